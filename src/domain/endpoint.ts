@@ -1,0 +1,114 @@
+/**
+ * An endpoint's settings: what a declaration says, what the manifest carries and what the record keeps, with one
+ * set of names, defaults and rules. Units are in the comments; the names are those of the management API.
+ */
+import { SvcError } from "./errors.ts";
+import { unknownGpuId } from "./gpu.ts";
+import {
+  EXECUTION_TIMEOUT_DEFAULT_MS,
+  EXECUTION_TIMEOUT_MAX_MS,
+  EXECUTION_TIMEOUT_MIN_MS,
+  IDLE_TIMEOUT_DEFAULT_S,
+  IDLE_TIMEOUT_MAX_S,
+  IDLE_TIMEOUT_MIN_S,
+  MAX_CONCURRENCY_DEFAULT,
+  MAX_CONCURRENCY_LIMIT,
+  SCALER_VALUE_DEFAULT,
+  WORKERS_MAX_DEFAULT,
+  WORKERS_MAX_LIMIT,
+  WORKERS_MIN_DEFAULT,
+} from "./limits.ts";
+import { MACHINE_TYPE_DEFAULT, machineType } from "./machine-type.ts";
+
+export const SCALER_TYPES = ["QUEUE_DELAY", "REQUEST_COUNT"] as const;
+export type ScalerType = (typeof SCALER_TYPES)[number];
+
+/** SVCBOOT forks workers from a zygote; OFF starts a fresh interpreter for each. */
+export const BOOT_TYPES = ["SVCBOOT", "OFF"] as const;
+export type BootType = (typeof BOOT_TYPES)[number];
+
+export type EndpointKind = "queue" | "load-balanced";
+
+export interface EndpointSettings {
+  readonly workersMin: number;
+  readonly workersMax: number;
+  /** Seconds a worker stays when idle. */
+  readonly idleTimeout: number;
+  /** GPU groups as in gpu.ts; "" for a CPU endpoint. */
+  readonly gpuIds: string;
+  readonly gpuCount: number;
+  /** CPU machine type; "" for a GPU endpoint. */
+  readonly instanceIds: string;
+  /** Jobs or requests one worker handles at once. */
+  readonly maxConcurrency: number;
+  readonly executionTimeoutMs: number;
+  readonly scalerType: ScalerType;
+  /** QUEUE_DELAY: seconds a job may wait. REQUEST_COUNT: requests per worker. */
+  readonly scalerValue: number;
+  readonly svcBootType: BootType;
+  readonly imageName: string;
+  readonly networkVolumeId: string;
+  readonly locations: string;
+}
+
+export const CPU_IMAGE = "svc/worker-cpu:latest";
+export const GPU_IMAGE = "svc/worker-gpu:latest";
+
+/** Defaults of everything a declaration leaves out. */
+export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettings {
+  return {
+    workersMin: WORKERS_MIN_DEFAULT,
+    workersMax: WORKERS_MAX_DEFAULT,
+    idleTimeout: IDLE_TIMEOUT_DEFAULT_S,
+    gpuIds,
+    gpuCount: 1,
+    instanceIds: gpuIds === "" ? MACHINE_TYPE_DEFAULT : "",
+    maxConcurrency: MAX_CONCURRENCY_DEFAULT,
+    executionTimeoutMs: EXECUTION_TIMEOUT_DEFAULT_MS,
+    scalerType: kind === "queue" ? "QUEUE_DELAY" : "REQUEST_COUNT",
+    scalerValue: SCALER_VALUE_DEFAULT,
+    svcBootType: "SVCBOOT",
+    imageName: gpuIds === "" ? CPU_IMAGE : GPU_IMAGE,
+    networkVolumeId: "",
+    locations: "",
+  };
+}
+
+/** Every rule the settings break, as sentences; empty when all hold. */
+export function settingsProblems(settings: EndpointSettings): string[] {
+  const problems: string[] = [];
+  const whole = (name: keyof EndpointSettings, value: number, min: number, max: number, unit = "") => {
+    if (Number.isInteger(value) && value >= min && value <= max) return;
+    problems.push(`${name} must be a whole number from ${min} to ${max}${unit}, not ${value}.`);
+  };
+  whole("workersMin", settings.workersMin, 0, WORKERS_MAX_LIMIT);
+  whole("workersMax", settings.workersMax, 0, WORKERS_MAX_LIMIT);
+  whole("idleTimeout", settings.idleTimeout, IDLE_TIMEOUT_MIN_S, IDLE_TIMEOUT_MAX_S, " seconds");
+  whole("gpuCount", settings.gpuCount, 1, 16);
+  whole("maxConcurrency", settings.maxConcurrency, 1, MAX_CONCURRENCY_LIMIT);
+  whole("executionTimeoutMs", settings.executionTimeoutMs, EXECUTION_TIMEOUT_MIN_MS, EXECUTION_TIMEOUT_MAX_MS, " ms");
+  whole("scalerValue", settings.scalerValue, 1, 100_000);
+  if (settings.workersMin > settings.workersMax) {
+    problems.push(`workersMin (${settings.workersMin}) must not be larger than workersMax (${settings.workersMax}).`);
+  }
+  if (!SCALER_TYPES.includes(settings.scalerType))
+    problems.push(`scalerType must be one of ${SCALER_TYPES.join(", ")}.`);
+  if (!BOOT_TYPES.includes(settings.svcBootType)) problems.push(`svcBootType must be one of ${BOOT_TYPES.join(", ")}.`);
+  if (settings.gpuIds !== "" && settings.instanceIds !== "") problems.push("Give gpuIds or instanceIds, not both.");
+  if (settings.gpuIds === "" && settings.instanceIds === "")
+    problems.push("Give gpuIds, or instanceIds for a CPU endpoint.");
+  if (settings.gpuIds !== "") {
+    const unknown = unknownGpuId(settings.gpuIds);
+    if (unknown !== undefined) problems.push(`gpuIds names an unknown GPU group: ${unknown}.`);
+  }
+  if (settings.instanceIds !== "" && machineType(settings.instanceIds) === undefined) {
+    problems.push(`instanceIds names an unknown machine type: ${settings.instanceIds}.`);
+  }
+  return problems;
+}
+
+/** Throws INVALID_SETTING with all problems at once. */
+export function checkSettings(name: string, settings: EndpointSettings): void {
+  const problems = settingsProblems(settings);
+  if (problems.length > 0) throw new SvcError("INVALID_SETTING", `Endpoint "${name}": ${problems.join(" ")}`);
+}

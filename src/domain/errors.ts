@@ -1,0 +1,103 @@
+/**
+ * The one catalogue of errors. A code never changes its meaning; `docs/reference/errors.md` describes each,
+ * and a test keeps the two lists equal. HTTP answers and CLI messages are both made from here.
+ */
+
+interface ErrorKind {
+  /** HTTP status of the answer that carries it. */
+  readonly status: number;
+  readonly title: string;
+}
+
+export const ERROR_CATALOGUE = {
+  BAD_INPUT: { status: 400, title: "The request cannot be understood" },
+  MISSING_KEY: { status: 401, title: "No API key was given" },
+  WRONG_KEY: { status: 401, title: "The API key is not valid" },
+  FORBIDDEN: { status: 403, title: "The API key lacks this right" },
+  NOT_FOUND: { status: 404, title: "Not found" },
+  ENDPOINT_NOT_FOUND: { status: 404, title: "Endpoint not found" },
+  JOB_NOT_FOUND: { status: 404, title: "Job not found" },
+  WRONG_ENDPOINT_KIND: { status: 400, title: "This call does not fit the kind of endpoint" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
+  JOB_NOT_RETRYABLE: { status: 409, title: "Only a failed or timed-out job can be retried" },
+  CONFLICT: { status: 409, title: "The current state does not allow this" },
+  TOO_LARGE: { status: 413, title: "The body is too large" },
+  RATE_LIMITED: { status: 429, title: "Too many requests" },
+  INTERNAL: { status: 500, title: "Internal error" },
+  WORKER_LOST: { status: 502, title: "The worker was lost while it handled the request" },
+  BOOT_FAILED: { status: 502, title: "The endpoint's worker cannot start" },
+  SHUTTING_DOWN: { status: 503, title: "The platform is shutting down" },
+  WORKER_WAIT_TIMEOUT: { status: 504, title: "No worker was ready in time" },
+  REQUEST_TIMEOUT: { status: 504, title: "The worker did not answer in time" },
+
+  QUOTA_EXCEEDED: { status: 400, title: "Worker quota exceeded" },
+  WORKERS_NOT_ZERO: { status: 409, title: "The endpoint still has workers" },
+  INVALID_NAME: { status: 400, title: "Invalid name" },
+  INVALID_SETTING: { status: 400, title: "Invalid endpoint setting" },
+  NO_CAPACITY: { status: 503, title: "This machine cannot run the endpoint" },
+  LAYER_MISSING: { status: 409, title: "A layer of the build was not uploaded" },
+  LAYER_CORRUPT: { status: 400, title: "The uploaded layer does not match its digest" },
+
+  NO_ENDPOINTS: { status: 400, title: "No Endpoint functions found" },
+  BUILD_FAILED: { status: 400, title: "The build failed" },
+  DEPENDENCIES_FAILED: { status: 400, title: "Dependencies could not be installed" },
+  ARTIFACT_TOO_LARGE: { status: 413, title: "The artifact is too large" },
+  MULTIPLE_ENVIRONMENTS: { status: 400, title: "Multiple environments found" },
+  PLATFORM_UNREACHABLE: { status: 503, title: "The platform cannot be reached" },
+  PLATFORM_START_FAILED: { status: 500, title: "The platform did not start" },
+  PORT_IN_USE: { status: 500, title: "The port is in use" },
+  DATA_DIRECTORY: { status: 500, title: "The data directory cannot be used" },
+  TOOL_MISSING: { status: 500, title: "A required program is missing" },
+  CONFIG_INVALID: { status: 500, title: "Invalid configuration" },
+  FILES_EXIST: { status: 409, title: "Files already exist" },
+  USAGE: { status: 400, title: "Wrong use of the command" },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
+
+interface SvcErrorOptions {
+  /** What to do next: a sentence or a command. */
+  readonly help?: string;
+  /** Where it happened: `file:line:column`, a flag, a URL. */
+  readonly where?: string;
+  readonly cause?: unknown;
+}
+
+/** An error whose message may be shown to the user as it is. Anything else stops at the edge as INTERNAL. */
+export class SvcError extends Error {
+  readonly code: ErrorCode;
+  readonly help: string | undefined;
+  readonly where: string | undefined;
+
+  constructor(code: ErrorCode, message: string, options: SvcErrorOptions = {}) {
+    super(message, { cause: options.cause });
+    this.name = "SvcError";
+    this.code = code;
+    this.help = options.help;
+    this.where = options.where;
+  }
+
+  get status(): number {
+    return ERROR_CATALOGUE[this.code].status;
+  }
+
+  get title(): string {
+    return ERROR_CATALOGUE[this.code].title;
+  }
+}
+
+/** The one error body of every HTTP answer. */
+export interface ErrorBody {
+  readonly error: string;
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly code: ErrorCode;
+}
+
+/** Body and status for any thrown value; the details of an unknown error are not disclosed. */
+export function errorBody(error: unknown): ErrorBody {
+  const known = error instanceof SvcError ? error : new SvcError("INTERNAL", "Something failed inside the platform.");
+  const detail = known.help ? `${known.message} ${known.help}` : known.message;
+  return { error: detail, status: known.status, title: known.title, detail, code: known.code };
+}

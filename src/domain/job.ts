@@ -1,0 +1,51 @@
+/**
+ * A job's life:
+ *
+ *   IN_QUEUE ──claim──▶ IN_PROGRESS ──result──▶ COMPLETED | FAILED
+ *      ▲  │                 │   │ └──execution time-out──▶ TIMED_OUT
+ *      │  └──cancel─────────┼───┴──cancel──▶ CANCELLED
+ *      │                    │
+ *      └──worker lost once──┘   (a second loss: FAILED)
+ *
+ * FAILED and TIMED_OUT go back to IN_QUEUE by retry. A job past its ttl is deleted in any state but IN_PROGRESS.
+ */
+
+export const JOB_STATES = ["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"] as const;
+export type JobState = (typeof JOB_STATES)[number];
+
+/** The state will not change any more (except by an explicit retry). */
+export function isFinal(state: JobState): boolean {
+  return state !== "IN_QUEUE" && state !== "IN_PROGRESS";
+}
+
+export function isRetryable(state: JobState): boolean {
+  return state === "FAILED" || state === "TIMED_OUT";
+}
+
+export function isCancellable(state: JobState): boolean {
+  return !isFinal(state);
+}
+
+/** ids as clients of this kind of service know them. */
+export function runJobId(uuid: string): string {
+  return `${uuid}-l1`;
+}
+
+export function runsyncJobId(uuid: string): string {
+  return `sync-${uuid}-l1`;
+}
+
+export function isRunsyncJobId(id: string): boolean {
+  return id.startsWith("sync-");
+}
+
+/** The `error` of a job whose function raised; travels as a JSON string. */
+export interface JobFailure {
+  readonly error_type: string;
+  readonly error_message: string;
+  /** The user's frames only. */
+  readonly error_traceback: string;
+  readonly hostname?: string;
+  readonly worker_id?: string;
+  readonly svc_version?: string;
+}

@@ -1,0 +1,44 @@
+import { NAME_MAX_CHARS } from "./limits.ts";
+
+const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
+/** Whether `name` can name an app, an environment or an endpoint: `[a-z0-9][a-z0-9_-]{0,62}`. */
+export function isValidName(name: string): boolean {
+  return NAME.test(name);
+}
+
+/** The closest valid name, for "did you mean": "My App!" → "my-app". Never empty. */
+export function suggestName(name: string): string {
+  const cleaned = name
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, "-")
+    .replace(/^[-_]+|[-_]+$/g, "")
+    .slice(0, NAME_MAX_CHARS);
+  return cleaned === "" ? "app" : cleaned;
+}
+
+/** The candidates nearest to `word` (edit distance at most a third of its length, at least 2), nearest first. */
+export function nearest(word: string, candidates: Iterable<string>, count = 3): string[] {
+  const limit = Math.max(2, Math.floor(word.length / 3));
+  return [...candidates]
+    .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ distance }) => distance <= limit)
+    .sort((a, b) => a.distance - b.distance || a.candidate.localeCompare(b.candidate))
+    .slice(0, count)
+    .map(({ candidate }) => candidate);
+}
+
+/** Levenshtein distance, one row at a time. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(substitution, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

@@ -1,0 +1,73 @@
+/**
+ * Starts and stops workers on something: processes of this machine, containers, Pods. A driver knows nothing of
+ * jobs; a worker it starts dials the platform's socket by itself and proves who it is with its token.
+ */
+import type { BootType } from "../domain/endpoint.ts";
+
+/** What one build of one endpoint needs on the machine before a worker can start. */
+export interface WorkerImage {
+  readonly endpointId: string;
+  readonly endpointName: string;
+  readonly buildId: string;
+  readonly sourceLayer: string;
+  readonly dependencyLayer: string | null;
+  /** Requirements that the base image has, or a base layer must provide, e.g. ["numpy"]. */
+  readonly baseDependencies: readonly string[];
+  readonly pythonVersion: string;
+  readonly handler: string;
+  readonly imageName: string;
+  readonly bootType: BootType;
+}
+
+export interface WorkerSpec {
+  readonly workerId: string;
+  readonly token: string;
+  readonly revision: string;
+  readonly image: WorkerImage;
+  readonly env: Readonly<Record<string, string>>;
+  readonly maxConcurrency: number;
+  /** CPU machine type id, or "" with gpuIds set. */
+  readonly instanceIds: string;
+  readonly gpuIds: string;
+  readonly gpuCount: number;
+}
+
+export interface WorkerExit {
+  readonly workerId: string;
+  readonly code: number | null;
+  readonly signal: string | null;
+  /** The cause in words: "exited with code 3", "killed: memory limit 2 GB of cpu3c-1-2". */
+  readonly reason: string;
+}
+
+export interface Capacity {
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  /** Product strings of the GPUs. */
+  readonly gpus: readonly string[];
+  /** GPU requests are served by the CPU because the configuration says so. */
+  readonly emulatesGpu: boolean;
+}
+
+export interface WorkerDriver {
+  /**
+   * Makes the image's files ready: layers unpacked, base layers installed. Idempotent and quick when all is there.
+   * `report` gets a line for what takes time. Throws SvcError with what the user can do.
+   */
+  prepare(image: WorkerImage, report: (line: string) => void): Promise<void>;
+  /**
+   * Resolves when the start is under way. Throws NO_CAPACITY with the reason when the machine has no room; the
+   * worker's own failures come through onExit.
+   */
+  start(spec: WorkerSpec): Promise<void>;
+  /** SIGTERM now, SIGKILL to the whole tree after `graceMs`. Resolves when the request is on its way. */
+  stop(workerId: string, graceMs: number): Promise<void>;
+  /** Ids of the workers that run now. */
+  list(): Promise<string[]>;
+  capacity(): Promise<Capacity>;
+  onExit(listener: (exit: WorkerExit) => void): void;
+  /** The image is of no use any more: its zygote may go. */
+  retire(endpointId: string, buildId: string): Promise<void>;
+  /** Lets go of the workers (they live on) or, with `stopAll`, ends every one. */
+  close(options: { stopAll: boolean }): Promise<void>;
+}

@@ -1,0 +1,159 @@
+/**
+ * The durable job queue. A promise that resolves means the change is committed; a claim carries a fencing token,
+ * and every write for a claimed job names it, so a late write of a lost worker changes nothing.
+ * Counts come from rows. State machine: src/domain/job.ts.
+ */
+import type { JobState } from "../domain/job.ts";
+
+export interface NewJob {
+  readonly id: string;
+  readonly endpointId: string;
+  /** JSON text of `input`, passed on as these bytes. */
+  readonly input: Uint8Array;
+  /** Method of a class endpoint; "" for a function. */
+  readonly method: string;
+  readonly webhook: string;
+  /** A later job with the same key on the same endpoint is not made; "" for none. */
+  readonly idempotencyKey: string;
+  readonly lowPriority: boolean;
+  readonly executionTimeoutMs: number;
+  /** The job is deleted this long after submission unless it is running. */
+  readonly ttlMs: number;
+  /** How long its result is kept. */
+  readonly retentionMs: number;
+}
+
+export interface Job {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: JobState;
+  readonly method: string;
+  readonly webhook: string;
+  readonly lowPriority: boolean;
+  /** JSON text, or the latest progress update while IN_PROGRESS; null when there is none. */
+  readonly output: Uint8Array | null;
+  /** Text, or the JSON of a JobFailure; "" when there is none. */
+  readonly error: string;
+  /** "" before the first claim. */
+  readonly workerId: string;
+  /** Times it was handed out again after a worker was lost. */
+  readonly retries: number;
+  /** Milliseconds since the epoch; null when it has not happened. */
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly executionTimeoutMs: number;
+}
+
+/** Names one hand-out of a job to a worker. */
+export interface Claim {
+  readonly jobId: string;
+  readonly fence: number;
+}
+
+export interface ClaimedJob extends Claim {
+  readonly endpointId: string;
+  readonly input: Uint8Array;
+  readonly method: string;
+  readonly executionTimeoutMs: number;
+  /** Milliseconds from submission to this claim. */
+  readonly delayMs: number;
+}
+
+export type Outcome =
+  | { readonly state: "COMPLETED"; readonly output: Uint8Array }
+  | { readonly state: "FAILED"; readonly error: string; readonly output?: Uint8Array }
+  | { readonly state: "TIMED_OUT"; readonly error: string };
+
+export interface JobCounts {
+  readonly inQueue: number;
+  /** Part of inQueue; does not scale up. */
+  readonly inQueueLowPriority: number;
+  readonly inProgress: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly retried: number;
+  /** Submission time of the oldest queued job; null when none waits. */
+  readonly oldestQueuedAt: number | null;
+}
+
+/** The side that changes jobs. */
+export interface Queue {
+  /** `created` is false when the idempotency key named an earlier job, whose id is returned. */
+  enqueue(job: NewJob): Promise<{ readonly id: string; readonly created: boolean }>;
+  /**
+   * Up to `count` jobs of the endpoint, best first (normal before low priority, then oldest). Waits until there is
+   * at least one; resolves [] when `signal` aborts. A job accepted while a claim waits is inserted and claimed in one commit.
+   */
+  claim(endpointId: string, workerId: string, count: number, signal: AbortSignal): Promise<ClaimedJob[]>;
+  /** Extends the leases to LEASE_MS from now; resolves the claims that are no longer valid (cancelled, lost). */
+  renew(claims: readonly Claim[]): Promise<Claim[]>;
+  /** Stores the result and frees the slot. False when the fence is stale: the caller drops the result. */
+  finish(claim: Claim, outcome: Outcome): Promise<boolean>;
+  /**
+   * Takes the job back from its worker. "handed-back": not started, queued again as it was.
+   * "lost": the worker died; queued again the first time, FAILED with `worker lost after 1 retry` the second.
+   */
+  release(claim: Claim, reason: "handed-back" | "lost"): Promise<void>;
+  /** Resolves the job as it is after the call (CANCELLED, or unchanged when it was final already); undefined: no such job. */
+  cancel(jobId: string): Promise<Job | undefined>;
+  /** FAILED or TIMED_OUT goes back IN_QUEUE with its id and input. Resolves false when the state does not allow it. */
+  retry(jobId: string): Promise<boolean>;
+  /** Deletes the queued jobs of an endpoint and resolves how many they were. */
+  purge(endpointId: string): Promise<number>;
+}
+
+/** The side that looks, waits, and reports what a worker said meanwhile. */
+export interface JobReader {
+  find(jobId: string): Promise<Job | undefined>;
+  /** JSON text of the job's input. */
+  input(jobId: string): Promise<Uint8Array | undefined>;
+  /** Newest first. */
+  list(endpointId: string, options: { state?: JobState; limit: number; before?: string }): Promise<Job[]>;
+  counts(endpointId: string): Promise<JobCounts>;
+  /** The job as soon as it is final, or as it is when `timeoutMs` have passed or `signal` aborts; undefined: no such job. */
+  wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined>;
+}
+
+/** What a running job says before it is done. Not needed to survive a crash of the platform beyond what is committed. */
+export interface JobProgress {
+  /** Replaces the job's output while it is IN_PROGRESS. */
+  progress(claim: Claim, output: Uint8Array): Promise<void>;
+  /** Appends a chunk (JSON text) of a generator's output. */
+  chunk(claim: Claim, output: Uint8Array): Promise<void>;
+  /**
+   * Hands out the chunks not yet handed out, each once. Waits up to `holdMs` for the first one or the final state.
+   * undefined: no such job.
+   */
+  takeChunks(
+    jobId: string,
+    holdMs: number,
+    signal?: AbortSignal,
+  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[] } | undefined>;
+}
+
+/** Upkeep, called by the expired-jobs and retention reconcilers. */
+export interface JobUpkeep {
+  /** Releases as "lost" every claim whose lease has passed. Resolves how many. */
+  expireLeases(): Promise<number>;
+  /** At start: gives workers that survived the platform time to come back. Sets every lease to `ms` from now. */
+  graceLeases(ms: number): Promise<void>;
+  /** Deletes jobs past their ttl or retention, and blobs no row names. Resolves how many jobs. */
+  sweep(): Promise<number>;
+  /** Deletes every job of an endpoint that is gone. */
+  forget(endpointId: string): Promise<void>;
+}
+
+export interface QueueEvents {
+  /** A job waits and no pending claim took it. */
+  jobQueued(listener: (endpointId: string) => void): void;
+  /** A running job was cancelled: its worker must be told. */
+  jobCancelled(listener: (claim: Claim & { workerId: string }) => void): void;
+  /** A job reached a final state (webhooks, scaling). */
+  jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;
+}
+
+export interface JobQueue extends Queue, JobReader, JobProgress, JobUpkeep {
+  readonly events: QueueEvents;
+  close(): Promise<void>;
+}

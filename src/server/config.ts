@@ -1,0 +1,86 @@
+/** The platform's configuration, read once at the edge. Every key is described in docs/reference/config.md. */
+import { z } from "zod";
+import { SvcError } from "../domain/errors.ts";
+import { PLATFORM_PORT_DEFAULT, REQUEST_TIMEOUT_MS, WORKER_QUOTA } from "../domain/limits.ts";
+
+const flag = z
+  .enum(["0", "1", "true", "false"])
+  .transform((text) => text === "1" || text === "true")
+  .or(z.boolean());
+const number = (min: number, max: number) => z.coerce.number().min(min).max(max);
+
+/** One line per key: the environment variable, its rule and its default. */
+const schema = z.object({
+  /** Directory with everything the platform keeps. */
+  SVC_DATA_DIR: z.string().min(1),
+  SVC_HOST: z.string().default("127.0.0.1"),
+  SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
+  /** Address under which callers reach the platform; default: http://<host>:<port>. */
+  SVC_PUBLIC_URL: z.url().optional(),
+  /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>. */
+  SVC_DOMAIN: z.string().default(""),
+  /** normal: a 200 survives a killed platform; full: also a power loss. */
+  SVC_DURABILITY: z.enum(["normal", "full"]).default("normal"),
+  SVC_WORKER_QUOTA: number(0, 100_000).default(WORKER_QUOTA),
+  /** vCPUs promised for each one the machine has. */
+  SVC_CPU_OVERCOMMIT: number(0.1, 1000).default(8),
+  /** GB promised for each one the machine has. */
+  SVC_MEMORY_OVERCOMMIT: number(0.1, 1000).default(2),
+  /** Run GPU endpoints on the CPU of a machine without GPUs. */
+  SVC_EMULATE_GPU: flag.default(false),
+  SVC_REQUEST_TIMEOUT_MS: number(100, 86_400_000).default(REQUEST_TIMEOUT_MS),
+  /** Interpreter for workers; default: the first python3 on the PATH. */
+  SVC_PYTHON: z.string().optional(),
+  /** Rate limits of the job routes; off by default on the embedded platform. */
+  SVC_RATE_LIMITS: flag.default(false),
+  /** Webhooks may reach private addresses. */
+  SVC_WEBHOOK_PRIVATE: flag.default(false),
+});
+
+export const CONFIG_KEYS = Object.keys(schema.shape);
+
+export interface Config {
+  readonly dataDir: string;
+  readonly host: string;
+  readonly port: number;
+  readonly publicUrl: string | undefined;
+  readonly domain: string;
+  readonly durability: "normal" | "full";
+  readonly workerQuota: number;
+  readonly cpuOvercommit: number;
+  readonly memoryOvercommit: number;
+  readonly emulateGpu: boolean;
+  readonly requestTimeoutMs: number;
+  readonly python: string | undefined;
+  readonly rateLimits: boolean;
+  readonly webhookPrivate: boolean;
+}
+
+/** Throws CONFIG_INVALID with every wrong key at once. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(CONFIG_KEYS.flatMap((key) => (env[key] ? [[key, env[key]]] : [])));
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+    throw new SvcError("CONFIG_INVALID", lines.join("\n"), {
+      help: "The keys are described in docs/reference/config.md.",
+    });
+  }
+  const c = parsed.data;
+  return Object.freeze({
+    dataDir: c.SVC_DATA_DIR,
+    host: c.SVC_HOST,
+    port: c.SVC_PORT,
+    publicUrl: c.SVC_PUBLIC_URL,
+    domain: c.SVC_DOMAIN,
+    durability: c.SVC_DURABILITY,
+    workerQuota: c.SVC_WORKER_QUOTA,
+    cpuOvercommit: c.SVC_CPU_OVERCOMMIT,
+    memoryOvercommit: c.SVC_MEMORY_OVERCOMMIT,
+    emulateGpu: c.SVC_EMULATE_GPU,
+    requestTimeoutMs: c.SVC_REQUEST_TIMEOUT_MS,
+    python: c.SVC_PYTHON,
+    rateLimits: c.SVC_RATE_LIMITS,
+    webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
+  });
+}

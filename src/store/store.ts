@@ -1,0 +1,147 @@
+/**
+ * What the platform remembers about apps, endpoints, builds, keys and workers. Jobs live in src/queue/.
+ * One interface; SQLite for one machine, PostgreSQL for a team. Every write is durable when its promise resolves.
+ */
+import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { Manifest } from "../domain/manifest.ts";
+import type { WorkerState } from "../domain/worker.ts";
+
+export interface App {
+  readonly id: string;
+  readonly name: string;
+  /** Milliseconds since the epoch, like every time in this file. */
+  readonly createdAt: number;
+}
+
+export interface Environment {
+  readonly id: string;
+  readonly appId: string;
+  readonly name: string;
+  readonly createdAt: number;
+  /** Build that is live; null before the first deploy. */
+  readonly buildId: string | null;
+}
+
+export interface Build {
+  readonly id: string;
+  readonly environmentId: string;
+  readonly manifest: Manifest;
+  readonly createdAt: number;
+}
+
+/** A serverless endpoint. Keyed by environment + name; one made by saveEndpoint alone has no environment. */
+export interface Endpoint extends EndpointSettings {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: EndpointKind;
+  readonly environmentId: string | null;
+  readonly buildId: string | null;
+  readonly templateId: string;
+  /** Environment variables given to its workers. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Changes when running workers must be replaced (code, dependencies, env, machine, image, boot, concurrency). */
+  readonly revision: string;
+  /** Workers the autoscaler wants now. */
+  readonly workersDesired: number;
+  /** Why the endpoint cannot run as wished (capacity, failing boot), shown to callers and in status; "" when it can. */
+  readonly reason: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export interface Worker {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly buildId: string;
+  readonly revision: string;
+  readonly state: WorkerState;
+  /** SHA-256 in hex of the token the worker proves itself with. */
+  readonly tokenHash: string;
+  readonly createdAt: number;
+  readonly readyAt: number | null;
+  /** Why it drains or failed. */
+  readonly reason: string;
+}
+
+/** admin: everything · deploy: manage apps and endpoints · invoke: call endpoints · read: look only. */
+export const KEY_SCOPES = ["admin", "deploy", "invoke", "read"] as const;
+export type KeyScope = (typeof KEY_SCOPES)[number];
+
+export interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  /** First characters of the key, to recognise it in a list. */
+  readonly prefix: string;
+  /** SHA-256 in hex. The key itself is never stored. */
+  readonly hash: string;
+  readonly scopes: readonly KeyScope[];
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+}
+
+export interface AppRepository {
+  findByName(name: string): Promise<App | undefined>;
+  list(): Promise<App[]>;
+  insert(app: App): Promise<void>;
+  delete(id: string): Promise<void>;
+}
+
+export interface EnvironmentRepository {
+  find(id: string): Promise<Environment | undefined>;
+  listByApp(appId: string): Promise<Environment[]>;
+  insert(environment: Environment): Promise<void>;
+  setBuild(id: string, buildId: string | null): Promise<void>;
+  delete(id: string): Promise<void>;
+}
+
+export interface BuildRepository {
+  find(id: string): Promise<Build | undefined>;
+  /** Newest first. */
+  listByEnvironment(environmentId: string): Promise<Build[]>;
+  insert(build: Build): Promise<void>;
+}
+
+export interface EndpointRepository {
+  find(id: string): Promise<Endpoint | undefined>;
+  list(): Promise<Endpoint[]>;
+  listByEnvironment(environmentId: string): Promise<Endpoint[]>;
+  insert(endpoint: Endpoint): Promise<void>;
+  /** Replaces the given fields; the rest keeps its value. Resolves false when there is no such endpoint. */
+  update(id: string, changes: Partial<Omit<Endpoint, "id" | "createdAt">>): Promise<boolean>;
+  /** Also removes its workers' rows. Its jobs are the queue's to purge. */
+  delete(id: string): Promise<void>;
+}
+
+export interface WorkerRepository {
+  find(id: string): Promise<Worker | undefined>;
+  findByToken(tokenHash: string): Promise<Worker | undefined>;
+  list(): Promise<Worker[]>;
+  listByEndpoint(endpointId: string): Promise<Worker[]>;
+  insert(worker: Worker): Promise<void>;
+  update(id: string, changes: Partial<Pick<Worker, "state" | "readyAt" | "reason">>): Promise<boolean>;
+  delete(id: string): Promise<void>;
+}
+
+export interface KeyRepository {
+  findByHash(hash: string): Promise<ApiKey | undefined>;
+  list(): Promise<ApiKey[]>;
+  insert(key: ApiKey): Promise<void>;
+  /** Revokes; takes effect at once. */
+  delete(id: string): Promise<void>;
+}
+
+/** Told after the commit, so that caches can drop what they hold. */
+export type StoreChange = { readonly table: "endpoints" | "keys" | "workers"; readonly id: string };
+
+export interface Store {
+  readonly apps: AppRepository;
+  readonly environments: EnvironmentRepository;
+  readonly builds: BuildRepository;
+  readonly endpoints: EndpointRepository;
+  readonly workers: WorkerRepository;
+  readonly keys: KeyRepository;
+  /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
+  transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
+  onChange(listener: (change: StoreChange) => void): void;
+  close(): Promise<void>;
+}
