@@ -19,3 +19,30 @@ export function isActive(state: WorkerState): boolean {
 export function isInitializing(state: WorkerState): boolean {
   return state === "STARTING" || state === "BOOTING";
 }
+
+/** The `workers` object of /health. */
+export interface WorkerCounts {
+  readonly idle: number;
+  readonly initializing: number;
+  /** Idle and running ones together. */
+  readonly ready: number;
+  readonly running: number;
+  /** Wanted, but the machine has no room. */
+  readonly throttled: number;
+  readonly unhealthy: number;
+}
+
+/** Whether an endpoint can take work, for `svc status`, deploys and waiting callers. */
+export interface EndpointHealth {
+  readonly state: "PREPARING" | "READY" | "BLOCKED" | "STOPPED";
+  /** Why it is blocked; "" otherwise. */
+  readonly reason: string;
+  /** Lines about what is being prepared. */
+  readonly progress: readonly string[];
+}
+
+/** What the rest of the platform may ask about an endpoint's workers. */
+export interface WorkerView {
+  counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;
+  health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+}

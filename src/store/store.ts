@@ -2,6 +2,7 @@
  * What the platform remembers about apps, endpoints, builds, keys and workers. Jobs live in src/queue/.
  * One interface; SQLite for one machine, PostgreSQL for a team. Every write is durable when its promise resolves.
  */
+import type { KeyScope } from "../domain/api-key.ts";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
@@ -62,10 +63,6 @@ export interface Worker {
   /** Why it drains or failed. */
   readonly reason: string;
 }
-
-/** admin: everything · deploy: manage apps and endpoints · invoke: call endpoints · read: look only. */
-export const KEY_SCOPES = ["admin", "deploy", "invoke", "read"] as const;
-export type KeyScope = (typeof KEY_SCOPES)[number];
 
 export interface ApiKey {
   readonly id: string;

@@ -1,0 +1,52 @@
+/**
+ * API keys and worker tokens: 256 random bits behind a prefix that names the kind. Only the SHA-256 is kept;
+ * a plain hash is enough because the secret has full entropy.
+ */
+import { createHash, randomBytes } from "node:crypto";
+
+/** admin: everything · deploy: manage apps and endpoints · invoke: call endpoints · read: look only. */
+export const KEY_SCOPES = ["admin", "deploy", "invoke", "read"] as const;
+export type KeyScope = (typeof KEY_SCOPES)[number];
+
+/** Who a request comes from. */
+export interface Principal {
+  readonly kind: "key" | "worker";
+  readonly id: string;
+  readonly scopes: readonly KeyScope[];
+  /** A worker's token reaches only endpoints of its own environment; null means all. */
+  readonly environmentId: string | null;
+}
+
+/** Finds the principal of a presented secret; undefined when it is unknown or expired. */
+export interface KeyChecker {
+  check(secret: string): Principal | undefined | Promise<Principal | undefined>;
+}
+
+export interface NewSecret {
+  readonly secret: string;
+  /** First characters, to recognise it in a list. */
+  readonly prefix: string;
+  readonly hash: string;
+}
+
+export function newSecret(kind: "key" | "worker"): NewSecret {
+  const secret = `${kind === "key" ? "svc_" : "svcw_"}${randomBytes(32).toString("base64url")}`;
+  return { secret, prefix: secret.slice(0, 10), hash: hashSecret(secret) };
+}
+
+export function hashSecret(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
+
+/** Every scope includes what is weaker: admin ⊃ deploy ⊃ read, admin ⊃ invoke. */
+export function allows(principal: Principal, scope: KeyScope): boolean {
+  const has = (s: KeyScope) => principal.scopes.includes(s);
+  return has(scope) || has("admin") || (scope === "read" && has("deploy"));
+}
+
+/** The secret of a request: `Authorization: Bearer KEY`, the bare key, or undefined. */
+export function presentedSecret(authorization: string | undefined): string | undefined {
+  if (authorization === undefined) return undefined;
+  const secret = authorization.replace(/^Bearer\s+/i, "").trim();
+  return secret === "" ? undefined : secret;
+}

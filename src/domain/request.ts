@@ -1,0 +1,46 @@
+/** A request to a load-balanced endpoint on its way from the gateway to a worker, and the answer on its way back. */
+import type { Readable } from "node:stream";
+
+export type HeaderList = readonly (readonly [name: string, value: string])[];
+
+export interface LoadBalancedRequest {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly method: string;
+  /** Path below the endpoint's URL, as it was sent (still percent-encoded), starting with "/". */
+  readonly path: string;
+  /** Without "?"; "" when there is none. */
+  readonly query: string;
+  readonly headers: HeaderList;
+  /** Whole when it was short, else streamed. */
+  readonly body: Buffer | Readable;
+  readonly timeoutMs: number;
+  /** Aborts when the caller has gone: the function is cancelled. */
+  readonly signal: AbortSignal;
+}
+
+export interface LoadBalancedResponse {
+  readonly status: number;
+  readonly headers: HeaderList;
+  /** Whole, or streamed as the function yields. */
+  readonly body: Buffer | Readable;
+  readonly workerId: string;
+  readonly timing: RequestTiming;
+}
+
+/** Milliseconds; boot and import are 0 when a ready worker took the request. */
+export interface RequestTiming {
+  readonly queueMs: number;
+  readonly bootMs: number;
+  readonly importMs: number;
+  readonly execMs: number;
+}
+
+/**
+ * Hands a request to a worker, waiting for one when none is free.
+ * Throws WORKER_WAIT_TIMEOUT (no worker in time; the message says why), REQUEST_TIMEOUT, WORKER_LOST, BOOT_FAILED,
+ * SHUTTING_DOWN.
+ */
+export interface RequestForwarder {
+  forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse>;
+}
