@@ -47,6 +47,6 @@ export function allows(principal: Principal, scope: KeyScope): boolean {
 /** The secret of a request: `Authorization: Bearer KEY`, the bare key, or undefined. */
 export function presentedSecret(authorization: string | undefined): string | undefined {
   if (authorization === undefined) return undefined;
-  const secret = authorization.replace(/^Bearer\s+/i, "").trim();
+  const secret = authorization.replace(/^Bearer(\s+|$)/i, "").trim();
   return secret === "" ? undefined : secret;
 }

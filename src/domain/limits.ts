@@ -6,6 +6,11 @@ const MB = 1024 * KB;
 // Build and deploy
 export const ARTIFACT_MAX_BYTES = 1_500_000_000;
 export const WORKER_QUOTA = 30;
+/** Newest source layers that stay in the build cache. */
+export const SOURCE_LAYERS_KEPT = 50;
+export const GZIP_LEVEL_SOURCE = 6;
+export const GZIP_LEVEL_DEPENDENCIES = 4;
+export const INSTALLS_AT_ONCE = 2;
 export const NAME_MAX_CHARS = 63;
 
 // Endpoint settings
@@ -21,6 +26,10 @@ export const EXECUTION_TIMEOUT_DEFAULT_MS = 600_000;
 export const EXECUTION_TIMEOUT_MIN_MS = 5_000;
 export const EXECUTION_TIMEOUT_MAX_MS = 7 * 24 * 3_600_000;
 export const SCALER_VALUE_DEFAULT = 4;
+export const SCALER_VALUE_MAX = 100_000;
+export const GPU_COUNT_MAX = 16;
+export const PYTHON_MINOR_MIN = 10;
+export const PYTHON_MINOR_MAX = 14;
 
 // Jobs
 export const RUN_BODY_MAX_BYTES = 10 * MB;
@@ -41,22 +50,81 @@ export const JOB_LOSSES_MAX = 1;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
 export const REQUESTS_PAGE_SIZE = 100;
+/** Rows deleted in one transaction. */
+export const DELETE_BATCH_ROWS = 500;
+
+// Caches over the store
+export const CACHED_KEYS_MAX = 10_000;
+export const CACHED_ENDPOINTS_MAX = 20_000;
+
+// Rate limits of the job routes, per endpoint and window
+export const RATE_WINDOW_MS = 10_000;
+export const RATE_RUN_PER_WINDOW = 1000;
+export const RATE_RUNSYNC_PER_WINDOW = 2000;
+export const RATE_STATUS_PER_WINDOW = 2000;
+export const RATE_STREAM_PER_WINDOW = 2000;
+export const RATE_CANCEL_PER_WINDOW = 100;
+export const RATE_PURGE_PER_WINDOW = 2;
+export const RATE_REQUESTS_PER_WINDOW = 10;
+
+// Connections of callers
+export const HEADERS_ARRIVE_MAX_MS = 30_000;
+export const REQUEST_ARRIVE_MAX_MS = 300_000;
+export const ARRIVAL_CHECK_MS = 5_000;
+export const KEEP_ALIVE_MS = 75_000;
+export const REFUSED_BODY_DRAIN_MAX_MS = 2_000;
+export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
+export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
+export const CALLER_PROBE_MS = 250;
+export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
+export const WEBHOOK_MAX_CHARS = 2048;
 
 // Requests to load-balanced endpoints
 export const REQUEST_TIMEOUT_MS = 60_000;
 
 // Workers
 export const FRAME_MAX_BYTES = 64 * MB;
-export const WORKER_BOOT_TIMEOUT_MS = 120_000;
+export const WORKER_BOOT_TIMEOUT_MS = 600_000;
 export const WORKER_DRAIN_GRACE_MS = 30_000;
 export const CANCEL_GRACE_MS = 5_000;
+export const LINK_SWEEP_MS = 250;
+export const LINK_PING_MS = 5_000;
+export const LINK_SILENCE_MAX_MS = 15_000;
+export const LINK_RETURN_MS = 1_000;
+export const PREFETCH_JOBS_MAX = 32;
+export const PREFETCH_EXECUTION_MAX_MS = 10;
+export const PREFETCH_PAUSE_MS = 60_000;
+export const STREAM_BUFFER_MAX_BYTES = 1 * MB;
 export const BOOT_FAILURES_MAX = 5;
+export const BOOT_BACKOFF_MS = 1_000;
+export const BOOT_BACKOFF_MAX_MS = 60_000;
+export const AUTOSCALER_TICK_MS = 1_000;
+export const CAPACITY_RETRY_MS = 1_000;
+export const LAUNCHER_RETURN_MS = 3_000;
 export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
 export const LOG_LINE_MAX_BYTES = 16 * KB;
+export const LOG_FILE_MAX_BYTES = 8 * MB;
+export const LOG_PENDING_MAX_BYTES = 1 * MB;
+export const RECONCILE_MS = 5_000;
+export const SWEEP_MS = 10_000;
+export const RESTART_LEASE_GRACE_MS = 30_000;
+export const STOP_GRACE_MS = 30_000;
 
 // Control plane
 export const GRAPHQL_BODY_MAX_BYTES = 8 * MB;
+export const GRAPHQL_TOKENS_MAX = 20_000;
+export const GRAPHQL_FIELDS_MAX = 500;
+export const GRAPHQL_DEPTH_MAX = 10;
+/** Names given by saveEndpoint; names in code follow NAME_MAX_CHARS. */
+export const SAVED_NAME_MAX_CHARS = 191;
 export const PEER_CACHE_MS = 300_000;
 export const LOCAL_PORT_DEFAULT = 8888;
 export const PLATFORM_PORT_DEFAULT = 7878;
+
+// Command line
+export const PLATFORM_START_TIMEOUT_MS = 60_000;
+export const DEPLOY_READY_MAX_MS = 30 * 60_000;
+export const DRAIN_WAIT_MAX_MS = 15 * 60_000;
+export const POLL_FIRST_MS = 25;
+export const POLL_MAX_MS = 1_000;

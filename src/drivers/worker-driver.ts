@@ -2,7 +2,7 @@
  * Starts and stops workers on something: processes of this machine, containers, Pods. A driver knows nothing of
  * jobs; a worker it starts dials the platform's socket by itself and proves who it is with its token.
  */
-import type { BootType } from "../domain/endpoint.ts";
+import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
 export interface WorkerImage {
@@ -24,6 +24,8 @@ export interface WorkerSpec {
   readonly token: string;
   readonly revision: string;
   readonly image: WorkerImage;
+  readonly environmentName: string;
+  readonly kind: EndpointKind;
   readonly env: Readonly<Record<string, string>>;
   readonly maxConcurrency: number;
   /** CPU machine type id, or "" with gpuIds set. */
@@ -67,7 +69,7 @@ export interface WorkerDriver {
   capacity(): Promise<Capacity>;
   onExit(listener: (exit: WorkerExit) => void): void;
   /** The image is of no use any more: its zygote may go. */
-  retire(endpointId: string, buildId: string): Promise<void>;
+  retire(endpointId: string, revision: string): Promise<void>;
   /** Lets go of the workers (they live on) or, with `stopAll`, ends every one. */
   close(options: { stopAll: boolean }): Promise<void>;
 }

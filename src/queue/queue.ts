@@ -111,6 +111,8 @@ export interface JobReader {
   /** Newest first. */
   list(endpointId: string, options: { state?: JobState; limit: number; before?: string }): Promise<Job[]>;
   counts(endpointId: string): Promise<JobCounts>;
+  /** What a worker holds now: compared with what it says it holds when it comes back after a break. */
+  claimsOf(workerId: string): Promise<Claim[]>;
   /** The job as soon as it is final, or as it is when `timeoutMs` have passed or `signal` aborts; undefined: no such job. */
   wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined>;
 }

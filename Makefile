@@ -1,0 +1,30 @@
+# The project's own commands. Everything they need is installed below this folder; nothing is installed globally.
+NODE := node_modules/.bin/node
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test demo demo-stop bench clean
+
+help: ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: node_modules/.package-lock.json ## install the locked packages (and Node 24 with them)
+
+node_modules/.package-lock.json: package-lock.json package.json
+	@sh bin/check-tools
+	npm ci --no-audit --no-fund
+	@touch $@
+
+test: setup ## run every test; the last line is "N passed, N failed"
+	@$(NODE) test/run.ts
+
+demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
+	@$(NODE) examples/demo.ts start
+
+demo-stop: setup ## stop the demo's platform and remove its data
+	@$(NODE) examples/demo.ts stop
+
+bench: setup ## list the benchmarks (run one with: npm run bench -- NAME)
+	@$(NODE) bench/main.ts
+
+clean:
+	rm -rf node_modules dist .demo

@@ -1,0 +1,34 @@
+/** What a benchmark gets and gives. Ratios are what counts: the machines are noisy. */
+export interface BenchOptions {
+  readonly rounds: number;
+}
+
+export interface Bar {
+  readonly value: number;
+  /** As a reader says it: "≤ 5 ms", "≥ 1.5". */
+  readonly bar: string;
+  readonly holds: boolean;
+}
+
+export interface BenchResult {
+  readonly conditions: Readonly<Record<string, string>>;
+  /** Medians over the rounds. */
+  readonly figures: Readonly<Record<string, number>>;
+  readonly bars: Readonly<Record<string, Bar>>;
+}
+
+export type Bench = (options: BenchOptions) => Promise<BenchResult>;
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+export function atMost(value: number, limit: number, unit = ""): Bar {
+  return { value, bar: `≤ ${limit}${unit}`, holds: value <= limit };
+}
+
+export function atLeast(value: number, limit: number, unit = ""): Bar {
+  return { value, bar: `≥ ${limit}${unit}`, holds: value >= limit };
+}

@@ -1,0 +1,53 @@
+/** Bounded HTTP load on loopback by wrk (Debian package `wrk`). */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { runProcess } from "../src/lib/run-process.ts";
+
+export interface Target {
+  readonly url: string;
+  readonly method: "GET" | "POST";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface Load {
+  readonly requestsPerSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly errors: number;
+}
+
+export async function requireWrk(): Promise<string> {
+  const result = await runProcess("wrk", ["--version"]).catch(() => undefined);
+  if (result === undefined) throw new Error("wrk is missing: apt-get install wrk");
+  return result.stdout.split("\n")[0] ?? "wrk";
+}
+
+/** Throws when an answer was not 2xx: a fast error is not a result. */
+export async function load(target: Target, connections: number, seconds: number): Promise<Load> {
+  const script = path.join(mkdtempSync(path.join(tmpdir(), "svc-bench-")), "request.lua");
+  const lines = [`wrk.method = ${JSON.stringify(target.method)}`];
+  if (target.body !== "") lines.push(`wrk.body = ${JSON.stringify(target.body)}`);
+  for (const [name, value] of Object.entries(target.headers))
+    lines.push(`wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`);
+  writeFileSync(script, lines.join("\n"));
+  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", "-s", script, target.url];
+  const { code, stdout, stderr } = await runProcess("wrk", args);
+  if (code !== 0) throw new Error(`wrk failed: ${stderr}${stdout}`);
+  const bad = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0);
+  const broken = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(stdout);
+  const errors = bad + (broken === null ? 0 : broken.slice(1).reduce((sum, n) => sum + Number(n), 0));
+  if (errors > 0) throw new Error(`${errors} failed requests at ${target.url}:\n${stdout}`);
+  return {
+    requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    p50Ms: milliseconds(/50%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
+    p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
+    errors,
+  };
+}
+
+function milliseconds(match: RegExpExecArray | null): number {
+  const factor = { us: 0.001, ms: 1, s: 1000 }[match?.[2] as "us" | "ms" | "s"];
+  return Number(match?.[1]) * factor;
+}

@@ -1,0 +1,44 @@
+/**
+ * `npm run bench -- NAME [--rounds N]` runs one benchmark, prints a table with its conditions, and closes with one line of
+ * JSON: {"bench","conditions","figures","bars"}. Without a name it lists them.
+ */
+import { parseArgs } from "node:util";
+import Table from "cli-table3";
+import type { Bench } from "./bench.ts";
+
+const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Bench }> }> = {
+  "cold-start": {
+    about: "zero → first result: zygote there, nothing there, plain spawn; memory per worker",
+    load: () => import("./cold-start.ts"),
+  },
+  queue: { about: "runsync against bare node:http, FastAPI and Celery + Redis", load: () => import("./queue.ts") },
+};
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: "string", default: "5" } },
+});
+const name = positionals[0];
+const entry = name === undefined ? undefined : BENCHES[name];
+if (entry === undefined) {
+  if (name !== undefined) console.error(`There is no benchmark "${name}".`);
+  for (const [key, { about }] of Object.entries(BENCHES)) console.log(`${key.padEnd(14)}${about}`);
+  process.exitCode = name === undefined ? 0 : 1;
+} else {
+  const { bench } = await entry.load();
+  const result = await bench({ rounds: Number(values.rounds) });
+  const table = new Table({ head: ["figure", "median"], style: { head: [], border: [] } });
+  for (const [figure, value] of Object.entries(result.figures)) table.push([figure, shown(value)]);
+  console.log(table.toString());
+  const bars = new Table({ head: ["bar", "value", "must be", "holds"], style: { head: [], border: [] } });
+  for (const [bar, { value, bar: limit, holds }] of Object.entries(result.bars)) {
+    bars.push([bar, shown(value), limit, holds ? "yes" : "NO"]);
+  }
+  if (Object.keys(result.bars).length > 0) console.log(bars.toString());
+  for (const [key, value] of Object.entries(result.conditions)) console.log(`${key}: ${value}`);
+  console.log(JSON.stringify({ bench: name, ...result }));
+}
+
+function shown(value: number): string {
+  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}

@@ -1,0 +1,130 @@
+/** Programs a benchmark starts: peers, and a platform with a deployed project. Each stops with the benchmark. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { homedir, tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import getPort from "get-port";
+import { runProcess } from "../src/lib/run-process.ts";
+
+const root = path.resolve(import.meta.dirname, "..");
+export const CACHE = path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), ".cache"), "svc-bench");
+
+export interface Peer {
+  readonly port: number;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a server; `args` gets a free port. Resolves when it accepts connections. */
+export async function startServer(command: string, args: (port: number) => string[], cwd = root): Promise<Peer> {
+  const port = await getPort({ host: "127.0.0.1" });
+  const child = spawn(command, args(port), { cwd, stdio: ["ignore", "ignore", "inherit"] });
+  await listening(port, child);
+  return { port, pid: child.pid!, stop: () => end(child, "SIGTERM") };
+}
+
+async function listening(port: number, child: ChildProcess): Promise<void> {
+  for (let attempt = 0; attempt < 400; attempt++) {
+    if (child.exitCode !== null) throw new Error(`the peer ended with exit code ${child.exitCode}`);
+    const socket = connect(port, "127.0.0.1");
+    const open = await Promise.race([
+      once(socket, "connect").then(() => true),
+      once(socket, "error").then(() => false),
+    ]).catch(() => false);
+    socket.destroy();
+    if (open) return;
+    await delay(25);
+  }
+  throw new Error(`nothing listens on port ${port}`);
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  await ended;
+}
+
+/** A Python environment with these packages, kept between runs. Resolves its bin folder. */
+export async function pythonEnvironment(name: string, packages: readonly string[]): Promise<string> {
+  const dir = path.join(CACHE, name);
+  const bin = path.join(dir, "bin");
+  if (existsSync(path.join(dir, "ready"))) return bin;
+  mkdirSync(CACHE, { recursive: true });
+  for (const [command, args] of [
+    ["python3", ["-m", "venv", dir]],
+    [path.join(bin, "python"), ["-m", "pip", "install", "--quiet", ...packages]],
+  ] as const) {
+    const result = await runProcess(command, args);
+    if (result.code !== 0) throw new Error(`${command} ${args.join(" ")}: ${result.stderr}`);
+  }
+  writeFileSync(path.join(dir, "ready"), "");
+  return bin;
+}
+
+export interface BenchPlatform {
+  readonly url: string;
+  readonly key: string;
+  readonly pid: number;
+  readonly dataDir: string;
+  /** Deploys these files and resolves the endpoints' URLs by name. */
+  deploy(files: Readonly<Record<string, string>>): Promise<Record<string, string>>;
+  stop(): Promise<void>;
+}
+
+export async function startPlatform(env: Readonly<Record<string, string>> = {}): Promise<BenchPlatform> {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
+  const dataDir = path.join(dir, "data");
+  const args = [
+    path.join(root, "bin/svc.ts"),
+    "platform",
+    "start",
+    "--foreground",
+    "--port",
+    "0",
+    "--data-dir",
+    dataDir,
+  ];
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", "ignore", "ipc"],
+  });
+  const [message] = (await once(child, "message")) as [{ ready: boolean; url: string; firstKey: string }];
+  if (!message.ready) throw new Error(`the platform did not start: ${JSON.stringify(message)}`);
+  const { url, firstKey: key } = message;
+  return {
+    url,
+    key,
+    pid: child.pid!,
+    dataDir,
+    deploy: async (files) => {
+      const project = mkdtempSync(path.join(dir, "project-"));
+      for (const [file, text] of Object.entries(files)) writeFileSync(path.join(project, file), text);
+      const cliEnv = {
+        ...process.env,
+        PLATFORM_URL: url,
+        PLATFORM_API_KEY: key,
+        SVC_CONFIG_DIR: path.join(dir, "config"),
+      };
+      const result = await runProcess(path.join(root, "bin/svc"), ["deploy", "--app", "bench"], {
+        cwd: project,
+        env: cliEnv,
+      });
+      if (result.code !== 0) throw new Error(result.stderr);
+      const answer = await fetch(`${url}/graphql?api_key=${key}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ query: "{ myself { endpoints { name url } } }" }),
+      });
+      const { data } = (await answer.json()) as { data: { myself: { endpoints: { name: string; url: string }[] } } };
+      return Object.fromEntries(data.myself.endpoints.map((endpoint) => [endpoint.name, endpoint.url]));
+    },
+    stop: async () => {
+      await end(child, "SIGQUIT");
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}

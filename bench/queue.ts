@@ -1,0 +1,91 @@
+/**
+ * /runsync of a durable job with authentication on, against bare node:http echo and FastAPI written by hand, interleaved.
+ * FastAPI does less: it checks no key and keeps nothing.
+ */
+import { getOrInsert } from "../src/lib/get-or-insert.ts";
+import { runProcess } from "../src/lib/run-process.ts";
+import { atLeast, atMost, type Bench, median } from "./bench.ts";
+import { type Load, load, requireWrk, type Target } from "./load.ts";
+import { pythonEnvironment, startPlatform, startServer } from "./processes.ts";
+
+const CONNECTIONS = [1, 16, 64];
+const SECONDS = 3;
+const TEXT = "x".repeat(80);
+const WORKER = `
+from svc import Endpoint
+
+@Endpoint(name="echo", workers=(1, 1))
+def echo(text):
+    return {"text": text}
+`;
+
+export const bench: Bench = async ({ rounds }) => {
+  const wrk = await requireWrk();
+  const bin = await pythonEnvironment("fastapi", ["fastapi", "uvicorn[standard]"]);
+  const versions = (await runProcess(`${bin}/python`, ["-m", "pip", "freeze"])).stdout;
+  const version = (name: string) => new RegExp(`^${name}==(.*)$`, "m").exec(versions)?.[1];
+  const platform = await startPlatform();
+  const echo = await startServer(process.execPath, (port) => ["bench/peers/echo.ts", String(port)]);
+  const fastapi = await startServer(`${bin}/uvicorn`, (port) => [
+    "--app-dir",
+    "bench/peers",
+    "fastapi_app:app",
+    "--port",
+    String(port),
+    "--log-level",
+    "warning",
+  ]);
+  try {
+    const urls = await platform.deploy({ "worker.py": WORKER });
+    const json = { "content-type": "application/json" };
+    const post = (url: string, body: string, headers = {}): Target => ({
+      url,
+      method: "POST",
+      headers: { ...json, ...headers },
+      body,
+    });
+    const plain = JSON.stringify({ text: TEXT });
+    const targets: Record<string, Target> = {
+      runsync: post(`${urls.echo}/runsync`, JSON.stringify({ input: { text: TEXT } }), {
+        authorization: `Bearer ${platform.key}`,
+      }),
+      run: post(`${urls.echo}/run`, JSON.stringify({ input: { text: TEXT } }), {
+        authorization: `Bearer ${platform.key}`,
+      }),
+      "node:http echo": post(`http://127.0.0.1:${echo.port}/`, plain),
+      fastapi: post(`http://127.0.0.1:${fastapi.port}/echo-async`, plain),
+    };
+    const seen = new Map<string, Load[]>();
+    for (let round = 0; round < rounds; round++) {
+      for (const connections of CONNECTIONS) {
+        for (const [name, target] of Object.entries(targets)) {
+          const result = await load(target, connections, SECONDS);
+          getOrInsert(seen, `${name} @${connections}`, () => []).push(result);
+        }
+      }
+    }
+    const rate = (name: string) => median(seen.get(name)!.map((one) => one.requestsPerSecond));
+    const p50 = (name: string) => median(seen.get(name)!.map((one) => one.p50Ms));
+    const figures: Record<string, number> = {};
+    for (const name of seen.keys()) {
+      figures[`${name} requests/s`] = rate(name);
+      figures[`${name} p50 ms`] = p50(name);
+    }
+    return {
+      conditions: {
+        job: "80 characters in and out, sync function, 1 worker",
+        ours: "auth on, durable (SQLite WAL, durability normal)",
+        peers: `node:http ${process.version}; fastapi ${version("fastapi")}, uvicorn ${version("uvicorn")} with uvloop ${version("uvloop")}: no auth, no queue`,
+        load: `${wrk}, 1 thread, ${SECONDS} s each, same machine, ${rounds} rounds interleaved`,
+      },
+      figures,
+      bars: {
+        "runsync/fastapi @64": atLeast(rate("runsync @64") / rate("fastapi @64"), 1.5),
+        "runsync/echo @64": atLeast(rate("runsync @64") / rate("node:http echo @64"), 0.4),
+        "runsync p50/echo p50 @1": atMost(p50("runsync @1") / p50("node:http echo @1"), 2.5),
+      },
+    };
+  } finally {
+    await Promise.all([platform.stop(), echo.stop(), fastapi.stop()]);
+  }
+};

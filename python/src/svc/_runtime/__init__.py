@@ -1,0 +1,1 @@
+"""The worker runtime: launcher, zygotes and workers. Nothing here is public."""

@@ -1,0 +1,158 @@
+"""Loads an endpoint's functions. Generated handler files call `load_endpoint`; workers and zygotes call `load_handler`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from svc._runtime.failure import BootFailure, describe
+from svc._runtime.signature import Signature, is_async
+from svc.endpoint import DECLARED
+
+
+class Target:
+    """One function or class of the endpoint."""
+
+    __slots__ = ("is_class", "name", "value")
+
+    def __init__(self, name: str, value, is_class: bool) -> None:
+        self.name = name
+        self.value = value
+        self.is_class = is_class
+
+
+class Callable:
+    """A function ready to be called with a job's input."""
+
+    __slots__ = ("call", "is_async", "name", "signature")
+
+    def __init__(self, name: str, call) -> None:
+        self.name = name
+        self.call = call
+        self.signature = Signature(call, name)
+        self.is_async = is_async(call)
+
+
+class LoadedEndpoint:
+    """What a handler file defines: an endpoint's functions, imported but not instantiated."""
+
+    def __init__(self, name: str, kind: str, targets: list[Target], routes: dict) -> None:
+        self.name = name
+        self.kind = kind
+        self.targets = targets
+        self.routes = routes
+        """(METHOD, path) to function; empty for a queue-based endpoint."""
+
+    def callables(self) -> dict[str, Callable]:
+        """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""
+        found: dict[str, Callable] = {}
+        for target in self.targets:
+            found.update(_instance_methods(target) if target.is_class else {target.name: Callable(target.name, target.value)})
+        if "" not in found and len(found) == 1:
+            found[""] = next(iter(found.values()))
+        return found
+
+
+def _instance_methods(target: Target) -> dict[str, Callable]:
+    cls = target.value
+    instance = cls()
+    names = [name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))]
+    methods = {name: Callable(f"{target.name}.{name}", getattr(instance, name)) for name in names}
+    if any("__call__" in vars(base) for base in cls.__mro__):
+        methods[""] = methods["__call__"] = Callable(f"{target.name}.__call__", instance)
+    elif len(names) == 1:
+        methods[""] = methods[names[0]]
+    return methods
+
+
+def load_endpoint(*, name: str, kind: str, functions: list[dict], routes: dict[str, dict]) -> LoadedEndpoint:
+    """Imports the modules of an endpoint and finds its functions.
+
+    functions: `[{"module", "name", "kind": "function" | "class"}]`; routes: `{"GET /path": {"module", "name"}}`.
+    Raises BootFailure with the cause in the user's words.
+    """
+    targets = []
+    found_routes = {}
+    if kind == "load-balanced":
+        for key, where in routes.items():
+            method, _, path = key.partition(" ")
+            found_routes[(method, path)] = _find(name, where, (method, path))
+    else:
+        for where in functions:
+            value = _find(name, where, None)
+            targets.append(Target(where["name"], value, isinstance(value, type)))
+    return LoadedEndpoint(name, kind, targets, found_routes)
+
+
+def _find(endpoint: str, where: dict, route: tuple[str, str] | None):
+    """The declared function. Two endpoints of one file may use one function name, so the declarations decide."""
+    module = _import(where["module"], endpoint)
+    name = where["name"]
+    in_module = getattr(module, name, None)
+    for declared in reversed(DECLARED):
+        if declared.name != endpoint:
+            continue
+        if route is None:
+            candidates = [f for f in declared.functions if _is_from(f, where)]
+        else:
+            candidates = [f for key, f in declared.routes.items() if key == route and _is_from(f, where)]
+        for candidate in candidates:
+            return in_module if _wraps(in_module, candidate) else candidate
+    if in_module is None:
+        raise BootFailure(_plain(f"{where['module']}.py has no {name!r} any more: build again"))
+    return in_module
+
+
+def _is_from(function, where: dict) -> bool:
+    return getattr(function, "__module__", None) == where["module"] and getattr(function, "__name__", None) == where["name"]
+
+
+def _wraps(outer, inner) -> bool:
+    """`outer` is `inner`, or a decorated form of it."""
+    while outer is not None:
+        if outer is inner:
+            return True
+        outer = getattr(outer, "__wrapped__", None)
+    return False
+
+
+def _import(module: str, endpoint: str):
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(error.name + ".")):
+            raise BootFailure(_plain(f"worker file {module.replace('.', '/')}.py is not in the build: is it ignored?")) from None
+        raise BootFailure(describe(error, endpoint)) from None
+    except BootFailure:
+        raise
+    except BaseException as error:
+        fields = describe(error, endpoint)
+        if isinstance(error, SystemExit):
+            fields["error_message"] = f"importing {module}.py called sys.exit({error.code!r})"
+        raise BootFailure(fields) from None
+
+
+def load_handler(path: str, paths: list[str], endpoint: str) -> LoadedEndpoint:
+    """Puts `paths` in front of sys.path and runs the handler file. Raises BootFailure."""
+    sys.path[:0] = [entry for entry in paths if entry not in sys.path]
+    namespace = {"__name__": "svc_handler", "__file__": path}
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise BootFailure(_plain(f"the handler file of endpoint {endpoint!r} cannot be read: {error.strerror}")) from None
+    try:
+        exec(compile(source, path, "exec"), namespace)
+    except BootFailure:
+        raise
+    except BaseException as error:
+        raise BootFailure(describe(error, endpoint)) from None
+    loaded = namespace.get("endpoint")
+    if not isinstance(loaded, LoadedEndpoint):
+        raise BootFailure(_plain(f"{os.path.basename(path)} defines no endpoint: build again"))
+    return loaded
+
+
+def _plain(message: str) -> dict:
+    return {"error_type": "BootFailure", "error_message": message, "error_traceback": ""}

@@ -1,0 +1,152 @@
+"""User output: line by line, bounded in length and rate, so that a flood harms nobody."""
+
+from __future__ import annotations
+
+import io
+from time import monotonic
+
+from svc._runtime.limits import LOG_BURST_BYTES, LOG_LINE_MAX_BYTES, LOG_RATE_BYTES_PER_S
+
+_CUT = b" [line cut]"
+
+
+class RateLimit:
+    """A bucket of bytes. What does not fit is counted, and told in one line when there is room again."""
+
+    __slots__ = ("_at", "_left", "_level")
+
+    def __init__(self) -> None:
+        self._level = float(LOG_BURST_BYTES)
+        self._at = monotonic()
+        self._left = 0
+
+    def admit(self, lines: bytes) -> bytes:
+        """The lines to send: all, or nothing when they are over the rate."""
+        now = monotonic()
+        self._level = min(LOG_BURST_BYTES, self._level + (now - self._at) * LOG_RATE_BYTES_PER_S)
+        self._at = now
+        if len(lines) > self._level:
+            self._left += lines.count(b"\n")
+            return b""
+        self._level -= len(lines)
+        if self._left == 0:
+            return lines
+        note = b"[svc] %d lines left out: over %d KiB of output per second\n" % (self._left, LOG_RATE_BYTES_PER_S // 1024)
+        self._left = 0
+        return note + lines
+
+
+class LineBuffer:
+    """Cuts a byte stream into whole lines; a line that is too long is cut short, its rest is dropped."""
+
+    __slots__ = ("_partial", "_skipping")
+
+    def __init__(self) -> None:
+        self._partial = b""
+        self._skipping = False
+
+    def push(self, data: bytes) -> bytes:
+        """The whole lines completed by `data`."""
+        if self._skipping:
+            end = data.find(b"\n")
+            if end < 0:
+                return b""
+            data = data[end + 1 :]
+            self._skipping = False
+        data = self._partial + data
+        end = data.rfind(b"\n") + 1
+        lines, self._partial = data[:end], data[end:]
+        if len(self._partial) > LOG_LINE_MAX_BYTES:
+            lines += self._partial[:LOG_LINE_MAX_BYTES] + _CUT + b"\n"
+            self._partial = b""
+            self._skipping = True
+        if len(lines) > LOG_LINE_MAX_BYTES:
+            lines = b"".join(_short(line) for line in lines.splitlines(keepends=True))
+        return lines
+
+    def rest(self) -> bytes:
+        """What stands without a line end, as a line."""
+        rest, self._partial = self._partial, b""
+        return rest + b"\n" if rest else b""
+
+
+def _short(line: bytes) -> bytes:
+    return line if len(line) <= LOG_LINE_MAX_BYTES + len(_CUT) + 1 else line[:LOG_LINE_MAX_BYTES] + _CUT + b"\n"
+
+
+class JobStream(io.TextIOBase):
+    """sys.stdout and sys.stderr of a worker: whole lines go to the platform on the channel of the running job.
+
+    `emit(stream, channel, lines)` sends; `channel_now()` names the running job, 0 outside one.
+    """
+
+    def __init__(self, name: str, descriptor: int, emit, channel_now, rate: RateLimit) -> None:
+        self._name = name
+        self._descriptor = descriptor
+        self._emit = emit
+        self._channel_now = channel_now
+        self._rate = rate
+        self._buffers: dict[int, LineBuffer] = {}
+        self.buffer = _Bytes(self)
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self.write_bytes(text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def write_bytes(self, data: bytes) -> None:
+        channel = self._channel_now()
+        buffer = self._buffers.get(channel)
+        if buffer is None:
+            buffer = self._buffers[channel] = LineBuffer()
+        lines = buffer.push(data)
+        if lines:
+            self._send(channel, lines)
+
+    def _send(self, channel: int, lines: bytes) -> None:
+        lines = self._rate.admit(lines)
+        if lines:
+            self._emit(self._name, channel, lines)
+
+    def end_channel(self, channel: int) -> None:
+        """The job is over: its unfinished line goes out."""
+        buffer = self._buffers.pop(channel, None)
+        if buffer is not None:
+            rest = buffer.rest()
+            if rest:
+                self._send(channel, rest)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Stays open: it belongs to the worker, not to the function."""
+
+
+class _Bytes(io.RawIOBase):
+    def __init__(self, stream: JobStream) -> None:
+        self._stream = stream
+
+    def write(self, data) -> int:
+        data = bytes(data)
+        self._stream.write_bytes(data)
+        return len(data)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,93 @@
+"""Frames between the platform and its workers and launcher: docs/reference/protocol.md.
+
+u32 length | u8 type | u8 flags | u16 head length | u32 channel | head (JSON) | body (bytes), big-endian.
+"""
+
+from __future__ import annotations
+
+import json
+from struct import Struct
+
+from svc._runtime.limits import FRAME_MAX_BYTES
+
+PROTOCOL = 1
+MORE = 1
+
+HELLO, WELCOME, REFUSED, CREDIT, BOOT_FAILED, JOB, REQUEST, BODY, CANCEL = 1, 2, 3, 4, 5, 6, 7, 8, 9
+PROGRESS, CHUNK, RESULT, ACK, LOG, PING, PONG, DRAIN, GOODBYE = 10, 11, 12, 13, 14, 15, 16, 17, 18
+START, STOP, STARTED, EXITED, RETIRE, SHUTDOWN, WORKERS = 32, 33, 34, 35, 36, 37, 38
+
+_PREFIX = Struct(">IBBHI")
+_pack = _PREFIX.pack
+_unpack = _PREFIX.unpack_from
+
+
+class FrameError(Exception):
+    """The byte stream is not frames: the link must be closed."""
+
+
+def encode(type: int, channel: int = 0, head: dict | bytes | None = None, body: bytes = b"", flags: int = 0) -> bytes:
+    """The bytes of one frame. `head` may be JSON bytes already; None is the empty head."""
+    if head is None:
+        head = b""
+    elif head.__class__ is not bytes:
+        head = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    if len(head) > 0xFFFF:
+        raise FrameError(f"frame head of {len(head)} bytes is too long")
+    return _pack(8 + len(head) + len(body), type, flags, len(head), channel) + head + body
+
+
+def parse_head(head: bytes) -> dict:
+    """The head as a dict; the empty head is {}. Raises FrameError when it is not a JSON object."""
+    if not head:
+        return {}
+    try:
+        value = json.loads(head)
+    except ValueError:
+        raise FrameError("frame head is not JSON") from None
+    if value.__class__ is not dict:
+        raise FrameError("frame head is not an object")
+    return value
+
+
+class FrameReader:
+    """Cuts a byte stream into frames."""
+
+    __slots__ = ("_chunks", "_size", "_wanted")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._wanted = 4
+
+    def push(self, data: bytes) -> list[tuple[int, int, int, bytes, bytes]]:
+        """The frames that `data` completes, in order, as (type, flags, channel, head, body)."""
+        if self._size:
+            # Chunks of a large body are joined once, when it is whole.
+            self._chunks.append(data)
+            self._size += len(data)
+            if self._size < self._wanted:
+                return []
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self._size = 0
+        frames = []
+        start = 0
+        total = len(data)
+        while total - start >= 12:
+            length, type, flags, head_length, channel = _unpack(data, start)
+            if length < 8 + head_length or length > FRAME_MAX_BYTES:
+                raise FrameError(f"frame length {length} is out of bounds")
+            end = start + 4 + length
+            if end > total:
+                self._wanted = 4 + length
+                break
+            body_start = start + 12 + head_length
+            frames.append((type, flags, channel, data[start + 12 : body_start], data[body_start:end]))
+            start = end
+        else:
+            self._wanted = 12
+        if start < total:
+            self._chunks.append(data[start:] if start else data)
+            self._size = total - start
+        return frames

@@ -1,0 +1,113 @@
+"""Frames that answer a request of a load-balanced endpoint: a whole RESULT, or a RESULT with MORE and BODY frames."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from svc._runtime import codec
+from svc._runtime.failure import user_traceback
+from svc._runtime.limits import BODY_FRAME_BYTES, RESULT_MAX_BYTES
+from svc._runtime.protocol import BODY, MORE, RESULT, encode
+from svc._runtime.routes import JSON_HEADERS, Reply, error_reply
+from svc.context import Cancelled
+
+_JSON_200 = b'{"status":200,"headers":[["content-type","application/json"]],"execMs":%.3f}'
+
+
+def result_frame(work, reply: Reply, exec_ms: float) -> bytes:
+    """The frame (or frames, for a very large body) of a whole reply."""
+    if reply.status == 200 and reply.headers is JSON_HEADERS:
+        head = _JSON_200 % exec_ms
+    else:
+        head = codec.encode({"status": reply.status, "headers": reply.headers, "execMs": round(exec_ms, 3)})
+    body = reply.body
+    if len(body) <= RESULT_MAX_BYTES:
+        return encode(RESULT, work.channel, head, body)
+    frames = [encode(RESULT, work.channel, head, b"", MORE)]
+    for start in range(0, len(body), BODY_FRAME_BYTES):
+        part = body[start : start + BODY_FRAME_BYTES]
+        last = start + BODY_FRAME_BYTES >= len(body)
+        frames.append(encode(BODY, work.channel, None, part, 0 if last else MORE))
+    return b"".join(frames)
+
+
+def failed_reply(error: BaseException, work) -> Reply:
+    """A raised exception: the log gets the traceback, the caller a plain 500."""
+    if isinstance(error, Cancelled):
+        return error_reply(504, "REQUEST_TIMEOUT", "The worker did not answer in time", work.cancel_reason or "cancelled")
+    print(user_traceback(error), end="", file=sys.stderr)
+    detail = "The function failed; the endpoint's log has the details."
+    return error_reply(500, "INTERNAL", "Internal error", detail)
+
+
+def answer_frames(work, reply: Reply, began: float):
+    """Frames of a streamed reply of sync code, as its parts come."""
+    stream = reply.stream
+    if hasattr(stream, "__aiter__"):
+        stream = _driven(stream)
+    started = False
+    try:
+        for value in stream:
+            yield stream_part(work, value) if started else stream_start(work, reply, value, began)
+            started = True
+    except BaseException as error:
+        if not started:
+            raise
+        failed_reply(error, work)
+        yield stream_end(work, failed=True)
+        return
+    if not started:
+        yield stream_start(work, reply, None, began)
+    yield stream_end(work)
+
+
+def _driven(stream):
+    """An async iterable in a worker without an event loop."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    try:
+        iterator = stream.__aiter__()
+        while True:
+            try:
+                yield loop.run_until_complete(iterator.__anext__())
+            except StopAsyncIteration:
+                return
+    finally:
+        loop.close()
+
+
+def stream_start(work, reply: Reply, first, began: float) -> bytes:
+    """The RESULT frame with the first part, whose kind gives the content type when the function gave none."""
+    headers = reply.headers
+    if not any(name == "content-type" for name, _ in headers):
+        headers = [["content-type", _kind_of(first)], *headers]
+    head = {"status": reply.status, "headers": headers, "execMs": round((perf_counter() - began) * 1000, 3)}
+    return encode(RESULT, work.channel, codec.encode(head), b"" if first is None else _bytes_of(first), MORE)
+
+
+def stream_part(work, value) -> bytes:
+    return encode(BODY, work.channel, None, _bytes_of(value), MORE)
+
+
+def stream_end(work, failed: bool = False) -> bytes:
+    """The last BODY frame. `failed` tells the platform to cut the response off rather than to end it well."""
+    return encode(BODY, work.channel, {"failed": True} if failed else None)
+
+
+def _kind_of(value) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return "text/event-stream" if value.startswith((b"data:", b"event:")) else "application/octet-stream"
+    if isinstance(value, str):
+        is_event = value.startswith(("data:", "event:", "id:", "retry:", ":"))
+        return "text/event-stream" if is_event else "text/plain; charset=utf-8"
+    return "application/x-ndjson"
+
+
+def _bytes_of(value) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    return codec.encode(value) + b"\n"

@@ -1,0 +1,29 @@
+"""Entry of a worker in a fresh interpreter: for boot type OFF and for modules that a fork would break."""
+
+from __future__ import annotations
+
+import socket
+
+
+def main(descriptor: int) -> None:
+    """Reads its START from the launcher's channel and runs. Its outputs are in place already."""
+    from svc._runtime.zygote import receive_message
+
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
+    start, _ = receive_message(channel)
+    channel.close()
+    if start is None:
+        return
+    import os
+
+    from svc._runtime import birth
+    from svc._runtime.loader import load_handler
+    from svc._runtime.worker import run_worker
+
+    birth.become_worker(start, 1, 2)
+    birth.apply_environment(start.get("env") or {})
+    birth.fresh_main_module()
+    paths = list(start.get("paths") or [])
+    if paths and os.path.isdir(paths[0]):
+        os.chdir(paths[0])
+    run_worker(start, lambda: load_handler(start["handler"], paths, start["endpoint"]["name"]), 0.0)

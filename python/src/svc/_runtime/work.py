@@ -1,0 +1,124 @@
+"""One job or request on its way through a worker, and the frames that answer it."""
+
+from __future__ import annotations
+
+import os
+
+from svc._runtime import codec
+from svc._runtime.failure import BadInput, describe
+from svc._runtime.limits import RESULT_MAX_BYTES
+from svc._runtime.protocol import JOB, RESULT, encode
+from svc.context import Cancelled, Context
+from svc.version import VERSION
+
+
+class Work:
+    __slots__ = ("body", "cancel_reason", "channel", "context", "head", "task", "type")
+
+    def __init__(self, type: int, channel: int, head: dict, body: bytes) -> None:
+        self.type = type
+        self.channel = channel
+        self.head = head
+        self.body = body
+        self.context: Context | None = None
+        self.cancel_reason = ""
+        self.task = None
+        """What runs it: a thread's ident or an asyncio task."""
+
+
+class Identity:
+    """Who this worker is; goes into contexts and failures."""
+
+    __slots__ = ("endpoint", "environment", "hostname", "worker")
+
+    def __init__(self, worker: str, endpoint: str, environment: str) -> None:
+        self.worker = worker
+        self.endpoint = endpoint
+        self.environment = environment
+        self.hostname = os.uname().nodename
+
+
+def job_call(work: Work, callables: dict):
+    """The function and the keyword arguments of a job. Raises BadInput."""
+    method = work.head.get("method") or ""
+    function = callables.get(method)
+    if function is None:
+        known = ", ".join(sorted(name for name in callables if name))
+        if method:
+            raise BadInput(f"no method {method!r}; there are {known}")
+        raise BadInput(f'choose one with "method": {known}')
+    try:
+        given = codec.decode(work.body) if work.body else {}
+    except ValueError as error:
+        raise BadInput(f"the input is not JSON: {error}") from None
+    if given.__class__ is not dict:
+        raise BadInput("the input is not an object of arguments by name")
+    function.signature.check(given)
+    return function, given
+
+
+def call_with(function, given: dict):
+    """Calls by keyword; positional-only parameters are passed in their place."""
+    names = function.signature.positional_only
+    if names:
+        positional = [given.pop(name) for name in names if name in given]
+        return function.call(*positional, **given)
+    return function.call(**given)
+
+
+def job_result(work: Work, ok: bool, body: bytes, exec_ms: float) -> bytes:
+    """The RESULT frame of a job."""
+    head = work.head
+    text = '{"job":%s,"fence":%d,"ok":%s,"execMs":%.3f}' % (
+        codec.quote(head["job"]),
+        head["fence"],
+        "true" if ok else "false",
+        exec_ms,
+    )
+    return encode(RESULT, work.channel, text.encode(), body)
+
+
+def output_of(value) -> tuple[bool, bytes]:
+    """(ok, body) of a returned value. `{"error": text}` is a failure with that text. Raises NotJson."""
+    if value.__class__ is dict and value.get("error"):
+        error = value["error"]
+        return False, codec.encode(error if isinstance(error, str) else codec.encode(error).decode())
+    return True, bounded(codec.encode(value))
+
+
+def bounded(body: bytes) -> bytes:
+    if len(body) > RESULT_MAX_BYTES:
+        limit = RESULT_MAX_BYTES // 1024 // 1024
+        raise codec.NotJson(f"the result takes {len(body)} bytes, over the limit of {limit} MiB: put it into storage and return its address")
+    return body
+
+
+def failure_of(error: BaseException, who: Identity, reason: str = "") -> bytes:
+    """Body of a failed job's RESULT: the failure as JSON."""
+    fields = describe(error, who.endpoint)
+    if reason and isinstance(error, Cancelled):
+        fields["error_message"] = reason
+    fields["hostname"] = who.hostname
+    fields["worker_id"] = who.worker
+    fields["svc_version"] = VERSION
+    return codec.encode(fields)
+
+
+def new_context(work: Work, who: Identity, report) -> Context:
+    head = work.head
+    context = Context(
+        head["job"] if work.type == JOB else head.get("id", ""),
+        who.endpoint,
+        who.environment,
+        who.worker,
+        head.get("timeoutMs"),
+        work.channel,
+        report,
+    )
+    if work.type != JOB:
+        context.method = head.get("method", "")
+        context.path = head.get("path", "")
+        context._headers = head.get("headers", ())
+    work.context = context
+    return context
+

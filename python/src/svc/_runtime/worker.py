@@ -1,0 +1,253 @@
+"""A worker: one process that runs an endpoint's jobs or requests.
+
+Three ways to run, chosen from the endpoint: blocking (sync functions, one at a time: blocking.py), threads (sync
+functions, several at a time: threads.py) and an event loop (async functions: event_loop.py). This module has what
+they share: booting, sorting of frames, and the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import deque
+from time import monotonic
+
+from svc._runtime import protocol
+from svc._runtime.connection import Connection, Refused, Unacknowledged, Unreachable
+from svc._runtime.failure import BootFailure, describe
+from svc._runtime.limits import RECONNECT_DEFAULT_MS
+from svc._runtime.output import JobStream, RateLimit
+from svc._runtime.protocol import MORE, encode, parse_head
+from svc._runtime.work import Identity, Work
+from svc.context import context
+
+
+class Worker:
+    """What all ways to run share. Subclasses define `loop`, `cancel_running` and `idle`."""
+
+    def __init__(self, start: dict, callables: dict, routes, connection: Connection) -> None:
+        endpoint = start["endpoint"]
+        self.who = Identity(start["worker"], endpoint["name"], endpoint.get("environment", ""))
+        self.callables = callables
+        self.routes = routes
+        self.connection = connection
+        self.concurrency = max(1, int(start.get("concurrency") or 1))
+        self.pending: deque[Work] = deque()
+        """Arrived and not begun."""
+        self.running: dict[int, Work] = {}
+        self.draining = False
+        self._arriving: dict[int, tuple[Work, list[bytes]]] = {}
+        self.stdout: JobStream | None = None
+        self.stderr: JobStream | None = None
+
+    def loop(self) -> None:
+        """Runs until drained. Raises Refused and Unreachable."""
+        raise NotImplementedError
+
+    def cancel_running(self, work: Work) -> None:
+        """Interrupts a running function; its context's flag is set already."""
+        raise NotImplementedError
+
+    def dispatch(self, frame: tuple) -> None:
+        """Sorts one frame in; new work goes to `pending`."""
+        type, flags, channel, head, body = frame
+        if type == protocol.JOB:
+            parsed = parse_head(head)
+            self.connection.unacknowledged[channel] = Unacknowledged(parsed["job"], parsed["fence"])
+            self._arrived(Work(type, channel, parsed, body), flags)
+        elif type == protocol.ACK:
+            self.connection.unacknowledged.pop(channel, None)
+        elif type == protocol.REQUEST:
+            self._arrived(Work(type, channel, parse_head(head), body), flags)
+        elif type == protocol.BODY:
+            arriving = self._arriving.get(channel)
+            if arriving is not None:
+                arriving[1].append(body)
+                if not flags & MORE:
+                    del self._arriving[channel]
+                    arriving[0].body = b"".join(arriving[1])
+                    self.pending.append(arriving[0])
+        elif type == protocol.CANCEL:
+            self._cancel(channel, parse_head(head).get("reason", "cancelled"))
+        elif type == protocol.PING:
+            self.connection.send(encode(protocol.PONG))
+        elif type == protocol.DRAIN:
+            self.draining = True
+
+    def _arrived(self, work: Work, flags: int) -> None:
+        if flags & MORE:
+            self._arriving[work.channel] = (work, [work.body])
+        else:
+            self.pending.append(work)
+
+    def _cancel(self, channel: int, reason: str) -> None:
+        message = {"timeout": "execution timeout", "disconnected": "the caller went away"}.get(reason, reason)
+        self._arriving.pop(channel, None)
+        for work in self.pending:
+            if work.channel == channel:
+                work.cancel_reason = message
+        work = self.running.get(channel)
+        if work is not None and not work.cancel_reason:
+            work.cancel_reason = message
+            work.context._cancelled = True
+            self.cancel_running(work)
+
+    def link_broke(self) -> None:
+        """Requests do not survive a break: they are cancelled. Jobs go on."""
+        self._arriving.clear()
+        for work in [work for work in self.pending if work.type == protocol.REQUEST]:
+            self.pending.remove(work)
+        for work in list(self.running.values()):
+            if work.type == protocol.REQUEST:
+                self._cancel(work.channel, "disconnected")
+
+    def send_result(self, work: Work, frame: bytes) -> None:
+        """Keeps a job's result until its ACK, and sends it."""
+        kept = self.connection.unacknowledged.get(work.channel)
+        if kept is not None:
+            kept.result = frame
+        self.connection.send(frame)
+
+    def emit(self, data: bytes, keep: bool) -> None:
+        """Sends frames that user code causes."""
+        if keep:
+            self.connection.send_or_keep(data)
+        else:
+            self.connection.send(data)
+
+    def reporter(self, work: Work):
+        """What `progress()` calls for this work; None for a request, which has no progress."""
+        if work.type != protocol.JOB:
+            return lambda value: None
+        from svc._runtime import codec
+
+        return lambda value: self.emit(encode(protocol.PROGRESS, work.channel, None, codec.encode(value)), True)
+
+    def capture_output(self) -> None:
+        """From now on print() becomes LOG frames on the channel of its job."""
+        rate = RateLimit()
+
+        def emit_lines(stream: str, channel: int, lines: bytes) -> None:
+            self.emit(encode(protocol.LOG, channel, {"stream": stream, "worker": self.who.worker}, lines), False)
+
+        def channel_now() -> int:
+            return context().channel
+
+        sys.stdout = self.stdout = JobStream("stdout", 1, emit_lines, channel_now, rate)
+        sys.stderr = self.stderr = JobStream("stderr", 2, emit_lines, channel_now, rate)
+
+    def end_output(self, channel: int) -> None:
+        if self.stdout is not None:
+            if self.stdout._buffers:
+                self.stdout.end_channel(channel)
+            if self.stderr._buffers:
+                self.stderr.end_channel(channel)
+
+    def finished(self) -> bool:
+        """Drained, and every result is with the platform."""
+        return self.draining and not self.pending and not self.running and not self.connection.unacknowledged
+
+
+def run_worker(start: dict, load, import_ms: float) -> None:
+    """The life of a worker process after fork or spawn. Never returns.
+
+    `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot.
+    """
+    code = 0
+    connection = Connection(
+        start["socket"], start["token"], start["worker"], start.get("reconnectMs") or RECONNECT_DEFAULT_MS
+    )
+    try:
+        try:
+            worker = _boot(start, load, import_ms, connection)
+        except BootFailure as failure:
+            code = 1
+            head = {"worker": start["worker"], **failure.fields}
+            connection.open(boot_failed(head))
+            return
+        worker.loop()
+        connection.send(encode(protocol.GOODBYE, 0, {"reason": "drained"}))
+    except (Refused, Unreachable) as error:
+        code = 0 if isinstance(error, Refused) else 1
+        os.write(2, f"[svc] worker ends: {error}\n".encode())
+    except BaseException as error:  # a fault of ours: say so before going
+        code = 70
+        os.write(2, f"[svc] worker failed: {describe(error)['error_message']}\n".encode())
+        import traceback
+
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        connection.close()
+        _exit(code)
+
+
+def boot_failed(head: dict) -> bytes:
+    """The BOOT_FAILED frame; a traceback too long for a head loses its beginning."""
+    if len(head.get("error_traceback", "")) > 8000:
+        head["error_traceback"] = "…" + head["error_traceback"][-8000:]
+    head["error_message"] = head.get("error_message", "")[:4000]
+    return encode(protocol.BOOT_FAILED, 0, head)
+
+
+def _boot(start: dict, load, import_ms: float, connection: Connection) -> Worker:
+    began = monotonic()
+    endpoint = load()
+    try:
+        callables = endpoint.callables()
+    except BaseException as error:
+        raise BootFailure(describe(error, endpoint.name)) from None
+    routes = None
+    functions = [function.call for function in callables.values()]
+    if endpoint.kind == "load-balanced":
+        from svc._runtime.routes import RouteTable
+
+        routes = RouteTable(endpoint.routes)
+        functions = list(endpoint.routes.values())
+    kind = _way_to_run(functions, int(start.get("concurrency") or 1))
+    worker = kind(start, callables, routes, connection)
+    worker.capture_output()
+    signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    now = monotonic()
+    import_ms += (now - began) * 1000
+    boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
+    head = {"slots": worker.concurrency, "bootMs": round(boot_ms, 3), "importMs": round(import_ms, 3)}
+    connection.open(encode(protocol.CREDIT, 0, head))
+    return worker
+
+
+def _way_to_run(functions: list, concurrency: int) -> type[Worker]:
+    from svc._runtime.signature import is_async
+
+    if any(is_async(function) for function in functions):
+        from svc._runtime.event_loop import EventLoopWorker
+
+        return EventLoopWorker
+    if concurrency > 1:
+        from svc._runtime.threads import ThreadWorker
+
+        return ThreadWorker
+    from svc._runtime.blocking import BlockingWorker
+
+    return BlockingWorker
+
+
+def _leave(worker: Worker) -> None:
+    """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
+    worker.draining = True
+    if worker.finished():
+        worker.connection.send(encode(protocol.GOODBYE, 0, {"reason": "stopped"}))
+        _exit(0)
+
+
+def _exit(code: int) -> None:
+    """Ends the process now: threads of user code that still run cannot hold it."""
+    try:
+        import atexit
+
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass
+    os._exit(code)
+

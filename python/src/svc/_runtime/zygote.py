@@ -1,0 +1,219 @@
+"""A zygote: one endpoint of one build, imported once; it forks workers on request and reports their ends.
+
+    launcher ── START + output pipes ──▶ zygote ── fork ──▶ worker
+             ◀── ready | failed | unforkable | forked | exited ──
+
+It runs no thread and holds nothing but the imported modules. It ends when the launcher closes the channel and,
+after "retire", when its last worker has ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from time import monotonic
+
+from svc._runtime import birth, kernel
+from svc._runtime.failure import BootFailure, describe
+from svc._runtime.limits import START_MESSAGE_MAX_BYTES
+from svc._runtime.loader import load_handler
+
+
+def send_message(channel: socket.socket, message: dict, descriptors: tuple = ()) -> None:
+    data = json.dumps(message).encode()
+    if descriptors:
+        socket.send_fds(channel, [data], list(descriptors))
+    else:
+        channel.send(data)
+
+
+def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
+    """The next message and its descriptors; (None, []) when the other side is gone."""
+    try:
+        data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, 2)
+    except ConnectionError:
+        return None, []
+    return (json.loads(data), descriptors) if data else (None, [])
+
+
+def serve(channel: socket.socket, start: dict) -> None:
+    """The life of a zygote. Never returns."""
+    kernel.die_with_parent()
+    before = _open_descriptors()
+    try:
+        endpoint, import_ms = _load(start)
+    except BootFailure as failure:
+        _flush_output()
+        send_message(channel, {"failed": _bounded(failure.fields)})
+        os._exit(1)
+    except BaseException as error:
+        _flush_output()
+        send_message(channel, {"failed": _bounded(describe(error))})
+        os._exit(1)
+    _flush_output()
+    reason = _why_not_forkable(before)
+    if reason:
+        send_message(channel, {"unforkable": reason})
+        os._exit(0)
+    gc.collect()
+    gc.freeze()
+    send_message(channel, {"ready": import_ms})
+    _Forker(channel, endpoint).run()
+
+
+def _load(start: dict):
+    began = monotonic()
+    birth.apply_environment(start.get("env") or {})
+    birth.fresh_main_module()
+    paths = list(start.get("paths") or [])
+    if paths and os.path.isdir(paths[0]):
+        os.chdir(paths[0])
+    endpoint = load_handler(start["handler"], paths, start["endpoint"]["name"])
+    return endpoint, (monotonic() - began) * 1000
+
+
+def _why_not_forkable(before: dict[str, str]) -> str:
+    """Why a fork of this process would be a broken copy; "" when it is fine."""
+    import _thread
+
+    if _thread._count() > 0:
+        return "a thread is alive after import"
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
+        return "CUDA is initialised after import"
+    for number, target in _open_descriptors().items():
+        if before.get(number) == target:
+            continue
+        if target.startswith("socket:"):
+            return "a socket is open after import"
+        if target.startswith("/dev/nvidia"):
+            return "CUDA is initialised after import"
+        if target == "anon_inode:[eventpoll]":
+            return "an event loop is open after import"
+    return ""
+
+
+def _open_descriptors() -> dict[str, str]:
+    """Number to what it is, from /proc."""
+    found = {}
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for number in numbers:
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            pass
+    return found
+
+
+def _bounded(fields: dict) -> dict:
+    return {name: str(value)[-8000:] for name, value in fields.items()}
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+
+
+class _Forker:
+    def __init__(self, channel: socket.socket, endpoint) -> None:
+        self._channel = channel
+        self._endpoint = endpoint
+        self._workers: dict[int, str] = {}
+        self._retiring = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+
+    def run(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        while not (self._retiring and not self._workers):
+            for descriptor, _ in poll.poll():
+                if descriptor == self._wake_read:
+                    self._reap()
+                else:
+                    self._take_message()
+        os._exit(0)
+
+    def _take_message(self) -> None:
+        message, descriptors = receive_message(self._channel)
+        if message is None:
+            # The launcher is gone: nobody could stop these workers any more.
+            for pid in self._workers:
+                kernel.kill_descendants(pid)
+                kernel.kill_quietly(pid, signal.SIGKILL)
+            os._exit(0)
+        if "retire" in message:
+            self._retiring = True
+        else:
+            self._fork(message, *descriptors)
+
+    def _fork(self, start: dict, stdout: int, stderr: int) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(start, stdout, stderr)
+        os.close(stdout)
+        os.close(stderr)
+        self._workers[pid] = start["worker"]
+        send_message(self._channel, {"forked": start["worker"], "pid": pid})
+
+    def _become_worker(self, start: dict, stdout: int, stderr: int) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            self._channel.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            birth.become_worker(start, stdout, stderr)
+            birth.reseed()
+            gc.enable()
+            from svc._runtime.worker import run_worker
+
+            endpoint = self._endpoint
+            run_worker(start, lambda: endpoint, start.get("importMs", 0.0))
+        except BaseException as error:
+            os.write(2, f"[svc] worker failed at birth: {error!r}\n".encode())
+        finally:
+            os._exit(70)
+
+    def _reap(self) -> None:
+        try:
+            while os.read(self._wake_read, 512):
+                pass
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            worker = self._workers.pop(pid, None)
+            if worker is not None:
+                code = os.waitstatus_to_exitcode(status)
+                send_message(self._channel, {"exited": worker, "status": code})
+
+
+def main(descriptor: int) -> None:
+    """Entry of a zygote that runs another interpreter than the launcher: the first message is its START."""
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
+    gc.disable()
+    start, _ = receive_message(channel)
+    if start is not None:
+        serve(channel, start)

@@ -1,0 +1,161 @@
+"""The `Endpoint` declaration. It marks functions and changes nothing about them: they stay callable as they are."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Mapping, Sequence, TypeVar
+
+    from svc.gpu import GpuGroup, GpuType
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    Gpu = GpuType | GpuGroup
+
+PARAMETERS = (
+    "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
+    "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot",
+)  # fmt: skip
+
+DECLARED: list[Endpoint] = []
+"""Every endpoint of this process in order: the loader finds functions here, because names in a module may repeat."""
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+
+
+class Endpoint:
+    """Declares a serverless endpoint.
+
+    Queue-based, one function or class, called through `/run` and `/runsync`:
+
+        @Endpoint(name="resize", cpu="cpu3c-2-4", dependencies=["pillow"])
+        def resize(url: str, width: int = 640): ...
+
+    Load-balanced, several HTTP routes on one URL:
+
+        api = Endpoint(name="api", cpu="cpu3c-1-2", workers=(1, 3))
+
+        @api.post("/analyze")
+        def analyze(text: str): ...
+
+    Parameters (all by keyword):
+        name: identity of the endpoint, `[a-z0-9][a-z0-9_-]{0,62}`.
+        gpu: `GpuType`, `GpuGroup` or a list of them in order of preference. Not together with `cpu`.
+        cpu: machine type `<family>-<vCPU>-<GB>`, e.g. `cpu5c-4-8` for 4 vCPU and 8 GB. Without `gpu` and `cpu`:
+            `cpu3c-1-2`.
+        workers: `(min, max)` workers; an int n means `(0, n)`. Default `(0, 3)`.
+        idle_timeout: seconds a worker stays when idle, 1 to 3600. Default 60.
+        dependencies: requirements installed at build time, e.g. `["requests>=2.31"]`.
+        max_concurrency: jobs or requests one worker handles at once. Default 1.
+        execution_timeout_ms: milliseconds one job may run, 5000 to 7 days. Default 600000.
+        scaler_type: `"QUEUE_DELAY"` or `"REQUEST_COUNT"`.
+        scaler_value: seconds a job may wait (QUEUE_DELAY) or requests per worker (REQUEST_COUNT). Default 4.
+        env: environment variables of its workers.
+        image: container image, for platforms that run containers.
+        volume: id of a network volume.
+        python_version: `"3.12"`; default: the version that runs the build.
+        gpu_count: GPUs per worker. Default 1.
+        boot: `"SVCBOOT"` (workers are forked from an imported copy, the default) or `"OFF"`.
+
+    Raises TypeError for an unknown keyword, naming the nearest one, and for `gpu` together with `cpu`.
+    """
+
+    name: str | None
+    settings: dict[str, Any]
+    """What was given, by keyword."""
+    functions: list[Callable[..., Any]]
+    """Functions and classes decorated with the endpoint itself."""
+    routes: dict[tuple[str, str], Callable[..., Any]]
+    """(METHOD, path) to function."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        gpu: Gpu | Sequence[Gpu] | None = None,
+        cpu: str | None = None,
+        workers: tuple[int, int] | int | None = None,
+        idle_timeout: int | None = None,
+        dependencies: Sequence[str] | None = None,
+        max_concurrency: int | None = None,
+        execution_timeout_ms: int | None = None,
+        scaler_type: str | None = None,
+        scaler_value: int | None = None,
+        env: Mapping[str, str] | None = None,
+        image: str | None = None,
+        volume: str | None = None,
+        python_version: str | None = None,
+        gpu_count: int | None = None,
+        boot: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise TypeError(_unknown_keywords(unknown))
+        if gpu is not None and cpu is not None:
+            raise TypeError(f"Endpoint {name!r}: give gpu or cpu, not both")
+        given = locals()
+        self.name = name
+        self.settings = {key: given[key] for key in PARAMETERS if given[key] is not None}
+        self.functions = []
+        self.routes = {}
+        DECLARED.append(self)
+
+    def __call__(self, function: F) -> F:
+        """Marks a function or class as what this queue-based endpoint runs; returns it unchanged."""
+        self.functions.append(function)
+        return function
+
+    def route(self, method: str, path: str) -> Callable[[F], F]:
+        """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`; returns it unchanged."""
+        method = method.upper()
+        if method not in METHODS:
+            raise ValueError(f"Endpoint {self.name!r}: {method} is not one of {', '.join(METHODS)}")
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise ValueError(f"Endpoint {self.name!r}: a route's path starts with '/', not {path!r}")
+
+        def mark(function: F) -> F:
+            self.routes[(method, path)] = function
+            return function
+
+        return mark
+
+    def get(self, path: str) -> Callable[[F], F]:
+        """Route `GET path`; HEAD is answered by it too."""
+        return self.route("GET", path)
+
+    def post(self, path: str) -> Callable[[F], F]:
+        """Route `POST path`: the function's parameters are fields of the JSON body."""
+        return self.route("POST", path)
+
+    def put(self, path: str) -> Callable[[F], F]:
+        """Route `PUT path`."""
+        return self.route("PUT", path)
+
+    def patch(self, path: str) -> Callable[[F], F]:
+        """Route `PATCH path`."""
+        return self.route("PATCH", path)
+
+    def delete(self, path: str) -> Callable[[F], F]:
+        """Route `DELETE path`."""
+        return self.route("DELETE", path)
+
+    def head(self, path: str) -> Callable[[F], F]:
+        """Route `HEAD path`."""
+        return self.route("HEAD", path)
+
+    def options(self, path: str) -> Callable[[F], F]:
+        """Route `OPTIONS path`; without one, OPTIONS is answered with 204 and the allowed methods."""
+        return self.route("OPTIONS", path)
+
+    def __repr__(self) -> str:
+        return f"Endpoint(name={self.name!r})"
+
+
+def _unknown_keywords(unknown: Mapping[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    lines = []
+    for key in unknown:
+        near = get_close_matches(key, PARAMETERS, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; it takes {', '.join(PARAMETERS)}"
+        lines.append(f"Endpoint() has no parameter {key!r}{hint}")
+    return "\n".join(lines)

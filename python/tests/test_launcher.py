@@ -1,0 +1,260 @@
+"""The launcher, zygotes, forks and spawns, and what becomes of processes that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from support import LauncherTest, alive, protocol, wait_until
+
+
+class Starting(LauncherTest):
+    def test_workers_of_one_zygote_key_share_one_import(self):
+        source = "import os\nimported_by = os.getpid()\ndef run():\n    return [imported_by, os.getpid(), os.getppid()]\n"
+        first = self.ready(source).run(1).json
+        second = self.ready().run(1).json
+        self.assertEqual(first[0], second[0])
+        self.assertEqual(first[0], first[2])
+        self.assertNotEqual(first[1], second[1])
+        started = [self.launcher.expect(protocol.STARTED, worker=f"w-{n}") for n in (1, 2)]
+        self.assertEqual([frame.head["how"] for frame in started], ["fork", "fork"])
+        self.assertEqual(started[0].head["pid"], first[1])
+
+    def test_forked_workers_do_not_draw_the_same_random_numbers(self):
+        source = "import random, uuid\nrandom.seed(1)\ndef run():\n    return [random.random(), str(uuid.uuid4())]\n"
+        self.assertNotEqual(self.ready(source).run(1).json, self.ready().run(1).json)
+
+    def test_boot_off_gives_a_fresh_interpreter(self):
+        link = self.ready("import os\npid = os.getpid()\ndef run():\n    return pid == os.getpid()\n", boot="OFF")
+        self.assertTrue(link.run(1).json)
+        started = self.launcher.expect(protocol.STARTED)
+        self.assertEqual((started.head["how"], started.head["reason"]), ("spawn", "boot is OFF"))
+
+    def test_a_thread_alive_after_import_means_a_fresh_interpreter_and_the_reason_is_told(self):
+        source = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\ndef run():\n    return threading.active_count()\n"
+        self.assertTrue(self.ready(source).run(1).head["ok"])
+        started = self.launcher.expect(protocol.STARTED)
+        self.assertEqual((started.head["how"], started.head["reason"]), ("spawn", "a thread is alive after import"))
+        self.ready()
+        self.assertEqual(self.launcher.expect(protocol.STARTED).head["how"], "spawn")
+
+    def test_a_socket_open_after_import_is_not_shared_by_forks(self):
+        source = "import socket\na, b = socket.socketpair()\ndef run():\n    return 1\n"
+        self.ready(source)
+        self.assertEqual(self.launcher.expect(protocol.STARTED).head["reason"], "a socket is open after import")
+
+    def test_an_interpreter_given_by_another_path_runs_its_own_zygote(self):
+        wrapper = os.path.join(self.directory, "python")
+        with open(wrapper, "w") as file:
+            file.write(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        os.chmod(wrapper, 0o755)
+        self.assertEqual(self.ready("def run():\n    return 1\n", python=wrapper).run(1).json, 1)
+        self.assertEqual(self.launcher.expect(protocol.STARTED).head["how"], "fork")
+
+    def test_env_is_set_and_the_platforms_own_variables_do_not_reach_the_function(self):
+        link = self.ready(
+            "import os\nat_import = os.environ.get('A')\ndef run():\n    return [at_import, sorted(os.environ)]\n", env={"A": "1"}
+        )
+        at_import, names = link.run(1).json
+        self.assertEqual(at_import, "1")
+        self.assertLessEqual(set(names), {"A", "PATH", "HOME", "LANG", "TZ", "TMPDIR", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+
+    def test_a_failed_import_is_reported_with_the_users_frames_and_the_next_start_tries_again(self):
+        worker = self.start("def helper():\n    return 1 / 0\nhelper()\ndef run():\n    return 1\n")
+        failed = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head
+        self.assertEqual(failed["error_type"], "ZeroDivisionError")
+        self.assertIn("worker_file.py", failed["error_traceback"])
+        self.assertNotIn("_runtime", failed["error_traceback"])
+        self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
+        os.unlink(os.path.join(self.source, "worker_file.py"))
+        self.assertEqual(self.ready("def run():\n    return 'mended'\n").run(1).json, "mended")
+
+    def test_a_missing_package_and_a_missing_worker_file_are_told_apart(self):
+        worker = self.start("import no_such_package\ndef run():\n    return 1\n")
+        message = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head["error_message"]
+        self.assertEqual(message, "module 'no_such_package' not found: add it to dependencies of endpoint 'hello'")
+        worker = self.start(module="never_written")
+        message = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head["error_message"]
+        self.assertEqual(message, "worker file never_written.py is not in the build: is it ignored?")
+
+    def test_a_failing_class_constructor_is_a_boot_failure_of_the_worker(self):
+        worker = self.start("class Model:\n    def __init__(self): raise RuntimeError('no weights')\n    def go(self): pass\n", "Model", kind="class")
+        failed = self.platform.link(worker).expect(protocol.BOOT_FAILED).head
+        self.assertEqual((failed["worker"], failed["error_message"]), (worker, "no weights"))
+        self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
+
+    def test_an_import_that_exits_the_process_fails_the_boot(self):
+        worker = self.start("import os\nos._exit(9)\n")
+        self.assertIn("exited with code 9", self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head["error_message"])
+
+    def test_two_endpoints_of_one_file_may_use_one_function_name(self):
+        source = """
+            from svc import Endpoint
+            @Endpoint(name="one")
+            def run(): return 1
+            @Endpoint(name="two")
+            def run(): return 2
+        """
+        self.assertEqual(self.ready(source, endpoint="one").run(1).json, 1)
+        self.assertEqual(self.ready(source, endpoint="two").run(1).json, 2)
+
+    def test_a_decorated_function_is_run_as_its_module_has_it(self):
+        source = """
+            import functools
+            from svc import Endpoint
+            def twice(f):
+                @functools.wraps(f)
+                def outer(*a, **k): return [f(*a, **k)] * 2
+                return outer
+            @twice
+            @Endpoint(name="hello")
+            def run(x: int): return x
+        """
+        link = self.ready(source)
+        self.assertEqual(link.run(1, {"x": 4}).json, [4, 4])
+        self.assertIn("run(x: int)", link.run(2, {}).json["error_message"])
+
+    def test_thirty_workers_start_from_one_zygote(self):
+        self.ready("def run(n):\n    return n\n")
+        workers = [self.start() for _ in range(30)]
+        for worker in workers:
+            self.platform.link(worker).expect(protocol.CREDIT)
+
+
+class Ending(LauncherTest):
+    def test_stop_ends_an_idle_worker_at_once(self):
+        link = self.ready("def run():\n    return 1\n")
+        self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 60000})
+        link.expect(protocol.GOODBYE)
+        ended = self.launcher.expect(protocol.EXITED).head
+        self.assertEqual((ended["code"], ended["signal"]), (0, None))
+
+    def test_stop_kills_after_the_grace_what_does_not_end(self):
+        link = self.ready("import time\ndef run():\n    print('begun')\n    while True: time.sleep(1)\n")
+        link.job(1)
+        link.expect(protocol.LOG)
+        self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 50})
+        ended = self.launcher.expect(protocol.EXITED).head
+        self.assertEqual((ended["signal"], ended["reason"]), ("SIGKILL", "killed: it did not stop within the grace period"))
+
+    def test_a_dead_workers_whole_tree_is_killed_also_after_a_double_fork_and_setsid(self):
+        link = self.ready(
+            """
+            import os, subprocess, time, signal
+            def run():
+                read, write = os.pipe()
+                if os.fork() == 0:
+                    os.setsid()
+                    if os.fork() == 0:
+                        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                        os.write(write, str(os.getpid()).encode())
+                        os.execv("/bin/sleep", ["sleep", "600"])
+                    os._exit(0)
+                child = subprocess.Popen(["/bin/sh", "-c", "sleep 601 & wait"], start_new_session=True)
+                return [int(os.read(read, 20)), child.pid]
+            """
+        )
+        pids = link.run(1).json
+        self.assertTrue(all(alive(pid) for pid in pids))
+        self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 0})
+        self.launcher.expect(protocol.EXITED)
+        wait_until(lambda: not any(alive(pid) for pid in pids), what="the whole tree is gone")
+
+    def test_a_double_forked_child_of_a_living_worker_is_left_alone(self):
+        source = """
+            import os
+            def run():
+                read, write = os.pipe()
+                if os.fork() == 0:
+                    if os.fork() == 0:
+                        os.write(write, str(os.getpid()).encode())
+                        os.execv("/bin/sleep", ["sleep", "600"])
+                    os._exit(0)
+                return int(os.read(read, 20))
+        """
+        link = self.ready(source)
+        orphan = link.run(1).json
+        other = self.ready()
+        os.kill(self.launcher.expect(protocol.STARTED, worker=other.worker).head["pid"], signal.SIGKILL)
+        self.launcher.expect(protocol.EXITED, worker=other.worker)
+        self.assertTrue(alive(orphan))
+
+    def test_exit_codes_and_signals_are_reported_in_words(self):
+        source = "import os\ndef run(code=None, signal=None):\n    os._exit(code) if code else os.kill(os.getpid(), signal)\n"
+        self.ready(source).job(1, {"code": 3})
+        self.assertEqual(self.launcher.expect(protocol.EXITED).head, {"worker": "w-1", "code": 3, "signal": None, "reason": "exited with code 3"})
+        self.ready().job(1, {"signal": int(signal.SIGSEGV)})
+        self.assertEqual(self.launcher.expect(protocol.EXITED).head["reason"], "killed by SIGSEGV")
+
+    def test_the_temporary_directory_is_the_workers_own_and_goes_with_it(self):
+        link = self.ready("import tempfile, os\ndef run():\n    path = tempfile.mkdtemp()\n    open(path + '/f', 'w').close()\n    return path\n")
+        path = link.run(1).json
+        self.assertTrue(path.startswith(os.path.join(self.directory, "tmp", link.worker)))
+        self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 0})
+        self.launcher.expect(protocol.EXITED)
+        wait_until(lambda: not os.path.exists(os.path.join(self.directory, "tmp", link.worker)))
+
+    def test_retire_ends_the_zygote_after_its_last_worker(self):
+        link = self.ready("import os\ndef run():\n    return os.getppid()\n")
+        zygote = link.run(1).json
+        self.launcher.send(protocol.RETIRE, 0, {"zygote": "ep-hello:b-1"})
+        self.assertEqual(self.ready().run(1).json != zygote, True)
+        self.assertTrue(alive(zygote))
+        link.send(protocol.DRAIN, 0, {"graceMs": 1000})
+        wait_until(lambda: not alive(zygote))
+
+    def test_shutdown_leaves_nothing_running(self):
+        link = self.ready("import os, subprocess\ndef run():\n    return [os.getpid(), os.getppid(), subprocess.Popen(['sleep', '600']).pid]\n")
+        pids = link.run(1).json
+        self.launcher.send(protocol.SHUTDOWN, 0, {"graceMs": 5000})
+        self.assertEqual(self.process.wait(10), 0)
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+
+    def test_a_killed_launcher_takes_its_workers_along(self):
+        link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid()]\n")
+        pids = link.run(1).json
+        self.process.kill()
+        self.process.wait()
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+
+    def test_an_output_flood_is_cut_and_counted_and_harms_no_other_worker(self):
+        source = "import os\ndef run(n, how):\n    for i in range(n):\n        if how == 'raw': os.write(1, b'x' * 1000 + b'\\n')\n        else: print('y' * 1000)\n    return n\n"
+        flood, quiet = self.ready(source), self.ready()
+        flood.job(1, {"n": 50_000, "how": "raw"})
+        flood.job(2, {"n": 50_000, "how": "print"})
+        self.assertEqual(quiet.run(1, {"n": 0, "how": ""}).json, 0)
+        self.assertEqual(flood.result(1).json, 50_000)
+        self.assertEqual(flood.result(2).json, 50_000)
+        raw = sum(len(frame.body) for frame in self.launcher.seen(protocol.LOG))
+        printed = sum(len(frame.body) for frame in flood.seen(protocol.LOG))
+        self.assertTrue(0 < raw < 12_000_000, raw)
+        self.assertTrue(0 < printed < 12_000_000, printed)
+
+    def test_an_endless_line_is_cut_short(self):
+        link = self.ready("import os\ndef run():\n    os.write(1, b'z' * 100_000)\n    os.write(1, b'end\\nnext\\n')\n")
+        link.run(1)
+        self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 1000})
+        self.launcher.expect(protocol.EXITED)
+        lines = b"".join(frame.body for frame in self.launcher.seen(protocol.LOG)).splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertTrue(lines[0].endswith(b"[line cut]") and len(lines[0]) < 17_000)
+        self.assertEqual(lines[1], b"next")
+
+    def test_the_memory_limit_ends_a_worker_with_the_cause_or_its_job_with_an_error(self):
+        link = self.ready("def run():\n    data = bytearray(300_000_000)\n    return len(data)\n", memoryBytes=128 * 1024 * 1024, vcpus=1)
+        limits = self.launcher.expect(protocol.STARTED).head["limits"]
+        link.job(1)
+        if limits.startswith("cgroup"):
+            ended = self.launcher.expect(protocol.EXITED).head
+            self.assertEqual((ended["signal"], ended["reason"]), ("SIGKILL", "killed: memory limit 0.125 GB"))
+        else:
+            self.assertEqual(limits, "rlimit")
+            self.assertEqual(link.result(1).json["error_type"], "MemoryError")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+"""Workers and launcher outlive the platform: they reconnect and hand over what they finished, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unittest
+
+from support import LauncherTest, alive, protocol, wait_until
+
+
+class Reconnect(LauncherTest):
+    def test_a_job_that_runs_while_the_platform_is_away_is_run_once_and_its_result_delivered_once(self):
+        link = self.ready(
+            """
+            import os, time
+            def run(gate, count):
+                with open(count, "a") as file: file.write("x")
+                while not os.path.exists(gate): time.sleep(0.002)
+                return "done"
+            """
+        )
+        gate, count = self.directory + "/gate", self.directory + "/count"
+        link.job(7, {"gate": gate, "count": count})
+        wait_until(lambda: os.path.exists(count))
+        self.platform.vanish()
+        self.platform.listen()
+        again = self.platform.link(link.worker)
+        self.assertEqual(again.hello.head["unacknowledged"], [{"channel": 7, "job": "job-7", "fence": 107}])
+        again.expect(protocol.CREDIT)
+        open(gate, "w").close()
+        self.assertEqual(again.result(7).json, "done")
+        self.assertEqual(again.run(8, {"gate": gate, "count": count}).json, "done")
+        self.assertEqual(os.path.getsize(count), 2)
+        self.assertEqual(again.seen(protocol.RESULT), [])
+
+    def test_a_result_without_ack_is_sent_again_after_welcome_and_forgotten_after_its_ack(self):
+        for source, concurrency in (("def run():\n    return 1\n", 1), ("async def run():\n    return 1\n", 2), ("def run():\n    return 1\n", 2)):
+            with self.subTest(source=source, concurrency=concurrency):
+                link = self.ready(source, endpoint=f"e{self.counter}", concurrency=concurrency)
+                link.job(3)
+                self.assertEqual(link.expect(protocol.RESULT, 3).json, 1)
+                link.close()
+                again = self.platform.link(link.worker)
+                self.assertEqual([one["channel"] for one in again.hello.head["unacknowledged"]], [3])
+                again.expect(protocol.CREDIT)
+                self.assertEqual(again.result(3).json, 1)
+                self.assertEqual(again.run(4).json, 1)  # the ACK of 3 was read before
+                again.run(5)
+                again.close()
+                third = self.platform.link(link.worker)
+                self.assertNotIn(3, [one["channel"] for one in third.hello.head["unacknowledged"]])
+
+    def test_chunks_made_while_the_platform_is_away_are_kept(self):
+        link = self.ready(
+            """
+            import os, time
+            def run(gate):
+                yield 1
+                while not os.path.exists(gate): time.sleep(0.002)
+                yield 2
+            """
+        )
+        gate = self.directory + "/gate"
+        link.job(1, {"gate": gate})
+        link.expect(protocol.CHUNK)
+        self.platform.vanish()
+        open(gate, "w").close()
+        self.platform.listen()
+        again = self.platform.link(link.worker)
+        self.assertEqual(again.expect(protocol.CHUNK, 1).json, 2)
+        self.assertEqual(again.result(1).json, [1, 2])
+
+    def test_the_launcher_comes_back_with_the_list_of_what_is_alive_and_what_ended_meanwhile(self):
+        first, second = self.ready("import os\ndef run(die):\n    os._exit(4) if die else None\n"), self.ready()
+        first_pid = self.launcher.expect(protocol.STARTED, worker=first.worker).head["pid"]
+        second.job(1, {"die": True})
+        self.platform.vanish()
+        self.platform.listen()
+        again = self.platform.link("launcher")
+        workers = {one["worker"] for one in again.expect(protocol.WORKERS).head["workers"]}
+        ended = again.expect(protocol.EXITED, worker=second.worker).head if second.worker not in workers else None
+        self.assertIn(first.worker, workers)
+        self.assertTrue(alive(first_pid))
+        if ended:
+            self.assertEqual(ended["code"], 4)
+
+    def test_a_refused_worker_ends(self):
+        self.platform.refuse.add("w-1")
+        self.start("def run():\n    return 1\n")
+        self.assertEqual(self.launcher.expect(protocol.EXITED).head["code"], 0)
+
+
+class GivingUp(LauncherTest):
+    reconnect_ms = 150
+
+    def test_launcher_and_workers_end_when_the_platform_never_comes_back(self):
+        link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid()]\n")
+        pids = link.run(1).json
+        self.platform.vanish()
+        self.assertEqual(self.process.wait(10), 0)
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,105 @@
+/**
+ * Layers as files: <dir>/<first two digits>/<digest>. Bytes go to a temporary file that is checked, synced and then
+ * renamed, so a file under its digest is always whole, also after a crash.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { SvcError } from "../domain/errors.ts";
+import type { ArtifactStore } from "./artifact-store.ts";
+
+const DIGEST = /^[0-9a-f]{64}$/;
+const INCOMING = "incoming";
+
+/** Makes `dir` when it is missing and clears what an interrupted upload left. */
+export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore> {
+  const incoming = join(dir, INCOMING);
+  await rm(incoming, { recursive: true, force: true });
+  await mkdir(incoming, { recursive: true, mode: 0o700 });
+
+  return {
+    has: async (digest) => (await sizeOf(pathOf(dir, digest))) !== undefined,
+    size: (digest) => sizeOf(pathOf(dir, digest)),
+    async put(digest, bytes, maxBytes) {
+      const path = pathOf(dir, digest);
+      const temporary = join(incoming, randomUUID());
+      try {
+        const found = await receive(bytes, temporary, maxBytes);
+        if (found !== digest) {
+          throw new SvcError("LAYER_CORRUPT", `The uploaded layer hashes to ${found}, not to ${digest}.`, {
+            help: "Upload it again; if it fails again, build the project again.",
+          });
+        }
+        await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
+        await rename(temporary, path);
+        await syncDirectory(join(path, ".."));
+      } finally {
+        await rm(temporary, { force: true });
+      }
+    },
+    async open(digest) {
+      const path = pathOf(dir, digest);
+      try {
+        // Opened here, so that a missing layer is an error now and a layer deleted later is still read to its end.
+        const file = await open(path, "r");
+        return file.createReadStream();
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+        throw new SvcError("LAYER_MISSING", `The layer ${digest} is not stored on this platform.`, {
+          help: "Deploy again: the upload sends every missing layer.",
+        });
+      }
+    },
+    async list() {
+      const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+      return entries.filter((entry) => entry.isFile() && DIGEST.test(entry.name)).map((entry) => entry.name);
+    },
+    async delete(digest) {
+      await rm(pathOf(dir, digest), { force: true });
+    },
+  };
+}
+
+/** Throws BAD_INPUT for anything but 64 hex digits, so that no path can be built from a request. */
+function pathOf(dir: string, digest: string): string {
+  if (!DIGEST.test(digest)) {
+    throw new SvcError("BAD_INPUT", "A layer is named by its SHA-256: 64 lower-case hex digits.");
+  }
+  return join(dir, digest.slice(0, 2), digest);
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  return found?.size;
+}
+
+/** Writes the bytes and resolves their SHA-256. Throws TOO_LARGE as soon as more than `maxBytes` came. */
+async function receive(bytes: Readable, path: string, maxBytes: number): Promise<string> {
+  const hash = createHash("sha256");
+  let size = 0;
+  async function* measured(source: AsyncIterable<Buffer>) {
+    for await (const chunk of source) {
+      size += chunk.length;
+      if (size > maxBytes) throw new SvcError("TOO_LARGE", `The layer is larger than ${maxBytes} bytes.`);
+      hash.update(chunk);
+      yield chunk;
+    }
+  }
+  await pipeline(bytes, measured, createWriteStream(path, { flags: "wx", mode: 0o600, flush: true }));
+  return hash.digest("hex");
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * The loop around `decide`: one look per endpoint when something happens (a job waits, a worker is ready or gone, an
+ * endpoint changes) and once a second for those that have workers or work. Looks at one endpoint never overlap.
+ */
+import { AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { isActive } from "../domain/worker.ts";
+import type { JobReader } from "../queue/queue.ts";
+import type { Endpoint, Store, Worker } from "../store/store.ts";
+import { decide } from "./decide.ts";
+import type { Decision, Sample, SampledWorker } from "./sample.ts";
+
+export interface LinkSample {
+  readonly waitingRequests: number;
+  readonly running: number;
+  readonly averageExecMs: number | undefined;
+  readonly workers: readonly {
+    readonly id: string;
+    readonly ready: boolean;
+    readonly busy: boolean;
+    readonly idleMs: number;
+  }[];
+}
+
+interface AutoscalerDeps {
+  readonly store: Store;
+  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly queue: JobReader;
+  readonly sampleLink: (endpointId: string) => LinkSample;
+  /** Workers may not be started now (boot back-off, still being prepared). */
+  readonly mayStart: (endpoint: Endpoint) => boolean;
+  readonly mustProve: (endpoint: Endpoint) => boolean;
+  readonly apply: (endpoint: Endpoint, decision: Decision) => Promise<void>;
+  readonly clock: () => number;
+  readonly onError: (error: unknown) => void;
+}
+
+export class Autoscaler {
+  readonly #deps: AutoscalerDeps;
+  readonly #looking = new Map<string, "once" | "again">();
+  /** Endpoints that have workers or work: looked at every tick. */
+  readonly #awake = new Set<string>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(deps: AutoscalerDeps) {
+    this.#deps = deps;
+  }
+
+  async start(): Promise<void> {
+    for (const endpoint of await this.#deps.store.endpoints.list()) this.wake(endpoint.id);
+    this.#timer = setInterval(() => {
+      for (const id of this.#awake) this.wake(id);
+    }, AUTOSCALER_TICK_MS);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#awake.clear();
+  }
+
+  /** Looks at the endpoint soon; while a look runs, one more follows it. */
+  wake(endpointId: string): void {
+    const state = this.#looking.get(endpointId);
+    if (state !== undefined) {
+      this.#looking.set(endpointId, "again");
+      return;
+    }
+    this.#looking.set(endpointId, "once");
+    void this.#lookUntilQuiet(endpointId);
+  }
+
+  async #lookUntilQuiet(endpointId: string): Promise<void> {
+    do {
+      this.#looking.set(endpointId, "once");
+      await this.#look(endpointId).catch(this.#deps.onError);
+    } while (this.#looking.get(endpointId) === "again");
+    this.#looking.delete(endpointId);
+  }
+
+  async #look(endpointId: string): Promise<void> {
+    const { store, endpoints, queue, mayStart, apply } = this.#deps;
+    const endpoint = await endpoints.find(endpointId);
+    if (endpoint === undefined) {
+      this.#awake.delete(endpointId);
+      return;
+    }
+    const rows = (await store.workers.listByEndpoint(endpointId)).filter((row) => isActive(row.state));
+    const counts = await queue.counts(endpointId);
+    const link = this.#deps.sampleLink(endpointId);
+    const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;
+    if (busy || endpoint.workersMin > 0) this.#awake.add(endpointId);
+    else this.#awake.delete(endpointId);
+    const sample: Sample = {
+      scalerType: endpoint.scalerType,
+      scalerValue: endpoint.scalerValue,
+      workersMin: endpoint.workersMin,
+      workersMax: endpoint.workersMax,
+      idleTimeoutMs: endpoint.idleTimeout * 1_000,
+      maxConcurrency: endpoint.maxConcurrency,
+      queued: counts.inQueue - counts.inQueueLowPriority,
+      queuedLowPriority: counts.inQueueLowPriority,
+      oldestWaitMs: counts.oldestQueuedAt === null ? 0 : this.#deps.clock() - counts.oldestQueuedAt,
+      waitingRequests: link.waitingRequests,
+      running: link.running,
+      averageExecMs: link.averageExecMs,
+      workers: sampledWorkers(endpoint, rows, link),
+      mustProve: this.#deps.mustProve(endpoint),
+    };
+    const decision = decide(sample);
+    const start = mayStart(endpoint) ? decision.start : 0;
+    if (start === 0 && decision.stop.length === 0) return;
+    await apply(endpoint, { ...decision, start });
+  }
+}
+
+function sampledWorkers(endpoint: Endpoint, rows: readonly Worker[], link: LinkSample): SampledWorker[] {
+  const connected = new Map(link.workers.map((worker) => [worker.id, worker]));
+  return rows.map((row) => {
+    const seen = connected.get(row.id);
+    return {
+      id: row.id,
+      current: row.revision === endpoint.revision,
+      ready: seen?.ready ?? false,
+      busy: seen?.busy ?? false,
+      idleMs: seen?.idleMs ?? 0,
+    };
+  });
+}

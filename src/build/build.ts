@@ -1,0 +1,244 @@
+/** scan → dependency layers → source layer → manifest → archive. User code never runs. */
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, rm, rmdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import { ARTIFACT_MAX_BYTES, PYTHON_MINOR_MAX, PYTHON_MINOR_MIN } from "../domain/limits.ts";
+import { manifestSchema } from "../domain/manifest.ts";
+import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import { artifactFrame, manifestText, writeArtifact } from "./artifact.ts";
+import { checkArtifactSize } from "./artifact-size.ts";
+import { buildDependencies } from "./build-dependencies.ts";
+import type { BuildResult, BuiltLayer } from "./build-result.ts";
+import type { DependencyLayer } from "./dependency-layer.ts";
+import { type DependencySet, isBase, planDependencies } from "./dependency-plan.ts";
+import type { EndpointDeclaration } from "./endpoint-declaration.ts";
+import { handlerPath, handlerSource } from "./handlers.ts";
+import { findPython, type Interpreter } from "./interpreter.ts";
+import { LayerCache } from "./layer-cache.ts";
+import { type EndpointLayers, makeManifest } from "./manifest.ts";
+import { normalizedName, parseRequirement } from "./requirement.ts";
+import { requireScan, type Scan, scanProject } from "./scan.ts";
+import { buildSourceLayer } from "./source-layer.ts";
+
+export interface BuildOptions {
+  readonly projectDir: string;
+  /** Archive name inside .svc/, or a path; default artifact.tar.gz. */
+  readonly output?: string;
+  /** Install what is listed and nothing it asks for. */
+  readonly noDeps?: boolean;
+  /** Packages that stay out, also when others ask for them. */
+  readonly exclude?: readonly string[];
+  /** Leave .svc/.build/ in place. */
+  readonly keepBuild?: boolean;
+  /** Layers and records shared by all projects of the user. */
+  readonly cacheDir: string;
+  /** Command or path; default python3. */
+  readonly python?: string;
+  /** Default process.env: for the installer, and for os.environ["X"] in `env=`. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly artifactMaxBytes?: number;
+  readonly onProgress?: (event: { readonly step: string; readonly detail?: string }) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface ProjectBuild extends BuildResult {
+  readonly scan: Scan;
+  /** With what each holds, for `--explain`. */
+  readonly dependencies: readonly { readonly set: DependencySet; readonly layer: DependencyLayer }[];
+}
+
+/**
+ * Writes .svc/artifact.tar.gz and .svc/svc_manifest.json. Throws BuildProblems with all findings (BUILD_FAILED,
+ * NO_ENDPOINTS, DEPENDENCIES_FAILED), ARTIFACT_TOO_LARGE or TOOL_MISSING.
+ */
+export async function buildProject(options: BuildOptions): Promise<ProjectBuild> {
+  const projectDir = path.resolve(options.projectDir);
+  const env = options.env ?? process.env;
+  const progress = options.onProgress ?? (() => {});
+  const cache = new LayerCache(options.cacheDir);
+  const python = once(() => localPython({ command: options.python, projectDir, cacheDir: options.cacheDir, env }));
+
+  progress({ step: "scan" });
+  const scan = await scanProject({ projectDir, environment: env, python: options.python });
+  requireScan(scan);
+  options.signal?.throwIfAborted();
+
+  const workDir = path.join(
+    projectDir,
+    ".svc",
+    ".build",
+    options.keepBuild ? "" : `${process.pid}-${randomBytes(3).toString("hex")}`,
+  );
+  try {
+    const sets = await plan(scan.endpoints, options, python, env);
+    const built = await buildDependencies(sets, cache, {
+      projectDir,
+      workDir,
+      env,
+      python,
+      onProgress: progress,
+      signal: options.signal,
+    });
+    const dependencies = sets.map((set) => ({ set, layer: built.get(set.key)! }));
+
+    progress({ step: "sources" });
+    const handlers = new Map(
+      scan.endpoints.map((each) => [path.posix.basename(handlerPath(each.name)), handlerSource(each)]),
+    );
+    const source = await buildSourceLayer(projectDir, scan.files.files, handlers, cache);
+    options.signal?.throwIfAborted();
+
+    progress({ step: "archive" });
+    const layersOf = await endpointLayers(scan.endpoints, dependencies, options.exclude ?? [], python);
+    const manifest = manifestSchema.parse(
+      makeManifest(scan.endpoints, (each) => layersOf.get(each.name)!, source.digest),
+    );
+    const frame = await artifactFrame(manifest, requirementsText(dependencies));
+    const layers: BuiltLayer[] = [
+      { ...pick(source), kind: "source" },
+      ...dependencies.map(({ layer }) => ({ ...pick(layer), kind: "dependencies" as const })),
+    ];
+    const artifactBytes =
+      frame.head.length + frame.tail.length + layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+    const maxBytes = options.artifactMaxBytes ?? ARTIFACT_MAX_BYTES;
+    checkArtifactSize(
+      artifactBytes,
+      maxBytes,
+      dependencies.map(({ layer }) => layer),
+      scan.files.files,
+    );
+    const artifactPath = path.resolve(projectDir, ".svc", options.output ?? "artifact.tar.gz");
+    await writeArtifact(artifactPath, frame, layers, cache);
+    await writeBeside(projectDir, manifestText(manifest));
+    if (options.keepBuild) await keepHandlers(workDir, handlers, requirementsText(dependencies));
+    return {
+      manifest,
+      layers,
+      artifactPath,
+      artifactBytes,
+      env: Object.fromEntries(scan.endpoints.map((endpoint) => [endpoint.name, endpoint.env])),
+      warnings: scan.diagnostics,
+      leftOut: Object.fromEntries(
+        scan.endpoints.flatMap(({ name }) => {
+          const base = layersOf.get(name)!.baseDependencies;
+          return base.length === 0 ? [] : [[name, base]];
+        }),
+      ),
+      scan,
+      dependencies,
+    };
+  } finally {
+    if (!options.keepBuild) await removeWorkDir(workDir);
+  }
+}
+
+async function plan(
+  endpoints: readonly EndpointDeclaration[],
+  options: BuildOptions,
+  python: () => Promise<Interpreter>,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<DependencySet[]> {
+  const needsLocal = endpoints.some(
+    (endpoint) => endpoint.pythonVersion === undefined || endpoint.dependencies.length > 0,
+  );
+  const local = needsLocal ? (await python()).version : undefined;
+  return planDependencies(endpoints, {
+    noDeps: options.noDeps ?? false,
+    exclude: options.exclude ?? [],
+    localVersion: local,
+    bytecode: local !== undefined,
+    env,
+  });
+}
+
+async function localPython(options: Parameters<typeof findPython>[0]): Promise<Interpreter> {
+  const interpreter = await findPython(options);
+  const minor = Number(interpreter.version.split(".")[1]);
+  if (minor >= PYTHON_MINOR_MIN && minor <= PYTHON_MINOR_MAX && interpreter.version.startsWith("3."))
+    return interpreter;
+  throw new SvcError(
+    "TOOL_MISSING",
+    `${interpreter.executable} is Python ${interpreter.version}; endpoints need 3.${PYTHON_MINOR_MIN} to 3.${PYTHON_MINOR_MAX}.`,
+    {
+      help: "Install a newer Python, or put one first on the PATH.",
+    },
+  );
+}
+
+async function endpointLayers(
+  endpoints: readonly EndpointDeclaration[],
+  dependencies: readonly { set: DependencySet; layer: DependencyLayer }[],
+  exclude: readonly string[],
+  python: () => Promise<Interpreter>,
+): Promise<Map<string, EndpointLayers>> {
+  const excluded = new Set(exclude.map(normalizedName));
+  const layers = new Map<string, EndpointLayers>();
+  for (const endpoint of endpoints) {
+    const own = dependencies.find(({ set }) => set.endpoints.some(({ name }) => name === endpoint.name))?.layer;
+    const declared = endpoint.dependencies.filter((text) => {
+      const name = parseRequirement(text)?.name;
+      return name !== undefined && isBase(name) && !excluded.has(name);
+    });
+    const names = new Set(declared.map((text) => parseRequirement(text)!.name));
+    const transitive = (own?.base ?? []).filter((text) => {
+      const name = parseRequirement(text)!.name;
+      return !names.has(name) && !excluded.has(name);
+    });
+    layers.set(endpoint.name, {
+      pythonVersion: endpoint.pythonVersion ?? (await python()).version,
+      baseDependencies: [...declared, ...transitive].sort(),
+      dependencyLayer: own?.digest ?? null,
+    });
+  }
+  return layers;
+}
+
+/** requirements.txt of the artifact: what each dependency layer holds, exactly. */
+function requirementsText(dependencies: readonly { set: DependencySet; layer: DependencyLayer }[]): string {
+  return dependencies
+    .map(({ set, layer }) => {
+      const named = set.endpoints.map(({ name }) => name).join(", ");
+      return `# deps/${set.key}: Python ${set.pythonVersion}, for ${named}\n${layer.lock.map((line) => `${line}\n`).join("")}`;
+    })
+    .join("\n");
+}
+
+/** The manifest beside the archive, and a .gitignore so that build outputs are not committed. */
+async function writeBeside(projectDir: string, manifest: string): Promise<void> {
+  const folder = path.join(projectDir, ".svc");
+  const file = path.join(folder, "svc_manifest.json");
+  if (!existsSync(file) || readFileSync(file, "utf8") !== manifest) await writeFileAtomic(file, manifest);
+  const ignore = path.join(folder, ".gitignore");
+  if (!existsSync(ignore)) await writeFile(ignore, "*\n");
+}
+
+async function keepHandlers(
+  workDir: string,
+  handlers: ReadonlyMap<string, string>,
+  requirements: string,
+): Promise<void> {
+  await rm(path.join(workDir, "handlers"), { recursive: true, force: true });
+  await mkdir(path.join(workDir, "handlers"), { recursive: true });
+  for (const [name, text] of handlers) await writeFile(path.join(workDir, "handlers", name), text);
+  await writeFile(path.join(workDir, "requirements.txt"), requirements);
+}
+
+/** Own folder first; .svc/.build itself when no other build uses it. */
+async function removeWorkDir(workDir: string): Promise<void> {
+  await rm(workDir, { recursive: true, force: true });
+  await rmdir(path.dirname(workDir)).catch(() => {});
+}
+
+function pick({ digest, sizeBytes, path: file }: { digest: string; sizeBytes: number; path: string }) {
+  return { digest, sizeBytes, path: file };
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
+}

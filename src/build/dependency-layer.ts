@@ -1,0 +1,152 @@
+/** Builds the layer of one dependency set: install → take out what stays out → compile → pack. Cached by its key. */
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import path from "node:path";
+import { GZIP_LEVEL_DEPENDENCIES } from "../domain/limits.ts";
+import { runProcess } from "../lib/run-process.ts";
+import type { TarEntry } from "../lib/tar-pack.ts";
+import { dependencyClosure } from "./dependency-closure.ts";
+import { type DependencySet, isBase } from "./dependency-plan.ts";
+import { cleanTree, installedDistributions, removeDistribution } from "./installed-tree.ts";
+import type { Install } from "./installer.ts";
+import type { CachedLayer, LayerCache } from "./layer-cache.ts";
+import { targetEnvironment } from "./marker.ts";
+
+export interface PackageSize {
+  readonly name: string;
+  readonly version: string;
+  /** Unpacked. */
+  readonly sizeBytes: number;
+}
+
+export interface DependencyLayer extends CachedLayer {
+  readonly key: string;
+  /** "name==version" of all that is inside, sorted. */
+  readonly lock: readonly string[];
+  /** Requirements on base packages that the installed packages have: "numpy>=1.26". */
+  readonly base: readonly string[];
+  readonly packages: readonly PackageSize[];
+  /** Nothing was installed: it was in the cache. */
+  readonly cached: boolean;
+}
+
+interface LayerRecord {
+  readonly digest: string;
+  readonly sizeBytes: number;
+  readonly lock: readonly string[];
+  readonly base: readonly string[];
+  readonly packages: readonly PackageSize[];
+}
+
+export interface LayerBuild {
+  readonly projectDir: string;
+  /** Folder for this build's own files. */
+  readonly workDir: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly install: () => Promise<Install>;
+  /** Interpreter that compiles bytecode, when the set is for its version. */
+  readonly compiler: string | undefined;
+  readonly onLine?: (line: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+export function cachedDependencyLayer(set: DependencySet, cache: LayerCache): DependencyLayer | undefined {
+  const record = cache.record<LayerRecord>("dependencies", set.key);
+  const layer = record && cache.find(record.digest, record.sizeBytes);
+  return (
+    layer && { ...layer, key: set.key, lock: record.lock, base: record.base, packages: record.packages, cached: true }
+  );
+}
+
+/** Throws InstallFailed with the installer's words. */
+export async function buildDependencyLayer(
+  set: DependencySet,
+  cache: LayerCache,
+  build: LayerBuild,
+): Promise<DependencyLayer> {
+  const target = path.join(build.workDir, "deps", set.key);
+  const scratch = path.join(build.workDir, "scratch", set.key);
+  for (const folder of [target, scratch]) {
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true });
+  }
+  const install = await build.install();
+  const { projectDir, env, onLine, signal } = build;
+  await install({ set, target, scratch, projectDir, env, onLine, signal });
+  const base = leaveOut(set, target);
+  cleanTree(target);
+  if (build.compiler !== undefined) await compileBytecode(build.compiler, target, scratch, signal);
+  await rm(scratch, { recursive: true, force: true });
+  const installed = installedDistributions(target);
+  const lock = installed.map(({ name, version }) => `${name}==${version}`).sort();
+  writeFileSync(path.join(target, "requirements.lock"), lock.map((line) => `${line}\n`).join(""));
+  const packages = installed.map(({ name, version, sizeBytes }) => ({ name, version, sizeBytes }));
+  const layer = await cache.write(treeEntries(target, `deps/${set.key}`), GZIP_LEVEL_DEPENDENCIES);
+  const record: LayerRecord = { digest: layer.digest, sizeBytes: layer.sizeBytes, lock, base, packages };
+  await cache.remember("dependencies", set.key, record);
+  return { ...layer, key: set.key, lock, base, packages, cached: false };
+}
+
+/** Removes what stays out but was installed all the same; tells which base packages the rest asks for. */
+function leaveOut(set: DependencySet, target: string): string[] {
+  const installed = installedDistributions(target);
+  const { names, leftOut } = dependencyClosure(
+    set.requirements,
+    installed,
+    set.leaveOut,
+    targetEnvironment(set.pythonVersion),
+  );
+  for (const distribution of installed) {
+    const unneeded = !set.noDeps && !names.has(distribution.name);
+    if (set.leaveOut.has(distribution.name) || unneeded) removeDistribution(target, distribution);
+  }
+  return [...leftOut]
+    .filter(([name]) => isBase(name))
+    .map(([name, specifiers]) => name + specifiers.filter((each) => !each.startsWith("@")).join(","))
+    .sort();
+}
+
+/** Bytecode that is never checked against the source's time; the same sources give the same bytes. */
+async function compileBytecode(python: string, target: string, emptyDir: string, signal?: AbortSignal): Promise<void> {
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("PYTHON")));
+  const args = [
+    "-s",
+    "-S",
+    "-m",
+    "compileall",
+    "-q",
+    "-f",
+    "--invalidation-mode",
+    "unchecked-hash",
+    "-s",
+    target,
+    "-p",
+    "/",
+    target,
+  ];
+  // A package may ship files for other versions of Python: what does not compile stays as it is.
+  await runProcess(python, args, { cwd: emptyDir, env: { ...env, PYTHONHASHSEED: "0" }, signal });
+}
+
+/** The files of a folder as tar entries below `prefix`, sorted; links that lead out of it are left out. */
+function* treeEntries(root: string, prefix: string): Generator<TarEntry> {
+  const realRoot = realpathSync(root);
+  const walk = function* (folder: string): Generator<TarEntry> {
+    const names = readdirSync(path.join(root, folder)).sort((a, b) => (a < b ? -1 : 1));
+    for (const name of names) {
+      const relative = folder === "" ? name : `${folder}/${name}`;
+      const file = path.join(root, relative);
+      const stat = lstatSync(file);
+      if (stat.isDirectory()) yield* walk(relative);
+      else if (stat.isSymbolicLink()) {
+        const inside = existsSync(file) && realpathSync(file).startsWith(realRoot + path.sep);
+        const linkTo = readlinkSync(file);
+        if (inside && !path.isAbsolute(linkTo)) yield { name: `${prefix}/${relative}`, linkTo };
+      } else if (stat.isFile()) {
+        const { size, mode } = statSync(file);
+        yield { name: `${prefix}/${relative}`, file, size, executable: (mode & 0o100) !== 0 };
+      }
+    }
+  };
+  yield* walk("");
+}

@@ -1,0 +1,32 @@
+import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { ManifestFunction } from "../domain/manifest.ts";
+import type { Place } from "./python-module.ts";
+
+export interface RouteDeclaration {
+  /** Upper case. */
+  readonly method: string;
+  readonly path: string;
+  readonly function: ManifestFunction;
+  readonly place: Place;
+}
+
+/** One endpoint as the project's source declares it. */
+export interface EndpointDeclaration {
+  readonly name: string;
+  readonly kind: EndpointKind;
+  readonly settings: EndpointSettings;
+  /** One for a queue-based endpoint; for a load-balanced one, each function once. */
+  readonly functions: readonly ManifestFunction[];
+  /** Empty for a queue-based endpoint. */
+  readonly routes: readonly RouteDeclaration[];
+  /** Requirements as written. */
+  readonly dependencies: readonly string[];
+  /** Values of `env=`. */
+  readonly env: Readonly<Record<string, string>>;
+  /** As declared: "3.12"; undefined: the version of the local python3. */
+  readonly pythonVersion: string | undefined;
+  /** Of the name. */
+  readonly place: Place;
+  /** Of the dependencies. */
+  readonly dependenciesPlace: Place | undefined;
+}

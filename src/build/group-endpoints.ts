@@ -1,0 +1,206 @@
+/** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
+import type { Node } from "web-tree-sitter";
+import type { EndpointKind } from "../domain/endpoint.ts";
+import type { ManifestFunction } from "../domain/manifest.ts";
+import type { Diagnostic } from "./build-result.ts";
+import type { ImportingFunction } from "./check-imports.ts";
+import { checkRoutes } from "./check-routes.ts";
+import { describeFunction } from "./describe-function.ts";
+import type { EndpointDeclaration, RouteDeclaration } from "./endpoint-declaration.ts";
+import type { EndpointObject, EndpointUse } from "./find-endpoints.ts";
+import type { Folder } from "./fold.ts";
+import { type PythonModule, placeOf } from "./python-module.ts";
+import type { ReadSettings, SettingsReader } from "./read-settings.ts";
+
+type Report = (diagnostic: Diagnostic) => void;
+
+interface Declared {
+  readonly object: EndpointObject;
+  readonly uses: readonly EndpointUse[];
+  readonly kind: EndpointKind;
+  readonly settings: ReadSettings;
+}
+
+export interface Grouped {
+  readonly endpoints: EndpointDeclaration[];
+  readonly functions: ImportingFunction[];
+}
+
+export function groupEndpoints(
+  objects: readonly EndpointObject[],
+  uses: readonly EndpointUse[],
+  reader: SettingsReader,
+  folder: Folder,
+  report: Report,
+): Grouped {
+  const described = new Map<string, ManifestFunction>();
+  const describe = (module: PythonModule, definition: Node) => {
+    const key = `${module.path}:${definition.startIndex}`;
+    if (!described.has(key)) described.set(key, describeFunction(module, definition));
+    return described.get(key)!;
+  };
+  const declared = declarations(objects, uses, reader, report);
+  const byName = new Map<string, Declared[]>();
+  for (const each of declared) {
+    // One without a valid name is checked by itself, so that all its problems are said at once.
+    const key = each.settings.name ?? `\0${each.object.key}`;
+    byName.set(key, [...(byName.get(key) ?? []), each]);
+  }
+  const endpoints: EndpointDeclaration[] = [];
+  for (const same of byName.values()) {
+    const [first] = same;
+    const name = first!.settings.name ?? "?";
+    checkSameName(name, same, report);
+    const allUses = same.filter((each) => each.kind === first!.kind).flatMap((each) => each.uses);
+    const routes = allUses.flatMap((use) => routeOf(use, describe, folder, report) ?? []);
+    checkRoutes(name, routes, report);
+    const functions = [...new Set(allUses.map((use) => describe(use.module, use.definition)))];
+    if (first!.settings.name === undefined) continue;
+    const { settings, dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
+    endpoints.push({
+      name,
+      kind: first!.kind,
+      settings,
+      functions,
+      routes,
+      dependencies,
+      env,
+      pythonVersion,
+      place,
+      dependenciesPlace,
+    });
+  }
+  const functions = declared.flatMap(({ settings, uses }) =>
+    uses.map(({ module, definition }) => ({
+      endpoint: settings.name ?? "?",
+      dependencies: settings.dependencies,
+      module,
+      definition,
+    })),
+  );
+  for (const each of declared) checkConcurrency(each, describe, report);
+  endpoints.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { endpoints, functions };
+}
+
+/** Each Endpoint object with its kind and settings. */
+function declarations(
+  objects: readonly EndpointObject[],
+  uses: readonly EndpointUse[],
+  reader: SettingsReader,
+  report: Report,
+): Declared[] {
+  const byKey = new Map<string, { object: EndpointObject; uses: EndpointUse[] }>();
+  for (const object of objects) byKey.set(object.key, { object, uses: [] });
+  for (const use of uses) {
+    const known = byKey.get(use.object.key);
+    if (known !== undefined) known.uses.push(use);
+    else byKey.set(use.object.key, { object: use.object, uses: [use] });
+  }
+  return [...byKey.values()].flatMap(({ object, uses: its }) => {
+    const routed = its.filter((use) => use.route !== undefined);
+    const kind: EndpointKind = routed.length > 0 ? "load-balanced" : "queue";
+    const settings = reader.read(object, kind);
+    const name = settings.name ?? "?";
+    if (its.length === 0) {
+      report({
+        severity: "warning",
+        rule: "endpoint-without-functions",
+        message: `Nothing is decorated with endpoint "${name}", so it is not deployed.`,
+        help: "Decorate a function with it, or remove it.",
+        ...settings.place,
+      });
+      return [];
+    }
+    const direct = its.find((use) => use.route === undefined);
+    if (direct !== undefined && routed.length > 0) {
+      report({
+        severity: "error",
+        rule: "mixed-kinds",
+        message: `Endpoint "${name}" has routes and also runs a function through /run: it can be of one kind only.`,
+        help: "Declare a second Endpoint(...) with another name for the function.",
+        ...placeOf(direct.module, direct.decorator),
+      });
+    }
+    return [{ object, uses: its, kind, settings }];
+  });
+}
+
+/** A queue-based name stands for one function; load-balanced declarations may share a name and then agree. */
+function checkSameName(name: string, same: readonly Declared[], report: Report): void {
+  const [first, ...later] = same;
+  const firstUse = first!.uses[0]!;
+  const firstPlace = placeOf(firstUse.module, firstUse.decorator);
+  const where = `${firstPlace.file}:${firstPlace.line}`;
+  const error = (place: Partial<Diagnostic>, message: string, help: string) =>
+    report({ severity: "error", rule: "duplicate-name", message, help, ...place });
+  if (first!.kind === "queue") {
+    for (const use of first!.uses.slice(1)) {
+      error(
+        placeOf(use.module, use.decorator),
+        `Endpoint "${name}" already runs the function in ${where}; a queue-based endpoint has one function.`,
+        `Give this function its own Endpoint(name="${name}-2").`,
+      );
+    }
+  }
+  for (const each of later) {
+    if (first!.kind === "load-balanced" && each.kind === "load-balanced") {
+      if (JSON.stringify(comparable(first!.settings)) === JSON.stringify(comparable(each.settings))) continue;
+      error(
+        each.settings.place,
+        `Endpoint "${name}" is declared in ${where} with other settings.`,
+        "Import that endpoint object instead of declaring it again, or choose another name.",
+      );
+    } else {
+      error(
+        each.settings.place,
+        `There are two endpoints named "${name}"; the first is in ${where}.`,
+        `Choose another name, for example "${name}-2".`,
+      );
+    }
+  }
+}
+
+function comparable({ settings, dependencies, env, pythonVersion }: ReadSettings): unknown {
+  return [settings, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
+}
+
+function routeOf(
+  use: EndpointUse,
+  describe: (module: PythonModule, definition: Node) => ManifestFunction,
+  folder: Folder,
+  report: Report,
+): RouteDeclaration | undefined {
+  if (use.route === undefined) return undefined;
+  const place = placeOf(use.module, use.route.path);
+  const path = folder.fold(use.module, use.route.path);
+  if (path.kind === "string") {
+    return { method: use.route.method, path: path.value, function: describe(use.module, use.definition), place };
+  }
+  const why = path.kind === "unknown" ? `cannot be known without running the code: ${path.why}` : "must be a text";
+  report({
+    severity: "error",
+    rule: "not-constant",
+    message: `The path of a route ${why}.`,
+    help: 'Write it as a text such as "/health".',
+    ...place,
+  });
+  return undefined;
+}
+
+function checkConcurrency(
+  { uses, settings }: Declared,
+  describe: (module: PythonModule, definition: Node) => ManifestFunction,
+  report: Report,
+): void {
+  if (settings.settings.maxConcurrency === 1 || settings.concurrencyPlace === undefined) return;
+  const sync = uses.map((use) => describe(use.module, use.definition)).find((each) => !each.async);
+  if (sync === undefined) return;
+  report({
+    severity: "warning",
+    rule: "sync-concurrency",
+    message: `max_concurrency=${settings.settings.maxConcurrency}, but ${sync.name}() is not async: its calls run in threads, and Python code takes turns.`,
+    help: `Write async def ${sync.name}(…), or leave max_concurrency out and let more workers run.`,
+    ...settings.concurrencyPlace,
+  });
+}

@@ -1,0 +1,117 @@
+import { readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import type { Diagnostic } from "./build-result.ts";
+import { droppingRule, type RuleFile, ruleFilesAbove, ruleFilesIn } from "./ignore-rules.ts";
+
+export interface ProjectFile {
+  /** Relative to the project, with "/". */
+  readonly path: string;
+  readonly executable: boolean;
+  readonly sizeBytes: number;
+  /** Changes whenever the file may have changed: size, times, inode. */
+  readonly stamp: string;
+  readonly modifiedMs: number;
+  /** Target of a symbolic link that stays inside the project. */
+  readonly linkTo?: string;
+}
+
+export interface DroppedFile {
+  /** A folder ends with "/" and stands for all below it. */
+  readonly path: string;
+  /** The rule and the file it stands in. */
+  readonly rule: string;
+}
+
+export interface ProjectFiles {
+  /** Sorted by path. */
+  readonly files: readonly ProjectFile[];
+  readonly dropped: readonly DroppedFile[];
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** What the project ships and what stays out and why. Throws NO_ENDPOINTS when the folder does not exist. */
+export function listProjectFiles(projectDir: string): ProjectFiles {
+  const files: ProjectFile[] = [];
+  const dropped: DroppedFile[] = [];
+  const diagnostics: Diagnostic[] = [];
+  const root = realFolder(projectDir);
+
+  const walk = (folder: string, inherited: readonly RuleFile[]) => {
+    const entries = readdirSync(path.join(root, folder), { withFileTypes: true });
+    const names = new Set(entries.map((entry) => entry.name));
+    if (folder !== "" && names.has("pyvenv.cfg")) {
+      dropped.push({ path: folder, rule: "a virtual environment (built in)" });
+      return;
+    }
+    const rules = [...inherited, ...ruleFilesIn(root, folder, names)];
+    for (const entry of entries) {
+      const relative = `${folder}${entry.name}${entry.isDirectory() ? "/" : ""}`;
+      const rule = droppingRule(relative, rules);
+      if (rule !== undefined) dropped.push({ path: relative, rule });
+      else if (entry.isDirectory()) walk(relative, rules);
+      else if (entry.isSymbolicLink()) addLink(relative);
+      else if (entry.isFile()) files.push(describe(root, relative));
+      else dropped.push({ path: relative, rule: "neither a file nor a folder (built in)" });
+    }
+  };
+
+  const addLink = (relative: string) => {
+    const target = insideTarget(root, relative);
+    if (target !== undefined) {
+      files.push({ path: relative, executable: false, sizeBytes: 0, stamp: target, modifiedMs: 0, linkTo: target });
+      return;
+    }
+    diagnostics.push({
+      severity: "error",
+      rule: "link-outside",
+      message: `The symbolic link ${relative} points outside the project or to nothing, so workers would not find its target.`,
+      help: `Copy the target into the project, or add ${relative} to .svcignore.`,
+      file: relative,
+    });
+  };
+
+  walk("", ruleFilesAbove(root));
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  dropped.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { files, dropped, diagnostics };
+}
+
+function realFolder(projectDir: string): string {
+  try {
+    const real = realpathSync(projectDir);
+    if (statSync(real).isDirectory()) return real;
+  } catch {
+    // Said below.
+  }
+  throw new SvcError("NO_ENDPOINTS", `The project folder ${projectDir} does not exist.`, {
+    help: "Run the command in the project's folder.",
+  });
+}
+
+function describe(root: string, relative: string): ProjectFile {
+  const stat = statSync(path.join(root, relative), { bigint: true });
+  return {
+    path: relative,
+    executable: (stat.mode & 0o100n) !== 0n,
+    sizeBytes: Number(stat.size),
+    stamp: `${stat.size}-${stat.mtimeNs}-${stat.ctimeNs}-${stat.ino}`,
+    modifiedMs: Number(stat.ctimeMs > stat.mtimeMs ? stat.ctimeMs : stat.mtimeMs),
+  };
+}
+
+/** The link's target relative to the link's folder when it leads to something inside the project. */
+function insideTarget(root: string, relative: string): string | undefined {
+  const link = path.join(root, relative);
+  try {
+    const real = realpathSync(link);
+    if (real !== root && !real.startsWith(root + path.sep)) return undefined;
+    const target = readlinkSync(link);
+    const direct = path.resolve(path.dirname(link), target);
+    const inside = path.relative(root, direct);
+    if (inside.startsWith("..")) return undefined;
+    return path.relative(path.dirname(link), direct).split(path.sep).join("/");
+  } catch {
+    return undefined;
+  }
+}

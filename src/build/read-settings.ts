@@ -1,0 +1,347 @@
+/** The keywords of one Endpoint(...) as settings, with a finding for every rule they break. */
+import type { Node } from "web-tree-sitter";
+import {
+  BOOT_TYPES,
+  defaultSettings,
+  type EndpointKind,
+  type EndpointSettings,
+  SCALER_TYPES,
+} from "../domain/endpoint.ts";
+import { gpuIds } from "../domain/gpu.ts";
+import {
+  EXECUTION_TIMEOUT_MAX_MS,
+  EXECUTION_TIMEOUT_MIN_MS,
+  GPU_COUNT_MAX,
+  IDLE_TIMEOUT_MAX_S,
+  IDLE_TIMEOUT_MIN_S,
+  MAX_CONCURRENCY_LIMIT,
+  PYTHON_MINOR_MAX,
+  PYTHON_MINOR_MIN,
+  SCALER_VALUE_MAX,
+  WORKERS_MAX_LIMIT,
+} from "../domain/limits.ts";
+import { MACHINE_TYPES, machineType } from "../domain/machine-type.ts";
+import { isValidName, nearest, suggestName } from "../domain/names.ts";
+import type { Diagnostic } from "./build-result.ts";
+import type { EndpointObject } from "./find-endpoints.ts";
+import type { Folder } from "./fold.ts";
+import { gpuSelectors } from "./gpu-selectors.ts";
+import { type Place, parts, placeOf, textOf } from "./python-module.ts";
+import { readEnv } from "./read-env.ts";
+import { requirementProblem } from "./requirement.ts";
+import { describeValue, type Value } from "./value.ts";
+
+export const KEYWORDS = [
+  "name",
+  "gpu",
+  "cpu",
+  "workers",
+  "idle_timeout",
+  "dependencies",
+  "max_concurrency",
+  "execution_timeout_ms",
+  "scaler_type",
+  "scaler_value",
+  "env",
+  "image",
+  "volume",
+  "python_version",
+  "gpu_count",
+  "boot",
+] as const;
+export type Keyword = (typeof KEYWORDS)[number];
+
+export interface ReadSettings {
+  /** undefined when it is missing, unknown or no valid name. */
+  readonly name: string | undefined;
+  readonly settings: EndpointSettings;
+  readonly dependencies: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly pythonVersion: string | undefined;
+  readonly place: Place;
+  readonly dependenciesPlace: Place | undefined;
+  readonly concurrencyPlace: Place | undefined;
+}
+
+type Given = ReadonlyMap<Keyword, Value>;
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export class SettingsReader {
+  readonly #folder: Folder;
+  readonly #environment: Environment;
+  readonly #report: (diagnostic: Diagnostic) => void;
+
+  /** `environment` is where os.environ["X"] of an `env=` is looked up. */
+  constructor(folder: Folder, environment: Environment, report: (diagnostic: Diagnostic) => void) {
+    this.#folder = folder;
+    this.#environment = environment;
+    this.#report = report;
+  }
+
+  read(object: EndpointObject, kind: EndpointKind): ReadSettings {
+    const given = this.#keywords(object);
+    const gpu = this.#gpuIds(given);
+    const cpu = this.#cpu(given);
+    if (given.has("gpu") && given.has("cpu")) {
+      this.#error(
+        "gpu-and-cpu",
+        given.get("cpu")!,
+        "An endpoint runs on a GPU or on CPU only, not both.",
+        "Remove gpu= or cpu=.",
+      );
+    }
+    const defaults = defaultSettings(kind, gpu ?? "");
+    const [workersMin, workersMax] = this.#workers(given) ?? [defaults.workersMin, defaults.workersMax];
+    const scalerType = this.#choice(given, "scaler_type", SCALER_TYPES) ?? defaults.scalerType;
+    const settings: EndpointSettings = {
+      ...defaults,
+      instanceIds: cpu !== undefined && gpu === undefined ? cpu : defaults.instanceIds,
+      workersMin,
+      workersMax,
+      idleTimeout:
+        this.#whole(given, "idle_timeout", IDLE_TIMEOUT_MIN_S, IDLE_TIMEOUT_MAX_S, "seconds") ?? defaults.idleTimeout,
+      gpuCount: this.#whole(given, "gpu_count", 1, GPU_COUNT_MAX) ?? defaults.gpuCount,
+      maxConcurrency: this.#whole(given, "max_concurrency", 1, MAX_CONCURRENCY_LIMIT) ?? defaults.maxConcurrency,
+      executionTimeoutMs:
+        this.#whole(
+          given,
+          "execution_timeout_ms",
+          EXECUTION_TIMEOUT_MIN_MS,
+          EXECUTION_TIMEOUT_MAX_MS,
+          "milliseconds",
+        ) ?? defaults.executionTimeoutMs,
+      scalerType,
+      scalerValue: this.#whole(given, "scaler_value", 1, SCALER_VALUE_MAX) ?? defaults.scalerValue,
+      svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
+      imageName: this.#text(given, "image") ?? defaults.imageName,
+      networkVolumeId: this.#text(given, "volume") ?? defaults.networkVolumeId,
+    };
+    const named = given.get("name");
+    const dependencies = given.get("dependencies");
+    const concurrency = given.get("max_concurrency");
+    return {
+      name: this.#name(object, named),
+      settings,
+      dependencies: this.#dependencies(dependencies),
+      env: readEnv(given.get("env"), this.#environment, this.#report),
+      pythonVersion: this.#pythonVersion(given.get("python_version")),
+      place: named === undefined ? placeOf(object.module, object.call) : placeOf(named.module, named.node),
+      dependenciesPlace: dependencies && placeOf(dependencies.module, dependencies.node),
+      concurrencyPlace: concurrency && placeOf(concurrency.module, concurrency.node),
+    };
+  }
+
+  /** Keyword to value; what is given as None counts as not given. */
+  #keywords({ module, call }: EndpointObject): Given {
+    const given = new Map<Keyword, Value>();
+    const add = (name: string, value: Value, at: Place) => {
+      if ((KEYWORDS as readonly string[]).includes(name)) {
+        if (value.kind !== "none") given.set(name as Keyword, value);
+        return;
+      }
+      const near = nearest(name, KEYWORDS, 1)[0];
+      const help = near === undefined ? `It takes ${KEYWORDS.join(", ")}.` : `Did you mean ${near}=?`;
+      this.#report({
+        severity: "error",
+        rule: "unknown-keyword",
+        message: `Endpoint() takes no keyword ${name}=.`,
+        help,
+        ...at,
+      });
+    };
+    const list = call.childForFieldName("arguments");
+    for (const argument of list === null ? [] : parts(list)) {
+      if (argument.type === "keyword_argument") {
+        const name = argument.childForFieldName("name")!;
+        const value = this.#folder.fold(module, argument.childForFieldName("value")!);
+        add(textOf(module, name), value, placeOf(module, name));
+      } else if (argument.type === "dictionary_splat") {
+        this.#spread(module, argument, add);
+      } else {
+        const value = this.#folder.fold(module, argument);
+        const shown = value.kind === "string" ? JSON.stringify(value.value) : "…";
+        this.#error("positional-argument", value, "Endpoint() takes keywords only.", `Write Endpoint(name=${shown}).`);
+      }
+    }
+    return given;
+  }
+
+  #spread(
+    module: EndpointObject["module"],
+    argument: Node,
+    add: (name: string, value: Value, at: Place) => void,
+  ): void {
+    const value = this.#folder.fold(module, argument.namedChild(0)!);
+    if (value.kind !== "dict") {
+      this.#unknown({ ...value, node: argument }, "**settings", "a dict of constants");
+      return;
+    }
+    for (const [key, item] of value.entries) {
+      if (key.kind === "string") add(key.value, item, placeOf(module, argument));
+      else this.#unknown(key, "**settings", "a dict with constant keys");
+    }
+  }
+
+  #name(object: EndpointObject, value: Value | undefined): string | undefined {
+    if (value === undefined) {
+      this.#report({
+        severity: "error",
+        rule: "missing-name",
+        message: "The endpoint has no name.",
+        help: 'Give it one: Endpoint(name="my-endpoint"). The name is its identity on the platform.',
+        ...placeOf(object.module, object.call.childForFieldName("function")!),
+      });
+      return undefined;
+    }
+    if (value.kind !== "string") return this.#unknown(value, "name", "a text");
+    if (isValidName(value.value)) return value.value;
+    this.#error(
+      "invalid-name",
+      value,
+      `${JSON.stringify(value.value)} cannot name an endpoint: a name has 1 to 63 of a-z, 0-9, - and _, and starts with a letter or a digit.`,
+      `Use name="${suggestName(value.value)}".`,
+    );
+    return undefined;
+  }
+
+  #gpuIds(given: Given): string | undefined {
+    const value = given.get("gpu");
+    if (value === undefined) return undefined;
+    const selectors = gpuSelectors(value, this.#report);
+    return selectors === undefined ? undefined : gpuIds(selectors);
+  }
+
+  #cpu(given: Given): string | undefined {
+    const id = this.#text(given, "cpu");
+    if (id === undefined || machineType(id) !== undefined) return id;
+    const ids = MACHINE_TYPES.map((type) => type.id);
+    const near = nearest(id, ids);
+    const help = `${near.length > 0 ? `Did you mean ${near.join(", ")}? ` : ""}The ids are ${ids.join(", ")}.`;
+    this.#error("unknown-cpu", given.get("cpu")!, `There is no CPU machine type ${JSON.stringify(id)}.`, help);
+    return undefined;
+  }
+
+  #workers(given: Given): readonly [number, number] | undefined {
+    const value = given.get("workers");
+    if (value === undefined) return undefined;
+    const wanted = "a pair (min, max) of whole numbers, or one number for (0, max)";
+    const pair = value.kind === "list" ? value.items : value.kind === "number" ? [undefined, value] : undefined;
+    const unknown = value.kind === "list" ? value.items.find((item) => item.kind === "unknown") : undefined;
+    if (unknown !== undefined) return this.#unknown(unknown, "workers", wanted);
+    if (pair?.length !== 2) return this.#unknown(value, "workers", wanted);
+    const numbers = pair.map((item) => (item === undefined ? 0 : item.kind === "number" ? item.value : Number.NaN));
+    const [min, max] = numbers as [number, number];
+    if (!numbers.every((n) => Number.isInteger(n) && n >= 0 && n <= WORKERS_MAX_LIMIT)) {
+      return this.#error(
+        "invalid-setting",
+        value,
+        `workers= takes ${wanted}, each from 0 to ${WORKERS_MAX_LIMIT}.`,
+        "Write workers=(0, 3).",
+      );
+    }
+    if (min > max) {
+      return this.#error(
+        "workers-order",
+        value,
+        `workers=(${min}, ${max}) has a minimum above its maximum.`,
+        `Write workers=(${max}, ${min}).`,
+      );
+    }
+    return [min, max];
+  }
+
+  #dependencies(value: Value | undefined): string[] {
+    if (value === undefined) return [];
+    const wanted = 'a list of texts such as ["requests>=2.31"]';
+    if (value.kind !== "list") {
+      this.#unknown(value, "dependencies", wanted);
+      return [];
+    }
+    return value.items.flatMap((item) => {
+      if (item.kind !== "string") return this.#unknown(item, "dependencies", wanted) ?? [];
+      const problem = requirementProblem(item.value);
+      if (problem === undefined) return item.value.trim();
+      return this.#error("invalid-dependency", item, problem.message, problem.help) ?? [];
+    });
+  }
+
+  #pythonVersion(value: Value | undefined): string | undefined {
+    if (value === undefined) return undefined;
+    const range = `3.${PYTHON_MINOR_MIN} to 3.${PYTHON_MINOR_MAX}`;
+    if (value.kind === "number") {
+      return this.#error(
+        "invalid-setting",
+        value,
+        "python_version is a text, because 3.10 as a number is 3.1.",
+        'Write python_version="3.12".',
+      );
+    }
+    if (value.kind !== "string") return this.#unknown(value, "python_version", 'a text such as "3.12"');
+    const minor = Number(/^3\.(\d+)$/.exec(value.value)?.[1] ?? Number.NaN);
+    if (minor >= PYTHON_MINOR_MIN && minor <= PYTHON_MINOR_MAX) return value.value;
+    return this.#error(
+      "invalid-setting",
+      value,
+      `python_version is one of ${range}, not ${JSON.stringify(value.value)}.`,
+      'Write python_version="3.12".',
+    );
+  }
+
+  #text(given: Given, keyword: Keyword): string | undefined {
+    const value = given.get(keyword);
+    if (value === undefined || value.kind === "string") return value?.value;
+    return this.#unknown(value, keyword, "a text");
+  }
+
+  #choice<T extends string>(given: Given, keyword: Keyword, choices: readonly T[]): T | undefined {
+    const text = this.#text(given, keyword);
+    if (text === undefined) return undefined;
+    const found = choices.find((choice) => choice === text);
+    if (found !== undefined) return found;
+    const near = nearest(text, choices, 1)[0];
+    const help = near === undefined ? `Use ${choices.join(" or ")}.` : `Did you mean "${near}"?`;
+    return this.#error(
+      "invalid-setting",
+      given.get(keyword)!,
+      `${keyword} is one of ${choices.join(", ")}, not ${JSON.stringify(text)}.`,
+      help,
+    );
+  }
+
+  #whole(given: Given, keyword: Keyword, min: number, max: number, unit = ""): number | undefined {
+    const value = given.get(keyword);
+    if (value === undefined) return undefined;
+    if (value.kind !== "number") return this.#unknown(value, keyword, "a whole number");
+    if (Number.isInteger(value.value) && !value.float && value.value >= min && value.value <= max) return value.value;
+    const range = `from ${min} to ${max}${unit === "" ? "" : ` ${unit}`}`;
+    return this.#error(
+      "invalid-setting",
+      value,
+      `${keyword} is a whole number ${range}, not ${value.value}.`,
+      `Choose a number ${range}.`,
+    );
+  }
+
+  /** The value is of another type, or cannot be known before the code runs. */
+  #unknown(value: Value, keyword: string, wanted: string): undefined {
+    if (value.kind === "unknown" || value.kind === "environment") {
+      const why = value.kind === "unknown" ? value.why : `${value.name} is an environment variable`;
+      return this.#error(
+        "not-constant",
+        value,
+        `${keyword} cannot be known without running the code: ${why}.`,
+        `Write ${wanted} here or as a constant at the top level of a project module.`,
+      );
+    }
+    return this.#error(
+      "invalid-setting",
+      value,
+      `${keyword} takes ${wanted}, not ${describeValue(value)}.`,
+      `Write ${keyword} as ${wanted}.`,
+    );
+  }
+
+  #error(rule: string, value: Value, message: string, help: string): undefined {
+    this.#report({ severity: "error", rule, message, help, ...placeOf(value.module, value.node) });
+  }
+}

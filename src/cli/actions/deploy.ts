@@ -1,0 +1,92 @@
+/**
+ * key and environment → build → plan → (refuse | nothing to do) → upload → deploy → wait → print.
+ * What can be wrong without a build is found before it; nothing is uploaded before the plan is shown.
+ */
+import type { Deployment } from "../../client/records.ts";
+import { keyError } from "../../client/request.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { type Connection, connect } from "../connect.ts";
+import type { CliContext } from "../context.ts";
+import { type BuildFlags, buildDirectory } from "../deploy/build-directory.ts";
+import { deployedJson, showEndpoints } from "../deploy/endpoints-view.ts";
+import { changesNothing, refuseProblems, showPlan } from "../deploy/plan-view.ts";
+import { resolveTarget, type Target } from "../deploy/target.ts";
+import { uploadLayers } from "../deploy/upload.ts";
+import { waitReady } from "../deploy/wait-ready.ts";
+
+interface Flags extends BuildFlags {
+  readonly app?: string;
+  readonly env?: string;
+  readonly preview?: boolean;
+  readonly keepRemoved?: boolean;
+  readonly json?: boolean;
+}
+
+export async function deploy(this: CliContext, flags: Flags): Promise<void> {
+  if (flags.preview) throw previewMissing();
+  const { terminal } = this;
+  const connection = await connect(this);
+  const { controlPlane } = requireKey(connection);
+  const target = await resolveTarget(controlPlane, this.cwd, flags);
+  const { manifest, layers, env } = await buildDirectory(this, flags);
+  const input = { app: target.app, environment: target.environment, manifest, env, keepRemoved: flags.keepRemoved };
+
+  const plan = await controlPlane.planBuild(input);
+  const unchanged = changesNothing(plan) && !target.newEnvironment;
+  if (!unchanged) showPlan(terminal, target, plan);
+  refuseProblems(plan);
+
+  let deployment: Deployment;
+  if (unchanged) {
+    deployment = await deployed(connection, target);
+  } else {
+    await uploadLayers(terminal, controlPlane, layers, plan.missingLayers);
+    deployment = await controlPlane.deployBuild(input);
+  }
+  const endpoints = unchanged ? deployment.endpoints : await waitReady(terminal, controlPlane, deployment);
+
+  if (flags.json) {
+    const { app, environment, buildId, removed } = deployment;
+    const changed = !unchanged;
+    terminal.json({
+      app,
+      environment,
+      buildId,
+      changed,
+      removed,
+      endpoints: endpoints.map((e) => deployedJson(e, manifest)),
+    });
+    return;
+  }
+  const place = `${deployment.app}/${deployment.environment}`;
+  terminal.out(unchanged ? `No changes: ${place} already runs this code and these settings.` : `Deployed ${place}.`);
+  showEndpoints(terminal, endpoints, manifest);
+}
+
+function requireKey(connection: Connection): Connection {
+  if (connection.apiKey === undefined) throw keyError({ url: connection.url, apiKey: undefined });
+  return connection;
+}
+
+/** What is live, in the form of a deploy that changed nothing. */
+async function deployed({ controlPlane }: Connection, target: Target): Promise<Deployment> {
+  const app = await controlPlane.app(target.app);
+  const environment = app?.environments.find((candidate) => candidate.name === target.environment);
+  return {
+    app: target.app,
+    environment: target.environment,
+    buildId: environment?.buildId ?? "",
+    endpoints: environment?.endpoints ?? [],
+    removed: [],
+  };
+}
+
+function previewMissing(): SvcError {
+  return new SvcError(
+    "TOOL_MISSING",
+    "--preview runs the build in containers and needs a Docker engine; it is not available yet.",
+    {
+      help: "svc deploy runs the same build on the platform of this machine.",
+    },
+  );
+}

@@ -1,0 +1,91 @@
+/**
+ * Which platform a command talks to, and with which key.
+ *
+ *   platform: PLATFORM_URL (environment, then .env) → stored login → the embedded one that runs → start it
+ *   key:      PLATFORM_API_KEY (environment, then .env) → the key stored for that platform
+ */
+import { ControlPlane } from "../client/control-plane.ts";
+import { SvcError } from "../domain/errors.ts";
+import type { CliContext } from "./context.ts";
+import { Credentials } from "./credentials.ts";
+import { configDir, dataDir } from "./paths.ts";
+import { runningPlatform } from "./platform/record.ts";
+import { type PlatformSettings, platformSettings, platformUrl } from "./project-settings.ts";
+
+export interface Connection {
+  readonly controlPlane: ControlPlane;
+  readonly url: string;
+  readonly urlSource: "PLATFORM_URL" | "login" | "embedded";
+  readonly apiKey: string | undefined;
+  /** Where the key came from; undefined without one. */
+  readonly keySource: "environment" | ".env" | "stored" | undefined;
+}
+
+/** Starts the embedded platform when there is none; asks first on a terminal. */
+export async function connect(context: CliContext): Promise<Connection> {
+  const found = await findPlatform(context);
+  if (found !== undefined) return found;
+  await agreeToStart(context);
+  const { startEmbedded } = await import("./platform/start.ts");
+  await startEmbedded(context, { dataDir: dataDir(context.env), anyFreePort: true });
+  const started = await findPlatform(context);
+  if (started === undefined)
+    throw new SvcError("PLATFORM_START_FAILED", "The platform started and then stopped.", {
+      help: "Read svc platform logs.",
+    });
+  return started;
+}
+
+/** For commands that only look: undefined when no platform is set and none runs. */
+export async function findPlatform(context: CliContext): Promise<Connection | undefined> {
+  const settings = await platformSettings(context.cwd, context.env);
+  const credentials = new Credentials(configDir(context.env));
+  const place = await locate(context, settings, credentials);
+  if (place === undefined) return undefined;
+  const { url, urlSource } = place;
+  const stored = settings.apiKey === undefined ? await storedKey(credentials, url, place.dataDir) : undefined;
+  const apiKey = settings.apiKey?.value ?? stored;
+  const keySource = settings.apiKey?.source ?? (stored === undefined ? undefined : "stored");
+  return { controlPlane: new ControlPlane({ url, apiKey }), url, urlSource, apiKey, keySource };
+}
+
+/** What commands that need a platform, and do not start one, say when there is none. */
+export function noPlatform(): SvcError {
+  return new SvcError("PLATFORM_UNREACHABLE", "No platform is set, and none runs on this machine.", {
+    help: "Run svc platform start, or set PLATFORM_URL.",
+  });
+}
+
+interface Place {
+  readonly url: string;
+  readonly urlSource: Connection["urlSource"];
+  /** Of an embedded platform. */
+  readonly dataDir?: string;
+}
+
+async function locate(
+  context: CliContext,
+  settings: PlatformSettings,
+  credentials: Credentials,
+): Promise<Place | undefined> {
+  if (settings.url !== undefined) {
+    const where = `PLATFORM_URL in ${settings.url.source === ".env" ? ".env" : "the environment"}`;
+    return { url: platformUrl(settings.url.value, where), urlSource: "PLATFORM_URL" };
+  }
+  const login = await credentials.login();
+  if (login !== undefined) return { url: login.url, urlSource: "login" };
+  const directory = dataDir(context.env);
+  const running = await runningPlatform(directory);
+  return running && { url: running.url, urlSource: "embedded", dataDir: directory };
+}
+
+async function storedKey(credentials: Credentials, url: string, directory?: string): Promise<string | undefined> {
+  const embedded = directory === undefined ? undefined : await credentials.embeddedKey(directory);
+  return embedded ?? credentials.keyFor(url);
+}
+
+async function agreeToStart({ terminal }: CliContext): Promise<void> {
+  if (!terminal.interactive) return;
+  const agreed = await terminal.confirm("No platform is set. Start one on this machine?", true);
+  if (!agreed) throw noPlatform();
+}

@@ -1,0 +1,12 @@
+import type { CommandContext } from "@stricli/core";
+import type { Terminal } from "./terminal.ts";
+
+/** What every command gets as `this`: its only way to the outside world. */
+export interface CliContext extends CommandContext {
+  readonly terminal: Terminal;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The project's directory: where svc was called. */
+  readonly cwd: string;
+  /** The command did its work, but the answer is no: exit code 1 without an error. */
+  readonly answerNo: () => void;
+}

@@ -1,0 +1,52 @@
+import type { BuildResult } from "../../build/build-result.ts";
+import type { CliContext } from "../context.ts";
+import { cacheDir } from "../paths.ts";
+
+export interface BuildFlags {
+  readonly noDeps?: boolean;
+  /** As typed: packages separated by commas. */
+  readonly exclude?: string;
+  readonly output?: string;
+}
+
+/** Builds the project svc was called in, showing progress and warnings. */
+export async function buildDirectory(
+  context: CliContext,
+  flags: BuildFlags & { readonly keepBuild?: boolean },
+): Promise<BuildResult> {
+  const { terminal, cwd, env } = context;
+  const progress = await terminal.progress("Building");
+  const { buildProject } = await import("../../build/build.ts");
+  let result: BuildResult;
+  try {
+    result = await buildProject({
+      projectDir: cwd,
+      output: flags.output,
+      noDeps: flags.noDeps,
+      exclude: flags.exclude?.split(",").flatMap((name) => name.trim() || []),
+      keepBuild: flags.keepBuild,
+      cacheDir: cacheDir(env),
+      python: env.SVC_PYTHON,
+      onProgress: ({ step, detail }) => {
+        if (detail !== undefined) progress.update(`Building: ${detail}`);
+        else if (terminal.live) progress.update(`Building: ${step}`);
+      },
+    });
+  } finally {
+    progress.done();
+  }
+  if (result.warnings.length > 0) {
+    const { formatDiagnostic } = await import("../../build/format-diagnostic.ts");
+    for (const warning of result.warnings)
+      terminal.note(formatDiagnostic(warning, terminal.errColors.isColorSupported));
+  }
+  noteLeftOut(context, result);
+  return result;
+}
+
+/** What is missing from the artifact, and why, is said once for each package. */
+function noteLeftOut({ terminal }: CliContext, result: BuildResult): void {
+  const packages = new Set(Object.values(result.leftOut).flat());
+  if (packages.size === 0) return;
+  terminal.note(`Left out of the artifact, because the base image has it: ${[...packages].sort().join(", ")}.`);
+}

@@ -1,0 +1,62 @@
+/** After a deploy: waits until every endpoint takes calls with the new code, and says what it is waiting for. */
+import type { ControlPlane } from "../../client/control-plane.ts";
+import type { Deployment, EndpointRecord } from "../../client/records.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { DEPLOY_READY_MAX_MS } from "../../domain/limits.ts";
+import { poll } from "../poll.ts";
+import type { Terminal } from "../terminal.ts";
+
+/** Resolves with the endpoints as they are then. Throws BOOT_FAILED with the reasons when one is blocked. */
+export async function waitReady(
+  terminal: Terminal,
+  controlPlane: ControlPlane,
+  deployment: Deployment,
+): Promise<readonly EndpointRecord[]> {
+  const ids = new Set(deployment.endpoints.map((endpoint) => endpoint.id));
+  if (deployment.endpoints.every(isSettled)) return deployment.endpoints;
+  const progress = await terminal.progress("Waiting until the endpoints are ready");
+  try {
+    const ready = await poll(DEPLOY_READY_MAX_MS, async () => {
+      const app = await controlPlane.app(deployment.app);
+      const environment = app?.environments.find((candidate) => candidate.name === deployment.environment);
+      const endpoints = environment?.endpoints.filter((endpoint) => ids.has(endpoint.id)) ?? [];
+      refuseBlocked(endpoints);
+      const waiting = endpoints.filter((endpoint) => !isSettled(endpoint));
+      if (waiting.length === 0) return endpoints;
+      progress.update(waiting.map(waitingFor).join("; "));
+      return undefined;
+    });
+    if (ready !== undefined) return ready;
+    throw new SvcError("BOOT_FAILED", `Not every endpoint was ready after ${DEPLOY_READY_MAX_MS / 60_000} minutes.`, {
+      help: "svc status says what each waits for. The deploy itself is done.",
+    });
+  } finally {
+    progress.done();
+  }
+}
+
+/** Takes calls, or is meant not to; and no worker of an older build takes calls any more. */
+function isSettled({ status, pods }: EndpointRecord): boolean {
+  if (status.state === "STOPPED") return true;
+  const oldTakesCalls = pods.some((pod) => !pod.current && pod.state !== "DRAINING" && pod.state !== "FAILED");
+  return status.state === "READY" && !oldTakesCalls;
+}
+
+function refuseBlocked(endpoints: readonly EndpointRecord[]): void {
+  const blocked = endpoints.filter((endpoint) => endpoint.status.state === "BLOCKED");
+  if (blocked.length === 0) return;
+  const lines = blocked.map(({ name, status }) => `${name}: ${status.reason}`);
+  throw new SvcError(
+    "BOOT_FAILED",
+    `Deployed, but ${blocked.length === 1 ? "an endpoint" : "endpoints"} cannot run.\n${lines.join("\n")}`,
+    {
+      help: "Correct what it says and run svc deploy again. svc status shows the state.",
+    },
+  );
+}
+
+function waitingFor({ name, status, pods }: EndpointRecord): string {
+  const last = status.progress.at(-1);
+  if (last !== undefined) return `${name}: ${last}`;
+  return pods.some((pod) => !pod.current) ? `${name}: replacing workers` : `${name}: preparing`;
+}

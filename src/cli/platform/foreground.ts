@@ -1,0 +1,85 @@
+/**
+ * The platform in this process, until it is told to stop:
+ *
+ *   SIGTERM, SIGINT  finish running work, then end; a second one ends at once
+ *   SIGQUIT          end at once; accepted jobs are kept and go on at the next start
+ */
+import { SvcError } from "../../domain/errors.ts";
+import { readConfig } from "../../server/config.ts";
+import { runPlatform } from "../../server/main.ts";
+import type { CliContext } from "../context.ts";
+import { formatError } from "../format-error.ts";
+import type { ReadyMessage, StartOptions } from "./start.ts";
+
+export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
+  try {
+    const platform = await runPlatform(readConfig(configuration(context, options)));
+    const stopped = stopOnSignal(platform.stop);
+    const { url, firstKey } = platform;
+    if (process.send === undefined) announce(context, url, firstKey);
+    else tellParent({ ready: true, url, firstKey });
+    await stopped;
+    // Everything is closed; a handle that a library forgot must not keep the process.
+    process.exit(0);
+  } catch (thrown) {
+    const error = withFlag(thrown);
+    if (process.send === undefined) throw error;
+    context.terminal.note(formatError(error, context.terminal.errColors, true));
+    tellParent({ ready: false, error: described(error) });
+    process.disconnect?.();
+    process.exit(1);
+  }
+}
+
+function configuration(context: CliContext, options: StartOptions): Record<string, string | undefined> {
+  const given = {
+    SVC_DATA_DIR: options.dataDir,
+    SVC_PORT: options.port?.toString(),
+    SVC_HOST: options.host,
+    SVC_DURABILITY: options.durability,
+    SVC_EMULATE_GPU: options.emulateGpu ? "1" : undefined,
+  };
+  const flags = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...context.env, ...Object.fromEntries(flags) };
+}
+
+function stopOnSignal(stop: (options: { now: boolean }) => Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let stopping = false;
+    const end = (now: boolean) => {
+      const again = stopping;
+      stopping = true;
+      stop({ now: now || again }).then(resolve, reject);
+    };
+    process.on("SIGTERM", () => end(false));
+    process.on("SIGINT", () => end(false));
+    process.on("SIGQUIT", () => end(true));
+  });
+}
+
+function announce({ terminal }: CliContext, url: string, firstKey: string | undefined): void {
+  terminal.out(`Platform at ${url}`);
+  if (firstKey !== undefined) terminal.out(`First API key, shown only now: ${firstKey}`);
+}
+
+function tellParent(message: ReadyMessage): void {
+  process.send?.(message);
+}
+
+/** The platform speaks of its configuration; here there is a flag for it. */
+function withFlag(error: unknown): unknown {
+  if (!(error instanceof SvcError) || error.code !== "PORT_IN_USE") return error;
+  return new SvcError("PORT_IN_USE", error.message, {
+    help: "Stop what listens there, or choose another port: svc platform start --port N (0 takes any free one).",
+    cause: error,
+  });
+}
+
+function described(error: unknown): Extract<ReadyMessage, { ready: false }>["error"] {
+  if (error instanceof SvcError) return { code: error.code, message: error.message, help: error.help };
+  return {
+    code: "PLATFORM_START_FAILED",
+    message: "The platform could not start.",
+    help: "Its log says why.",
+  };
+}

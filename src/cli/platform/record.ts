@@ -1,0 +1,73 @@
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+
+const PROBE_MS = 1_000;
+
+/** `<data>/platform.json`: written by the platform when it listens, removed when it stops. */
+export interface PlatformRecord {
+  readonly pid: number;
+  readonly url: string;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly version: string;
+}
+
+/**
+ * The platform of a data directory; undefined when none takes calls. A record that a crash left behind does not
+ * count, also when its process id belongs to another program by now.
+ */
+export async function runningPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
+  const record = await readRecord(dataDir);
+  if (record === undefined || !isAlive(record.pid)) return undefined;
+  return (await listens(record.url)) ? record : undefined;
+}
+
+/** As runningPlatform, but also one that drains and takes no calls any more. */
+export async function livingPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
+  const record = await readRecord(dataDir);
+  if (record === undefined || !isAlive(record.pid)) return undefined;
+  return (await listens(record.url)) || (await isPlatformProcess(record.pid)) ? record : undefined;
+}
+
+export function logPath(dataDir: string): string {
+  return join(dataDir, "platform.log");
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+async function readRecord(dataDir: string): Promise<PlatformRecord | undefined> {
+  try {
+    return JSON.parse(await readFile(join(dataDir, "platform.json"), "utf8")) as PlatformRecord;
+  } catch {
+    return undefined;
+  }
+}
+
+/** False only when the connection is refused: a busy platform is a running one. */
+function listens(address: string): Promise<boolean> {
+  const url = new URL(address);
+  const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
+  const socket = connect({ port, host: url.hostname.replace(/^\[|\]$/g, ""), timeout: PROBE_MS });
+  return new Promise<boolean>((resolve) => {
+    socket.once("connect", () => resolve(true));
+    socket.once("timeout", () => resolve(true));
+    socket.once("error", () => resolve(false));
+  }).finally(() => socket.destroy());
+}
+
+function isPlatformProcess(pid: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    execFile("ps", ["-p", String(pid), "-o", "args="], (error, stdout) => {
+      resolve(error === null && stdout.includes("platform start"));
+    });
+  });
+}

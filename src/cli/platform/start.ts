@@ -1,0 +1,138 @@
+/**
+ * Starts the platform as a process of its own:
+ *
+ *   svc platform start ──spawn, detached──▶ svc platform start --foreground
+ *          ◀──────one IPC message: ready, or why not──────┘        (then the channel is closed)
+ *
+ * Its output goes to <data>/platform.log. The first start's key arrives in the message and is stored.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, open } from "node:fs/promises";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type ErrorCode, SvcError } from "../../domain/errors.ts";
+import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/limits.ts";
+import type { CliContext } from "../context.ts";
+import { Credentials } from "../credentials.ts";
+import { configDir } from "../paths.ts";
+import { logPath } from "./record.ts";
+
+export interface StartOptions {
+  readonly dataDir: string;
+  readonly port?: number;
+  readonly host?: string;
+  readonly emulateGpu?: boolean;
+  readonly durability?: "normal" | "full";
+  /** Take another port when the default one is busy, instead of failing. */
+  readonly anyFreePort?: boolean;
+}
+
+export interface StartedPlatform {
+  readonly url: string;
+  readonly pid: number;
+  /** Only at the first start of a data directory. */
+  readonly firstKey: string | undefined;
+}
+
+/** What the foreground platform tells the process that started it. */
+export type ReadyMessage =
+  | { readonly ready: true; readonly url: string; readonly firstKey?: string }
+  | { readonly ready: false; readonly error: { readonly code: ErrorCode; readonly message: string; help?: string } };
+
+export async function startEmbedded(context: CliContext, options: StartOptions): Promise<StartedPlatform> {
+  const port = options.port ?? (await choosePort(context, options));
+  await makeDataDir(options.dataDir);
+  const progress = await context.terminal.progress("Starting the platform on this machine");
+  try {
+    const child = spawnDetached(context, { ...options, port });
+    const message = await readyMessage(child, options.dataDir);
+    if (!message.ready) {
+      const { code, message: text, help } = message.error;
+      throw new SvcError(code, text, {
+        help,
+        where: code === "PLATFORM_START_FAILED" ? logPath(options.dataDir) : undefined,
+      });
+    }
+    if (message.firstKey !== undefined) {
+      const login = { url: message.url, apiKey: message.firstKey };
+      await new Credentials(configDir(context.env)).saveEmbedded(options.dataDir, login);
+    }
+    progress.done(`Platform started at ${message.url}`);
+    return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
+  } catch (error) {
+    progress.done();
+    throw error;
+  }
+}
+
+/** Undefined leaves the choice to the platform's own configuration. */
+async function choosePort(context: CliContext, options: StartOptions): Promise<number | undefined> {
+  if (!options.anyFreePort || context.env.SVC_PORT) return undefined;
+  const { default: getPort } = await import("get-port");
+  return getPort({ port: PLATFORM_PORT_DEFAULT, host: options.host ?? context.env.SVC_HOST ?? "127.0.0.1" });
+}
+
+async function makeDataDir(dataDir: string): Promise<void> {
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await (await open(logPath(dataDir), "a", 0o600)).close();
+  } catch (error) {
+    throw new SvcError("DATA_DIRECTORY", `The data directory cannot be used: ${(error as Error).message}.`, {
+      where: dataDir,
+      help: "Choose another with --data-dir or SVC_DATA_DIR.",
+      cause: error,
+    });
+  }
+}
+
+function spawnDetached(context: CliContext, options: StartOptions): ChildProcess {
+  const args = [...process.execArgv, mainFile(), "platform", "start", "--foreground", "--data-dir", options.dataDir];
+  if (options.port !== undefined) args.push("--port", String(options.port));
+  if (options.host !== undefined) args.push("--host", options.host);
+  if (options.emulateGpu) args.push("--emulate-gpu");
+  if (options.durability !== undefined) args.push("--durability", options.durability);
+  // The caller's own key and platform are no business of the new platform.
+  const { PLATFORM_API_KEY: _key, PLATFORM_URL: _url, ...env } = context.env;
+  const log = openSync(logPath(options.dataDir), "a", 0o600);
+  try {
+    return spawn(process.execPath, args, {
+      cwd: options.dataDir,
+      env,
+      detached: true,
+      stdio: ["ignore", log, log, "ipc"],
+    });
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** Resolves with the platform's own words; throws PLATFORM_START_FAILED when it ends or stays silent. */
+async function readyMessage(child: ChildProcess, dataDir: string): Promise<ReadyMessage> {
+  const silence = AbortSignal.timeout(PLATFORM_START_TIMEOUT_MS);
+  const failed = (what: string, cause?: unknown) =>
+    new SvcError("PLATFORM_START_FAILED", `The platform ${what}.`, {
+      where: logPath(dataDir),
+      help: "Its log says why.",
+      cause,
+    });
+  try {
+    return await new Promise<ReadyMessage>((resolve, reject) => {
+      child.once("message", (message) => resolve(message as ReadyMessage));
+      child.once("error", (error) => reject(failed(`could not be started: ${error.message}`, error)));
+      child.once("exit", (code, signal) => reject(failed(`ended with ${signal ?? `code ${code}`} while it started`)));
+      silence.addEventListener("abort", () => {
+        child.kill("SIGKILL");
+        reject(failed(`was not ready after ${PLATFORM_START_TIMEOUT_MS / 1000} s`));
+      });
+    });
+  } finally {
+    if (child.connected) child.disconnect();
+    child.unref();
+  }
+}
+
+/** bin/svc.ts in a clone, bin/svc.js in an installed package. */
+function mainFile(): string {
+  return fileURLToPath(new URL(`../../../bin/svc${extname(import.meta.url)}`, import.meta.url));
+}

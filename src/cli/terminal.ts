@@ -1,0 +1,156 @@
+/**
+ * The one place that prints. Results go to stdout, everything about them (progress, notes, errors) to stderr, so
+ * that output can be piped. Colours and the spinner appear only on a terminal and never with NO_COLOR.
+ */
+import pc from "picocolors";
+
+type Colors = ReturnType<typeof pc.createColors>;
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A step that takes time: a spinner on a terminal, one line for each new text elsewhere. */
+export interface Progress {
+  update(text: string): void;
+  /** Ends the step; `text` replaces the last one. Without it the step vanishes from a terminal. */
+  done(text?: string): void;
+}
+
+export interface Streams {
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
+}
+
+export class Terminal {
+  /** Colours for stdout and for stderr: either may be a file. */
+  readonly colors: Colors;
+  readonly errColors: Colors;
+  /** A person sits at both ends and can be asked. */
+  readonly interactive: boolean;
+  /** Progress can be redrawn in place: texts may change often. */
+  readonly live: boolean;
+  readonly #streams: Streams;
+
+  constructor(streams: Streams, env: Environment) {
+    this.#streams = streams;
+    this.colors = pc.createColors(wantsColor(streams.stdout, env));
+    this.errColors = pc.createColors(wantsColor(streams.stderr, env));
+    this.interactive = streams.stdin.isTTY === true && streams.stderr.isTTY === true && !env.CI;
+    this.live = streams.stderr.isTTY === true;
+    // A closed pipe (`svc status | head`) is the reader's choice, not a failure.
+    streams.stdout.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit(0);
+      throw error;
+    });
+  }
+
+  /** A line of the result. */
+  out(line = ""): void {
+    this.#streams.stdout.write(`${line}\n`);
+  }
+
+  /** Text of the result as it is. */
+  write(text: string): void {
+    this.#streams.stdout.write(text);
+  }
+
+  json(value: unknown): void {
+    this.out(JSON.stringify(value, null, 2));
+  }
+
+  /** A line about the work: not part of the result. */
+  note(line = ""): void {
+    this.#streams.stderr.write(`${line}\n`);
+  }
+
+  warn(message: string): void {
+    this.note(`${this.errColors.yellow("warning:")} ${message}`);
+  }
+
+  async table(head: readonly string[], rows: readonly (readonly string[])[]): Promise<void> {
+    const { default: Table } = await import("cli-table3");
+    const table = new Table({
+      head: head.map((cell) => this.colors.dim(cell)),
+      style: { head: [], border: [], "padding-left": 0, "padding-right": 2 },
+      chars: NO_BORDERS,
+    });
+    table.push(...rows.map((row) => [...row]));
+    for (const line of table.toString().split("\n")) this.out(line.trimEnd());
+  }
+
+  async progress(text: string): Promise<Progress> {
+    if (!this.live) return this.#plainProgress(text);
+    const { default: yoctoSpinner } = await import("yocto-spinner");
+    const spinner = yoctoSpinner({ text, stream: this.#streams.stderr }).start();
+    return {
+      update: (next) => {
+        spinner.text = next;
+      },
+      done: (last) => {
+        if (last === undefined) spinner.stop();
+        else spinner.success(last);
+      },
+    };
+  }
+
+  #plainProgress(text: string): Progress {
+    let shown = "";
+    const show = (line: string) => {
+      if (line !== shown) this.note(line);
+      shown = line;
+    };
+    show(text);
+    return { update: show, done: (last) => last !== undefined && show(last) };
+  }
+
+  /** Asks a yes/no question; an empty answer, and the end of input, mean `preset`. */
+  async confirm(question: string, preset: boolean): Promise<boolean> {
+    const { createInterface } = await import("node:readline");
+    const reader = createInterface({ input: this.#streams.stdin, output: this.#streams.stderr });
+    try {
+      const answer = await new Promise<string>((resolve) => {
+        reader.once("close", () => {
+          if (!this.interactive) this.note();
+          resolve("");
+        });
+        reader.question(`${question} ${preset ? "[Y/n]" : "[y/N]"} `, resolve);
+      });
+      const word = answer.trim().toLowerCase();
+      return word === "" ? preset : word === "y" || word === "yes";
+    } finally {
+      reader.close();
+    }
+  }
+
+  /** Asks for a secret without showing it; undefined when the person gives up. */
+  async secret(question: string): Promise<string | undefined> {
+    const { isCancel, password } = await import("@clack/prompts");
+    const answer = await password({ message: question });
+    return isCancel(answer) ? undefined : answer.trim();
+  }
+}
+
+function wantsColor(stream: NodeJS.WriteStream, env: Environment): boolean {
+  if (env.NO_COLOR) return false;
+  if (env.FORCE_COLOR) return env.FORCE_COLOR !== "0";
+  return stream.isTTY === true && env.TERM !== "dumb";
+}
+
+const NO_BORDERS = Object.fromEntries(
+  [
+    "top",
+    "top-mid",
+    "top-left",
+    "top-right",
+    "bottom",
+    "bottom-mid",
+    "bottom-left",
+    "bottom-right",
+    "left",
+    "left-mid",
+    "mid",
+    "mid-mid",
+    "right",
+    "right-mid",
+    "middle",
+  ].map((name) => [name, ""]),
+);

@@ -1,0 +1,122 @@
+/** The management API for the CLI and the dev server: one function for each operation. */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import type { KeyScope } from "../domain/api-key.ts";
+import type {
+  AccountRecord,
+  AppRecord,
+  AppSummary,
+  BuildInput,
+  Deployment,
+  EndpointInput,
+  EndpointRecord,
+  KeyRecord,
+  Plan,
+} from "./records.ts";
+import { type Platform, putStream, request } from "./request.ts";
+
+const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
+  idleTimeout routes functions status { state reason progress } pods { id desiredStatus state current reason }`;
+
+export class ControlPlane {
+  readonly platform: Platform;
+
+  constructor(platform: Platform) {
+    this.platform = platform;
+  }
+
+  /** Also the cheapest way to find out whether the key is valid. */
+  async account(): Promise<AccountRecord> {
+    return (await this.#query<{ myself: AccountRecord }>("{ myself { version workersQuota } }")).myself;
+  }
+
+  /** Every endpoint the key can see. */
+  async endpoints(): Promise<readonly EndpointRecord[]> {
+    const document = `{ myself { endpoints { ${ENDPOINT_FIELDS} } } }`;
+    return (await this.#query<{ myself: { endpoints: EndpointRecord[] } }>(document)).myself.endpoints;
+  }
+
+  async endpoint(id: string): Promise<EndpointRecord | null> {
+    const document = `query ($id: String!) { endpoint(id: $id) { ${ENDPOINT_FIELDS} } }`;
+    return (await this.#query<{ endpoint: EndpointRecord | null }>(document, { id })).endpoint;
+  }
+
+  async apps(): Promise<readonly AppSummary[]> {
+    const document = "{ apps { name environments { name buildId endpoints { name } } } }";
+    return (await this.#query<{ apps: AppSummary[] }>(document)).apps;
+  }
+
+  /** Names only: what a deploy needs to choose its environment. Null when there is no such app. */
+  async environmentNames(app: string): Promise<readonly string[] | null> {
+    const document = "query ($name: String!) { app(name: $name) { environments { name } } }";
+    const answer = await this.#query<{ app: { environments: { name: string }[] } | null }>(document, { name: app });
+    return answer.app?.environments.map((environment) => environment.name) ?? null;
+  }
+
+  async app(name: string): Promise<AppRecord | null> {
+    const document = `query ($name: String!) {
+      app(name: $name) { id name environments { id name buildId endpoints { ${ENDPOINT_FIELDS} } } }
+    }`;
+    return (await this.#query<{ app: AppRecord | null }>(document, { name })).app;
+  }
+
+  async planBuild(input: BuildInput): Promise<Plan> {
+    const document = `query ($input: BuildInput!) {
+      planBuild(input: $input) { changes { action name kind details } missingLayers problems }
+    }`;
+    return (await this.#query<{ planBuild: Plan }>(document, { input })).planBuild;
+  }
+
+  async deployBuild(input: BuildInput): Promise<Deployment> {
+    const document = `mutation ($input: BuildInput!) {
+      deployBuild(input: $input) { buildId app environment removed endpoints { ${ENDPOINT_FIELDS} } }
+    }`;
+    return (await this.#query<{ deployBuild: Deployment }>(document, { input })).deployBuild;
+  }
+
+  async saveEndpoint(input: EndpointInput): Promise<EndpointRecord> {
+    const document = `mutation ($input: EndpointInput!) { saveEndpoint(input: $input) { ${ENDPOINT_FIELDS} } }`;
+    return (await this.#query<{ saveEndpoint: EndpointRecord }>(document, { input })).saveEndpoint;
+  }
+
+  /** Refused with WORKERS_NOT_ZERO while workersMin or workersMax is above 0. */
+  async deleteEndpoint(id: string): Promise<void> {
+    await this.#query("mutation ($id: String!) { deleteEndpoint(id: $id) }", { id });
+  }
+
+  async keys(): Promise<readonly KeyRecord[]> {
+    const document = "{ myself { keys { id name prefix scopes createdAt expiresAt } } }";
+    return (await this.#query<{ myself: { keys: KeyRecord[] } }>(document)).myself.keys;
+  }
+
+  /** The secret is in this answer only. */
+  async createKey(input: {
+    readonly name: string;
+    readonly scopes: readonly KeyScope[];
+    readonly expiresInSeconds?: number;
+  }): Promise<{ readonly key: KeyRecord; readonly secret: string }> {
+    const document = `mutation ($input: KeyInput!) {
+      createKey(input: $input) { secret key { id name prefix scopes createdAt expiresAt } }
+    }`;
+    return (await this.#query<{ createKey: { key: KeyRecord; secret: string } }>(document, { input })).createKey;
+  }
+
+  async revokeKey(id: string): Promise<void> {
+    await this.#query("mutation ($id: String!) { revokeKey(id: $id) }", { id });
+  }
+
+  /** Streams a layer file to the platform. `onProgress` gets the bytes sent so far. */
+  async uploadLayer(digest: string, path: string, onProgress: (sentBytes: number) => void = () => {}): Promise<void> {
+    const { size } = await stat(path);
+    let sent = 0;
+    const bytes = createReadStream(path).on("data", (chunk) => {
+      sent += chunk.length;
+      onProgress(sent);
+    });
+    await putStream(this.platform, `/layers/${digest}`, bytes, size);
+  }
+
+  async #query<T>(query: string, variables: Readonly<Record<string, unknown>> = {}): Promise<T> {
+    return request<T>(this.platform, { query, variables });
+  }
+}

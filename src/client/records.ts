@@ -1,0 +1,126 @@
+/** What the management API answers, as src/control-plane/schema.graphql describes it. */
+import type { EndpointKind } from "../domain/endpoint.ts";
+import type { Manifest, ManifestFunction } from "../domain/manifest.ts";
+import type { EndpointHealth, WorkerState } from "../domain/worker.ts";
+
+export interface PodRecord {
+  readonly id: string;
+  readonly desiredStatus: string;
+  readonly state: WorkerState;
+  /** Belongs to the endpoint's live build and settings. */
+  readonly current: boolean;
+  readonly reason: string;
+}
+
+export interface EndpointRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: EndpointKind;
+  /** Base URL of its calls. */
+  readonly url: string;
+  readonly app: string | null;
+  readonly environment: string | null;
+  readonly buildId: string | null;
+  readonly gpuIds: string;
+  readonly gpuCount: number;
+  readonly instanceIds: string;
+  readonly workersMin: number;
+  readonly workersMax: number;
+  /** Seconds. */
+  readonly idleTimeout: number;
+  /** `METHOD /path` of each route of a load-balanced endpoint. */
+  readonly routes: readonly string[];
+  readonly functions: readonly ManifestFunction[];
+  readonly status: EndpointHealth;
+  readonly pods: readonly PodRecord[];
+}
+
+export interface EnvironmentRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly buildId: string | null;
+  readonly endpoints: readonly EndpointRecord[];
+}
+
+export interface AppRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly environments: readonly EnvironmentRecord[];
+}
+
+/** An app without the details of its endpoints. */
+export interface AppSummary {
+  readonly name: string;
+  readonly environments: readonly {
+    readonly name: string;
+    readonly buildId: string | null;
+    readonly endpoints: readonly { readonly name: string }[];
+  }[];
+}
+
+export interface AccountRecord {
+  readonly version: string;
+  readonly workersQuota: number;
+}
+
+export interface BuildInput {
+  readonly app: string;
+  readonly environment: string;
+  readonly manifest: Manifest;
+  /** Environment variables by endpoint name. */
+  readonly env?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly keepRemoved?: boolean;
+}
+
+export interface PlannedChange {
+  readonly action: "create" | "update" | "unchanged" | "remove";
+  readonly name: string;
+  readonly kind: EndpointKind;
+  readonly details: readonly string[];
+}
+
+export interface Plan {
+  readonly changes: readonly PlannedChange[];
+  /** Digests to upload before deployBuild. */
+  readonly missingLayers: readonly string[];
+  /** Why deployBuild would refuse. */
+  readonly problems: readonly string[];
+}
+
+export interface Deployment {
+  readonly buildId: string;
+  readonly app: string;
+  readonly environment: string;
+  readonly endpoints: readonly EndpointRecord[];
+  readonly removed: readonly string[];
+}
+
+/** Fields of saveEndpoint: with `id` only the given ones change. */
+export interface EndpointInput {
+  readonly id?: string;
+  readonly name?: string;
+  readonly gpuIds?: string;
+  readonly gpuCount?: number;
+  readonly instanceIds?: string;
+  readonly templateId?: string;
+  readonly idleTimeout?: number;
+  readonly locations?: string;
+  readonly networkVolumeId?: string;
+  readonly scalerType?: string;
+  readonly scalerValue?: number;
+  readonly workersMin?: number;
+  readonly workersMax?: number;
+  readonly svcBootType?: string;
+  readonly executionTimeoutMs?: number;
+  readonly maxConcurrency?: number;
+}
+
+export interface KeyRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly prefix: string;
+  readonly scopes: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+}

@@ -1,0 +1,156 @@
+/** One request to a platform, and the translation of everything that can go wrong into a SvcError. */
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { ERROR_CATALOGUE, type ErrorCode, SvcError } from "../domain/errors.ts";
+
+/** Where a platform is and the key to use there. */
+export interface Platform {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly apiKey: string | undefined;
+}
+
+interface GraphqlAnswer {
+  readonly data?: unknown;
+  readonly errors?: readonly {
+    readonly message: string;
+    readonly extensions?: { readonly code?: string; readonly help?: string };
+  }[];
+}
+
+/** Runs one GraphQL operation. All of its errors end up in one SvcError with the code of the first. */
+export async function request<T>(platform: Platform, body: { query: string; variables: object }): Promise<T> {
+  const { status, text } = await fetchText(platform, `${platform.url}/graphql`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const answer = parse<GraphqlAnswer>(text);
+  if (status === 401) throw keyError(platform);
+  const first = answer?.errors?.[0];
+  if (answer?.errors !== undefined && first !== undefined) {
+    const code = knownCode(first.extensions?.code);
+    if (code === "MISSING_KEY" || code === "WRONG_KEY") throw keyError(platform);
+    const message = answer.errors.map((error) => error.message).join("\n");
+    throw new SvcError(code, message, { help: first.extensions?.help });
+  }
+  if (status >= 400 || answer?.data === undefined) throw answerError(platform.url, status, text);
+  return answer.data as T;
+}
+
+/** Fetches with the key; connection trouble becomes PLATFORM_UNREACHABLE. Other statuses are the caller's business. */
+export async function fetchText(
+  platform: Platform,
+  url: string,
+  init: { method: string; headers?: Record<string, string>; body?: string; signal?: AbortSignal },
+): Promise<{ status: number; text: string }> {
+  const headers = { ...init.headers, ...authorization(platform) };
+  try {
+    const response = await fetch(url, { ...init, headers });
+    return { status: response.status, text: await response.text() };
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw unreachable(platform.url, error);
+  }
+}
+
+/** PUT of a stream with a known length. */
+export async function putStream(platform: Platform, path: string, bytes: Readable, sizeBytes: number): Promise<void> {
+  const url = new URL(platform.url + path);
+  const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const outgoing = send(url, {
+    method: "PUT",
+    headers: {
+      "content-type": "application/octet-stream",
+      "content-length": sizeBytes,
+      ...authorization(platform),
+    },
+  });
+  const answered = new Promise<{ status: number; text: string }>((resolve, reject) => {
+    outgoing.once("error", reject);
+    outgoing.once("response", (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.once("end", () => resolve({ status: response.statusCode ?? 0, text }));
+      response.once("error", reject);
+    });
+  });
+  // A refusal may arrive before everything is sent: the answer counts, not the broken pipe.
+  const sent = pipeline(bytes, outgoing).catch((error: unknown) => error);
+  try {
+    const { status, text } = await answered;
+    if (status === 401) throw keyError(platform);
+    if (status >= 300) throw answerError(platform.url, status, text);
+  } catch (error) {
+    throw error instanceof SvcError ? error : unreachable(platform.url, error);
+  } finally {
+    bytes.destroy();
+    await sent;
+  }
+}
+
+/** The SvcError of an answer with the one error body; anything else is described by its status. */
+export function answerError(url: string, status: number, text: string): SvcError {
+  const body = parse<{ detail?: string; error?: string; code?: string }>(text);
+  if (body?.code !== undefined) return new SvcError(knownCode(body.code), body.detail ?? body.error ?? text);
+  return new SvcError("INTERNAL", `${url} answered ${status}, not as a svc platform does.`, {
+    help: "Check PLATFORM_URL, or read svc platform logs.",
+  });
+}
+
+export function keyError(platform: Platform): SvcError {
+  const help = "Set PLATFORM_API_KEY or run svc login.";
+  if (platform.apiKey === undefined) {
+    return new SvcError("MISSING_KEY", `No API key is known for ${platform.url}.`, { help });
+  }
+  return new SvcError("WRONG_KEY", `The API key ${platform.apiKey.slice(0, 10)}… is not valid for ${platform.url}.`, {
+    help,
+  });
+}
+
+function unreachable(url: string, cause: unknown): SvcError {
+  const reason = connectionReason(cause);
+  return new SvcError("PLATFORM_UNREACHABLE", `The platform at ${url} cannot be reached (${reason}).`, {
+    help: "Check PLATFORM_URL, or start one on this machine with svc platform start.",
+    cause,
+  });
+}
+
+function connectionReason(error: unknown): string {
+  let root = error;
+  while (root instanceof Error && root.cause instanceof Error) root = root.cause;
+  const code = (root as NodeJS.ErrnoException).code ?? "";
+  return CONNECTION_REASONS[code] ?? (root instanceof Error ? root.message : String(root));
+}
+
+const CONNECTION_REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ENOTFOUND: "unknown host",
+  ECONNRESET: "connection lost",
+  EPIPE: "connection lost",
+  UND_ERR_SOCKET: "connection lost",
+  ETIMEDOUT: "no answer",
+  UND_ERR_CONNECT_TIMEOUT: "no answer",
+  UND_ERR_HEADERS_TIMEOUT: "no answer",
+};
+
+function authorization(platform: Platform): Record<string, string> {
+  return platform.apiKey === undefined ? {} : { authorization: `Bearer ${platform.apiKey}` };
+}
+
+function knownCode(code: string | undefined): ErrorCode {
+  return code !== undefined && code in ERROR_CATALOGUE ? (code as ErrorCode) : "INTERNAL";
+}
+
+function parse<T>(text: string): T | undefined {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return undefined;
+  }
+}

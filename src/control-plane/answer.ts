@@ -1,0 +1,22 @@
+import type { ServerResponse } from "node:http";
+import { errorBody, SvcError } from "../domain/errors.ts";
+
+/** Writes a JSON answer; a HEAD request gets the headers alone. */
+export function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  const body = Buffer.from(JSON.stringify(value));
+  response.writeHead(status, { "content-type": "application/json", "content-length": body.length });
+  response.end(response.req.method === "HEAD" ? undefined : body);
+}
+
+/** Writes the error body for any thrown value. Nothing happens when the answer has begun. */
+export function sendError(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const body = errorBody(error);
+  if (body.status === 401) response.setHeader("www-authenticate", "Bearer");
+  sendJson(response, body.status, body);
+}
+
+export function methodNotAllowed(response: ServerResponse, path: string, allowed: string): void {
+  response.setHeader("allow", allowed);
+  sendError(response, new SvcError("METHOD_NOT_ALLOWED", `${path} takes ${allowed}, not ${response.req.method}.`));
+}

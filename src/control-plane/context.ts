@@ -1,0 +1,36 @@
+/** What the control plane is given, and what each of its requests knows. */
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { KeyChecker, Principal } from "../domain/api-key.ts";
+import type { WorkerView } from "../domain/worker.ts";
+import type { JobReader, JobUpkeep } from "../queue/queue.ts";
+import type { Store } from "../store/store.ts";
+import type { RequestLoader } from "./request-loader.ts";
+
+export interface ControlPlaneConfig {
+  /** Address under which callers reach the platform, without a slash at its end; known once the server listens. */
+  publicUrl(): string;
+  /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>; "" for none. */
+  readonly domain: string;
+  readonly workerQuota: number;
+  /** Largest sum of a build's layers, and so of one layer; ARTIFACT_MAX_BYTES when not given. */
+  readonly artifactMaxBytes?: number;
+}
+
+export interface ControlPlaneDeps {
+  readonly store: Store;
+  readonly artifacts: ArtifactStore;
+  readonly keys: KeyChecker;
+  readonly workers: WorkerView;
+  readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
+  readonly config: ControlPlaneConfig;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly random: (bytes: number) => Uint8Array;
+  /** Told about failures that callers do not get to see. */
+  readonly log: { error(message: string, cause: unknown): void };
+}
+
+export interface RequestContext extends ControlPlaneDeps {
+  readonly principal: Principal;
+  readonly loader: RequestLoader;
+}

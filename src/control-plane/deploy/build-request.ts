@@ -1,0 +1,160 @@
+/** Reads a BuildInput: what the caller wants each endpoint to be, and everything that speaks against it. */
+import { z } from "zod";
+import { type EndpointKind, type EndpointSettings, settingsProblems } from "../../domain/endpoint.ts";
+import { type ErrorCode, SvcError } from "../../domain/errors.ts";
+import { type Manifest, type ManifestResource, manifestSchema } from "../../domain/manifest.ts";
+import { isValidName, suggestName } from "../../domain/names.ts";
+import { own } from "../own.ts";
+import { codeOf, type EndpointCode } from "../revision.ts";
+
+export interface BuildInput {
+  readonly app: string;
+  readonly environment: string;
+  readonly manifest: unknown;
+  readonly env?: unknown;
+  readonly keepRemoved?: boolean | null;
+}
+
+/** An endpoint's settings as far as a manifest declares them. */
+export type DeclaredSettings = Omit<EndpointSettings, "locations">;
+
+export interface DesiredEndpoint {
+  readonly name: string;
+  readonly kind: EndpointKind;
+  readonly settings: DeclaredSettings;
+  readonly env: Readonly<Record<string, string>>;
+  readonly code: EndpointCode;
+}
+
+export interface Problem {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export interface BuildRequest {
+  readonly app: string;
+  readonly environment: string;
+  readonly keepRemoved: boolean;
+  /** null when it cannot be read; `problems` says why. */
+  readonly manifest: Manifest | null;
+  readonly desired: readonly DesiredEndpoint[];
+  readonly problems: readonly Problem[];
+}
+
+const envSchema = z.record(z.string(), z.record(z.string(), z.string())).nullish();
+const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const ROUTE_KEY = /^[A-Z]+ \/\S*$/;
+
+export function readBuildRequest(input: BuildInput): BuildRequest {
+  const problems: Problem[] = [...nameProblems("app", input.app), ...nameProblems("environment", input.environment)];
+  const manifest = manifestSchema.safeParse(input.manifest);
+  if (!manifest.success) problems.push(...shapeProblems("manifest", manifest.error));
+  const env = envSchema.safeParse(input.env);
+  if (!env.success) problems.push(...shapeProblems("env", env.error));
+
+  const variables = env.data ?? {};
+  const desired: DesiredEndpoint[] = [];
+  if (manifest.success) {
+    const names = Object.keys(manifest.data.resources);
+    if (names.length === 0) problems.push({ code: "NO_ENDPOINTS", message: "The manifest has no endpoints." });
+    for (const name of names) {
+      desired.push(desiredEndpoint(manifest.data, name, own(variables, name) ?? {}));
+      problems.push(...nameProblems("endpoint", name), ...resourceProblems(manifest.data, name));
+      if (env.success) problems.push(...variableProblems(manifest.data, name, own(variables, name) ?? {}));
+    }
+    for (const name of Object.keys(variables)) {
+      if (names.includes(name)) continue;
+      problems.push({ code: "BAD_INPUT", message: `env names an endpoint that the manifest lacks: ${name}.` });
+    }
+  }
+  return {
+    app: input.app,
+    environment: input.environment,
+    keepRemoved: input.keepRemoved ?? false,
+    manifest: manifest.success ? manifest.data : null,
+    desired,
+    problems,
+  };
+}
+
+/** Throws all problems in one error, under the code of the first. */
+export function refuse(problems: readonly Problem[]): void {
+  const first = problems[0];
+  if (first !== undefined) throw new SvcError(first.code, problems.map((problem) => problem.message).join("\n"));
+}
+
+function desiredEndpoint(manifest: Manifest, name: string, env: Readonly<Record<string, string>>): DesiredEndpoint {
+  const resource = own(manifest.resources, name)!;
+  return {
+    name,
+    kind: kindOf(resource),
+    settings: {
+      workersMin: resource.workersMin,
+      workersMax: resource.workersMax,
+      idleTimeout: resource.idleTimeout,
+      gpuIds: resource.gpuIds,
+      gpuCount: resource.gpuCount,
+      instanceIds: resource.instanceIds,
+      maxConcurrency: resource.maxConcurrency,
+      executionTimeoutMs: resource.executionTimeoutMs,
+      scalerType: resource.scalerType,
+      scalerValue: resource.scalerValue,
+      svcBootType: resource.svcBootType,
+      imageName: resource.imageName,
+      networkVolumeId: resource.networkVolumeId,
+    },
+    env,
+    code: codeOf(manifest, name)!,
+  };
+}
+
+function kindOf(resource: ManifestResource): EndpointKind {
+  return resource.is_load_balanced === true ? "load-balanced" : "queue";
+}
+
+function nameProblems(what: string, name: string): Problem[] {
+  if (isValidName(name)) return [];
+  const message = `"${name}" cannot name an ${what}: use a-z, 0-9, - and _, for example "${suggestName(name)}".`;
+  return [{ code: "INVALID_NAME", message }];
+}
+
+function resourceProblems(manifest: Manifest, name: string): Problem[] {
+  const resource = own(manifest.resources, name)!;
+  const problems = settingsProblems({ ...resource, locations: "" }).map(
+    (message): Problem => ({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${message}` }),
+  );
+  const routes = Object.keys(own(manifest.routes, name) ?? {});
+  if (kindOf(resource) === "load-balanced" && routes.length === 0) {
+    problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}" is load-balanced but has no routes.` });
+  }
+  for (const route of routes.filter((key) => !ROUTE_KEY.test(key))) {
+    problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}": "${route}" is not of the form METHOD /path.` });
+  }
+  return problems;
+}
+
+function variableProblems(manifest: Manifest, name: string, env: Readonly<Record<string, string>>): Problem[] {
+  const declared = own(manifest.resources, name)!.envNames;
+  const problem = (variable: string, text: string): Problem => ({
+    code: "INVALID_SETTING",
+    message: `Endpoint "${name}": the environment variable ${variable} ${text}`,
+  });
+  return [
+    ...Object.keys(env)
+      .filter((variable) => !ENV_NAME.test(variable))
+      .map((variable) => problem(JSON.stringify(variable), "is not a valid name.")),
+    ...declared
+      .filter((variable) => own(env, variable) === undefined)
+      .map((variable) => problem(variable, "is declared but has no value.")),
+    ...Object.keys(env)
+      .filter((variable) => !declared.includes(variable))
+      .map((variable) => problem(variable, "has a value but is not declared in envNames.")),
+  ];
+}
+
+function shapeProblems(root: string, error: z.ZodError): Problem[] {
+  return error.issues.map((issue) => ({
+    code: "BAD_INPUT",
+    message: `${[root, ...issue.path.map(String)].join(".")}: ${issue.message}`,
+  }));
+}

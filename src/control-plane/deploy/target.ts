@@ -1,0 +1,48 @@
+/** The app and environment a build goes to, as the store has them now, and what the build would change there. */
+import { quotaProblem } from "../../domain/quota.ts";
+import { isRemoved } from "../../domain/removal.ts";
+import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
+import { codeOf } from "../revision.ts";
+import type { BuildRequest, Problem } from "./build-request.ts";
+import { type Change, type CurrentEndpoint, diffEnvironment } from "./diff.ts";
+
+export interface Target {
+  readonly app: App | undefined;
+  readonly environment: Environment | undefined;
+  readonly changes: readonly Change[];
+  readonly problems: readonly Problem[];
+}
+
+export async function readTarget(store: Store, request: BuildRequest, workerQuota: number): Promise<Target> {
+  const app = await store.apps.findByName(request.app);
+  const environments = app === undefined ? [] : await store.environments.listByApp(app.id);
+  const environment = environments.find(({ name }) => name === request.environment);
+  const current = environment === undefined ? [] : await currentEndpoints(store, environment.id);
+  const changes = diffEnvironment(request.desired, current, request.keepRemoved);
+  const overQuota = quotaProblem(workersAfter(await store.endpoints.list(), changes), workerQuota);
+  const problems: Problem[] = [...request.problems];
+  if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });
+  return { app, environment, changes, problems };
+}
+
+async function currentEndpoints(store: Store, environmentId: string): Promise<CurrentEndpoint[]> {
+  const builds = new Map<string, Build | undefined>();
+  const current: CurrentEndpoint[] = [];
+  for (const endpoint of await store.endpoints.listByEnvironment(environmentId)) {
+    if (isRemoved(endpoint) || endpoint.buildId === null) continue;
+    const { buildId, name } = endpoint;
+    if (!builds.has(buildId)) builds.set(buildId, await store.builds.find(buildId));
+    const build = builds.get(buildId);
+    current.push({ endpoint, code: build === undefined ? null : codeOf(build.manifest, name) });
+  }
+  return current;
+}
+
+/** workersMax of every endpoint of the account once the changes are made. */
+function workersAfter(all: readonly Endpoint[], changes: readonly Change[]): number[] {
+  const touched = new Set(changes.flatMap((change) => (change.action === "create" ? [] : [change.current.id])));
+  return [
+    ...all.filter(({ id }) => !touched.has(id)).map(({ workersMax }) => workersMax),
+    ...changes.flatMap((change) => (change.action === "remove" ? [] : [change.desired.settings.workersMax])),
+  ];
+}

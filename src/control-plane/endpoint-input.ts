@@ -1,0 +1,70 @@
+import {
+  type BootType,
+  CPU_IMAGE,
+  defaultSettings,
+  type EndpointSettings,
+  GPU_IMAGE,
+  type ScalerType,
+} from "../domain/endpoint.ts";
+
+/** The fields of EndpointInput that are settings. */
+const SETTING_FIELDS = [
+  "gpuIds",
+  "gpuCount",
+  "instanceIds",
+  "idleTimeout",
+  "locations",
+  "networkVolumeId",
+  "scalerType",
+  "scalerValue",
+  "workersMin",
+  "workersMax",
+  "svcBootType",
+  "executionTimeoutMs",
+  "maxConcurrency",
+] as const;
+type SettingField = (typeof SETTING_FIELDS)[number];
+
+/** As the schema has it: a field that is null counts as not given. */
+export type EndpointInput = {
+  readonly [field in SettingField | "id" | "name" | "templateId"]?: string | number | null;
+};
+
+export type GivenFields = Partial<Pick<EndpointSettings, SettingField>> & {
+  readonly id?: string;
+  readonly name?: string;
+  readonly templateId?: string;
+};
+
+export function givenFields(input: EndpointInput): GivenFields {
+  const given = Object.entries(input).filter(([, value]) => value !== null && value !== undefined);
+  return Object.fromEntries(given) as GivenFields;
+}
+
+/**
+ * `settings` with the given ones in place. Giving a GPU moves the endpoint off its CPU machine and the reverse; an
+ * image that was the default follows.
+ */
+export function withGiven(settings: EndpointSettings, given: GivenFields): EndpointSettings {
+  const pick = <K extends SettingField>(field: K): EndpointSettings[K] => (given[field] ?? settings[field]) as never;
+  const toGpu = given.gpuIds && given.instanceIds === undefined;
+  const toCpu = given.instanceIds && given.gpuIds === undefined;
+  const gpuIds = toCpu ? "" : pick("gpuIds").trim();
+  const isDefaultImage = settings.imageName === CPU_IMAGE || settings.imageName === GPU_IMAGE;
+  return {
+    workersMin: pick("workersMin"),
+    workersMax: pick("workersMax"),
+    idleTimeout: pick("idleTimeout"),
+    gpuIds,
+    gpuCount: pick("gpuCount"),
+    instanceIds: toGpu ? "" : pick("instanceIds").trim(),
+    maxConcurrency: pick("maxConcurrency"),
+    executionTimeoutMs: pick("executionTimeoutMs"),
+    scalerType: pick("scalerType") as ScalerType,
+    scalerValue: pick("scalerValue"),
+    svcBootType: pick("svcBootType") as BootType,
+    imageName: isDefaultImage ? defaultSettings("queue", gpuIds).imageName : settings.imageName,
+    networkVolumeId: pick("networkVolumeId"),
+    locations: pick("locations"),
+  };
+}

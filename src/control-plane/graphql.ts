@@ -1,0 +1,67 @@
+import { existsSync, readFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createSchema, createYoga } from "graphql-yoga";
+import type { Principal } from "../domain/api-key.ts";
+import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
+import type { ControlPlaneDeps, RequestContext } from "./context.ts";
+import { maskError } from "./mask-error.ts";
+import { queryLimits } from "./query-limits.ts";
+import { createRequestLoader } from "./request-loader.ts";
+import { account } from "./resolvers/account.ts";
+import { app, application, apps, environment } from "./resolvers/apps.ts";
+import { createKey } from "./resolvers/create-key.ts";
+import { deleteEndpoint } from "./resolvers/delete-endpoint.ts";
+import { deployBuild } from "./resolvers/deploy-build.ts";
+import { endpoint, endpointFields } from "./resolvers/endpoint.ts";
+import { myself } from "./resolvers/myself.ts";
+import { planBuild } from "./resolvers/plan-build.ts";
+import { revokeKey } from "./resolvers/revoke-key.ts";
+import { saveEndpoint } from "./resolvers/save-endpoint.ts";
+import { jsonScalar, lenientScalar } from "./scalars.ts";
+
+export type GraphQLHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  who: { readonly principal: Principal },
+) => Promise<void>;
+
+export function createGraphQL(deps: ControlPlaneDeps): GraphQLHandler {
+  const yoga = createYoga<{ principal: Principal }, Omit<RequestContext, "principal">>({
+    schema: createSchema<RequestContext>({
+      typeDefs: readSchema(),
+      resolvers: {
+        Query: { myself, app, apps, endpoint, planBuild },
+        Mutation: { saveEndpoint, deleteEndpoint, deployBuild, createKey, revokeKey },
+        Account: account,
+        App: application,
+        Environment: environment,
+        Endpoint: endpointFields,
+        JSON: jsonScalar,
+        Lenient: lenientScalar,
+      },
+    }),
+    context: () => ({ ...deps, loader: createRequestLoader(deps.store) }),
+    maskedErrors: {
+      maskError: (error) => maskError(error, (cause) => deps.log.error("A management operation failed.", cause)),
+    },
+    maxRequestBodySize: GRAPHQL_BODY_MAX_BYTES,
+    plugins: [queryLimits()],
+    // Documents may hold whole manifests: kept ones would fill the memory.
+    parserAndValidationCache: false,
+    logging: false,
+    graphiql: false,
+    landingPage: false,
+    multipart: false,
+    cors: false,
+  });
+  return async (request, response, who) => {
+    await yoga(request, response, who);
+  };
+}
+
+/** The text of schema.graphql, which stays in src/ when the code runs from dist/. */
+export function readSchema(): string {
+  const beside = new URL("./schema.graphql", import.meta.url);
+  const file = existsSync(beside) ? beside : new URL("../../../src/control-plane/schema.graphql", import.meta.url);
+  return readFileSync(file, "utf8");
+}

@@ -1,0 +1,21 @@
+import { type KeyScope, newSecret } from "../domain/api-key.ts";
+import type { ApiKey } from "../store/store.ts";
+import { randomId } from "./ids.ts";
+
+interface KeyRequest {
+  readonly name: string;
+  readonly scopes: readonly KeyScope[];
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+}
+
+/** The record to keep and the secret to show once. */
+export function newKey(request: KeyRequest, random: (bytes: number) => Uint8Array): { key: ApiKey; secret: string } {
+  const { secret, prefix, hash } = newSecret("key");
+  return { key: { id: randomId(random), prefix, hash, ...request }, secret };
+}
+
+/** Whether the key can still make other keys. */
+export function isLiveAdmin(key: ApiKey, now: number): boolean {
+  return key.scopes.includes("admin") && (key.expiresAt === null || key.expiresAt > now);
+}

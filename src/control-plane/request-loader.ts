@@ -1,0 +1,37 @@
+/** Reads that several fields of one request share, each done once. Lives as long as its request. */
+import type { App, Build, Environment, Store, Worker } from "../store/store.ts";
+
+export interface RequestLoader {
+  build(id: string): Promise<Build | undefined>;
+  environment(id: string): Promise<Environment | undefined>;
+  app(id: string): Promise<App | undefined>;
+  workersOf(endpointId: string): Promise<Worker[]>;
+}
+
+export function createRequestLoader(store: Store): RequestLoader {
+  const builds = new Map<string, Promise<Build | undefined>>();
+  const environments = new Map<string, Promise<Environment | undefined>>();
+  let apps: Promise<Map<string, App>> | undefined;
+  let workers: Promise<Map<string, Worker[]>> | undefined;
+  return {
+    build: (id) => remember(builds, id, () => store.builds.find(id)),
+    environment: (id) => remember(environments, id, () => store.environments.find(id)),
+    async app(id) {
+      apps ??= store.apps.list().then((list) => new Map(list.map((app) => [app.id, app])));
+      return (await apps).get(id);
+    },
+    async workersOf(endpointId) {
+      workers ??= store.workers.list().then((list) => Map.groupBy(list, (worker) => worker.endpointId));
+      return (await workers).get(endpointId) ?? [];
+    },
+  };
+}
+
+function remember<T>(known: Map<string, T>, id: string, load: () => T): T {
+  let value = known.get(id);
+  if (value === undefined) {
+    value = load();
+    known.set(id, value);
+  }
+  return value;
+}

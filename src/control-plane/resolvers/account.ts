@@ -1,0 +1,19 @@
+import { isRemoved } from "../../domain/removal.ts";
+import { VERSION } from "../../domain/version.ts";
+import { requireScope, sees } from "../authenticate.ts";
+import type { RequestContext } from "../context.ts";
+
+export const account = {
+  async endpoints(_: unknown, _args: unknown, { store, principal }: RequestContext) {
+    const endpoints = await store.endpoints.list();
+    return endpoints.filter((endpoint) => !isRemoved(endpoint) && sees(principal, endpoint.environmentId));
+  },
+  /** One's own machines have no prices, so there is nothing to discount. */
+  serverlessDiscount: () => ({ discountFactor: 1, type: "NONE", expirationDate: "" }),
+  keys(_: unknown, _args: unknown, context: RequestContext) {
+    requireScope(context, "admin");
+    return context.store.keys.list();
+  },
+  workersQuota: (_: unknown, _args: unknown, { config }: RequestContext) => config.workerQuota,
+  version: () => VERSION,
+};

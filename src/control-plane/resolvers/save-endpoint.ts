@@ -1,0 +1,96 @@
+/** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
+import { checkSettings, defaultSettings } from "../../domain/endpoint.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
+import { quotaProblem } from "../../domain/quota.ts";
+import type { Endpoint, Store } from "../../store/store.ts";
+import { requireScope } from "../authenticate.ts";
+import type { RequestContext } from "../context.ts";
+import { type EndpointInput, type GivenFields, givenFields, withGiven } from "../endpoint-input.ts";
+import { randomId } from "../ids.ts";
+import { knownEndpoint } from "../known-endpoint.ts";
+import { codeOf, revisionOf } from "../revision.ts";
+
+export async function saveEndpoint(
+  _: unknown,
+  { input }: { input: EndpointInput },
+  context: RequestContext,
+): Promise<Endpoint> {
+  requireScope(context, "deploy");
+  const given = givenFields(input);
+  return context.store.transaction((store) =>
+    given.id === undefined ? create(store, given, context) : change(store, given.id, given, context),
+  );
+}
+
+async function create(store: Store, given: GivenFields, context: RequestContext): Promise<Endpoint> {
+  const missing: string[] = [];
+  if (!given.name) missing.push("name");
+  if (!given.templateId) missing.push("templateId");
+  if (!given.gpuIds && !given.instanceIds) missing.push("gpuIds (or instanceIds for a CPU endpoint)");
+  if (missing.length > 0) {
+    throw new SvcError("BAD_INPUT", `A new endpoint needs ${missing.join(", ")}.`, {
+      help: "To change an existing endpoint give its id.",
+    });
+  }
+  const settings = withGiven(defaultSettings("queue", given.gpuIds), given);
+  const now = context.clock();
+  const endpoint: Endpoint = {
+    ...settings,
+    id: randomId(context.random),
+    name: given.name!,
+    kind: "queue",
+    environmentId: null,
+    buildId: null,
+    templateId: given.templateId!,
+    env: {},
+    revision: revisionOf({ ...settings, kind: "queue", env: {} }, null),
+    workersDesired: 0,
+    reason: "",
+    createdAt: now,
+    updatedAt: now,
+  };
+  await check(store, endpoint, context);
+  await store.endpoints.insert(endpoint);
+  return endpoint;
+}
+
+async function change(store: Store, id: string, given: GivenFields, context: RequestContext): Promise<Endpoint> {
+  const current = await knownEndpoint(store, id);
+  if (current.environmentId !== null && given.name !== undefined && given.name !== current.name) {
+    throw new SvcError("CONFLICT", `Endpoint "${current.name}" was deployed from code, which gives it its name.`, {
+      help: "Rename it in the code and deploy, or leave `name` out.",
+    });
+  }
+  const settings = withGiven(current, given);
+  const build = current.buildId === null ? undefined : await store.builds.find(current.buildId);
+  const changes = {
+    ...settings,
+    name: given.name ?? current.name,
+    templateId: given.templateId ?? current.templateId,
+    updatedAt: context.clock(),
+  };
+  const code = build === undefined ? null : codeOf(build.manifest, current.name);
+  const revision = revisionOf({ ...current, ...changes }, code);
+  // A replaced worker may well start where the last one could not.
+  const reason = revision === current.revision ? current.reason : "";
+  const endpoint: Endpoint = { ...current, ...changes, revision, reason };
+  await check(store, endpoint, context);
+  await store.endpoints.update(id, { ...changes, revision, reason });
+  return endpoint;
+}
+
+/** Throws INVALID_NAME, INVALID_SETTING, QUOTA_EXCEEDED. */
+async function check(store: Store, endpoint: Endpoint, { config }: RequestContext): Promise<void> {
+  const printable = /^\P{Cc}+$/u.test(endpoint.name) && endpoint.name.trim() !== "";
+  if (!printable || endpoint.name.length > SAVED_NAME_MAX_CHARS) {
+    throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
+  }
+  checkSettings(endpoint.name, endpoint);
+  const others = (await store.endpoints.list()).filter(({ id }) => id !== endpoint.id);
+  const problem = quotaProblem(
+    [...others.map(({ workersMax }) => workersMax), endpoint.workersMax],
+    config.workerQuota,
+  );
+  if (problem !== undefined) throw new SvcError("QUOTA_EXCEEDED", problem);
+}

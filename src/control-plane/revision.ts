@@ -1,0 +1,53 @@
+import { createHash } from "node:crypto";
+import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { Manifest } from "../domain/manifest.ts";
+import { own } from "./own.ts";
+
+/** The part of a build that one endpoint's workers are made of. */
+export interface EndpointCode {
+  readonly sourceLayer: string;
+  readonly handler: string;
+  readonly dependencyLayer: string | null;
+  readonly baseDependencies: readonly string[];
+  readonly pythonVersion: string;
+}
+
+/** null when the manifest has no such endpoint. */
+export function codeOf(manifest: Manifest, endpointName: string): EndpointCode | null {
+  const resource = own(manifest.resources, endpointName);
+  if (resource === undefined) return null;
+  const { handler, dependencyLayer, baseDependencies, pythonVersion } = resource;
+  return { sourceLayer: manifest.sourceLayer, handler, dependencyLayer, baseDependencies, pythonVersion };
+}
+
+export interface Revisable extends EndpointSettings {
+  readonly kind: EndpointKind;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * A hash of all that a running worker cannot take over: when it changes, workers are replaced. Scaling and
+ * time-outs are not part of it.
+ */
+export function revisionOf(endpoint: Revisable, code: EndpointCode | null): string {
+  const parts = [
+    endpoint.kind,
+    endpoint.gpuIds,
+    endpoint.gpuCount,
+    endpoint.instanceIds,
+    endpoint.maxConcurrency,
+    endpoint.imageName,
+    endpoint.svcBootType,
+    endpoint.networkVolumeId,
+    endpoint.locations,
+    Object.entries(endpoint.env).sort(([a], [b]) => (a < b ? -1 : 1)),
+    code && [
+      code.sourceLayer,
+      code.handler,
+      code.dependencyLayer,
+      [...code.baseDependencies].sort(),
+      code.pythonVersion,
+    ],
+  ];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}

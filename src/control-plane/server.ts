@@ -1,0 +1,75 @@
+/**
+ * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /. Everything else is a 404.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { errorBody, SvcError } from "../domain/errors.ts";
+import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { VERSION } from "../domain/version.ts";
+import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
+import { authenticate } from "./authenticate.ts";
+import type { ControlPlaneDeps } from "./context.ts";
+import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
+import { answerLayer } from "./layers.ts";
+
+/** Answers a request; never rejects. */
+export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+export function createControlPlane(deps: ControlPlaneDeps): ControlPlane {
+  const graphql = createGraphQL(deps);
+  return async (request, response) => {
+    try {
+      await route(deps, graphql, request, response);
+    } catch (error) {
+      if (!(error instanceof SvcError)) deps.log.error("A request to the control plane failed.", error);
+      sendError(response, error);
+    }
+  };
+}
+
+async function route(
+  deps: ControlPlaneDeps,
+  graphql: GraphQLHandler,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = new URL(request.url ?? "/", "http://control-plane");
+  if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
+  if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
+  if (url.pathname !== "/") {
+    throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);
+  }
+  if (request.method !== "GET" && request.method !== "HEAD") return methodNotAllowed(response, "/", "GET, HEAD");
+  sendJson(response, 200, { status: "ok", service: "svc platform", version: VERSION });
+}
+
+async function answerGraphQL(
+  deps: ControlPlaneDeps,
+  graphql: GraphQLHandler,
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+): Promise<void> {
+  if (request.method !== "POST") return methodNotAllowed(response, "/graphql", "POST");
+  if (Number(request.headers["content-length"] ?? 0) > GRAPHQL_BODY_MAX_BYTES) {
+    throw new SvcError("TOO_LARGE", `The body has more than ${GRAPHQL_BODY_MAX_BYTES} bytes.`);
+  }
+  let principal: Awaited<ReturnType<typeof authenticate>>;
+  try {
+    principal = await authenticate(deps.keys, url.searchParams, request.headers.authorization);
+  } catch (error) {
+    return refuse(response, error);
+  }
+  // The key stops here: nothing behind this line sees the URL it came with.
+  request.url = "/graphql";
+  // The body is JSON whatever the caller calls it.
+  request.headers["content-type"] = "application/json";
+  await graphql(request, response, { principal });
+}
+
+/** The error body and GraphQL's own form in one, so that both kinds of client understand it. */
+function refuse(response: ServerResponse, error: unknown): void {
+  if (!(error instanceof SvcError)) throw error;
+  const body = errorBody(error);
+  response.setHeader("www-authenticate", "Bearer");
+  sendJson(response, body.status, { ...body, errors: [{ message: body.detail, extensions: { code: body.code } }] });
+}

@@ -1,0 +1,111 @@
+/** Frame types of the worker protocol, version 1. The meaning of each stands in docs/reference/protocol.md. */
+export const PROTOCOL_VERSION = 1;
+
+/** Flag: further BODY frames belong to this message. */
+export const MORE = 1;
+
+export const FRAME = {
+  HELLO: 1,
+  WELCOME: 2,
+  REFUSED: 3,
+  CREDIT: 4,
+  BOOT_FAILED: 5,
+  JOB: 6,
+  REQUEST: 7,
+  BODY: 8,
+  CANCEL: 9,
+  PROGRESS: 10,
+  CHUNK: 11,
+  RESULT: 12,
+  ACK: 13,
+  LOG: 14,
+  PING: 15,
+  PONG: 16,
+  DRAIN: 17,
+  GOODBYE: 18,
+  START: 32,
+  STOP: 33,
+  STARTED: 34,
+  EXITED: 35,
+  RETIRE: 36,
+  SHUTDOWN: 37,
+  WORKERS: 38,
+} as const;
+
+export interface HelloHead {
+  readonly protocol: number;
+  readonly role: "worker" | "launcher";
+  readonly token: string;
+  readonly worker?: string;
+  readonly pid: number;
+  readonly unacknowledged?: readonly { channel: number; job: string; fence: number }[];
+}
+
+export interface CreditHead {
+  readonly slots: number;
+  readonly bootMs?: number;
+  readonly importMs?: number;
+}
+
+export interface BootFailure {
+  readonly worker?: string;
+  readonly error_type: string;
+  readonly error_message: string;
+  readonly error_traceback: string;
+}
+
+export interface JobResultHead {
+  readonly job: string;
+  readonly fence: number;
+  readonly ok: boolean;
+  readonly execMs?: number;
+}
+
+export interface RequestResultHead {
+  readonly status: number;
+  readonly headers: [string, string][];
+  readonly execMs?: number;
+}
+
+/** Head of START: everything the launcher needs to bring one worker up. */
+export interface StartHead {
+  readonly worker: string;
+  readonly token: string;
+  /** Key of the zygote that may serve it. */
+  readonly zygote: string;
+  readonly python: string;
+  readonly boot: "SVCBOOT" | "OFF";
+  readonly handler: string;
+  /** In front of sys.path: source, dependencies, base layers. */
+  readonly paths: readonly string[];
+  readonly endpoint: {
+    readonly id: string;
+    readonly name: string;
+    readonly environment: string;
+    readonly kind: string;
+  };
+  readonly env: Readonly<Record<string, string>>;
+  readonly concurrency: number;
+  readonly socket: string;
+  readonly memoryBytes: number;
+  readonly vcpus: number;
+  readonly tempDir: string;
+  readonly reconnectMs: number;
+}
+
+export interface StartedHead {
+  readonly worker: string;
+  readonly pid: number;
+  readonly how: "fork" | "spawn";
+  /** Why no zygote was used. */
+  readonly reason?: string;
+  /** The limits in force: cgroup2, cgroup1, rlimit or none. */
+  readonly limits?: string;
+}
+
+export interface ExitedHead {
+  readonly worker: string;
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly reason?: string;
+}

@@ -1,0 +1,124 @@
+/**
+ * Request bodies. A body over its limit is refused as soon as that is known, before it fills memory, and all bodies
+ * being received share one budget.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Transform } from "node:stream";
+import { SvcError } from "../domain/errors.ts";
+import { RateLimited } from "./rate-limits.ts";
+
+const EMPTY = Buffer.alloc(0);
+
+/** The caller went away in the middle of its request: there is nobody to answer. */
+export class CallerGone extends Error {
+  override name = "CallerGone";
+}
+
+/** Bytes of all bodies in memory that no one has taken over yet. */
+export class BodyBudget {
+  readonly #maxBytes: number;
+  #used = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get usedBytes(): number {
+    return this.#used;
+  }
+
+  take(bytes: number): void {
+    if (this.#used + bytes > this.#maxBytes) throw new RateLimited("Too many large requests arrive at once.", 1);
+    this.#used += bytes;
+  }
+
+  give(bytes: number): void {
+    this.#used -= bytes;
+  }
+}
+
+export function hasBody(req: IncomingMessage): boolean {
+  const length = req.headers["content-length"];
+  return (length !== undefined && length !== "0") || req.headers["transfer-encoding"] !== undefined;
+}
+
+/** The declared length, or undefined when the body is chunked. */
+export function declaredBytes(req: IncomingMessage): number | undefined {
+  if (req.headers["transfer-encoding"] !== undefined) return undefined;
+  return Number(req.headers["content-length"] ?? 0);
+}
+
+export function tooLarge(maxBytes: number): SvcError {
+  return new SvcError("TOO_LARGE", `The body is larger than ${maxBytes} bytes.`, {
+    help: "Pass a link to large data instead of the data.",
+  });
+}
+
+/** The caller may send its body now, if it waits for that. */
+export function inviteBody(req: IncomingMessage, res: ServerResponse): void {
+  if (req.headers.expect?.toLowerCase() === "100-continue") res.writeContinue();
+}
+
+/**
+ * The whole body, at most `maxBytes` (else TOO_LARGE). Its bytes are taken from `budget`; the reader gives
+ * `body.length` back when the bytes are stored. Throws CallerGone when the caller breaks off.
+ */
+export function readBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  maxBytes: number,
+  budget: BodyBudget,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    if ((declaredBytes(req) ?? 0) > maxBytes) return reject(tooLarge(maxBytes));
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const stop = () => {
+      req.off("data", onData).off("end", onEnd).off("close", onClose);
+    };
+    const fail = (error: unknown) => {
+      stop();
+      budget.give(bytes);
+      chunks.length = 0;
+      req.pause();
+      reject(error);
+    };
+    const onData = (chunk: Buffer) => {
+      if (bytes + chunk.length > maxBytes) return fail(tooLarge(maxBytes));
+      try {
+        budget.take(chunk.length);
+      } catch (error) {
+        return fail(error);
+      }
+      bytes += chunk.length;
+      chunks.push(chunk);
+    };
+    const onEnd = () => {
+      stop();
+      resolve(chunks.length === 1 ? chunks[0]! : chunks.length === 0 ? EMPTY : Buffer.concat(chunks, bytes));
+    };
+    const onClose = () => fail(new CallerGone());
+    req.on("data", onData).on("end", onEnd).on("close", onClose);
+    inviteBody(req, res);
+  });
+}
+
+/** Passes a body on as it arrives; errors with TOO_LARGE past `maxBytes`. */
+export function limitedStream(req: IncomingMessage, maxBytes: number): Transform {
+  let bytes = 0;
+  const limited = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) done(tooLarge(maxBytes));
+      else done(null, chunk);
+    },
+  });
+  req.pipe(limited);
+  const onClose = () => {
+    if (!req.complete) limited.destroy(new CallerGone());
+  };
+  req.once("close", onClose);
+  limited.once("close", () => req.unpipe(limited).off("close", onClose));
+  limited.on("error", () => {}); // Whoever reads it sees the error; nobody may be reading any more.
+  return limited;
+}

@@ -1,0 +1,95 @@
+/** What the gateway is given, and what its steps and routes share. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { KeyChecker } from "../domain/api-key.ts";
+import { RUN_RETENTION_MS, RUNSYNC_RETENTION_MS, RUNSYNC_WAIT_RETENTION_MS } from "../domain/limits.ts";
+import type { RequestForwarder } from "../domain/request.ts";
+import type { WorkerView } from "../domain/worker.ts";
+import type { JobQueue } from "../queue/queue.ts";
+import type { Endpoint } from "../store/store.ts";
+import type { BodyBudget } from "./body.ts";
+import type { CallerWatch } from "./caller.ts";
+import type { RateLimiter, RateLimits } from "./rate-limits.ts";
+
+export interface GatewayDeps {
+  readonly queue: JobQueue;
+  readonly endpoints: EndpointFinder;
+  readonly keys: KeyChecker;
+  readonly forwarder: RequestForwarder;
+  readonly workers: WorkerView;
+  /** A fresh UUID: jobs and requests are named after it. */
+  readonly newId: () => string;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly settings: GatewaySettings;
+  /** Answers every request that is neither a job route nor a load-balanced one. */
+  readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
+  readonly log: GatewayLog;
+}
+
+/** Answers at once where it can: it is asked for every call. */
+export interface EndpointFinder {
+  find(id: string): Endpoint | undefined | Promise<Endpoint | undefined>;
+}
+
+export interface GatewayLog {
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+export interface GatewaySettings {
+  /** Load-balanced endpoints also answer on <id>.<domain>; "" for none. */
+  readonly domain: string;
+  /** How long a load-balanced request may wait for a worker. */
+  readonly requestTimeoutMs: number;
+  /** Undefined: no rate limits. */
+  readonly rateLimits?: RateLimits;
+  readonly retention?: Retention;
+  readonly arrival?: Arrival;
+}
+
+/** How long results are kept, in milliseconds. */
+export interface Retention {
+  readonly runMs: number;
+  readonly runsyncMs: number;
+  /** Of a /runsync with ?wait. */
+  readonly runsyncWaitMs: number;
+}
+
+/** How long a caller may take to send its headers and its whole request, and how often that is checked. Milliseconds. */
+export interface Arrival {
+  readonly headersMs: number;
+  readonly requestMs: number;
+  readonly checkMs: number;
+}
+
+export const RETENTION_DEFAULT: Retention = {
+  runMs: RUN_RETENTION_MS,
+  runsyncMs: RUNSYNC_RETENTION_MS,
+  runsyncWaitMs: RUNSYNC_WAIT_RETENTION_MS,
+};
+
+export interface GatewayContext extends GatewayDeps {
+  readonly retention: Retention;
+  readonly rates: RateLimiter | undefined;
+  readonly bodies: BodyBudget;
+  /** Callers that only look (long polls): answered as soon as the platform shuts down. */
+  readonly lookers: CallerWatch;
+  /** Callers whose work runs: answered when the grace is over at the latest. */
+  readonly callers: CallerWatch;
+  /** The platform shuts down. */
+  closing: boolean;
+}
+
+/** One call that passed the steps before its handler. */
+export interface Call {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly endpoint: Endpoint;
+  /** Without "?". */
+  readonly query: string;
+  /** "" on routes that name no job. */
+  readonly jobId: string;
+  /** Below the endpoint's URL; only for load-balanced calls. */
+  readonly path: string;
+  /** What the caller proved itself with; never passed on. */
+  readonly secret: string;
+}

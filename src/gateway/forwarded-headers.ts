@@ -1,0 +1,87 @@
+/** Which headers pass between the caller and a function, in both directions. */
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { SvcError } from "../domain/errors.ts";
+import type { HeaderList, LoadBalancedResponse, RequestTiming } from "../domain/request.ts";
+
+/** They belong to one connection, not to the message (RFC 9110, 7.6.1). */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "expect",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Only the platform says these. */
+const OWN = new Set(["x-svc-worker-id"]);
+
+/** Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. */
+export function forwardedHeaders(rawHeaders: readonly string[], secret: string): HeaderList {
+  const headers: (readonly [string, string])[] = [];
+  let named: Set<string> | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!.toLowerCase();
+    const value = rawHeaders[i + 1]!;
+    if (name === "connection") named = listedNames(value, named);
+    if (name === "authorization" || HOP_BY_HOP.has(name) || value.includes(secret)) continue;
+    headers.push([name, value]);
+  }
+  return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
+}
+
+/**
+ * The flat list for writeHead: the function's headers, the worker's id and the timing. Throws BAD_RESPONSE for a
+ * status or header that would break the HTTP message.
+ */
+export function responseHeaders(response: LoadBalancedResponse, isHead: boolean): string[] {
+  const { status, body, workerId, timing } = response;
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    throw new SvcError("BAD_RESPONSE", `The function answered with the status ${status}; it must be from 200 to 599.`);
+  }
+  const flat: string[] = [];
+  for (const [name, value] of response.headers) {
+    check(name, value);
+    const lower = name.toLowerCase();
+    if (HOP_BY_HOP.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead)) continue;
+    flat.push(name, value);
+  }
+  const bodyless = isHead || status === 204 || status === 304;
+  if (Buffer.isBuffer(body) && !bodyless) flat.push("Content-Length", String(body.length));
+  flat.push("X-Svc-Worker-Id", workerId, "Server-Timing", serverTiming(timing));
+  return flat;
+}
+
+/** A line break in a value would start a header of the caller's choice. */
+function check(name: string, value: string): void {
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+  } catch {
+    throw new SvcError(
+      "BAD_RESPONSE",
+      `The function set the header ${JSON.stringify(name)} to something HTTP forbids.`,
+      {
+        help: "Names are letters, digits and hyphens; values have no line breaks.",
+      },
+    );
+  }
+}
+
+function serverTiming({ queueMs, bootMs, importMs, execMs }: RequestTiming): string {
+  return `queue;dur=${ms(queueMs)}, boot;dur=${ms(bootMs)}, import;dur=${ms(importMs)}, exec;dur=${ms(execMs)}`;
+}
+
+function ms(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}
+
+function listedNames(connection: string, known: Set<string> | undefined): Set<string> {
+  const names = known ?? new Set<string>();
+  for (const name of connection.split(",")) names.add(name.trim().toLowerCase());
+  return names;
+}

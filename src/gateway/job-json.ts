@@ -1,0 +1,36 @@
+/** The job object callers see. The output's bytes are spliced in as the function gave them. */
+import type { Job } from "../queue/queue.ts";
+
+const OUTPUT = ',"output":';
+
+/** `withOutput` false leaves the output out. `now`: milliseconds since the epoch, for times that still run. */
+export function jobJson(job: Job, now: number, withOutput = true): Buffer {
+  const output = withOutput ? job.output : null;
+  const head = jobHead(job, now);
+  if (output === null || output.length === 0) return Buffer.from(`${head}}`);
+  const headBytes = Buffer.byteLength(head);
+  const bytes = Buffer.allocUnsafe(headBytes + OUTPUT.length + output.length + 1);
+  bytes.write(head, 0);
+  bytes.write(OUTPUT, headBytes, "latin1");
+  bytes.set(output, headBytes + OUTPUT.length);
+  bytes[bytes.length - 1] = 0x7d;
+  return bytes;
+}
+
+/** Everything but the output and the closing brace. */
+function jobHead(job: Job, now: number): string {
+  const waits = job.state === "IN_QUEUE";
+  const startedAt = waits ? null : job.startedAt;
+  const delayTime = startedAt !== null ? startedAt - job.createdAt : waits ? now - job.createdAt : 0;
+  const executionTime = startedAt !== null ? (job.finishedAt ?? now) - startedAt : 0;
+  const error = job.error === "" ? "" : `,"error":${JSON.stringify(job.error)}`;
+  const retries = job.retries > 0 ? `,"retries":${job.retries}` : "";
+  return (
+    `{"id":"${job.id}","status":"${job.state}","delayTime":${whole(delayTime)},"executionTime":${whole(executionTime)},` +
+    `"workerId":${JSON.stringify(job.workerId)}${retries}${error}`
+  );
+}
+
+function whole(milliseconds: number): number {
+  return Math.max(0, Math.round(milliseconds));
+}

@@ -1,0 +1,79 @@
+/**
+ * Where the value of a top-level key lies in the bytes of a JSON object, so that it can be passed on as it came.
+ * The text must be valid JSON (JSON.parse took it) and an object. A key that stands twice: the last one, as JSON.parse has it.
+ */
+
+export interface Span {
+  readonly start: number;
+  /** Exclusive. */
+  readonly end: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+export function topLevelSpan(json: Buffer, key: string): Span | undefined {
+  let span: Span | undefined;
+  let at = skipSpace(json, 0) + 1; // behind "{"
+  for (;;) {
+    at = skipSpace(json, at);
+    if (at >= json.length || json[at] === CLOSE_BRACE) return span;
+    const keyEnd = stringEnd(json, at);
+    const matches = keyIs(json, at, keyEnd, key);
+    const start = skipSpace(json, skipSpace(json, keyEnd) + 1); // behind ":"
+    const end = valueEnd(json, start);
+    if (matches) span = { start, end };
+    at = skipSpace(json, end);
+    if (json[at] === COMMA) at++;
+  }
+}
+
+function keyIs(json: Buffer, start: number, end: number, key: string): boolean {
+  const escaped = json.indexOf(BACKSLASH, start);
+  if (escaped !== -1 && escaped < end) return JSON.parse(json.toString("utf8", start, end)) === key;
+  return end - start - 2 === Buffer.byteLength(key) && json.toString("utf8", start + 1, end - 1) === key;
+}
+
+function skipSpace(json: Buffer, from: number): number {
+  let at = from;
+  for (let byte = json[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; byte = json[at]) at++;
+  return at;
+}
+
+/** `start` is at the opening quote; the result is behind the closing one. */
+function stringEnd(json: Buffer, start: number): number {
+  for (let at = start + 1; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === QUOTE) return at + 1;
+    if (byte === BACKSLASH) at++;
+  }
+  return json.length;
+}
+
+function valueEnd(json: Buffer, start: number): number {
+  const first = json[start];
+  if (first === QUOTE) return stringEnd(json, start);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return nestedEnd(json, start);
+  let at = start; // number, true, false, null
+  for (; at < json.length; at++) {
+    const byte = json[at]!;
+    if (byte === COMMA || byte === CLOSE_BRACE || byte <= 0x20) break;
+  }
+  return at;
+}
+
+function nestedEnd(json: Buffer, start: number): number {
+  let depth = 0;
+  for (let at = start; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === QUOTE) at = stringEnd(json, at) - 1;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
+    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
+  }
+  return json.length;
+}

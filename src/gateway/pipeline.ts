@@ -1,0 +1,83 @@
+/**
+ * What happens to a call, in order:
+ *
+ *   route ─▶ authenticate ─▶ find endpoint ─▶ authorise ─▶ kind ─▶ rate limit ─▶ handler
+ *     └──────────┴────────────────┴───────────────┴─────────┴──────────┴────────────┴──▶ error body
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SvcError } from "../domain/errors.ts";
+import type { Endpoint } from "../store/store.ts";
+import { authenticate, authorise, secretOf } from "./authenticate.ts";
+import { CallerGone } from "./body.ts";
+import type { GatewayContext } from "./context.ts";
+import { CALL, type JobRoute } from "./job-route.ts";
+import { JOB_ROUTES } from "./job-routes.ts";
+import { MethodNotAllowed, sendError } from "./respond.ts";
+import { loadBalanced } from "./routes/load-balanced.ts";
+import type { Target } from "./target.ts";
+
+/** Answers the call, whatever happens; never rejects. */
+export async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  target: Target,
+  gateway: GatewayContext,
+): Promise<void> {
+  try {
+    if (gateway.closing)
+      throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again soon." });
+    const route = target.kind === "job" ? jobRoute(target, req.method ?? "") : undefined;
+    const secret = secretOf(req);
+    const checked = authenticate(secret, gateway.keys);
+    const principal = checked instanceof Promise ? await checked : checked;
+    const found = gateway.endpoints.find(target.endpointId);
+    const endpoint = known(found instanceof Promise ? await found : found, target);
+    authorise(principal, endpoint, route?.scopes ?? CALL);
+    checkKind(endpoint, target);
+    if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
+    const { query, jobId, path } = target;
+    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret }, gateway);
+  } catch (error) {
+    if (error instanceof CallerGone) return;
+    if (!(error instanceof SvcError)) {
+      gateway.log.error("a call failed inside the gateway", { method: req.method, path: target.path, error });
+    }
+    sendError(req, res, error, gateway.closing);
+  }
+}
+
+function jobRoute(target: Target, method: string): JobRoute {
+  const route = JOB_ROUTES.get(target.route);
+  if (route === undefined || route.namesJob !== (target.jobId !== "") || target.endpointId === "") {
+    const routes = [...JOB_ROUTES.values()].map(({ name, namesJob }) => `/${name}${namesJob ? "/<job id>" : ""}`);
+    throw new SvcError("NOT_FOUND", `There is no route ${target.path.slice(0, 200)}.`, {
+      help: `Below /v2/<endpoint id> there are ${routes.join(", ")}.`,
+    });
+  }
+  if (!route.methods.includes(method)) throw new MethodNotAllowed(`/${route.name}`, route.methods);
+  return route;
+}
+
+function known(endpoint: Endpoint | undefined, target: Target): Endpoint {
+  if (endpoint !== undefined) return endpoint;
+  throw new SvcError("ENDPOINT_NOT_FOUND", `There is no endpoint "${target.endpointId.slice(0, 80)}".`, {
+    help: "`svc undeploy list` shows the endpoints and their ids.",
+  });
+}
+
+function checkKind(endpoint: Endpoint, target: Target): void {
+  if (target.kind === "job" && endpoint.kind === "load-balanced") {
+    throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no job routes.`, {
+      help: `Call its own routes below /lb/${endpoint.id}/.`,
+    });
+  }
+  if (target.kind === "load-balanced" && endpoint.kind === "queue") {
+    throw new SvcError(
+      "WRONG_ENDPOINT_KIND",
+      `Endpoint "${endpoint.name}" is queue-based and has no routes of its own.`,
+      {
+        help: `Call POST /v2/${endpoint.id}/runsync or /run.`,
+      },
+    );
+  }
+}

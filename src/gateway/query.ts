@@ -1,0 +1,12 @@
+/** Numbers in a query string. */
+import { SvcError } from "../domain/errors.ts";
+
+/** A whole number within bounds; undefined when it is not given. Throws BAD_INPUT. */
+export function wholeNumber(query: string, name: string, min: number, max: number): number | undefined {
+  if (query === "") return undefined;
+  const text = new URLSearchParams(query).get(name);
+  if (text === null) return undefined;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+  throw new SvcError("BAD_INPUT", `The query parameter "${name}" must be a whole number from ${min} to ${max}.`);
+}

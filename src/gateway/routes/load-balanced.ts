@@ -1,0 +1,93 @@
+/**
+ * A call of a load-balanced endpoint: forwarded to a worker as it came, without the platform's key and without what
+ * belongs to one connection only. Both bodies stream.
+ */
+import type { IncomingMessage } from "node:http";
+import { pipeline } from "node:stream/promises";
+import { SvcError } from "../../domain/errors.ts";
+import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../../domain/limits.ts";
+import type { LoadBalancedResponse } from "../../domain/request.ts";
+import { declaredBytes, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "../body.ts";
+import type { Call, GatewayContext } from "../context.ts";
+import { forwardedHeaders, responseHeaders } from "../forwarded-headers.ts";
+
+const EMPTY = Buffer.alloc(0);
+
+export async function loadBalanced(call: Call, gateway: GatewayContext): Promise<void> {
+  const { req, res } = call;
+  const body = await requestBody(call, gateway);
+  const signal = gateway.callers.watch(req, res);
+  let response: LoadBalancedResponse;
+  try {
+    response = await gateway.forwarder.forward({
+      id: gateway.newId(),
+      endpointId: call.endpoint.id,
+      method: req.method ?? "GET",
+      path: call.path,
+      query: call.query,
+      headers: forwardedHeaders(req.rawHeaders, call.secret),
+      body,
+      timeoutMs: gateway.settings.requestTimeoutMs,
+      signal,
+    });
+  } catch (error) {
+    // A body cut off here fails in the forwarder's hands; the caller should hear the reason, not the consequence.
+    if (!Buffer.isBuffer(body) && body.errored instanceof SvcError) throw body.errored;
+    if (gateway.closing && signal.aborted) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    throw error;
+  }
+  await sendResponse(call, response);
+}
+
+/** Whole when it is known to be short, else a stream that ends at the limit. */
+async function requestBody({ req, res }: Call, gateway: GatewayContext) {
+  if (!hasBody(req)) return EMPTY;
+  const declared = declaredBytes(req);
+  if (declared !== undefined && declared > LOAD_BALANCED_BODY_MAX_BYTES) throw tooLarge(LOAD_BALANCED_BODY_MAX_BYTES);
+  if (declared !== undefined && declared <= INLINE_BODY_MAX_BYTES) {
+    const body = await readBody(req, res, INLINE_BODY_MAX_BYTES, gateway.bodies);
+    gateway.bodies.give(body.length);
+    return body;
+  }
+  inviteBody(req, res);
+  return limitedStream(req, LOAD_BALANCED_BODY_MAX_BYTES);
+}
+
+async function sendResponse({ req, res }: Call, response: LoadBalancedResponse): Promise<void> {
+  const { body } = response;
+  const whole = Buffer.isBuffer(body);
+  let headers: string[];
+  try {
+    headers = responseHeaders(response, req.method === "HEAD");
+    if (whole && body.length > LOAD_BALANCED_BODY_MAX_BYTES) {
+      throw new SvcError(
+        "BAD_RESPONSE",
+        `The function's response is larger than ${LOAD_BALANCED_BODY_MAX_BYTES} bytes.`,
+        {
+          help: "Stream it, or answer with a link.",
+        },
+      );
+    }
+  } catch (error) {
+    if (!whole) body.destroy();
+    throw error;
+  }
+  if (res.destroyed) {
+    if (!whole) body.destroy();
+    return;
+  }
+  res.writeHead(response.status, headers);
+  if (whole) {
+    res.end(body);
+    return;
+  }
+  res.flushHeaders();
+  // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
+  await pipeline(body, res).catch(() => res.destroy());
+  discard(req);
+}
+
+/** What the function did not read of the request must not stand before the next one on the connection. */
+function discard(req: IncomingMessage): void {
+  if (!req.complete) req.resume();
+}

@@ -1,0 +1,27 @@
+import { runsyncJobId } from "../../domain/job.ts";
+import { RUNSYNC_BODY_MAX_BYTES, WAIT_DEFAULT_MS, WAIT_MAX_MS, WAIT_MIN_MS } from "../../domain/limits.ts";
+import { jobJson } from "../job-json.ts";
+import { CALL, type JobRoute, ownJob } from "../job-route.ts";
+import { wholeNumber } from "../query.ts";
+import { sendJson } from "../respond.ts";
+import { submit } from "../submit.ts";
+
+/** Accepts a job and answers when it is final, or with the job as it is when the wait is over. It goes on either way. */
+export const runsync: JobRoute = {
+  name: "runsync",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "runsync",
+  namesJob: false,
+  async handle(call, gateway) {
+    const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
+    const { id } = await submit(call, gateway, {
+      jobId: runsyncJobId(gateway.newId()),
+      maxBytes: RUNSYNC_BODY_MAX_BYTES,
+      retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
+    });
+    const signal = gateway.callers.watch(call.req, call.res);
+    const job = await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal);
+    sendJson(call.res, jobJson(ownJob(job, { ...call, jobId: id }), gateway.now()));
+  },
+};

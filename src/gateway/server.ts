@@ -1,0 +1,149 @@
+/** The platform's one HTTP server: job routes, load-balanced endpoints, and a fallback for everything else. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { SvcError } from "../domain/errors.ts";
+import {
+  ARRIVAL_CHECK_MS,
+  BODIES_IN_FLIGHT_MAX_BYTES,
+  HEADERS_ARRIVE_MAX_MS,
+  KEEP_ALIVE_MS,
+  REQUEST_ARRIVE_MAX_MS,
+} from "../domain/limits.ts";
+import { BodyBudget } from "./body.ts";
+import { CallerWatch } from "./caller.ts";
+import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
+import { answer } from "./pipeline.ts";
+import { RateLimiter } from "./rate-limits.ts";
+import { rawError, sendError } from "./respond.ts";
+import { findTarget } from "./target.ts";
+
+const ARRIVAL_DEFAULT: Arrival = {
+  headersMs: HEADERS_ARRIVE_MAX_MS,
+  requestMs: REQUEST_ARRIVE_MAX_MS,
+  checkMs: ARRIVAL_CHECK_MS,
+};
+
+/** How often kept connections that became idle are closed while shutting down. */
+const IDLE_SWEEP_MS = 25;
+/** What callers cut off at the end of the grace get to receive their answer. */
+const LAST_ANSWERS_MS = 500;
+
+export interface Gateway {
+  readonly server: Server;
+  /** Port 0: any free one. Throws PORT_IN_USE. */
+  listen(host: string, port: number): Promise<{ readonly port: number }>;
+  /**
+   * Stops accepting and answers what runs; a further request on a connection gets SHUTTING_DOWN. After `graceMs` those
+   * who still wait for a job are answered with it as it is (it goes on), and what is left is closed.
+   */
+  close(graceMs: number): Promise<void>;
+}
+
+export function createGateway(deps: GatewayDeps): Gateway {
+  const context: GatewayContext = {
+    ...deps,
+    retention: deps.settings.retention ?? RETENTION_DEFAULT,
+    rates: deps.settings.rateLimits && new RateLimiter(deps.settings.rateLimits, deps.now),
+    bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
+    lookers: new CallerWatch(),
+    callers: new CallerWatch(),
+    closing: false,
+  };
+  const arrival = deps.settings.arrival ?? ARRIVAL_DEFAULT;
+  const server = createServer({
+    headersTimeout: arrival.headersMs,
+    requestTimeout: arrival.requestMs,
+    connectionsCheckingInterval: arrival.checkMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    noDelay: true,
+  });
+  // A caller that closed its sending side is answered; caller.ts tells it from one that is gone.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+
+  const onRequest = (req: IncomingMessage, res: ServerResponse) => dispatch(req, res, context);
+  server.on("request", onRequest);
+  // Expect: 100-continue is answered where the body is read, so a refused caller never sends it.
+  server.on("checkContinue", onRequest);
+  server.on("checkExpectation", onRequest);
+  server.on("clientError", refuseConnection);
+  const connections = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+  });
+  return {
+    server,
+    listen: (host, port) => listen(server, host, port),
+    close: (graceMs) => close(server, connections, context, graceMs),
+  };
+}
+
+function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayContext): void {
+  const target = findTarget(req, context.settings.domain);
+  if (target !== undefined) {
+    void answer(req, res, target, context);
+    return;
+  }
+  try {
+    if (context.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    if (req.headers.expect?.toLowerCase() === "100-continue") res.writeContinue();
+    context.fallback(req, res);
+  } catch (error) {
+    if (!(error instanceof SvcError)) context.log.error("a request failed", { method: req.method, error });
+    sendError(req, res, error, context.closing);
+  }
+}
+
+/** What never became a request: broken HTTP, headers without end, a sender that is too slow. */
+function refuseConnection(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse }): void {
+  const answered = socket._httpMessage?.headersSent === true;
+  if (!socket.writable || answered || error.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  socket.end(rawError(connectionError(error.code)), () => socket.destroy());
+}
+
+function connectionError(code: string | undefined): SvcError {
+  if (code === "HPE_HEADER_OVERFLOW") return new SvcError("HEADERS_TOO_LARGE", "The headers are larger than 16 KiB.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new SvcError("SLOW_REQUEST", "The request took too long to arrive.");
+  return new SvcError("BAD_INPUT", "This is not an HTTP/1.1 request.");
+}
+
+function listen(server: Server, host: string, port: number): Promise<{ port: number }> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EADDRINUSE") return reject(error);
+      const help = "Stop what listens there, or set SVC_PORT to another port.";
+      reject(new SvcError("PORT_IN_USE", `Port ${port} on ${host} is in use.`, { help, cause: error }));
+    };
+    server.once("error", onError);
+    server.listen(port, host, 4096, () => {
+      server.off("error", onError);
+      resolve({ port: (server.address() as AddressInfo).port });
+    });
+  });
+}
+
+async function close(
+  server: Server,
+  connections: ReadonlySet<Socket>,
+  context: GatewayContext,
+  graceMs: number,
+): Promise<void> {
+  context.closing = true;
+  context.lookers.abortAll();
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const closeIdle = () => {
+    server.closeIdleConnections(); // after an answer
+    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy(); // before any request
+  };
+  closeIdle();
+  const sweep = setInterval(closeIdle, IDLE_SWEEP_MS);
+  const grace = setTimeout(() => context.callers.abortAll(), graceMs);
+  const end = setTimeout(() => server.closeAllConnections(), graceMs + LAST_ANSWERS_MS);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(grace);
+  clearTimeout(end);
+}

@@ -1,0 +1,54 @@
+/** From the body of /run or /runsync to a durable job. */
+import { SvcError } from "../domain/errors.ts";
+import { IDEMPOTENCY_KEY_MAX_CHARS } from "../domain/limits.ts";
+import { readBody } from "./body.ts";
+import type { Call, GatewayContext } from "./context.ts";
+import { parseJobRequest } from "./job-request.ts";
+
+interface Submission {
+  readonly jobId: string;
+  readonly maxBytes: number;
+  readonly retentionMs: number;
+}
+
+/** Resolves when the job is committed. `created` is false when the Idempotency-Key named an earlier job. */
+export async function submit(
+  call: Call,
+  gateway: GatewayContext,
+  { jobId, maxBytes, retentionMs }: Submission,
+): Promise<{ readonly id: string; readonly created: boolean }> {
+  const { req, res, endpoint } = call;
+  const idempotencyKey = idempotencyKeyOf(req.headers["idempotency-key"]);
+  refuseEncoding(req.headers["content-encoding"]);
+  const body = await readBody(req, res, maxBytes, gateway.bodies);
+  try {
+    const request = parseJobRequest(body);
+    return await gateway.queue.enqueue({
+      id: jobId,
+      endpointId: endpoint.id,
+      input: request.input,
+      method: request.method,
+      webhook: request.webhook,
+      idempotencyKey,
+      lowPriority: request.lowPriority,
+      executionTimeoutMs: request.executionTimeoutMs ?? endpoint.executionTimeoutMs,
+      ttlMs: request.ttlMs,
+      retentionMs,
+    });
+  } finally {
+    gateway.bodies.give(body.length);
+  }
+}
+
+function idempotencyKeyOf(header: string | string[] | undefined): string {
+  const key = typeof header === "string" ? header : "";
+  if (key.length <= IDEMPOTENCY_KEY_MAX_CHARS) return key;
+  throw new SvcError("BAD_INPUT", `Idempotency-Key must have at most ${IDEMPOTENCY_KEY_MAX_CHARS} characters.`);
+}
+
+function refuseEncoding(encoding: string | undefined): void {
+  if (encoding === undefined || encoding === "" || encoding.toLowerCase() === "identity") return;
+  throw new SvcError("BAD_INPUT", `A body with Content-Encoding "${encoding}" cannot be read.`, {
+    help: "Send the JSON as it is.",
+  });
+}

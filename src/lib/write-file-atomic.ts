@@ -1,0 +1,21 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+
+/** A name beside `file` for what will be renamed to it. */
+export function temporaryName(file: string): string {
+  return `${file}.${process.pid}-${randomBytes(4).toString("hex")}.tmp`;
+}
+
+/** Replaces the file whole or not at all; makes its folder. */
+export async function writeFileAtomic(file: string, content: string | Uint8Array): Promise<void> {
+  const temporary = temporaryName(file);
+  await mkdir(path.dirname(file), { recursive: true });
+  try {
+    await writeFile(temporary, content);
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}

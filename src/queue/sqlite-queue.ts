@@ -1,0 +1,56 @@
+/**
+ * The queue on the platform's SQLite file. All changes of one turn of the event loop are one transaction, and a
+ * promise resolves after its commit. The parts are under sqlite/; docs/reference/durability.md says what survives what.
+ */
+import { SvcError } from "../domain/errors.ts";
+import type { SqliteDatabase } from "../lib/sqlite.ts";
+import type { JobQueue } from "./queue.ts";
+import { BodyFiles } from "./sqlite/body-files.ts";
+import { queueChanges } from "./sqlite/changes.ts";
+import { QueueCore } from "./sqlite/core.ts";
+import { queueProgress } from "./sqlite/progress.ts";
+import { queueReads } from "./sqlite/reads.ts";
+import { migrateQueue } from "./sqlite/schema.ts";
+import { StoredBodies } from "./sqlite/stored-bodies.ts";
+import { queueUpkeep } from "./sqlite/upkeep.ts";
+
+export interface SqliteQueueOptions {
+  readonly database: SqliteDatabase;
+  /** Directory for bodies above INLINE_BODY_MAX_BYTES; made when it is missing. */
+  readonly blobDir: string;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+}
+
+/** close() leaves the database open: whoever opened it closes it. */
+export async function openSqliteQueue({ database, blobDir, clock }: SqliteQueueOptions): Promise<JobQueue> {
+  migrateQueue(database.connection);
+  const core = new QueueCore(database, new BodyFiles(blobDir, database.durability === "full"), clock);
+  const bodies = new StoredBodies(core.files);
+  const reads = queueReads(core);
+  const changes = queueChanges(core, bodies);
+  return {
+    ...changes,
+    ...reads,
+    ...queueProgress(core, bodies),
+    ...queueUpkeep(core),
+
+    async cancel(jobId) {
+      await changes.cancel(jobId);
+      return reads.find(jobId);
+    },
+
+    events: {
+      jobQueued: (listener) => void core.queuedListeners.push(listener),
+      jobCancelled: (listener) => void core.cancelledListeners.push(listener),
+      jobFinished: (listener) => void core.finishedListeners.push(listener),
+    },
+
+    async close() {
+      await bodies.idle();
+      core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."));
+      // Those who waited read their job once more before the database goes.
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}

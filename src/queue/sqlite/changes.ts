@@ -1,0 +1,153 @@
+/** The side of the queue that changes jobs. A job that finds a waiting claim is inserted as IN_PROGRESS: one write. */
+import { SvcError } from "../../domain/errors.ts";
+import { LEASE_MS } from "../../domain/limits.ts";
+import type { Claim, ClaimedJob, NewJob, Queue } from "../queue.ts";
+import type { QueueCore } from "./core.ts";
+import {
+  COMPLETED,
+  type EndpointState,
+  FAILED,
+  IN_PROGRESS,
+  IN_QUEUE,
+  type RunningJob,
+  TIMED_OUT,
+} from "./live-state.ts";
+import { jobOfRunning } from "./rows.ts";
+import type { Body } from "./statements.ts";
+import type { StoredBodies } from "./stored-bodies.ts";
+import { cancelJob, finishJob, loseJob, requeueJob, retryJob } from "./transitions.ts";
+
+const FIRST_FENCE = 1;
+const FINAL_STATES = { COMPLETED, FAILED, TIMED_OUT } as const;
+
+export type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string): Promise<boolean> };
+
+export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
+  return {
+    enqueue: (job) => bodies.store(job.id, [job.input], ([input]) => core.run(() => insertJob(core, job, input!))),
+
+    claim(endpointId, workerId, count, signal) {
+      if (signal.aborted || count < 1) return Promise.resolve([]);
+      return new Promise<ClaimedJob[]>((resolve, reject) => {
+        const endpoint = core.live.endpoint(endpointId);
+        core.claims.add({ endpoint, workerId, signal, room: count, given: [], resolve, reject });
+        if (endpoint.inQueue > 0) core.run(() => core.touch(endpoint)).catch(reject);
+      });
+    },
+
+    renew: (claims) => core.run(() => claims.filter((claim) => !renewClaim(core, claim))),
+
+    finish(claim, outcome) {
+      const state = FINAL_STATES[outcome.state];
+      const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
+      const error = outcome.state === "COMPLETED" ? "" : outcome.error;
+      const errorBytes = error === "" ? null : Buffer.from(error);
+      return bodies.store(claim.jobId, [output, errorBytes], ([storedOutput, storedError]) =>
+        core.run(() => {
+          const job = held(core, claim);
+          if (job === undefined) return false;
+          finishJob(core, job, state, storedOutput!, storedError!, (finishedAt) =>
+            jobOfRunning(job, output, { state, error, finishedAt }),
+          );
+          return true;
+        }),
+      );
+    },
+
+    release: (claim, reason) =>
+      bodies.store(claim.jobId, [], () =>
+        core.run(() => {
+          const job = held(core, claim);
+          if (job === undefined) return;
+          if (reason === "lost") loseJob(core, job);
+          else requeueJob(core, job, 0);
+        }),
+      ),
+
+    cancel: (jobId) => core.run(() => cancelJob(core, jobId)),
+    retry: (jobId) => core.run(() => retryJob(core, jobId)),
+  };
+}
+
+/** The running job a claim still holds; undefined when its fence is stale. */
+export function held(core: QueueCore, claim: Claim): RunningJob | undefined {
+  const job = core.live.running.get(claim.jobId);
+  return job?.fence === claim.fence ? job : undefined;
+}
+
+function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; created: boolean } {
+  const { live } = core;
+  const endpoint = live.endpoint(job.endpointId);
+  live.number(endpoint);
+  const now = core.clock();
+  // Only when nothing waits before it: a job that came back in the same batch goes first.
+  const claim = endpoint.inQueue === 0 ? core.claims.next(endpoint) : undefined;
+  const seq = live.nextSeq();
+  try {
+    core.sql.insert.run(
+      seq,
+      job.id,
+      endpoint.number,
+      claim === undefined ? IN_QUEUE : IN_PROGRESS,
+      job.lowPriority ? 1 : 0,
+      claim === undefined ? 0 : FIRST_FENCE,
+      claim?.workerId ?? "",
+      now,
+      claim === undefined ? null : now,
+      claim === undefined ? null : now + LEASE_MS,
+      now + job.ttlMs,
+      job.ttlMs,
+      job.retentionMs,
+      job.executionTimeoutMs,
+      job.method,
+      job.webhook,
+      job.idempotencyKey === "" ? null : job.idempotencyKey,
+      input,
+    );
+  } catch (error) {
+    return { id: earlierJob(core, job, endpoint, error), created: false };
+  }
+  if (claim === undefined) {
+    live.count(endpoint, IN_QUEUE, job.lowPriority, 1);
+    core.touch(endpoint);
+    return { id: job.id, created: true };
+  }
+  const running: RunningJob = {
+    seq,
+    id: job.id,
+    endpoint,
+    fence: FIRST_FENCE,
+    workerId: claim.workerId,
+    lowPriority: job.lowPriority,
+    retries: 0,
+    createdAt: now,
+    startedAt: now,
+    retentionMs: job.retentionMs,
+    executionTimeoutMs: job.executionTimeoutMs,
+    method: job.method,
+    webhook: job.webhook,
+    leaseUntil: now + LEASE_MS,
+    outputFile: null,
+  };
+  live.started(running);
+  core.claims.give(claim, running, typeof input === "string" ? job.input : input);
+  return { id: job.id, created: true };
+}
+
+/** The job that holds the idempotency key which broke the insert; throws `error` when the cause was another. */
+function earlierJob(core: QueueCore, job: NewJob, endpoint: EndpointState, error: unknown): string {
+  if (job.idempotencyKey !== "") {
+    const earlier = core.sql.byIdempotencyKey.get(endpoint.number, job.idempotencyKey) as { id: string } | undefined;
+    if (earlier !== undefined) return earlier.id;
+  }
+  if (core.sql.seqOf.get(job.id) === undefined) throw error;
+  throw new SvcError("CONFLICT", `A job with the id ${job.id} exists already.`, { cause: error });
+}
+
+function renewClaim(core: QueueCore, claim: Claim): boolean {
+  const job = held(core, claim);
+  if (job === undefined) return false;
+  job.leaseUntil = core.clock() + LEASE_MS;
+  core.sql.lease.run(job.leaseUntil, job.seq);
+  return true;
+}

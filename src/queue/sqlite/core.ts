@@ -1,0 +1,156 @@
+/**
+ * What every part of the queue shares: statements, live state, and the batch that is being written. Work done in
+ * run() records what happened; the effects (answers to claims, events, waiters) follow only after the commit.
+ */
+import { JOB_STATES } from "../../domain/job.ts";
+import { GroupCommit } from "../../lib/group-commit.ts";
+import type { SqliteDatabase } from "../../lib/sqlite.ts";
+import type { Claim, Job } from "../queue.ts";
+import type { BodyFiles } from "./body-files.ts";
+import { type EndpointState, FAILED, LiveState } from "./live-state.ts";
+import { PendingClaims } from "./pending-claims.ts";
+import { prepareStatements, type Statements } from "./statements.ts";
+import { finishJob } from "./transitions.ts";
+import { Waiters } from "./waiters.ts";
+
+const INPUT_LOST = "the file with the job's input is missing or damaged";
+
+interface FinishedJob {
+  readonly id: string;
+  readonly endpoint: EndpointState;
+  readonly state: number;
+  readonly webhook: string;
+  /** Whole, when somebody waits for it and it was at hand. */
+  readonly job: Job | undefined;
+}
+
+export class QueueCore {
+  readonly sql: Statements;
+  readonly live: LiveState;
+  readonly files: BodyFiles;
+  readonly claims: PendingClaims;
+  readonly clock: () => number;
+  /** Waiting for a final state. */
+  readonly finals = new Waiters();
+  /** Waiting for a chunk or a final state. */
+  readonly chunks = new Waiters();
+  readonly #commit: GroupCommit;
+
+  readonly queuedListeners: ((endpointId: string) => void)[] = [];
+  readonly cancelledListeners: ((claim: Claim & { workerId: string }) => void)[] = [];
+  readonly finishedListeners: ((job: {
+    id: string;
+    endpointId: string;
+    state: Job["state"];
+    webhook: string;
+  }) => void)[] = [];
+
+  #touched = new Set<EndpointState>();
+  #finished: FinishedJob[] = [];
+  #cancelled: (Claim & { workerId: string })[] = [];
+  #chunked: string[] = [];
+  #deleted: string[] = [];
+
+  constructor(database: SqliteDatabase, files: BodyFiles, clock: () => number) {
+    this.sql = prepareStatements(database.connection);
+    this.live = new LiveState(this.sql);
+    this.files = files;
+    this.clock = clock;
+    this.claims = new PendingClaims(this.sql, this.live, files, {
+      deleteExpired: (seq, id) => this.delete(seq, id),
+      inputLost: (job) => this.run(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
+      waitsAgain: (endpoint) => void this.run(() => this.touch(endpoint)),
+    });
+    this.#commit = new GroupCommit(database, {
+      beforeCommit: () => this.#beforeCommit(),
+      afterCommit: () => this.#afterCommit(),
+      rolledBack: (error) => this.#rolledBack(error),
+    });
+  }
+
+  /** Part of the next transaction; resolves after its commit. */
+  run<T>(work: () => T): Promise<T> {
+    return this.#commit.run(work);
+  }
+
+  close(reason: Error): void {
+    this.#commit.close(reason);
+    this.claims.close(this.live);
+    this.finals.notifyAll();
+    this.chunks.notifyAll();
+  }
+
+  // Recorded by work inside run().
+
+  /** A job of the endpoint began to wait, or a claim did. */
+  touch(endpoint: EndpointState): void {
+    this.#touched.add(endpoint);
+  }
+
+  finished(id: string, endpoint: EndpointState, state: number, webhook: string, job?: Job): void {
+    this.#finished.push({ id, endpoint, state, webhook, job });
+  }
+
+  cancelled(claim: Claim & { workerId: string }): void {
+    this.#cancelled.push(claim);
+  }
+
+  chunked(jobId: string): void {
+    this.#chunked.push(jobId);
+  }
+
+  /** Deletes a job's row, its chunks and what its files were kept for. The caller keeps the counts right. */
+  delete(seq: number, id: string): void {
+    const files = this.sql.delete.get(seq) as Record<string, string | null> | undefined;
+    for (const digest of Object.values(files ?? {})) if (digest !== null) this.files.dropped(digest);
+    this.dropChunks(seq);
+    this.#deleted.push(id);
+  }
+
+  dropChunks(seq: number): void {
+    if (this.sql.anyChunk.get(seq) === undefined) return;
+    for (const { body } of this.sql.takeChunks.all(seq)) if (typeof body === "string") this.files.dropped(body);
+  }
+
+  #beforeCommit(): void {
+    for (const endpoint of this.#touched) {
+      if (endpoint.claims.length > 0 && endpoint.inQueue > 0) this.claims.feed(endpoint, this.clock());
+    }
+  }
+
+  #afterCommit(): void {
+    this.claims.deliver();
+    const touched = this.#touched;
+    const finished = this.#finished;
+    const cancelled = this.#cancelled;
+    if (touched.size > 0) this.#touched = new Set();
+    if (finished.length > 0) this.#finished = [];
+    if (cancelled.length > 0) this.#cancelled = [];
+    for (const id of this.#chunked.splice(0)) this.chunks.notify(id);
+    for (const id of this.#deleted.splice(0)) this.#wake(id);
+    for (const { id, job } of finished) this.#wake(id, job);
+    for (const { id, endpoint, state, webhook } of finished) {
+      const event = { id, endpointId: endpoint.id, state: JOB_STATES[state]!, webhook };
+      for (const listener of this.finishedListeners) listener(event);
+    }
+    for (const claim of cancelled) for (const listener of this.cancelledListeners) listener(claim);
+    for (const endpoint of touched) {
+      if (endpoint.inQueue > 0) for (const listener of this.queuedListeners) listener(endpoint.id);
+    }
+  }
+
+  #wake(id: string, job?: Job): void {
+    this.finals.notify(id, job);
+    this.chunks.notify(id);
+  }
+
+  #rolledBack(error: unknown): void {
+    this.claims.fail(this.#touched, error);
+    this.#touched = new Set();
+    this.#finished = [];
+    this.#cancelled = [];
+    this.#chunked = [];
+    this.#deleted = [];
+    this.live.load();
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * What the queue keeps in memory about its rows: counts of each endpoint and the running jobs. Both change together
+ * with the rows in one batch, and are read again from the rows at start and after a batch that failed.
+ */
+import type { PendingClaim } from "./pending-claims.ts";
+import type { JobRow, Statements } from "./statements.ts";
+
+export const IN_QUEUE = 0;
+export const IN_PROGRESS = 1;
+export const COMPLETED = 2;
+export const FAILED = 3;
+export const TIMED_OUT = 4;
+export const CANCELLED = 5;
+
+export interface EndpointState {
+  readonly id: string;
+  /** Its row's number; 0 while it has no row. */
+  number: number;
+  inQueue: number;
+  inQueueLowPriority: number;
+  inProgress: number;
+  completed: number;
+  failed: number;
+  retried: number;
+  /** Claims that wait for a job, longest waiting first. While there are any, no job of the endpoint is queued. */
+  claims: PendingClaim[];
+}
+
+export interface RunningJob {
+  readonly seq: number;
+  readonly id: string;
+  readonly endpoint: EndpointState;
+  readonly fence: number;
+  readonly workerId: string;
+  readonly lowPriority: boolean;
+  readonly retries: number;
+  readonly createdAt: number;
+  readonly startedAt: number;
+  readonly retentionMs: number;
+  readonly executionTimeoutMs: number;
+  readonly method: string;
+  readonly webhook: string;
+  leaseUntil: number;
+  /** File of the last progress update; null when it is in the row or there is none. */
+  outputFile: string | null;
+}
+
+export class LiveState {
+  readonly #sql: Statements;
+  readonly endpoints = new Map<string, EndpointState>();
+  readonly running = new Map<string, RunningJob>();
+  #byNumber = new Map<number, EndpointState>();
+  #lastSeq = 0;
+
+  constructor(sql: Statements) {
+    this.#sql = sql;
+    this.load();
+  }
+
+  /** Reads everything from the rows; the waiting claims stay. */
+  load(): void {
+    this.#byNumber = new Map();
+    this.running.clear();
+    for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...zeroCounts() });
+    type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
+    for (const row of this.#sql.endpoints.all() as unknown as EndpointRow[]) {
+      const endpoint = this.endpoint(row.id);
+      Object.assign(endpoint, row);
+      this.#byNumber.set(row.number, endpoint);
+    }
+    type Count = { endpoint: number; low_priority: number; state: number; n: number };
+    for (const { endpoint, low_priority, n } of this.#sql.queuedCounts.all() as unknown as Count[]) {
+      this.count(this.of(endpoint), IN_QUEUE, low_priority === 1, n);
+    }
+    for (const { endpoint, state, n } of this.#sql.finalCounts.all() as unknown as Count[]) {
+      this.count(this.of(endpoint), state, false, n);
+    }
+    for (const row of this.#sql.runningRows.iterate() as Iterable<unknown>) {
+      const job = row as JobRow & { output: string | null };
+      this.start(job, job.fence, job.worker_id, job.started_at ?? 0, job.lease_until ?? 0).outputFile = job.output;
+    }
+    this.#lastSeq = Math.max(this.#lastSeq, (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0);
+  }
+
+  nextSeq(): number {
+    return ++this.#lastSeq;
+  }
+
+  /** The endpoint's state, made when it is new. */
+  endpoint(id: string): EndpointState {
+    const known = this.endpoints.get(id);
+    if (known !== undefined) return known;
+    const endpoint: EndpointState = { id, number: 0, ...zeroCounts(), claims: [] };
+    this.endpoints.set(id, endpoint);
+    return endpoint;
+  }
+
+  of(number: number): EndpointState {
+    const endpoint = this.#byNumber.get(number);
+    if (endpoint === undefined) throw new Error(`queue: no endpoint has the number ${number}`);
+    return endpoint;
+  }
+
+  /** Gives the endpoint its row. Part of a batch. */
+  number(endpoint: EndpointState): number {
+    if (endpoint.number === 0) {
+      endpoint.number = (this.#sql.insertEndpoint.get(endpoint.id) as { number: number }).number;
+      this.#byNumber.set(endpoint.number, endpoint);
+    }
+    return endpoint.number;
+  }
+
+  /** Forgets an endpoint without jobs. Part of a batch. */
+  remove(endpoint: EndpointState): void {
+    this.#sql.deleteEndpoint.run(endpoint.number);
+    this.#byNumber.delete(endpoint.number);
+    Object.assign(endpoint, { number: 0, ...zeroCounts() });
+    if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
+  }
+
+  /** A job entered (+1) or left (-1) a state. */
+  count(endpoint: EndpointState, state: number, lowPriority: boolean, n: number): void {
+    if (state === IN_QUEUE) {
+      endpoint.inQueue += n;
+      if (lowPriority) endpoint.inQueueLowPriority += n;
+    } else if (state === IN_PROGRESS) endpoint.inProgress += n;
+    else if (state === COMPLETED) endpoint.completed += n;
+    else if (state === FAILED || state === TIMED_OUT) endpoint.failed += n;
+  }
+
+  start(row: JobRow, fence: number, workerId: string, startedAt: number, leaseUntil: number): RunningJob {
+    const job: RunningJob = {
+      seq: row.seq,
+      id: row.id,
+      endpoint: this.of(row.endpoint),
+      fence,
+      workerId,
+      lowPriority: row.low_priority === 1,
+      retries: row.retries,
+      createdAt: row.created_at,
+      startedAt,
+      retentionMs: row.retention_ms,
+      executionTimeoutMs: row.execution_timeout_ms,
+      method: row.method,
+      webhook: row.webhook,
+      leaseUntil,
+      outputFile: null,
+    };
+    this.started(job);
+    return job;
+  }
+
+  started(job: RunningJob): void {
+    this.running.set(job.id, job);
+    job.endpoint.inProgress++;
+  }
+
+  /** The job leaves IN_PROGRESS for `state`. */
+  stopped(job: RunningJob, state: number): void {
+    this.running.delete(job.id);
+    job.endpoint.inProgress--;
+    this.count(job.endpoint, state, job.lowPriority, 1);
+  }
+}
+
+function zeroCounts() {
+  return { inQueue: 0, inQueueLowPriority: 0, inProgress: 0, completed: 0, failed: 0, retried: 0 };
+}

@@ -1,0 +1,168 @@
+/**
+ * Claims that wait for jobs. Inside a batch jobs are given to the waiting claims in turn, one at a time, so that an
+ * idle worker is served before another one fills its prefetch. The answers leave after the commit.
+ */
+import { LEASE_MS } from "../../domain/limits.ts";
+import type { ClaimedJob } from "../queue.ts";
+import type { BodyFiles } from "./body-files.ts";
+import { type EndpointState, IN_QUEUE, type LiveState, type RunningJob } from "./live-state.ts";
+import type { Body, JobRow, Statements } from "./statements.ts";
+
+export interface PendingClaim {
+  readonly endpoint: EndpointState;
+  readonly workerId: string;
+  readonly signal: AbortSignal;
+  /** Jobs it still takes. */
+  room: number;
+  /** Given in the batch that is being written. */
+  readonly given: { readonly job: RunningJob; readonly input: Body }[];
+  readonly resolve: (jobs: ClaimedJob[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface ClaimHooks {
+  /** A queued job past its ttl. Part of a batch. */
+  deleteExpired(seq: number, id: string): void;
+  /** A job whose input file cannot be read any more. */
+  inputLost(job: RunningJob): Promise<unknown>;
+  /** A claim waits again. */
+  waitsAgain(endpoint: EndpointState): void;
+}
+
+export class PendingClaims {
+  readonly #sql: Statements;
+  readonly #live: LiveState;
+  readonly #files: BodyFiles;
+  readonly #hooks: ClaimHooks;
+  #served: PendingClaim[] = [];
+  /** One listener for each signal, however many claims it sees: adding listeners is slow. */
+  readonly #bySignal = new WeakMap<AbortSignal, Set<PendingClaim>>();
+
+  constructor(sql: Statements, live: LiveState, files: BodyFiles, hooks: ClaimHooks) {
+    this.#sql = sql;
+    this.#live = live;
+    this.#files = files;
+    this.#hooks = hooks;
+  }
+
+  add(claim: PendingClaim): void {
+    claim.endpoint.claims.push(claim);
+    let claims = this.#bySignal.get(claim.signal);
+    if (claims === undefined) {
+      const mine = new Set<PendingClaim>();
+      claims = mine;
+      this.#bySignal.set(claim.signal, mine);
+      claim.signal.addEventListener("abort", () => {
+        for (const pending of mine) this.#withdraw(pending);
+        mine.clear();
+      });
+    }
+    claims.add(claim);
+  }
+
+  /** The claim that gets the next job. Part of a batch. */
+  next(endpoint: EndpointState): PendingClaim | undefined {
+    return endpoint.claims[0];
+  }
+
+  /** Gives a job to the claim `next` named. Part of a batch; the row is the caller's. */
+  give(claim: PendingClaim, job: RunningJob, input: Body): void {
+    const { claims } = claim.endpoint;
+    claims.shift();
+    if (claim.given.length === 0) this.#served.push(claim);
+    claim.given.push({ job, input });
+    claim.room--;
+    if (claim.room > 0) claims.push(claim);
+  }
+
+  /** Hands queued jobs to the waiting claims. Part of a batch. */
+  feed(endpoint: EndpointState, now: number): void {
+    while (endpoint.claims.length > 0 && endpoint.inQueue > 0) {
+      const room = endpoint.claims.reduce((sum, claim) => sum + claim.room, 0);
+      const rows = this.#sql.nextQueued.all(endpoint.number, room) as unknown as (JobRow & { input: Body })[];
+      if (rows.length === 0) return;
+      for (const row of rows) {
+        this.#live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+        if (row.expires_at <= now) this.#hooks.deleteExpired(row.seq, row.id);
+        else this.#hand(row, now);
+      }
+    }
+  }
+
+  /** After the commit: answers the claims that were served. */
+  deliver(): void {
+    if (this.#served.length === 0) return;
+    const served = this.#served;
+    this.#served = [];
+    for (const claim of served) {
+      this.#bySignal.get(claim.signal)?.delete(claim);
+      const { endpoint } = claim;
+      if (claim.room > 0) endpoint.claims = endpoint.claims.filter((other) => other !== claim);
+      if (claim.given.some(({ input }) => typeof input === "string")) void this.#readInputs(claim);
+      else claim.resolve(claim.given.map(({ job, input }) => claimedJob(job, input as Uint8Array)));
+    }
+  }
+
+  /** The batch was not written: rejects every claim it touched. */
+  fail(touched: Iterable<EndpointState>, error: unknown): void {
+    const claims = new Set(this.#served);
+    this.#served = [];
+    for (const endpoint of touched) for (const claim of endpoint.claims) claims.add(claim);
+    for (const claim of claims) {
+      this.#bySignal.get(claim.signal)?.delete(claim);
+      claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
+      claim.reject(error);
+    }
+  }
+
+  close(live: LiveState): void {
+    for (const endpoint of live.endpoints.values()) {
+      for (const claim of endpoint.claims.splice(0)) claim.resolve([]);
+    }
+  }
+
+  #withdraw(claim: PendingClaim): void {
+    claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
+    claim.resolve([]);
+  }
+
+  #hand(row: JobRow & { input: Body }, now: number): void {
+    const claim = this.next(this.#live.of(row.endpoint))!;
+    this.#sql.claim.run(row.fence + 1, claim.workerId, now, now + LEASE_MS, row.seq);
+    this.give(claim, this.#live.start(row, row.fence + 1, claim.workerId, now, now + LEASE_MS), row.input);
+  }
+
+  async #readInputs(claim: PendingClaim): Promise<void> {
+    const jobs: ClaimedJob[] = [];
+    try {
+      for (const { job, input } of claim.given) {
+        const bytes = typeof input === "string" ? await this.#files.read(input) : input;
+        if (bytes !== undefined) jobs.push(claimedJob(job, bytes));
+        else await this.#hooks.inputLost(job);
+      }
+    } catch (error) {
+      claim.reject(error);
+      return;
+    }
+    if (jobs.length > 0 || claim.signal.aborted) {
+      claim.resolve(jobs);
+      return;
+    }
+    claim.room += claim.given.length;
+    claim.given.length = 0;
+    this.add(claim);
+    this.#hooks.waitsAgain(claim.endpoint);
+  }
+}
+
+function claimedJob(job: RunningJob, input: Uint8Array): ClaimedJob {
+  return {
+    jobId: job.id,
+    fence: job.fence,
+    endpointId: job.endpoint.id,
+    input,
+    method: job.method,
+    executionTimeoutMs: job.executionTimeoutMs,
+    delayMs: job.startedAt - job.createdAt,
+  };
+}

@@ -1,0 +1,106 @@
+/** The side of the queue that looks and waits. Reads go straight to the rows; nothing here writes. */
+import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
+import type { Job, JobReader } from "../queue.ts";
+import type { QueueCore } from "./core.ts";
+import { IN_PROGRESS, IN_QUEUE } from "./live-state.ts";
+import { jobOfRow } from "./rows.ts";
+import type { Body, JobRow } from "./statements.ts";
+
+type Result = { readonly output: Body | null; readonly error: Body | null };
+
+export function queueReads(core: QueueCore): JobReader {
+  const { sql, live } = core;
+
+  async function find(jobId: string): Promise<Job | undefined> {
+    const row = sql.job.get(jobId) as unknown as (JobRow & Result) | undefined;
+    if (row === undefined) return undefined;
+    const endpointId = live.of(row.endpoint).id;
+    const output = typeof row.output === "string" ? ((await core.files.read(row.output)) ?? null) : row.output;
+    const error = typeof row.error === "string" ? await core.files.read(row.error) : row.error;
+    return jobOfRow(row, endpointId, output, text(error ?? null));
+  }
+
+  return {
+    find,
+
+    async input(jobId) {
+      const row = sql.input.get(jobId) as { input: Body } | undefined;
+      return typeof row?.input === "string" ? core.files.read(row.input) : row?.input;
+    },
+
+    async list(endpointId, { state, limit, before }) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined) return [];
+      const start = before === undefined ? { seq: Number.MAX_SAFE_INTEGER } : sql.seqOf.get(before);
+      if (start === undefined) return [];
+      return newest(core, endpoint.number, state, start.seq as number, limit).map((row) => {
+        const { output, error } = sql.resultBodies.get(row.seq) as unknown as Result;
+        return jobOfRow(row, endpointId, inline(output), text(inline(error)));
+      });
+    },
+
+    async counts(endpointId) {
+      const endpoint = live.endpoints.get(endpointId);
+      return {
+        inQueue: endpoint?.inQueue ?? 0,
+        inQueueLowPriority: endpoint?.inQueueLowPriority ?? 0,
+        inProgress: endpoint?.inProgress ?? 0,
+        completed: endpoint?.completed ?? 0,
+        failed: endpoint?.failed ?? 0,
+        retried: endpoint?.retried ?? 0,
+        oldestQueuedAt: endpoint !== undefined && endpoint.inQueue > 0 ? oldestQueuedAt(core, endpoint.number) : null,
+      };
+    },
+
+    async claimsOf(workerId) {
+      const running = [...live.running.values()].filter((job) => job.workerId === workerId);
+      return running.map(({ id, fence }) => ({ jobId: id, fence }));
+    },
+
+    async wait(jobId, timeoutMs, signal) {
+      if (!live.running.has(jobId)) {
+        const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
+        if (row === undefined) return undefined;
+        if (isFinal(JOB_STATES[row.state]!)) return find(jobId);
+      }
+      return (await core.finals.wait(jobId, timeoutMs, signal)) ?? find(jobId);
+    },
+  };
+}
+
+function oldestQueuedAt(core: QueueCore, endpoint: number): number | null {
+  const times = [0, 1].flatMap((lowPriority) => {
+    const row = core.sql.oldestQueued.get(endpoint, lowPriority) as { created_at: number } | undefined;
+    return row === undefined ? [] : [row.created_at];
+  });
+  return times.length === 0 ? null : Math.min(...times);
+}
+
+/** The newest rows before `seq`: the newest of each state by its index, merged. */
+function newest(core: QueueCore, endpoint: number, state: JobState | undefined, seq: number, limit: number): JobRow[] {
+  const { sql } = core;
+  const states = state === undefined ? JOB_STATES.map((_, index) => index) : [JOB_STATES.indexOf(state)];
+  const rows = states.flatMap((index): JobRow[] => {
+    if (index === IN_PROGRESS) return runningRows(core, endpoint, seq);
+    if (index !== IN_QUEUE) return sql.listFinal.all(endpoint, index, seq, limit) as unknown as JobRow[];
+    return [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit) as unknown as JobRow[]);
+  });
+  return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
+}
+
+function runningRows(core: QueueCore, endpoint: number, seq: number): JobRow[] {
+  const rows: JobRow[] = [];
+  for (const job of core.live.running.values()) {
+    if (job.endpoint.number !== endpoint || job.seq >= seq) continue;
+    rows.push(core.sql.meta.get(job.id) as unknown as JobRow);
+  }
+  return rows;
+}
+
+function inline(body: Body | null): Uint8Array | null {
+  return typeof body === "string" ? null : body;
+}
+
+function text(bytes: Uint8Array | null): string {
+  return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+}

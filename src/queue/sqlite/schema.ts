@@ -1,0 +1,70 @@
+/**
+ * The queue's tables. A body (input, output, error, chunk) is a BLOB with the bytes, or a TEXT with the SHA-256 of the
+ * file that holds them. `state` is the index in JOB_STATES. Indexes are partial so that a job which finds a waiting
+ * worker touches none of them before it is final.
+ */
+import type { DatabaseSync } from "node:sqlite";
+
+/** In order; a step that was released is never changed. PRAGMA user_version counts the steps done. */
+const STEPS = [
+  `
+  CREATE TABLE queue_endpoints (
+    number    INTEGER PRIMARY KEY,
+    id        TEXT    NOT NULL UNIQUE,
+    -- Jobs whose rows are gone; what is still there is counted from the rows.
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed    INTEGER NOT NULL DEFAULT 0,
+    -- Every hand-out after a loss and every retry by a caller.
+    retried   INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+
+  CREATE TABLE jobs (
+    seq                  INTEGER PRIMARY KEY,
+    id                   TEXT    NOT NULL UNIQUE,
+    endpoint             INTEGER NOT NULL,
+    state                INTEGER NOT NULL,
+    low_priority         INTEGER NOT NULL,
+    fence                INTEGER NOT NULL,
+    retries              INTEGER NOT NULL DEFAULT 0,
+    worker_id            TEXT    NOT NULL,
+    created_at           INTEGER NOT NULL,
+    started_at           INTEGER,
+    finished_at          INTEGER,
+    lease_until          INTEGER,
+    -- Until it is final: its ttl. After that: the end of its retention.
+    expires_at           INTEGER NOT NULL,
+    ttl_ms               INTEGER NOT NULL,
+    retention_ms         INTEGER NOT NULL,
+    execution_timeout_ms INTEGER NOT NULL,
+    method               TEXT    NOT NULL,
+    webhook              TEXT    NOT NULL,
+    idempotency_key      TEXT,
+    input                ANY     NOT NULL,
+    output               ANY,
+    error                ANY
+  ) STRICT;
+
+  CREATE INDEX jobs_queued ON jobs (endpoint, low_priority) WHERE state = 0;
+  CREATE INDEX jobs_final ON jobs (endpoint, state) WHERE state > 1;
+  CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state <> 1;
+  CREATE UNIQUE INDEX jobs_idempotency ON jobs (endpoint, idempotency_key) WHERE idempotency_key IS NOT NULL;
+  CREATE INDEX jobs_input_file ON jobs (input) WHERE typeof(input) = 'text';
+  CREATE INDEX jobs_output_file ON jobs (output) WHERE typeof(output) = 'text';
+  CREATE INDEX jobs_error_file ON jobs (error) WHERE typeof(error) = 'text';
+
+  CREATE TABLE chunks (
+    seq  INTEGER PRIMARY KEY,
+    job  INTEGER NOT NULL,
+    body ANY     NOT NULL
+  ) STRICT;
+  CREATE INDEX chunks_by_job ON chunks (job);
+  CREATE INDEX chunks_file ON chunks (body) WHERE typeof(body) = 'text';
+  `,
+];
+
+export function migrateQueue(connection: DatabaseSync): void {
+  const { user_version: done } = connection.prepare("PRAGMA user_version").get() as { user_version: number };
+  for (let step = done; step < STEPS.length; step++) {
+    connection.exec(`BEGIN IMMEDIATE; ${STEPS[step]} PRAGMA user_version = ${step + 1}; COMMIT;`);
+  }
+}

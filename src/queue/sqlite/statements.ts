@@ -1,0 +1,104 @@
+/** Every statement of the queue, prepared once. Written by hand: this is the hot path. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+
+/** A row of `jobs` without its bodies. */
+export interface JobRow {
+  readonly seq: number;
+  readonly id: string;
+  readonly endpoint: number;
+  readonly state: number;
+  readonly low_priority: number;
+  readonly fence: number;
+  readonly retries: number;
+  readonly worker_id: string;
+  readonly created_at: number;
+  readonly started_at: number | null;
+  readonly finished_at: number | null;
+  readonly lease_until: number | null;
+  readonly expires_at: number;
+  readonly retention_ms: number;
+  readonly execution_timeout_ms: number;
+  readonly method: string;
+  readonly webhook: string;
+}
+
+/** Bytes, or the digest of the file with them. */
+export type Body = Uint8Array | string;
+
+export interface ResultBodies {
+  readonly output: Body | null;
+  readonly error: Body | null;
+}
+
+const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
+  lease_until, expires_at, retention_ms, execution_timeout_ms, method, webhook`;
+
+export type Statements = ReturnType<typeof prepareStatements>;
+
+export function prepareStatements(db: DatabaseSync) {
+  const prepare = (sql: string): StatementSync => db.prepare(sql);
+  return {
+    endpoints: prepare("SELECT number, id, completed, failed, retried FROM queue_endpoints"),
+    insertEndpoint: prepare("INSERT INTO queue_endpoints (id) VALUES (?) RETURNING number"),
+    deleteEndpoint: prepare("DELETE FROM queue_endpoints WHERE number = ?"),
+    addTotals: prepare(
+      "UPDATE queue_endpoints SET completed = completed + ?, failed = failed + ?, retried = retried + ? WHERE number = ?",
+    ),
+    queuedCounts: prepare(
+      "SELECT endpoint, low_priority, count(*) AS n FROM jobs INDEXED BY jobs_queued WHERE state = 0 GROUP BY endpoint, low_priority",
+    ),
+    finalCounts: prepare(
+      "SELECT endpoint, state, count(*) AS n FROM jobs INDEXED BY jobs_final WHERE state > 1 GROUP BY endpoint, state",
+    ),
+    runningRows: prepare(`SELECT ${META}, CASE typeof(output) WHEN 'text' THEN output END AS output
+      FROM jobs WHERE state = 1`),
+    maxSeq: prepare("SELECT max(seq) AS seq FROM jobs"),
+
+    insert: prepare(`INSERT INTO jobs (seq, id, endpoint, state, low_priority, fence, worker_id, created_at, started_at,
+      lease_until, expires_at, ttl_ms, retention_ms, execution_timeout_ms, method, webhook, idempotency_key, input)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    byIdempotencyKey: prepare("SELECT id FROM jobs WHERE endpoint = ? AND idempotency_key = ?"),
+    nextQueued: prepare(`SELECT ${META}, input FROM jobs WHERE endpoint = ? AND state = 0
+      ORDER BY low_priority, seq LIMIT ?`),
+    oldestQueued: prepare(`SELECT created_at FROM jobs WHERE endpoint = ? AND state = 0 AND low_priority = ?
+      ORDER BY seq LIMIT 1`),
+    claim: prepare(`UPDATE jobs SET state = 1, fence = ?, worker_id = ?, started_at = ?, lease_until = ?
+      WHERE seq = ? AND state = 0`),
+    lease: prepare("UPDATE jobs SET lease_until = ? WHERE seq = ?"),
+    finish:
+      prepare(`UPDATE jobs SET state = ?, output = ?, error = ?, finished_at = ?, expires_at = ?, lease_until = NULL
+      WHERE seq = ? AND fence = ? AND state = 1`),
+    requeue: prepare(`UPDATE jobs SET state = 0, worker_id = ?, retries = ?, started_at = NULL, lease_until = NULL,
+      output = NULL WHERE seq = ? AND state = 1`),
+    cancel: prepare(`UPDATE jobs SET state = 5, finished_at = ?, expires_at = ?, lease_until = NULL
+      WHERE seq = ? AND state < 2`),
+    retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
+      started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
+    progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),
+    delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING
+      CASE typeof(input) WHEN 'text' THEN input END AS input, CASE typeof(output) WHEN 'text' THEN output END AS output,
+      CASE typeof(error) WHEN 'text' THEN error END AS error`),
+
+    meta: prepare(`SELECT ${META} FROM jobs WHERE id = ?`),
+    job: prepare(`SELECT ${META}, output, error FROM jobs WHERE id = ?`),
+    input: prepare("SELECT input FROM jobs WHERE id = ?"),
+    seqOf: prepare("SELECT seq FROM jobs WHERE id = ?"),
+    resultBodies: prepare("SELECT output, error FROM jobs WHERE seq = ?"),
+    listQueued: prepare(`SELECT ${META} FROM jobs WHERE endpoint = ? AND state = 0 AND low_priority = ? AND seq < ?
+      ORDER BY seq DESC LIMIT ?`),
+    listFinal: prepare(`SELECT ${META} FROM jobs WHERE endpoint = ? AND state = ? AND state > 1 AND seq < ?
+      ORDER BY seq DESC LIMIT ?`),
+    queuedUpTo: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued WHERE endpoint = ? AND state = 0 AND seq <= ?
+      LIMIT ?`),
+    anyFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state > 1 LIMIT ?`),
+    expired: prepare(`SELECT ${META} FROM jobs WHERE state <> 1 AND expires_at <= ? ORDER BY expires_at LIMIT ?`),
+
+    insertChunk: prepare("INSERT INTO chunks (job, body) VALUES (?, ?)"),
+    anyChunk: prepare("SELECT 1 FROM chunks WHERE job = ? LIMIT 1"),
+    takeChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING seq, body"),
+    namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input = ?1
+      UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output = ?1
+      UNION ALL SELECT 1 FROM jobs WHERE typeof(error) = 'text' AND error = ?1
+      UNION ALL SELECT 1 FROM chunks WHERE typeof(body) = 'text' AND body = ?1 LIMIT 1`),
+  };
+}

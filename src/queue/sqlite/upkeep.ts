@@ -1,0 +1,89 @@
+/** Deletions, in small batches so that a million jobs do not stop the loop; and leases that passed. */
+import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
+import type { JobUpkeep, Queue } from "../queue.ts";
+import type { QueueCore } from "./core.ts";
+import { COMPLETED, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
+import type { JobRow } from "./statements.ts";
+import { loseJob } from "./transitions.ts";
+
+export type Upkeep = JobUpkeep & Pick<Queue, "purge">;
+
+export function queueUpkeep(core: QueueCore): Upkeep {
+  const { sql, live } = core;
+
+  /** Deletes what `find` gives, batch by batch, until it gives nothing. Resolves how many rows. */
+  async function deleteAll(find: () => unknown[], keepTotals: boolean): Promise<number> {
+    let deleted = 0;
+    for (;;) {
+      const count = await core.run(() => {
+        const rows = find() as JobRow[];
+        for (const row of rows) deleteResting(core, row, keepTotals);
+        return rows.length;
+      });
+      deleted += count;
+      if (count < DELETE_BATCH_ROWS) return deleted;
+    }
+  }
+
+  return {
+    async purge(endpointId) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined) return 0;
+      const last = (sql.maxSeq.get() as { seq: number | null }).seq ?? 0;
+      return deleteAll(() => sql.queuedUpTo.all(endpoint.number, last, DELETE_BATCH_ROWS), true);
+    },
+
+    expireLeases: () =>
+      core.run(() => {
+        const now = core.clock();
+        const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
+        for (const job of lost) loseJob(core, job);
+        return lost.length;
+      }),
+
+    graceLeases: (ms) =>
+      core.run(() => {
+        const until = core.clock() + ms;
+        for (const job of live.running.values()) {
+          job.leaseUntil = until;
+          sql.lease.run(until, job.seq);
+        }
+      }),
+
+    async sweep() {
+      const now = core.clock();
+      const deleted = await deleteAll(() => sql.expired.all(now, DELETE_BATCH_ROWS), true);
+      await core.files.sweep((digest) => sql.namesFile.get(digest) !== undefined);
+      return deleted;
+    },
+
+    async forget(endpointId) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined) return;
+      await core.run(() => {
+        for (const job of [...live.running.values()]) {
+          if (job.endpoint !== endpoint) continue;
+          live.running.delete(job.id);
+          endpoint.inProgress--;
+          core.delete(job.seq, job.id);
+        }
+      });
+      await deleteAll(() => sql.queuedUpTo.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
+      await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
+      await core.run(() => {
+        if (endpoint.inQueue + endpoint.inProgress === 0) live.remove(endpoint);
+      });
+    },
+  };
+}
+
+/** Deletes a job that does not run. What it added to the totals stays, unless its endpoint goes too. */
+function deleteResting(core: QueueCore, row: JobRow, keepTotals: boolean): void {
+  const endpoint = core.live.of(row.endpoint);
+  core.delete(row.seq, row.id);
+  const failed = row.state === FAILED || row.state === TIMED_OUT;
+  if (row.state === IN_QUEUE) core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+  else if (!keepTotals) core.live.count(endpoint, row.state, false, -1);
+  else if (row.state === COMPLETED || failed)
+    core.sql.addTotals.run(failed ? 0 : 1, failed ? 1 : 0, 0, endpoint.number);
+}

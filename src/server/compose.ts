@@ -1,0 +1,170 @@
+/**
+ * The only place that says which implementation stands behind which interface, and who nudges whom.
+ *
+ *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
+ *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
+import { Autoscaler } from "../autoscaler/autoscaler.ts";
+import { createControlPlane } from "../control-plane/server.ts";
+import { RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import type { BootFailure } from "../domain/worker-protocol.ts";
+import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
+import { ProcessDriver } from "../drivers/process.ts";
+import { createGateway } from "../gateway/server.ts";
+import type { Log } from "../lib/log.ts";
+import { openSqliteQueue } from "../queue/sqlite-queue.ts";
+import { BootRecord } from "../reconcilers/boot-record.ts";
+import { Images } from "../reconcilers/images.ts";
+import { Reconciler } from "../reconcilers/reconciler.ts";
+import { removeDrainedEndpoints } from "../reconcilers/removed-endpoints.ts";
+import { WorkerPool } from "../reconcilers/worker-pool.ts";
+import { createEndpointCache } from "../store/endpoint-cache.ts";
+import { createKeyChecker } from "../store/key-check.ts";
+import { openPlatformDatabase } from "../store/platform-database.ts";
+import { openSqliteStore } from "../store/sqlite-store.ts";
+import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
+import type { Config } from "./config.ts";
+import { LogFiles } from "./log-files.ts";
+
+const PYTHON_PATH = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
+);
+
+export async function compose(config: Config, socketPath: string, log: Log, publicUrl: () => string) {
+  const clock = Date.now;
+  const { dataDir } = config;
+  const database = openPlatformDatabase(dataDir, config.durability);
+  const store = await openSqliteStore(database);
+  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock });
+  const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
+  const endpoints = createEndpointCache(store);
+  const keys = createKeyChecker(store, clock);
+  const logFiles = new LogFiles(path.join(dataDir, "logs"), clock);
+  const failed = (what: string) => (error: unknown) => log.error(what, { error });
+
+  const bootFailed = async (workerId: string, failure: BootFailure) => {
+    const row = await store.workers.find(workerId);
+    const endpoint = row && (await endpoints.find(row.endpointId));
+    if (endpoint !== undefined) await pool.bootFailed(workerId, bootError(endpoint.name, failure));
+  };
+
+  const driver = new ProcessDriver({
+    dataDir,
+    socketPath,
+    pythonPath: PYTHON_PATH,
+    python: config.python,
+    logFd: 2,
+    artifacts,
+    ledger: new CapacityLedger(config, await findGpus()),
+    hooks: {
+      bootFailed: (workerId, failure) => void bootFailed(workerId, failure as BootFailure),
+      log: (workerId, stream, text) => void logOfWorker(workerId, stream, text),
+      started: (workerId, how, reason, limits) => log.info("worker started", { worker: workerId, how, reason, limits }),
+    },
+  });
+  const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", text: string) => {
+    const row = await store.workers.find(workerId);
+    if (row !== undefined) logFiles.append({ endpointId: row.endpointId, workerId, jobId: "", stream, text });
+  };
+
+  const link = new WorkerLink({
+    store,
+    endpoints,
+    queue,
+    hooks: {
+      workerReady: (worker) => void pool.workerReady(worker),
+      workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
+      bootFailed: (workerId, failure) => void bootFailed(workerId, failure),
+      workerStuck: (workerId, reason) => void pool.kill(workerId, reason),
+      requestWaiting: (endpointId) => autoscaler.wake(endpointId),
+      log: (line) => logFiles.append(line),
+      health: (endpointId) => pool.health(endpointId),
+      launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
+    },
+  });
+
+  const boots = new BootRecord(clock);
+  const images = new Images({ store, driver, clock, settled: (endpointId) => autoscaler.wake(endpointId) });
+  const pool = new WorkerPool({
+    store,
+    endpoints,
+    driver,
+    images,
+    boots,
+    link,
+    clock,
+    wake: (endpointId) => autoscaler.wake(endpointId),
+    log: (line) => log.info(line),
+  });
+  const autoscaler: Autoscaler = new Autoscaler({
+    store,
+    endpoints,
+    queue,
+    sampleLink: (endpointId) => link.sample(endpointId),
+    mayStart: (endpoint) => pool.mayStart(endpoint),
+    mustProve: (endpoint) => pool.mustProve(endpoint),
+    apply: (endpoint, decision) => pool.apply(endpoint, decision),
+    clock,
+    onError: failed("the autoscaler failed"),
+  });
+
+  const reconcilerFailed = (name: string, error: unknown) => log.error(`reconciler ${name} failed`, { error });
+  const removed = new Reconciler(
+    "removed-endpoints",
+    RECONCILE_MS,
+    () => removeDrainedEndpoints(store, queue),
+    reconcilerFailed,
+  );
+  const reconcilers = [
+    removed,
+    new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
+    new Reconciler("expired-jobs", 1_000, () => queue.expireLeases(), reconcilerFailed),
+    new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
+  ];
+
+  queue.events.jobQueued((endpointId) => autoscaler.wake(endpointId));
+  store.onChange(({ table, id }) => {
+    if (table === "workers") removed.nudge();
+    if (table !== "endpoints") return;
+    void store.endpoints.find(id).then((endpoint) => {
+      if (endpoint === undefined) {
+        pool.endpointRemoved(id);
+        void logFiles.forget(id);
+      } else pool.endpointChanged(endpoint);
+      autoscaler.wake(id);
+    });
+  });
+
+  const controlPlane = createControlPlane({
+    store,
+    artifacts,
+    keys,
+    workers: pool,
+    jobs: queue,
+    config: { publicUrl, domain: config.domain, workerQuota: config.workerQuota },
+    clock,
+    random: randomBytes,
+    log: { error: (message, cause) => log.error(message, { cause }) },
+  });
+  const gateway = createGateway({
+    queue,
+    endpoints,
+    keys,
+    forwarder: link,
+    workers: pool,
+    newId: randomUUID,
+    now: clock,
+    settings: {
+      domain: config.domain,
+      requestTimeoutMs: config.requestTimeoutMs,
+    },
+    fallback: (req: IncomingMessage, res: ServerResponse) => void controlPlane(req, res),
+    log,
+  });
+  return { database, store, queue, driver, link, pool, autoscaler, reconcilers, gateway };
+}

@@ -1,0 +1,106 @@
+/**
+ * The platform's life: open → listen → recover → serve → drain → close. Workers are started by the launcher and
+ * outlive a crash of this process; `stop` ends them unless the platform is only replaced.
+ */
+import { createHash } from "node:crypto";
+import { accessSync, chmodSync, constants, mkdirSync, rmSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
+import path from "node:path";
+import { ensureFirstKey } from "../control-plane/first-key.ts";
+import { SvcError } from "../domain/errors.ts";
+import { RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import { VERSION } from "../domain/version.ts";
+import { createLog } from "../lib/log.ts";
+import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import { compose } from "./compose.ts";
+import type { Config } from "./config.ts";
+
+/** Longest path the kernel takes for a Unix socket. */
+const SOCKET_PATH_MAX = 100;
+
+export interface RunningPlatform {
+  readonly url: string;
+  /** Only at the first start of a data directory. */
+  readonly firstKey: string | undefined;
+  /** `now` ends running jobs; otherwise they get a grace to finish. No worker is left either way. */
+  stop(options: { now: boolean }): Promise<void>;
+}
+
+export async function runPlatform(config: Config): Promise<RunningPlatform> {
+  const log = createLog(
+    (line) => process.stderr.write(line),
+    () => new Date(),
+  );
+  openDataDir(config.dataDir);
+  const socketPath = privateSocket(config.dataDir);
+  let url = config.publicUrl ?? "";
+  const platform = await compose(config, socketPath, log, () => url);
+  const { store, queue, driver, link, pool, autoscaler, reconcilers, gateway, database } = platform;
+  const recordFile = path.join(config.dataDir, "platform.json");
+  try {
+    const { port } = await gateway.listen(config.host, config.port);
+    url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
+    await queue.graceLeases(RESTART_LEASE_GRACE_MS);
+    await link.listen(socketPath);
+    await driver.open();
+    await pool.recover();
+    await autoscaler.start();
+    for (const reconciler of reconcilers) reconciler.start();
+    const firstKey = await ensureFirstKey(store);
+    const record = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
+    await writeFileAtomic(recordFile, JSON.stringify(record));
+    log.info("the platform listens", { url });
+    let stopping: Promise<void> | undefined;
+    const stop = async ({ now }: { now: boolean }) => {
+      log.info("the platform stops", { now });
+      const graceMs = now ? 0 : STOP_GRACE_MS;
+      await gateway.close(graceMs);
+      autoscaler.stop();
+      await Promise.all(reconcilers.map((reconciler) => reconciler.stop()));
+      await pool.stopAll(graceMs);
+      link.handBackAll();
+      await driver.close({ stopAll: true });
+      await link.close();
+      await queue.close();
+      await store.close();
+      database.close();
+      rmSync(recordFile, { force: true });
+    };
+    return { url, firstKey, stop: (options) => (stopping ??= stop(options)) };
+  } catch (error) {
+    await gateway.close(0).catch(() => {});
+    await link.close().catch(() => {});
+    await queue.close().catch(() => {});
+    await store.close().catch(() => {});
+    throw error;
+  }
+}
+
+function openDataDir(dataDir: string): void {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    accessSync(dataDir, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new SvcError("DATA_DIRECTORY", `The data directory cannot be written: ${(error as Error).message}.`, {
+      where: dataDir,
+      help: "Choose another with --data-dir or SVC_DATA_DIR.",
+      cause: error,
+    });
+  }
+}
+
+/** In the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
+function privateSocket(dataDir: string): string {
+  const near = path.join(dataDir, "platform.sock");
+  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX) return near;
+  const { uid } = userInfo();
+  const dir = path.join(tmpdir(), `svc-${uid}-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  chmodSync(dir, 0o700); // Throws when another user made it first.
+  return path.join(dir, "platform.sock");
+}
+
+function shownHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::") return "localhost";
+  return host.includes(":") ? `[${host}]` : host;
+}

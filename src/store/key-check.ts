@@ -1,0 +1,80 @@
+/**
+ * Who a presented secret belongs to: an API key, or the token of a worker. Answers at once for a secret seen before;
+ * what is known is dropped as soon as the store says it changed. Unknown secrets are not kept.
+ */
+import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.ts";
+import { CACHED_KEYS_MAX } from "../domain/limits.ts";
+import type { Store } from "./store.ts";
+
+/** Environment of a worker whose endpoint has none: it reaches no endpoint, where null would reach all. */
+const NO_ENVIRONMENT = "";
+
+interface Known {
+  readonly principal: Principal;
+  readonly expiresAt: number | null;
+}
+
+/** `clock` gives milliseconds since the epoch. */
+export function createKeyChecker(store: Store, clock: () => number): KeyChecker {
+  const byHash = new Map<string, Known>();
+  /** Id of the key or worker → hash. */
+  const hashById = new Map<string, string>();
+  let changes = 0;
+
+  store.onChange((change) => {
+    if (change.table === "endpoints") return;
+    changes++;
+    const hash = hashById.get(change.id);
+    if (hash === undefined) return;
+    hashById.delete(change.id);
+    byHash.delete(hash);
+  });
+
+  async function load(hash: string): Promise<Principal | undefined> {
+    const before = changes;
+    const known = (await findKey(store, hash)) ?? (await findWorker(store, hash));
+    if (known === undefined || isExpired(known)) return undefined;
+    if (changes === before) keep(hash, known);
+    return known.principal;
+  }
+
+  function keep(hash: string, known: Known): void {
+    if (byHash.size >= CACHED_KEYS_MAX) {
+      byHash.clear();
+      hashById.clear();
+    }
+    byHash.set(hash, known);
+    hashById.set(known.principal.id, hash);
+  }
+
+  function isExpired(known: Known): boolean {
+    return known.expiresAt !== null && known.expiresAt <= clock();
+  }
+
+  return {
+    check(secret) {
+      const hash = hashSecret(secret);
+      const known = byHash.get(hash);
+      if (known === undefined) return load(hash);
+      return isExpired(known) ? undefined : known.principal;
+    },
+  };
+}
+
+async function findKey(store: Store, hash: string): Promise<Known | undefined> {
+  const key = await store.keys.findByHash(hash);
+  if (key === undefined) return undefined;
+  return {
+    principal: { kind: "key", id: key.id, scopes: key.scopes, environmentId: null },
+    expiresAt: key.expiresAt,
+  };
+}
+
+async function findWorker(store: Store, hash: string): Promise<Known | undefined> {
+  const worker = await store.workers.findByToken(hash);
+  if (worker === undefined || worker.state === "FAILED") return undefined;
+  const endpoint = await store.endpoints.find(worker.endpointId);
+  if (endpoint === undefined) return undefined;
+  const environmentId = endpoint.environmentId ?? NO_ENVIRONMENT;
+  return { principal: { kind: "worker", id: worker.id, scopes: ["invoke"], environmentId }, expiresAt: null };
+}

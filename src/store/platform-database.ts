@@ -1,0 +1,37 @@
+import { accessSync, constants, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import { type Durability, isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
+
+export const DATABASE_FILE = "platform.db";
+
+/**
+ * Opens `<dataDir>/platform.db`, which holds the store and the queue, and makes the directory when it is missing.
+ * Throws DATA_DIRECTORY when it cannot be written or when another platform runs on it.
+ */
+export function openPlatformDatabase(dataDir: string, durability: Durability): SqliteDatabase {
+  const path = join(dataDir, DATABASE_FILE);
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    accessSync(dataDir, constants.W_OK | constants.X_OK);
+    return openSqlite(path, durability);
+  } catch (error) {
+    throw explain(error, dataDir);
+  }
+}
+
+function explain(error: unknown, dataDir: string): SvcError {
+  if (isLockedError(error)) {
+    return new SvcError("DATA_DIRECTORY", `Another platform is running on the data directory ${dataDir}.`, {
+      help: "Stop it with `svc platform stop`, or start this one with another SVC_DATA_DIR.",
+      where: dataDir,
+      cause: error,
+    });
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return new SvcError("DATA_DIRECTORY", `The data directory ${dataDir} cannot be used: ${reason}.`, {
+    help: "Make it a directory that this user can write to, or choose another one with SVC_DATA_DIR.",
+    where: dataDir,
+    cause: error,
+  });
+}

@@ -1,0 +1,68 @@
+import type { Manifest } from "../domain/manifest.ts";
+import type { Session } from "./sql-store.ts";
+import type { AppRepository, Build, BuildRepository, EnvironmentRepository } from "./store.ts";
+
+export function appRepository({ db, guard }: Session): AppRepository {
+  return {
+    findByName: (name) => db.selectFrom("apps").selectAll().where("name", "=", name).executeTakeFirst(),
+    list: () => db.selectFrom("apps").selectAll().orderBy("name").execute(),
+    async insert(app) {
+      await guard(`An app named "${app.name}" exists already.`, db.insertInto("apps").values(app).execute());
+    },
+    async delete(id) {
+      await guard("The app still has endpoints.", db.deleteFrom("apps").where("id", "=", id).execute());
+    },
+  };
+}
+
+export function environmentRepository({ db, guard }: Session): EnvironmentRepository {
+  return {
+    find: (id) => db.selectFrom("environments").selectAll().where("id", "=", id).executeTakeFirst(),
+    listByApp: (appId) =>
+      db.selectFrom("environments").selectAll().where("appId", "=", appId).orderBy("name").execute(),
+    async insert(environment) {
+      await guard(
+        `An environment named "${environment.name}" exists already in this app, or the app is gone.`,
+        db.insertInto("environments").values(environment).execute(),
+      );
+    },
+    async setBuild(id, buildId) {
+      await db.updateTable("environments").set({ buildId }).where("id", "=", id).execute();
+    },
+    async delete(id) {
+      await guard("The environment still has endpoints.", db.deleteFrom("environments").where("id", "=", id).execute());
+    },
+  };
+}
+
+export function buildRepository({ db, guard }: Session): BuildRepository {
+  const read = (row: { manifest: string } & Omit<Build, "manifest">): Build => ({
+    ...row,
+    manifest: JSON.parse(row.manifest) as Manifest,
+  });
+  return {
+    async find(id) {
+      const row = await db.selectFrom("builds").selectAll().where("id", "=", id).executeTakeFirst();
+      return row && read(row);
+    },
+    async listByEnvironment(environmentId) {
+      const rows = await db
+        .selectFrom("builds")
+        .selectAll()
+        .where("environmentId", "=", environmentId)
+        .orderBy("createdAt", "desc")
+        .orderBy("id", "desc")
+        .execute();
+      return rows.map(read);
+    },
+    async insert(build) {
+      await guard(
+        "The build exists already, or its environment is gone.",
+        db
+          .insertInto("builds")
+          .values({ ...build, manifest: JSON.stringify(build.manifest) })
+          .execute(),
+      );
+    },
+  };
+}

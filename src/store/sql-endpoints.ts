@@ -1,0 +1,51 @@
+import type { Session } from "./sql-store.ts";
+import type { Endpoint, EndpointRepository } from "./store.ts";
+import type { Tables } from "./tables.ts";
+
+function read(row: Tables["endpoints"]): Endpoint {
+  return { ...row, env: JSON.parse(row.env) as Record<string, string> };
+}
+
+export function endpointRepository({ db, changed, guard }: Session): EndpointRepository {
+  const all = () => db.selectFrom("endpoints").selectAll().orderBy("name").orderBy("id");
+  return {
+    async find(id) {
+      const row = await db.selectFrom("endpoints").selectAll().where("id", "=", id).executeTakeFirst();
+      return row && read(row);
+    },
+    async list() {
+      return (await all().execute()).map(read);
+    },
+    async listByEnvironment(environmentId) {
+      return (await all().where("environmentId", "=", environmentId).execute()).map(read);
+    },
+    async insert(endpoint) {
+      await guard(
+        `An endpoint named "${endpoint.name}" exists already in this environment, or the environment is gone.`,
+        db
+          .insertInto("endpoints")
+          .values({ ...endpoint, env: JSON.stringify(endpoint.env) })
+          .execute(),
+      );
+      changed({ table: "endpoints", id: endpoint.id });
+    },
+    async update(id, { env, ...rest }) {
+      const set = env === undefined ? rest : { ...rest, env: JSON.stringify(env) };
+      const query = db.updateTable("endpoints").where("id", "=", id);
+      // SQL has no empty SET; setting the id to itself still tells whether the row is there.
+      const { numUpdatedRows } = await guard(
+        "Another endpoint of this environment has that name.",
+        query.set(Object.keys(set).length > 0 ? set : { id }).executeTakeFirst(),
+      );
+      if (numUpdatedRows === 0n) return false;
+      changed({ table: "endpoints", id });
+      return true;
+    },
+    async delete(id) {
+      const workers = await db.deleteFrom("workers").where("endpointId", "=", id).returning("id").execute();
+      await db.deleteFrom("endpoints").where("id", "=", id).execute();
+      for (const worker of workers) changed({ table: "workers", id: worker.id });
+      changed({ table: "endpoints", id });
+    },
+  };
+}

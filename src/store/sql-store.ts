@@ -1,0 +1,68 @@
+/** The store over any database Kysely speaks. Changes are told to listeners only after their commit. */
+import type { Kysely } from "kysely";
+import { SvcError } from "../domain/errors.ts";
+import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
+import { endpointRepository } from "./sql-endpoints.ts";
+import { keyRepository } from "./sql-keys.ts";
+import { workerRepository } from "./sql-workers.ts";
+import type { Store, StoreChange } from "./store.ts";
+import type { Tables } from "./tables.ts";
+
+/** Runs a statement; a broken constraint becomes CONFLICT with `message`. */
+export type Guard = <T>(message: string, statement: Promise<T>) => Promise<T>;
+
+export interface Session {
+  readonly db: Kysely<Tables>;
+  readonly changed: (change: StoreChange) => void;
+  readonly guard: Guard;
+}
+
+/** `isConstraintError` tells a broken constraint of this database from other failures. */
+export function createSqlStore(db: Kysely<Tables>, isConstraintError: (error: unknown) => boolean): Store {
+  const listeners: ((change: StoreChange) => void)[] = [];
+  const emit = (change: StoreChange) => {
+    for (const listener of listeners) listener(change);
+  };
+  const guard: Guard = async (message, statement) => {
+    try {
+      return await statement;
+    } catch (error) {
+      throw isConstraintError(error) ? new SvcError("CONFLICT", message, { cause: error }) : error;
+    }
+  };
+  const onChange = (listener: (change: StoreChange) => void) => void listeners.push(listener);
+
+  return {
+    ...repositories({ db, changed: emit, guard }),
+    onChange,
+    async transaction(work) {
+      const changes: StoreChange[] = [];
+      const result = await db.transaction().execute(async (trx) => {
+        const inner: Store = {
+          ...repositories({ db: trx, changed: (change) => void changes.push(change), guard }),
+          onChange,
+          // Already inside: part of the same all-or-nothing.
+          transaction: (nested) => nested(inner),
+          close: async () => {},
+        };
+        return work(inner);
+      });
+      for (const change of changes) emit(change);
+      return result;
+    },
+    async close() {
+      await db.destroy();
+    },
+  };
+}
+
+function repositories(session: Session) {
+  return {
+    apps: appRepository(session),
+    environments: environmentRepository(session),
+    builds: buildRepository(session),
+    endpoints: endpointRepository(session),
+    workers: workerRepository(session),
+    keys: keyRepository(session),
+  };
+}

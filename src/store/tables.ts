@@ -1,0 +1,30 @@
+/** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
+import type { App, Endpoint, Environment, Worker } from "./store.ts";
+
+interface BuildTable {
+  id: string;
+  environmentId: string;
+  manifest: string;
+  createdAt: number;
+}
+
+type EndpointTable = Omit<Endpoint, "env"> & { env: string };
+
+interface ApiKeyTable {
+  id: string;
+  name: string;
+  prefix: string;
+  hash: string;
+  scopes: string;
+  createdAt: number;
+  expiresAt: number | null;
+}
+
+export interface Tables {
+  apps: App;
+  environments: Environment;
+  builds: BuildTable;
+  endpoints: EndpointTable;
+  workers: Worker;
+  apiKeys: ApiKeyTable;
+}

@@ -1,0 +1,98 @@
+/**
+ * One framed connection. Frames sent in one turn of the event loop leave in one write; a link that stays silent
+ * is pinged and then closed.
+ */
+import type { Socket } from "node:net";
+import { FRAME_MAX_BYTES } from "../domain/limits.ts";
+import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
+
+const JOIN_MAX_BYTES = 64 * 1024;
+
+export class Connection {
+  readonly #socket: Socket;
+  readonly #reader = new FrameReader(FRAME_MAX_BYTES);
+  #outgoing: Buffer[] = [];
+  #outgoingBytes = 0;
+  #flushScheduled = false;
+  /** When something was last heard, in milliseconds of `performance.now()`. */
+  lastHeard = performance.now();
+  onFrame: (frame: Frame) => void = () => {};
+  onClose: () => void = () => {};
+  onError: (error: unknown) => void = () => {};
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("data", (chunk: Buffer) => this.#receive(chunk));
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => this.onClose());
+  }
+
+  send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0): void {
+    for (const buffer of encodeFrame(type, channel, head, body, flags)) {
+      this.#outgoing.push(buffer);
+      this.#outgoingBytes += buffer.length;
+    }
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    process.nextTick(() => this.#flush());
+  }
+
+  /** Resolves when what was sent so far has left far enough that more may be sent. */
+  async drained(): Promise<void> {
+    if (this.#flushScheduled) this.#flush();
+    if (!this.#socket.writableNeedDrain || this.#socket.destroyed) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#socket.off("drain", done);
+        this.#socket.off("close", done);
+        resolve();
+      };
+      this.#socket.on("drain", done);
+      this.#socket.on("close", done);
+    });
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  close(): void {
+    if (this.#flushScheduled) this.#flush();
+    this.#socket.end(() => this.#socket.destroy());
+  }
+
+  get isOpen(): boolean {
+    return !this.#socket.destroyed;
+  }
+
+  #flush(): void {
+    this.#flushScheduled = false;
+    const buffers = this.#outgoing;
+    if (buffers.length === 0 || this.#socket.destroyed) return;
+    const bytes = this.#outgoingBytes;
+    this.#outgoing = [];
+    this.#outgoingBytes = 0;
+    if (buffers.length === 1) this.#socket.write(buffers[0]!);
+    else if (bytes <= JOIN_MAX_BYTES) this.#socket.write(Buffer.concat(buffers, bytes));
+    else {
+      this.#socket.cork();
+      for (const buffer of buffers) this.#socket.write(buffer);
+      this.#socket.uncork();
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    this.lastHeard = performance.now();
+    try {
+      for (const frame of this.#reader.push(chunk)) this.onFrame(frame);
+    } catch (error) {
+      // The peer broke the protocol: nothing after this point can be trusted.
+      this.onError(error);
+      this.#socket.destroy();
+    }
+  }
+}

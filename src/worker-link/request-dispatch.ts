@@ -1,0 +1,143 @@
+/**
+ * Requests of load-balanced endpoints: no queue on disk, a waiting line in memory. A request goes to the ready
+ * worker that has the least to do, or waits until one is free or its time is over.
+ */
+import { SvcError } from "../domain/errors.ts";
+import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
+import type { EndpointHealth } from "../domain/worker.ts";
+import { FRAME, MORE } from "../domain/worker-protocol.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
+import type { Connection } from "./connection.ts";
+import { type PendingRequest, RequestWork } from "./request-work.ts";
+import type { WorkerSession } from "./session.ts";
+
+interface DispatchHooks {
+  sessionsOf(endpointId: string): Iterable<WorkerSession>;
+  /** No worker was free. */
+  onWaiting(endpointId: string): void;
+  health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+}
+
+export class RequestDispatch {
+  readonly #waiting = new Map<string, Set<PendingRequest>>();
+  readonly #cleanups = new WeakMap<PendingRequest, () => void>();
+  readonly #hooks: DispatchHooks;
+
+  constructor(hooks: DispatchHooks) {
+    this.#hooks = hooks;
+  }
+
+  waitingFor(endpointId: string): number {
+    return this.#waiting.get(endpointId)?.size ?? 0;
+  }
+
+  forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
+    return new Promise((resolve, reject) => {
+      const pending: PendingRequest = { request, arrivedAt: performance.now(), resolve, reject };
+      const session = this.#leastBusy(request.endpointId);
+      if (session !== undefined) start(session, pending);
+      else this.#wait(pending);
+    });
+  }
+
+  /** A worker of the endpoint has room: those who wait go first. */
+  serve(session: WorkerSession): void {
+    const waiting = this.#waiting.get(session.endpoint.id);
+    if (waiting === undefined) return;
+    for (const pending of waiting) {
+      if (session.free <= 0) return;
+      this.#leave(pending);
+      start(session, pending);
+    }
+  }
+
+  /** Answers everyone who waits for the endpoint, e.g. because its workers cannot boot. */
+  failAll(endpointId: string, error: SvcError): void {
+    for (const pending of this.#waiting.get(endpointId) ?? []) {
+      this.#leave(pending);
+      pending.reject(error);
+    }
+  }
+
+  close(): void {
+    const error = new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again in a moment." });
+    for (const endpointId of [...this.#waiting.keys()]) this.failAll(endpointId, error);
+  }
+
+  #leastBusy(endpointId: string): WorkerSession | undefined {
+    let best: WorkerSession | undefined;
+    for (const session of this.#hooks.sessionsOf(endpointId)) {
+      if (session.free > 0 && (best === undefined || session.works.size < best.works.size)) best = session;
+    }
+    return best;
+  }
+
+  #wait(pending: PendingRequest): void {
+    const { request } = pending;
+    getOrInsert(this.#waiting, request.endpointId, () => new Set()).add(pending);
+    const timer = setTimeout(() => void this.#expire(pending), request.timeoutMs);
+    const onAbort = () => {
+      this.#leave(pending);
+      pending.reject(new SvcError("WORKER_LOST", "The caller has gone."));
+    };
+    request.signal.addEventListener("abort", onAbort, { once: true });
+    this.#cleanups.set(pending, () => {
+      clearTimeout(timer);
+      request.signal.removeEventListener("abort", onAbort);
+    });
+    this.#hooks.onWaiting(request.endpointId);
+  }
+
+  #leave(pending: PendingRequest): void {
+    this.#cleanups.get(pending)?.();
+    const { endpointId } = pending.request;
+    const waiting = this.#waiting.get(endpointId);
+    waiting?.delete(pending);
+    if (waiting?.size === 0) this.#waiting.delete(endpointId);
+  }
+
+  async #expire(pending: PendingRequest): Promise<void> {
+    this.#leave(pending);
+    const { endpointId, timeoutMs } = pending.request;
+    const health = await this.#hooks.health(endpointId);
+    const why =
+      health.reason !== "" ? ` ${health.reason}` : health.state === "PREPARING" ? " It is still being prepared." : "";
+    pending.reject(
+      new SvcError("WORKER_WAIT_TIMEOUT", `No worker of the endpoint was free within ${timeoutMs} ms.${why}`, {
+        help: "Try again, or look at `svc status`.",
+      }),
+    );
+  }
+}
+
+function start(session: WorkerSession, pending: PendingRequest): void {
+  const { request } = pending;
+  const { connection } = session;
+  const timeoutMs = session.endpoint.executionTimeoutMs;
+  const work = new RequestWork(session, session.newChannel(), pending, timeoutMs);
+  session.add(work);
+  const { id, method, path, query, headers } = request;
+  const head = { id, method, path, query, headers, timeoutMs };
+  if (Buffer.isBuffer(request.body)) connection.send(FRAME.REQUEST, work.channel, head, request.body);
+  else {
+    connection.send(FRAME.REQUEST, work.channel, head, undefined, MORE);
+    void sendBody(session, work, connection, request.body);
+  }
+}
+
+async function sendBody(
+  session: WorkerSession,
+  work: RequestWork,
+  connection: Connection,
+  body: AsyncIterable<Buffer>,
+) {
+  try {
+    for await (const chunk of body) {
+      connection.send(FRAME.BODY, work.channel, undefined, chunk, MORE);
+      await connection.drained();
+    }
+    connection.send(FRAME.BODY, work.channel);
+  } catch {
+    session.end(work, "disconnected"); // The caller broke off in the middle of the body.
+  }
+}

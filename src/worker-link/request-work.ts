@@ -1,0 +1,113 @@
+import { Readable } from "node:stream";
+import { SvcError } from "../domain/errors.ts";
+import { STREAM_BUFFER_MAX_BYTES } from "../domain/limits.ts";
+import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
+import { FRAME, MORE, type RequestResultHead } from "../domain/worker-protocol.ts";
+import { type Frame, parseHead } from "../lib/frames.ts";
+import type { WorkerSession } from "./session.ts";
+import type { EndReason, Work } from "./work.ts";
+
+/** A request that waits for a worker, with the promise of its caller. */
+export interface PendingRequest {
+  readonly request: LoadBalancedRequest;
+  readonly arrivedAt: number;
+  resolve(response: LoadBalancedResponse): void;
+  reject(error: SvcError): void;
+}
+
+/** A request on a worker. The answer comes whole in one RESULT, or streams in BODY frames behind it. */
+export class RequestWork implements Work {
+  readonly channel: number;
+  readonly timeoutMs: number;
+  startedAt: number | null = null;
+  endedAt: number | null = null;
+  readonly #session: WorkerSession;
+  readonly #pending: PendingRequest;
+  readonly #sentAt = performance.now();
+  readonly #onAbort: () => void;
+  #settled = false;
+  #stream: Readable | undefined;
+
+  constructor(session: WorkerSession, channel: number, pending: PendingRequest, timeoutMs: number) {
+    this.#session = session;
+    this.channel = channel;
+    this.#pending = pending;
+    this.timeoutMs = timeoutMs;
+    this.#onAbort = () => session.end(this, "disconnected");
+    pending.request.signal.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  onFrame(frame: Frame): boolean {
+    const more = (frame.flags & MORE) !== 0;
+    if (frame.type === FRAME.RESULT) this.#answer(frame, more);
+    else if (frame.type === FRAME.BODY) this.#push(frame.body, more);
+    else return false;
+    if (!more) this.#close();
+    return !more;
+  }
+
+  end(reason: EndReason): void {
+    if (reason === "timeout") {
+      this.#fail(new SvcError("REQUEST_TIMEOUT", `The function did not answer within ${this.timeoutMs} ms.`));
+    } else {
+      this.#fail(new SvcError("WORKER_LOST", "The caller has gone."));
+    }
+  }
+
+  lost(_started: boolean, reason: string): void {
+    this.#fail(new SvcError("WORKER_LOST", `The worker was lost while it handled the request: ${reason}.`));
+  }
+
+  recall(): boolean {
+    return false; // Its body may be on the way already, and a caller waits on this very connection.
+  }
+
+  #answer(frame: Frame, more: boolean): void {
+    const head = parseHead<RequestResultHead>(frame);
+    if (head.execMs !== undefined && !more) this.#session.load.executed(head.execMs);
+    if (this.#settled) return;
+    this.#settled = true;
+    if (more) {
+      this.#stream = new Readable({
+        highWaterMark: STREAM_BUFFER_MAX_BYTES,
+        read: () => this.#session.connection.resume(),
+      });
+      this.#stream.on("close", () => this.#session.connection.resume());
+      if (frame.body.length > 0) this.#stream.push(frame.body);
+    }
+    const { credit, worker } = this.#session;
+    const bootedForIt = worker.createdAt > Date.now() - (performance.now() - this.#pending.arrivedAt);
+    this.#pending.resolve({
+      status: head.status,
+      headers: head.headers,
+      body: this.#stream ?? frame.body,
+      workerId: worker.id,
+      timing: {
+        queueMs: this.#sentAt - this.#pending.arrivedAt,
+        bootMs: bootedForIt ? (credit?.bootMs ?? 0) : 0,
+        importMs: bootedForIt ? (credit?.importMs ?? 0) : 0,
+        execMs: head.execMs ?? performance.now() - this.#sentAt,
+      },
+    });
+  }
+
+  #push(body: Buffer, more: boolean): void {
+    if (this.#stream === undefined || this.#stream.destroyed) return;
+    const room = this.#stream.push(body);
+    if (!more) this.#stream.push(null);
+    // One connection serves all requests of a worker, so a reader that does not keep up holds its worker, not our memory.
+    else if (!room) this.#session.connection.pause();
+  }
+
+  #fail(error: SvcError): void {
+    this.#close();
+    this.#stream?.destroy(error);
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#pending.reject(error);
+  }
+
+  #close(): void {
+    this.#pending.request.signal.removeEventListener("abort", this.#onAbort);
+  }
+}

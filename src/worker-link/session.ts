@@ -1,0 +1,117 @@
+/**
+ * One connected worker: which work it holds on which channel, and how much more it may get. The first `slots`
+ * works of the map run, those behind them wait on the worker (prefetched).
+ */
+import { CANCEL_GRACE_MS } from "../domain/limits.ts";
+import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
+import type { Connection } from "./connection.ts";
+import type { EndpointLoad } from "./endpoint-load.ts";
+import type { EndReason, Work } from "./work.ts";
+
+export class WorkerSession {
+  readonly worker: Worker;
+  readonly endpoint: Endpoint;
+  readonly load: EndpointLoad;
+  connection: Connection;
+  /** 0 until the handler is loaded. */
+  slots = 0;
+  credit: CreditHead | undefined;
+  readonly works = new Map<number, Work>();
+  /** When the last work ended, or the worker became ready (`performance.now()`). */
+  idleSince = performance.now();
+  /** Aborts when it takes no more work: it drains, or it is gone. */
+  readonly intake = new AbortController();
+  onFree: () => void = () => {};
+  #nextChannel = 1;
+
+  constructor(worker: Worker, endpoint: Endpoint, load: EndpointLoad, connection: Connection) {
+    this.worker = worker;
+    this.endpoint = endpoint;
+    this.load = load;
+    this.connection = connection;
+  }
+
+  get isReady(): boolean {
+    return this.slots > 0 && !this.intake.signal.aborted;
+  }
+
+  /** How many more works it may get now. */
+  get free(): number {
+    if (!this.isReady) return 0;
+    return this.slots + this.load.prefetch(performance.now()) - this.works.size;
+  }
+
+  /** Whether a new work would run at once. */
+  get hasFreeSlot(): boolean {
+    return this.isReady && this.works.size < this.slots;
+  }
+
+  newChannel(): number {
+    return this.#nextChannel++;
+  }
+
+  /** Channels up to here belong to works from before a break. */
+  keepChannelsUpTo(channel: number): void {
+    this.#nextChannel = Math.max(this.#nextChannel, channel + 1);
+  }
+
+  add(work: Work): void {
+    if (this.works.size < this.slots) work.startedAt ??= performance.now();
+    this.works.set(work.channel, work);
+  }
+
+  remove(work: Work): void {
+    if (!this.works.delete(work.channel)) return;
+    const now = performance.now();
+    if (this.works.size === 0) this.idleSince = now;
+    let running = 0;
+    for (const next of this.works.values()) {
+      if (++running > this.slots) break;
+      next.startedAt ??= now;
+    }
+    this.onFree();
+  }
+
+  /** Ends a work that is over for its caller; the slot stays taken until the worker says so. */
+  end(work: Work, reason: EndReason): void {
+    if (work.endedAt !== null) return;
+    work.endedAt = performance.now();
+    work.end(reason);
+    this.connection.send(FRAME.CANCEL, work.channel, { reason });
+  }
+
+  /** Ends works past their time; says whether the worker ignores a cancel and must be killed. */
+  sweep(now: number): boolean {
+    let stuck = false;
+    for (const work of this.works.values()) {
+      if (work.endedAt !== null) stuck ||= now - work.endedAt > CANCEL_GRACE_MS;
+      else if (work.startedAt !== null && now - work.startedAt > work.timeoutMs) this.end(work, "timeout");
+    }
+    return stuck;
+  }
+
+  /** Takes back what waits behind a work that turned out to be long. */
+  recall(now: number, longMs: number): void {
+    const [first] = this.works.values();
+    if (this.works.size <= this.slots || first?.startedAt == null || now - first.startedAt < longMs) return;
+    for (const work of [...this.works.values()]) {
+      if (work.startedAt !== null || !work.recall()) continue;
+      this.connection.send(FRAME.CANCEL, work.channel, { reason: "cancelled" });
+      this.remove(work);
+    }
+  }
+
+  /** No new work; the worker finishes what it has and leaves. */
+  drain(graceMs: number): void {
+    if (this.intake.signal.aborted) return;
+    this.intake.abort();
+    this.connection.send(FRAME.DRAIN, 0, { graceMs });
+  }
+
+  loseAll(reason: string): void {
+    this.intake.abort();
+    for (const work of this.works.values()) work.lost(work.startedAt !== null, reason);
+    this.works.clear();
+  }
+}

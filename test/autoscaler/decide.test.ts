@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { decide } from "../../src/autoscaler/decide.ts";
+import type { Sample, SampledWorker } from "../../src/autoscaler/sample.ts";
+
+const QUIET: Sample = {
+  scalerType: "QUEUE_DELAY",
+  scalerValue: 4,
+  workersMin: 0,
+  workersMax: 3,
+  idleTimeoutMs: 60_000,
+  maxConcurrency: 1,
+  queued: 0,
+  queuedLowPriority: 0,
+  oldestWaitMs: 0,
+  waitingRequests: 0,
+  running: 0,
+  averageExecMs: undefined,
+  workers: [],
+  mustProve: false,
+};
+const worker = (changes: Partial<SampledWorker> = {}): SampledWorker => ({
+  id: "w",
+  current: true,
+  ready: true,
+  busy: false,
+  idleMs: 0,
+  ...changes,
+});
+
+test("Without work and without a minimum there are no workers", () => {
+  assert.deepEqual(decide(QUIET), { start: 0, stop: [], reason: "" });
+});
+
+test("The first queued job starts a worker at once", () => {
+  assert.equal(decide({ ...QUIET, queued: 1, averageExecMs: 1 }).start, 1);
+});
+
+test("QUEUE_DELAY starts so many workers that no job waits longer than scalerValue seconds", () => {
+  assert.equal(decide({ ...QUIET, queued: 12, averageExecMs: 1_000 }).start, 3);
+  assert.equal(decide({ ...QUIET, queued: 8, averageExecMs: 1_000 }).start, 2);
+  assert.equal(decide({ ...QUIET, queued: 8, averageExecMs: 1_000, maxConcurrency: 2 }).start, 1);
+});
+
+test("REQUEST_COUNT starts one worker for each scalerValue requests", () => {
+  assert.equal(decide({ ...QUIET, scalerType: "REQUEST_COUNT", waitingRequests: 9, workersMax: 9 }).start, 3);
+});
+
+test("Workers that already start are counted: no herd", () => {
+  const booting = [
+    worker({ id: "a", ready: false }),
+    worker({ id: "b", ready: false }),
+    worker({ id: "c", ready: false }),
+  ];
+  assert.equal(decide({ ...QUIET, queued: 500, workers: booting }).start, 0);
+});
+
+test("Low-priority jobs start one worker from zero and never more", () => {
+  assert.equal(decide({ ...QUIET, queuedLowPriority: 500 }).start, 1);
+  assert.equal(decide({ ...QUIET, queuedLowPriority: 500, workers: [worker({ busy: true })] }).start, 0);
+});
+
+test("The minimum is kept, and replaced when lost", () => {
+  assert.equal(decide({ ...QUIET, workersMin: 2 }).start, 2);
+  assert.equal(decide({ ...QUIET, workersMin: 2, workers: [worker()] }).start, 1);
+});
+
+test("A worker goes after it has been idle for the idle time-out", () => {
+  assert.deepEqual(decide({ ...QUIET, workers: [worker({ idleMs: 59_999 })] }).stop, []);
+  assert.deepEqual(decide({ ...QUIET, workers: [worker({ idleMs: 60_000 })] }).stop, ["w"]);
+});
+
+test("Workers of an earlier revision stay until a current one is ready, then all go", () => {
+  const stale = [worker({ id: "old", current: false, busy: true })];
+  assert.deepEqual(decide({ ...QUIET, workers: stale }), {
+    start: 1,
+    stop: [],
+    reason: "a new revision must show that it starts",
+  });
+  assert.deepEqual(decide({ ...QUIET, workers: [...stale, worker({ id: "new", ready: false })] }).stop, []);
+  assert.deepEqual(decide({ ...QUIET, workers: [...stale, worker({ id: "new" })] }).stop, ["old"]);
+});
+
+test("workersMax 0 stops every worker", () => {
+  assert.deepEqual(decide({ ...QUIET, workersMax: 0, queued: 5, workers: [worker({ busy: true })] }).stop, ["w"]);
+});
+
+test("Whatever the sample: never beyond workersMax, never a busy current worker stopped, never below the minimum", () => {
+  const sampledWorker = fc.record({
+    id: fc.uuid(),
+    current: fc.boolean(),
+    ready: fc.boolean(),
+    busy: fc.boolean(),
+    idleMs: fc.nat(200_000),
+  });
+  const sample = fc.record({
+    scalerType: fc.constantFrom("QUEUE_DELAY" as const, "REQUEST_COUNT" as const),
+    scalerValue: fc.integer({ min: 1, max: 50 }),
+    workersMin: fc.nat(5),
+    extra: fc.integer({ min: 1, max: 10 }),
+    idleTimeoutMs: fc.integer({ min: 1_000, max: 100_000 }),
+    maxConcurrency: fc.integer({ min: 1, max: 20 }),
+    queued: fc.nat(10_000),
+    queuedLowPriority: fc.nat(100),
+    oldestWaitMs: fc.nat(100_000),
+    waitingRequests: fc.nat(1_000),
+    running: fc.nat(100),
+    averageExecMs: fc.option(fc.nat(60_000), { nil: undefined }),
+    workers: fc.array(sampledWorker, { maxLength: 12 }),
+    mustProve: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(sample, ({ extra, ...rest }) => {
+      const given = { ...rest, workersMax: rest.workersMin + extra };
+      const { start, stop } = decide(given);
+      const current = given.workers.filter((one) => one.current);
+      const stoppedCurrent = current.filter((one) => stop.includes(one.id));
+      assert.ok(start === 0 || current.length + start <= given.workersMax);
+      assert.ok(stoppedCurrent.every((one) => !one.busy));
+      assert.ok(stoppedCurrent.length === 0 || current.length - stoppedCurrent.length >= given.workersMin);
+      assert.ok(start === 0 || stoppedCurrent.length === 0);
+    }),
+  );
+});

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { after, before, describe, test } from "node:test";
+import { promisify } from "node:util";
+import { bestCall, exampleCalls } from "../../src/cli/deploy/example-call.ts";
+import { exampleValue } from "../../src/cli/deploy/example-value.ts";
+import type { ManifestFunction } from "../../src/domain/manifest.ts";
+
+interface Seen {
+  method: string | undefined;
+  url: string | undefined;
+  authorization: string | undefined;
+  body: unknown;
+}
+
+const seen: Seen[] = [];
+const server = createServer(async (request, response) => {
+  const body = request.headers["content-type"] === "application/json" ? await json(request) : null;
+  seen.push({ method: request.method, url: request.url, authorization: request.headers.authorization, body });
+  response.end("{}");
+});
+let base = "";
+
+before(async () => {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+after(() => server.close());
+
+/** Pastes a command into a shell and returns what the server saw of it. */
+async function paste(command: string): Promise<Seen> {
+  seen.length = 0;
+  await promisify(execFile)("/bin/sh", ["-c", command], { env: { ...process.env, PLATFORM_API_KEY: "svc_key" } });
+  assert.equal(seen.length, 1);
+  return seen[0]!;
+}
+
+function fn(name: string, parameters: [name: string, annotation: string, preset: string | null][]): ManifestFunction {
+  return {
+    name,
+    module: "m",
+    kind: "function",
+    async: false,
+    generator: false,
+    doc: "",
+    methods: [],
+    parameters: parameters.map(([name, annotation, preset]) => ({ name, annotation, default: preset })),
+  };
+}
+
+describe("example calls", () => {
+  test("a queue-based endpoint's call reaches /runsync with its arguments under input", async () => {
+    const work = fn("work", [
+      ["text", "str", null],
+      ["count", "int", "3"],
+      ["mark", "str", '"it\'s"'],
+      ["name", "str", "'plain'"],
+      ["limit", "int | None", "None"],
+      ["**rest", "", null],
+    ]);
+    const endpoint = { kind: "queue", url: `${base}/v2/ep1`, functions: [work], routes: [] } as const;
+    const [call] = exampleCalls(endpoint, () => undefined);
+    const { method, url, authorization, body } = await paste(call!.command);
+    assert.equal(method, "POST");
+    assert.equal(url, "/v2/ep1/runsync");
+    assert.equal(authorization, "Bearer svc_key");
+    const input = (body as { input: Record<string, unknown> }).input;
+    assert.equal(typeof input.text, "string");
+    assert.deepEqual({ ...input, text: "" }, { text: "", count: 3, name: "plain" });
+  });
+
+  test("each route of a load-balanced endpoint gets a call with its method, path and body", async () => {
+    const functions = [
+      fn("health", []),
+      fn("put_item", [
+        ["item_id", "int", null],
+        ["tags", "list[str]", null],
+      ]),
+      fn("find", [
+        ["query", "str", null],
+        ["limit", "int", "10"],
+      ]),
+    ];
+    const routes = ["GET /health", "PUT /items/{item_id}", "GET /find"];
+    const names: Record<string, string> = {
+      "GET /health": "health",
+      "PUT /items/{item_id}": "put_item",
+      "GET /find": "find",
+    };
+    const endpoint = { kind: "load-balanced", url: `${base}/lb/ep2`, functions, routes } as const;
+    const calls = exampleCalls(endpoint, (route) => names[route]);
+    assert.deepEqual(
+      calls.map((call) => call.route),
+      routes,
+    );
+
+    assert.deepEqual(await paste(calls[0]!.command), {
+      method: "GET",
+      url: "/lb/ep2/health",
+      authorization: "Bearer svc_key",
+      body: null,
+    });
+    const put = await paste(calls[1]!.command);
+    assert.equal(put.method, "PUT");
+    assert.equal(put.url, "/lb/ep2/items/3");
+    assert.ok(Array.isArray((put.body as { tags: unknown }).tags));
+    const find = await paste(calls[2]!.command);
+    assert.equal(new URL(find.url!, base).searchParams.has("query"), true);
+    assert.equal(new URL(find.url!, base).searchParams.has("limit"), false);
+  });
+
+  test("the call shown first is one with a body", () => {
+    const calls = [
+      { route: "GET /health", url: "", command: "a" },
+      { route: "POST /analyze", url: "", command: "b" },
+    ];
+    assert.equal(bestCall(calls)?.command, "b");
+  });
+
+  test("values fit their annotations", () => {
+    const kinds: [annotation: string, check: (value: unknown) => boolean][] = [
+      ["int", Number.isInteger],
+      ["float", (value) => typeof value === "number"],
+      ["bool", (value) => typeof value === "boolean"],
+      ["str", (value) => typeof value === "string"],
+      ["", (value) => typeof value === "string"],
+      ["list[int]", (value) => Array.isArray(value) && value.every(Number.isInteger)],
+      ["dict[str, int]", (value) => typeof value === "object"],
+      ["Optional[int]", Number.isInteger],
+      ["typing.Optional[int]", Number.isInteger],
+      ["None | int", Number.isInteger],
+      ["int | None", Number.isInteger],
+      ["dict[str, int | None] | None", (value) => typeof value === "object"],
+      ["Annotated[int, 'a|b']", Number.isInteger],
+      ['"int"', Number.isInteger],
+      ['Literal["fast", "slow"]', (value) => value === "fast"],
+    ];
+    for (const [annotation, check] of kinds) {
+      const value = exampleValue({ name: "x", annotation, default: null });
+      assert.ok(check(value), `${annotation} gives ${JSON.stringify(value)}`);
+    }
+  });
+});

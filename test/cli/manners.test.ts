@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { VERSION } from "../../src/domain/version.ts";
+import { sandbox } from "./run-svc.ts";
+
+const box = await sandbox();
+const COMMANDS = [
+  ["init"],
+  ["build"],
+  ["deploy"],
+  ["undeploy"],
+  ["status"],
+  ["login"],
+  ["logout"],
+  ["whoami"],
+  ["env", "list"],
+  ["app", "list"],
+  ["platform", "start"],
+  ["platform", "stop"],
+  ["platform", "status"],
+  ["platform", "logs"],
+  ["version"],
+];
+
+describe("svc manners", () => {
+  test("svc --version, -v and version print the version", async () => {
+    for (const arg of ["--version", "-v", "version"]) {
+      assert.deepEqual(await box.svc([arg]), { code: 0, stdout: `${VERSION}\n`, stderr: "" });
+    }
+  });
+
+  test("svc alone shows what to do next", async () => {
+    const { code, stdout } = await box.svc([]);
+    assert.equal(code, 0);
+    assert.match(stdout, /What to do next:\n {2}svc init my-project/);
+  });
+
+  test("every command has --help with examples of itself", async () => {
+    const pages = await Promise.all(
+      COMMANDS.map(async (words) => ({ words, ...(await box.svc([...words, "--help"])) })),
+    );
+    for (const { words, code, stdout, stderr } of pages) {
+      assert.equal(code, 0, words.join(" "));
+      assert.equal(stderr, "");
+      assert.match(stdout, /\nExamples:\n/, words.join(" "));
+      const examples = stdout.slice(stdout.indexOf("Examples:"));
+      assert.ok(examples.includes(`svc ${words.join(" ")}`), `the examples of ${words.join(" ")} show it`);
+    }
+  });
+
+  test("the top help names every command", async () => {
+    const { stdout } = await box.svc(["--help"]);
+    for (const [name] of COMMANDS) assert.match(stdout, new RegExp(`^ {2}${name} {2,}`, "m"));
+  });
+
+  test("wrong use ends with exit code 2, names the next command and prints nothing on stdout", async () => {
+    const cases: [args: string[], message: RegExp, next: RegExp][] = [
+      [["deploi"], /Unknown command "deploi"\. Did you mean deploy\?/, /Run svc --help\./],
+      [["platform", "strat"], /Unknown command "strat"\. Did you mean start\?/, /Run svc platform --help\./],
+      [
+        ["deploy", "--keep-remove"],
+        /There is no flag --keep-remove\. Did you mean --keep-removed\?/,
+        /svc deploy --help/,
+      ],
+      [["deploy", "-z"], /There is no flag -z\./, /svc deploy --help/],
+      [["deploy", "--env"], /--env needs a value\./, /svc deploy --help/],
+      [["init"], /PROJECT_NAME is missing\./, /svc init --help/],
+      [["init", "a", "b"], /"b" is one argument too many\./, /svc init --help/],
+      [["platform", "start", "--port", "x"], /--port cannot be "x": a whole number/, /svc platform start --help/],
+      [["platform", "start", "--durability", "x"], /--durability cannot be "x": it is normal or full\./, /--help/],
+      [["undeploy"], /Say what to remove\./, /svc undeploy ENDPOINT_NAME/],
+      [["undeploy", "x", "--all"], /Give "x" or --all, not both\./, /svc undeploy --help/],
+    ];
+    const outcomes = await Promise.all(cases.map(([args]) => box.svc(args)));
+    for (const [index, [args, message, next]] of cases.entries()) {
+      const { code, stdout, stderr } = outcomes[index]!;
+      assert.equal(code, 2, args.join(" "));
+      assert.equal(stdout, "");
+      assert.match(stderr, message);
+      assert.match(stderr, next);
+    }
+  });
+
+  test("colours appear only where they are wanted", async () => {
+    const csi = "\u001b[";
+    const forced = await box.svc(["nope"], { env: { FORCE_COLOR: "1" } });
+    assert.ok(forced.stderr.includes(csi));
+    for (const env of [{}, { NO_COLOR: "1" }, { NO_COLOR: "1", FORCE_COLOR: "1" }] as Record<string, string>[]) {
+      assert.ok(!(await box.svc(["nope"], { env })).stderr.includes(csi));
+    }
+  });
+});

@@ -1,0 +1,118 @@
+/** The embedded platform, for real. The sandbox stops what a test leaves running. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { type Sandbox, sandbox } from "./run-svc.ts";
+
+interface Started {
+  readonly url: string;
+  readonly pid: number;
+  readonly firstKey?: string;
+  readonly started: boolean;
+}
+
+async function start(box: Sandbox): Promise<Started> {
+  const { code, stdout, stderr } = await box.svc(["platform", "start", "--port", "0", "--json"]);
+  assert.equal(code, 0, stderr);
+  return JSON.parse(stdout) as Started;
+}
+
+describe("svc platform", () => {
+  test("start waits until it takes calls, stores the first key, and stop ends the process", async () => {
+    const box = await sandbox();
+    const { url, pid, firstKey } = await start(box);
+    assert.match(firstKey ?? "", /^svc_/);
+    assert.equal((await fetch(url)).status, 200);
+
+    const status = await box.svc(["platform", "status", "--json"]);
+    assert.equal(status.code, 0);
+    const shown = JSON.parse(status.stdout) as { running: boolean; url: string; pid: number };
+    assert.deepEqual([shown.running, shown.url, shown.pid], [true, url, pid]);
+    assert.deepEqual(await box.svc(["whoami", "--show-key"]), { code: 0, stdout: `${firstKey}\n`, stderr: "" });
+    assert.match((await box.svc(["whoami"])).stdout, /^Valid +yes$/m);
+
+    const again = await box.svc(["platform", "start"]);
+    assert.equal(again.code, 0);
+    assert.match(again.stdout, /already runs/);
+
+    assert.equal((await box.svc(["platform", "stop"])).code, 0);
+    assert.throws(() => process.kill(pid, 0), { code: "ESRCH" });
+    assert.equal((await box.svc(["platform", "status"])).code, 1);
+    assert.match((await box.svc(["platform", "stop"])).stdout, /No platform runs/);
+    assert.notEqual((await box.svc(["platform", "logs"])).stdout, "");
+  });
+
+  test("the key is shown at the first start only and stays valid at another port", async () => {
+    const box = await sandbox();
+    const first = await start(box);
+    await box.svc(["platform", "stop", "--now"]);
+    const second = await start(box);
+    assert.equal(second.firstKey, undefined);
+    assert.equal((await box.svc(["whoami", "--show-key"])).stdout.trim(), first.firstKey);
+    assert.equal((await box.svc(["status"])).code, 0);
+    const stored = await readFile(join(box.configDir, "credentials.json"), "utf8");
+    assert.ok(stored.includes(first.firstKey!));
+    assert.ok(!(await readFile(join(box.dataDir, "platform.log"), "utf8")).includes(first.firstKey!));
+  });
+
+  test("a record left by a killed platform does not count", async () => {
+    const box = await sandbox();
+    const { pid } = await start(box);
+    process.kill(pid, "SIGKILL");
+    await gone(pid);
+    assert.equal((await box.svc(["platform", "status"])).code, 1);
+    const next = await start(box);
+    assert.equal(next.started, true);
+    assert.equal((await box.svc(["status"])).code, 0);
+  });
+
+  test("a busy port is one clear message that names the port and the next command", async (t) => {
+    const box = await sandbox();
+    const blocker = createServer().listen(0, "127.0.0.1");
+    t.after(() => blocker.close());
+    await once(blocker, "listening");
+    const { port } = blocker.address() as AddressInfo;
+    const { code, stdout, stderr } = await box.svc(["platform", "start", "--port", String(port)]);
+    assert.equal(code, 1);
+    assert.equal(stdout, "");
+    assert.match(stderr, new RegExp(`error: .*\\b${port}\\b`));
+    assert.match(stderr, /svc platform start --port/);
+    assert.doesNotMatch(stderr, /\n {4}at /);
+  });
+
+  test("a data directory that cannot be used is one clear message", async () => {
+    const box = await sandbox();
+    const file = join(box.cwd, "file");
+    await writeFile(file, "");
+    const { code, stderr } = await box.svc(["platform", "start", "--data-dir", join(file, "data")]);
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /The data directory cannot be used: .*\n {2}at .*file\/data\n {2}Choose another with --data-dir/,
+    );
+  });
+
+  test("a wrong configuration key is named", async () => {
+    const box = await sandbox();
+    const { code, stderr } = await box.svc(["platform", "start"], { env: { SVC_DURABILITY: "sometimes" } });
+    assert.equal(code, 1);
+    assert.match(stderr, /SVC_DURABILITY/);
+    assert.match(stderr, /config\.md/);
+  });
+});
+
+/** Waits for the end of a process that is not this one's child. */
+async function gone(pid: number): Promise<void> {
+  for (;;) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

@@ -1,0 +1,650 @@
+/** What every implementation of the queue must do. The clock is the test's; everything else is real. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { INLINE_BODY_MAX_BYTES, LEASE_MS } from "../../src/domain/limits.ts";
+import type { ClaimedJob, JobQueue, NewJob } from "../../src/queue/queue.ts";
+
+export interface QueueUnderTest {
+  queue: JobQueue;
+  readonly clock: { now: number };
+  /** Ends the queue as a crash would, between two commits, and opens it again on the same data. */
+  reopen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const START = 1_700_000_000_000;
+let names = 0;
+/** An endpoint or job id that no other test uses. */
+export function unique(prefix: string): string {
+  names += 1;
+  return `${prefix}-${names}`;
+}
+
+export function newJob(endpointId: string, changes: Partial<NewJob> = {}): NewJob {
+  return {
+    id: unique("job"),
+    endpointId,
+    input: Buffer.from('{"input":{"n":1}}'),
+    method: "",
+    webhook: "",
+    idempotencyKey: "",
+    lowPriority: false,
+    executionTimeoutMs: 60_000,
+    ttlMs: 3_600_000,
+    retentionMs: 60_000,
+    ...changes,
+  };
+}
+
+const OUTPUT = Buffer.from('{"ok":true}');
+const never = new AbortController().signal;
+const text = (bytes: Uint8Array | null | undefined) => (bytes == null ? bytes : Buffer.from(bytes).toString("utf8"));
+const large = (fill: string) => Buffer.from(JSON.stringify({ fill: fill.repeat(INLINE_BODY_MAX_BYTES) }));
+
+export function queueConformance(name: string, open: (clock: { now: number }) => Promise<QueueUnderTest>): void {
+  describe(`${name}: the job queue`, () => {
+    let under: QueueUnderTest;
+    const clock = { now: START };
+    const queue = () => under.queue;
+    before(async () => {
+      under = await open(clock);
+    });
+    after(() => under.close());
+
+    async function claimOne(endpointId: string, workerId = "w1"): Promise<ClaimedJob> {
+      const [job, ...more] = await queue().claim(endpointId, workerId, 1, never);
+      assert.ok(job !== undefined && more.length === 0);
+      return job;
+    }
+    async function enqueued(endpointId: string, changes: Partial<NewJob> = {}): Promise<string> {
+      return (await queue().enqueue(newJob(endpointId, changes))).id;
+    }
+    async function stateOf(id: string) {
+      return (await queue().find(id))?.state;
+    }
+
+    handOut(queue, clock, claimOne, enqueued, stateOf);
+    results(queue, clock, claimOne, enqueued, stateOf);
+    takingBack(queue, clock, claimOne, enqueued, stateOf);
+    looking(queue, clock, claimOne, enqueued);
+    streams(queue, claimOne, enqueued);
+    upkeep(() => under, clock, claimOne, enqueued, stateOf);
+  });
+}
+
+type Queue = () => JobQueue;
+type ClaimOne = (endpointId: string, workerId?: string) => Promise<ClaimedJob>;
+type Enqueued = (endpointId: string, changes?: Partial<NewJob>) => Promise<string>;
+type StateOf = (id: string) => Promise<string | undefined>;
+type Clock = { now: number };
+
+function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enqueued, stateOf: StateOf): void {
+  test("a job keeps its input's bytes, its method and its time-out until a worker gets it", async () => {
+    const e = unique("endpoint");
+    const input = Buffer.from('{ "n": 1.0, "ü": "☃" }');
+    const id = await enqueued(e, { input, method: "train", executionTimeoutMs: 12_345 });
+    clock.now += 250;
+    const job = await claimOne(e);
+    assert.deepEqual(
+      { ...job, input: text(job.input) },
+      {
+        jobId: id,
+        fence: job.fence,
+        endpointId: e,
+        input: text(input),
+        method: "train",
+        executionTimeoutMs: 12_345,
+        delayMs: 250,
+      },
+    );
+    assert.equal(text(await queue().input(id)), text(input));
+  });
+
+  test("jobs are handed out oldest first, low priority after all others", async () => {
+    const e = unique("endpoint");
+    const low = await enqueued(e, { lowPriority: true });
+    const first = await enqueued(e);
+    const second = await enqueued(e);
+    const jobs = await queue().claim(e, "w1", 10, never);
+    assert.deepEqual(
+      jobs.map((job) => job.jobId),
+      [first, second, low],
+    );
+  });
+
+  test("a claim takes at most as many jobs as it asks for, and only of its endpoint", async () => {
+    const e = unique("endpoint");
+    await enqueued(unique("endpoint"));
+    for (let i = 0; i < 3; i++) await enqueued(e);
+    assert.equal((await queue().claim(e, "w1", 2, never)).length, 2);
+    assert.equal((await queue().counts(e)).inQueue, 1);
+  });
+
+  test("a claim that waits gets the job the moment it is accepted", async () => {
+    const e = unique("endpoint");
+    const claim = queue().claim(e, "w1", 1, never);
+    const id = await enqueued(e);
+    const [job] = await claim;
+    assert.equal(job?.jobId, id);
+    assert.equal((await queue().find(id))?.workerId, "w1");
+  });
+
+  test("jobs that arrive together are spread over the waiting workers", async () => {
+    const e = unique("endpoint");
+    const claims = [queue().claim(e, "w1", 2, never), queue().claim(e, "w2", 2, never)];
+    await Promise.all([enqueued(e), enqueued(e)]);
+    assert.deepEqual(
+      (await Promise.all(claims)).map((jobs) => jobs.length),
+      [1, 1],
+    );
+  });
+
+  test("a large input reaches the worker unchanged, whether a worker waits for it or not", async () => {
+    const e = unique("endpoint");
+    const [first, second] = [large("a"), large("b")];
+    const waiting = queue().claim(e, "w1", 1, never);
+    await enqueued(e, { input: first });
+    assert.ok(first.equals((await waiting)[0]!.input));
+    const id = await enqueued(e, { input: second });
+    assert.ok(second.equals((await claimOne(e)).input));
+    assert.ok(second.equals((await queue().input(id))!));
+  });
+
+  test("an aborted claim resolves empty and takes no job", async () => {
+    const e = unique("endpoint");
+    const stop = new AbortController();
+    const claim = queue().claim(e, "w1", 1, stop.signal);
+    stop.abort();
+    assert.deepEqual(await claim, []);
+    assert.deepEqual(await queue().claim(e, "w1", 1, stop.signal), []);
+    assert.equal(await stateOf(await enqueued(e)), "IN_QUEUE");
+  });
+
+  test("a second job with the same idempotency key is not made", async () => {
+    const e = unique("endpoint");
+    const first = newJob(e, { idempotencyKey: "k" });
+    assert.deepEqual(await queue().enqueue(first), { id: first.id, created: true });
+    const both = await Promise.all([
+      queue().enqueue(newJob(e, { idempotencyKey: "k" })),
+      queue().enqueue(newJob(e, { idempotencyKey: "other" })),
+    ]);
+    assert.deepEqual(both[0], { id: first.id, created: false });
+    assert.equal(both[1]!.created, true);
+    assert.equal((await queue().counts(e)).inQueue, 2);
+    assert.equal((await queue().enqueue(newJob(unique("endpoint"), { idempotencyKey: "k" }))).created, true);
+  });
+
+  test("one job that cannot be stored fails alone", async () => {
+    const e = unique("endpoint");
+    const job = newJob(e);
+    await queue().enqueue(job);
+    const [again, other] = await Promise.allSettled([queue().enqueue(job), queue().enqueue(newJob(e))]);
+    assert.equal(again.status, "rejected");
+    assert.equal(other.status, "fulfilled");
+    assert.equal((await queue().counts(e)).inQueue, 2);
+  });
+}
+
+function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enqueued, stateOf: StateOf): void {
+  test("a result is stored with its times and ends the job", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e, { webhook: "https://example.test/hook" });
+    const createdAt = clock.now;
+    clock.now += 10;
+    const claim = await claimOne(e);
+    clock.now += 20;
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
+    const job = await queue().find(id);
+    assert.deepEqual(
+      { ...job, output: text(job?.output) },
+      {
+        id,
+        endpointId: e,
+        state: "COMPLETED",
+        method: "",
+        webhook: "https://example.test/hook",
+        lowPriority: false,
+        output: text(OUTPUT),
+        error: "",
+        workerId: "w1",
+        retries: 0,
+        createdAt,
+        startedAt: createdAt + 10,
+        finishedAt: createdAt + 30,
+        executionTimeoutMs: 60_000,
+      },
+    );
+  });
+
+  test("a failure keeps its error, and its output when there is one", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "FAILED", error: "böse", output: OUTPUT });
+    const job = await queue().find(id);
+    assert.deepEqual([job?.state, job?.error, text(job?.output)], ["FAILED", "böse", text(OUTPUT)]);
+  });
+
+  test("a job that took too long is TIMED_OUT", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "TIMED_OUT", error: "too long" });
+    const job = await queue().find(id);
+    assert.deepEqual([job?.state, job?.error, job?.output], ["TIMED_OUT", "too long", null]);
+  });
+
+  test("large outputs and large errors come back unchanged", async () => {
+    const e = unique("endpoint");
+    const [ok, bad] = [await enqueued(e), await enqueued(e)];
+    const error = "é".repeat(INLINE_BODY_MAX_BYTES);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: large("x") });
+    await queue().finish(await claimOne(e), { state: "FAILED", error, output: large("y") });
+    assert.ok(large("x").equals((await queue().find(ok))!.output!));
+    const failed = await queue().find(bad);
+    assert.ok(large("y").equals(failed!.output!));
+    assert.ok(failed?.error === error);
+  });
+
+  test("only the first result of a claim counts", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const both = await Promise.all([
+      queue().finish(claim, { state: "COMPLETED", output: OUTPUT }),
+      queue().finish(claim, { state: "FAILED", error: "late" }),
+    ]);
+    assert.deepEqual(both, [true, false]);
+    assert.equal(await stateOf(id), "COMPLETED");
+  });
+
+  test("a result without its fencing token changes nothing", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const wrong = { jobId: id, fence: claim.fence + 1 };
+    assert.equal(await queue().finish(wrong, { state: "COMPLETED", output: OUTPUT }), false);
+    assert.equal(await queue().finish({ jobId: "unknown", fence: 1 }, { state: "COMPLETED", output: OUTPUT }), false);
+    assert.equal(await stateOf(id), "IN_PROGRESS");
+  });
+
+  test("who waits for a job gets it the moment its result is stored", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const waiting = queue().wait(id, 60_000);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    const job = await waiting;
+    assert.deepEqual(job && { ...job, output: text(job.output) }, {
+      ...(await queue().find(id)),
+      output: text(OUTPUT),
+    });
+    assert.equal((await queue().wait(id, 60_000))?.state, "COMPLETED");
+  });
+
+  test("who waits longer than the wait gets the job as it is", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    assert.equal((await queue().wait(id, 1))?.state, "IN_QUEUE");
+    const stop = new AbortController();
+    const waiting = queue().wait(id, 60_000, stop.signal);
+    stop.abort();
+    assert.equal((await waiting)?.state, "IN_QUEUE");
+    assert.equal(await queue().wait("unknown", 60_000), undefined);
+  });
+
+  test("the end of a job is announced with its webhook", async () => {
+    const e = unique("endpoint");
+    const heard: unknown[] = [];
+    queue().events.jobFinished((job) => {
+      if (job.endpointId === e) heard.push(job);
+    });
+    const id = await enqueued(e, { webhook: "https://example.test/done" });
+    await queue().finish(await claimOne(e), { state: "FAILED", error: "x" });
+    assert.deepEqual(heard, [{ id, endpointId: e, state: "FAILED", webhook: "https://example.test/done" }]);
+  });
+
+  test("a job that no claim takes is announced", async () => {
+    const e = unique("endpoint");
+    const heard: string[] = [];
+    queue().events.jobQueued((endpointId) => heard.push(endpointId));
+    await enqueued(e);
+    assert.ok(heard.includes(e));
+    const taken = unique("endpoint");
+    const claim = queue().claim(taken, "w1", 1, never);
+    await enqueued(taken);
+    await claim;
+    assert.ok(!heard.includes(taken));
+  });
+}
+
+function takingBack(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enqueued, stateOf: StateOf): void {
+  test("a job handed back waits again as it was, before younger ones", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const first = await claimOne(e);
+    await enqueued(e);
+    await queue().release(first, "handed-back");
+    const job = await queue().find(id);
+    assert.deepEqual([job?.state, job?.retries, job?.workerId, job?.startedAt], ["IN_QUEUE", 0, "", null]);
+    const second = await claimOne(e, "w2");
+    assert.equal(second.jobId, id);
+    assert.ok(second.fence > first.fence);
+    assert.equal(await queue().finish(first, { state: "COMPLETED", output: OUTPUT }), false);
+    assert.equal(await queue().finish(second, { state: "COMPLETED", output: OUTPUT }), true);
+  });
+
+  test("a lost job is handed out once more, then it fails", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    await queue().release(await claimOne(e), "lost");
+    assert.deepEqual([await stateOf(id), (await queue().find(id))?.retries], ["IN_QUEUE", 1]);
+    await queue().release(await claimOne(e), "lost");
+    const job = await queue().find(id);
+    assert.deepEqual([job?.state, job?.error, job?.retries], ["FAILED", "worker lost after 1 retry", 1]);
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.failed, counts.retried, counts.inProgress, counts.inQueue], [1, 1, 0, 0]);
+  });
+
+  test("a lost job goes straight to a waiting worker", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const first = await claimOne(e);
+    const waiting = queue().claim(e, "w2", 1, never);
+    await queue().release(first, "lost");
+    assert.equal((await waiting)[0]?.jobId, id);
+  });
+
+  test("releasing a claim that is no longer valid changes nothing", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    await queue().release(claim, "lost");
+    assert.equal(await stateOf(id), "COMPLETED");
+  });
+
+  test("a queued job is cancelled at once", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    assert.equal((await queue().cancel(id))?.state, "CANCELLED");
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.inQueue, counts.inProgress, counts.oldestQueuedAt], [0, 0, null]);
+    assert.equal(await queue().cancel("unknown"), undefined);
+  });
+
+  test("cancelling a running job tells its worker, and its late result is refused", async () => {
+    const e = unique("endpoint");
+    const heard: unknown[] = [];
+    queue().events.jobCancelled((claim) => heard.push(claim));
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const waiting = queue().wait(id, 60_000);
+    assert.equal((await queue().cancel(id))?.state, "CANCELLED");
+    assert.equal((await waiting)?.state, "CANCELLED");
+    assert.deepEqual(heard.at(-1), { jobId: id, fence: claim.fence, workerId: "w1" });
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), false);
+    assert.equal(await stateOf(id), "CANCELLED");
+  });
+
+  test("cancelling a final job leaves it as it is", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    assert.equal((await queue().cancel(id))?.state, "COMPLETED");
+  });
+
+  test("a failed or timed-out job can be retried with its id and input, any other cannot", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    assert.equal(await queue().retry(id), false);
+    const first = await claimOne(e);
+    assert.equal(await queue().retry(id), false);
+    await queue().finish(first, { state: "FAILED", error: "x" });
+    clock.now += 1000;
+    assert.equal(await queue().retry(id), true);
+    const waiting = await queue().find(id);
+    assert.deepEqual([waiting?.state, waiting?.error, waiting?.createdAt], ["IN_QUEUE", "", clock.now]);
+    const second = await claimOne(e);
+    assert.equal(text(second.input), text(first.input));
+    assert.ok(second.fence > first.fence);
+    await queue().finish(second, { state: "TIMED_OUT", error: "x" });
+    assert.equal(await queue().retry(id), true);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    assert.equal(await queue().retry(id), false);
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.completed, counts.failed, counts.retried], [1, 0, 2]);
+  });
+
+  test("purging deletes the queued jobs of the endpoint and nothing else", async () => {
+    const e = unique("endpoint");
+    const other = await enqueued(unique("endpoint"));
+    await enqueued(e);
+    const running = await claimOne(e);
+    const waiting = [await enqueued(e), await enqueued(e, { lowPriority: true })];
+    const waiter = queue().wait(waiting[0]!, 60_000);
+    assert.equal(await queue().purge(e), 2);
+    assert.equal(await waiter, undefined);
+    assert.equal(await queue().find(waiting[1]!), undefined);
+    assert.equal(await stateOf(running.jobId), "IN_PROGRESS");
+    assert.equal(await stateOf(other), "IN_QUEUE");
+    assert.equal(await queue().purge(unique("endpoint")), 0);
+  });
+}
+
+function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enqueued): void {
+  test("counts follow the jobs, with the submission time of the oldest that waits", async () => {
+    const e = unique("endpoint");
+    const empty = await queue().counts(e);
+    assert.deepEqual(empty, {
+      inQueue: 0,
+      inQueueLowPriority: 0,
+      inProgress: 0,
+      completed: 0,
+      failed: 0,
+      retried: 0,
+      oldestQueuedAt: null,
+    });
+    const oldest = clock.now;
+    await enqueued(e, { lowPriority: true });
+    clock.now += 5;
+    await enqueued(e);
+    await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    await claimOne(e);
+    assert.deepEqual(await queue().counts(e), {
+      ...empty,
+      inQueue: 1,
+      inQueueLowPriority: 1,
+      inProgress: 1,
+      completed: 1,
+      oldestQueuedAt: oldest,
+    });
+  });
+
+  test("a list is newest first, can be of one state, and goes on before a job", async () => {
+    const e = unique("endpoint");
+    const ids: string[] = [];
+    for (let i = 0; i < 5; i++) ids.push(await enqueued(e, { lowPriority: i === 2 }));
+    await queue().finish(await claimOne(e), { state: "FAILED", error: "x" });
+    await claimOne(e);
+    const list = async (options: Parameters<JobQueue["list"]>[1]) =>
+      (await queue().list(e, options)).map((job) => [ids.indexOf(job.id), job.state]);
+    assert.deepEqual(await list({ limit: 10 }), [
+      [4, "IN_QUEUE"],
+      [3, "IN_QUEUE"],
+      [2, "IN_QUEUE"],
+      [1, "IN_PROGRESS"],
+      [0, "FAILED"],
+    ]);
+    assert.deepEqual(await list({ limit: 2, before: ids[2]! }), [
+      [1, "IN_PROGRESS"],
+      [0, "FAILED"],
+    ]);
+    assert.deepEqual(await list({ limit: 1, state: "IN_QUEUE" }), [[4, "IN_QUEUE"]]);
+    assert.deepEqual(await list({ limit: 9, state: "FAILED" }), [[0, "FAILED"]]);
+    assert.equal((await queue().list(e, { limit: 9, state: "FAILED" }))[0]?.error, "x");
+    assert.deepEqual(await queue().list(unique("endpoint"), { limit: 9 }), []);
+  });
+
+  test("what a worker holds can be asked", async () => {
+    const e = unique("endpoint");
+    await enqueued(e);
+    await enqueued(e);
+    const worker = unique("worker");
+    const jobs = await queue().claim(e, worker, 2, never);
+    const claims = await queue().claimsOf(worker);
+    const byId = (a: { jobId: string }, b: { jobId: string }) => a.jobId.localeCompare(b.jobId);
+    assert.deepEqual(claims.sort(byId), jobs.map(({ jobId, fence }) => ({ jobId, fence })).sort(byId));
+    assert.deepEqual(await queue().claimsOf(unique("worker")), []);
+  });
+}
+
+function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
+  test("progress is the job's output while it runs", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    await queue().progress(claim, Buffer.from('"half"'));
+    assert.equal(text((await queue().find(id))?.output), '"half"');
+    await queue().progress({ ...claim, fence: claim.fence + 1 }, Buffer.from('"stale"'));
+    assert.equal(text((await queue().find(id))?.output), '"half"');
+    await queue().release(claim, "handed-back");
+    assert.equal((await queue().find(id))?.output, null);
+  });
+
+  test("chunks are handed out once, in order, also large ones; the final answer carries the rest", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const big = large("c");
+    // Not awaited one by one: a worker sends them faster than a large one is written.
+    await Promise.all([
+      queue().chunk(claim, Buffer.from("1")),
+      queue().chunk(claim, big),
+      queue().chunk(claim, Buffer.from("3")),
+    ]);
+    const first = await queue().takeChunks(id, 0);
+    assert.deepEqual(first?.chunks.map(text), ["1", text(big), "3"]);
+    assert.deepEqual(await queue().takeChunks(id, 0), { state: "IN_PROGRESS", chunks: [] });
+    void queue().chunk(claim, Buffer.from("4"));
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: Buffer.from("[1]") }), true);
+    const last = await queue().takeChunks(id, 60_000);
+    assert.deepEqual([last?.state, last?.chunks.map(text)], ["COMPLETED", ["4"]]);
+    assert.deepEqual(await queue().takeChunks(id, 60_000), { state: "COMPLETED", chunks: [] });
+    assert.equal(await queue().takeChunks("unknown", 60_000), undefined);
+  });
+
+  test("who waits for a chunk gets it the moment it is there", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const waiting = queue().takeChunks(id, 60_000);
+    await queue().chunk(claim, Buffer.from('"a"'));
+    assert.deepEqual((await waiting)?.chunks.map(text), ['"a"']);
+    const end = queue().takeChunks(id, 60_000);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    assert.deepEqual(await end, { state: "COMPLETED", chunks: [] });
+  });
+}
+
+function upkeep(
+  under: () => QueueUnderTest,
+  clock: Clock,
+  claimOne: ClaimOne,
+  enqueued: Enqueued,
+  stateOf: StateOf,
+): void {
+  const queue = () => under().queue;
+
+  test("a claim whose lease passed is lost; a renewed one is not", async () => {
+    const e = unique("endpoint");
+    clock.now += LEASE_MS;
+    await queue().expireLeases();
+    const [kept, lost] = [await enqueued(e), await enqueued(e)];
+    const [first, second] = [await claimOne(e), await claimOne(e)];
+    clock.now += LEASE_MS - 1;
+    assert.deepEqual(await queue().renew([first]), []);
+    clock.now += 1;
+    assert.equal(await queue().expireLeases(), 1);
+    assert.deepEqual([await stateOf(kept), await stateOf(lost)], ["IN_PROGRESS", "IN_QUEUE"]);
+    assert.deepEqual(await queue().renew([first, second]), [second]);
+    assert.equal(await queue().finish(second, { state: "COMPLETED", output: OUTPUT }), false);
+  });
+
+  test("leases can be given more time at start", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    await claimOne(e);
+    clock.now += LEASE_MS;
+    await queue().graceLeases(5_000);
+    assert.equal(await queue().expireLeases(), 0);
+    clock.now += 5_000;
+    assert.ok((await queue().expireLeases()) >= 1);
+    assert.equal(await stateOf(id), "IN_QUEUE");
+  });
+
+  test("a job past its ttl is deleted unless it runs, and never handed out", async () => {
+    const e = unique("endpoint");
+    const running = await enqueued(e, { ttlMs: 1_000 });
+    const claim = await claimOne(e);
+    const queued = await enqueued(e, { ttlMs: 1_000 });
+    const unseen = await enqueued(e, { ttlMs: 1_000 });
+    const fresh = await enqueued(e);
+    clock.now += 1_000;
+    assert.equal((await claimOne(e)).jobId, fresh);
+    await queue().sweep();
+    assert.deepEqual([await stateOf(queued), await stateOf(unseen)], [undefined, undefined]);
+    assert.equal(await stateOf(running), "IN_PROGRESS");
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
+    assert.equal((await queue().counts(e)).inQueue, 0);
+  });
+
+  test("a result is deleted after its retention; the totals stay", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e, { retentionMs: 1_000 });
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    const failed = await enqueued(e, { retentionMs: 1_000 });
+    await queue().finish(await claimOne(e), { state: "FAILED", error: "x" });
+    clock.now += 999;
+    await queue().sweep();
+    assert.equal(await stateOf(id), "COMPLETED");
+    clock.now += 1;
+    assert.ok((await queue().sweep()) >= 2);
+    assert.deepEqual([await stateOf(id), await stateOf(failed)], [undefined, undefined]);
+    await under().reopen();
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.completed, counts.failed], [1, 1]);
+  });
+
+  test("an endpoint that is gone leaves no job behind", async () => {
+    const e = unique("endpoint");
+    await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    await enqueued(e);
+    const running = await claimOne(e);
+    await enqueued(e, { input: large("f") });
+    await queue().forget(e);
+    assert.deepEqual(await queue().list(e, { limit: 10 }), []);
+    assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, null]);
+    assert.equal(await queue().finish(running, { state: "COMPLETED", output: OUTPUT }), false);
+    await enqueued(e);
+    assert.equal((await queue().counts(e)).inQueue, 1);
+  });
+
+  test("after a crash every accepted job, claim, result and chunk is there", async () => {
+    const e = unique("endpoint");
+    const done = await enqueued(e);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: large("o") });
+    await enqueued(e);
+    const claim = await claimOne(e);
+    await queue().chunk(claim, Buffer.from("7"));
+    const queued = await enqueued(e, { input: large("i"), idempotencyKey: "again" });
+    const before = await queue().counts(e);
+    await under().reopen();
+    assert.deepEqual(await queue().counts(e), before);
+    assert.ok(large("o").equals((await queue().find(done))!.output!));
+    assert.deepEqual((await queue().takeChunks(claim.jobId, 0))?.chunks.map(text), ["7"]);
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
+    assert.deepEqual(await queue().enqueue(newJob(e, { idempotencyKey: "again" })), { id: queued, created: false });
+    assert.ok(large("i").equals((await claimOne(e)).input));
+  });
+}

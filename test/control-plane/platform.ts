@@ -1,0 +1,139 @@
+/** A control plane over real HTTP, on the real SQLite store and the real artifact directory. */
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
+import type { ControlPlaneConfig } from "../../src/control-plane/context.ts";
+import { ensureFirstKey } from "../../src/control-plane/first-key.ts";
+import { createControlPlane } from "../../src/control-plane/server.ts";
+import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
+import type { JobQueue } from "../../src/queue/queue.ts";
+import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
+import { createKeyChecker } from "../../src/store/key-check.ts";
+import { openPlatformDatabase } from "../../src/store/platform-database.ts";
+import { openSqliteStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+
+export interface GraphQLAnswer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads any field of any answer
+  readonly data: any;
+  readonly errors: readonly { message: string; extensions: { code: string } }[] | undefined;
+  readonly headers: Headers;
+}
+
+export interface TestPlatform {
+  readonly url: string;
+  /** Secret of the first key. */
+  readonly adminKey: string;
+  readonly store: Store;
+  readonly queue: JobQueue;
+  /** Everything that was logged, as text. */
+  readonly logged: string[];
+  /** Sends a document with the admin key, or with `key`. */
+  ask(query: string, variables?: object, key?: string): Promise<GraphQLAnswer>;
+  upload(bytes: Buffer): Promise<string>;
+}
+
+export async function startPlatform(t: TestContext, config: Partial<ControlPlaneConfig> = {}): Promise<TestPlatform> {
+  const dir = await mkdtemp(join(tmpdir(), "svc-control-plane-"));
+  const database = openPlatformDatabase(dir, "normal");
+  const store = await openSqliteStore(database);
+  const queue = await openSqliteQueue({ database, blobDir: join(dir, "blobs"), clock: Date.now });
+  const artifacts = await openDiskArtifactStore(join(dir, "layers"));
+  const adminKey = (await ensureFirstKey(store))!;
+  const logged: string[] = [];
+  let url = "";
+  const controlPlane = createControlPlane({
+    store,
+    artifacts,
+    keys: createKeyChecker(store, Date.now),
+    workers: {
+      counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
+      health: () => ({ state: "READY", reason: "", progress: [] }),
+    },
+    jobs: queue,
+    config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },
+    clock: Date.now,
+    random: randomBytes,
+    log: { error: (message, cause) => void logged.push(`${message} ${cause instanceof Error ? cause.stack : cause}`) },
+  });
+  const server = createServer(controlPlane).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(async () => {
+    server.close();
+    server.closeAllConnections();
+    await queue.close();
+    await store.close();
+    database.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  return {
+    url,
+    adminKey,
+    store,
+    queue,
+    logged,
+    async ask(query, variables, key = adminKey) {
+      const response = await fetch(`${url}/graphql?api_key=${key}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ query, variables }),
+      });
+      const { data, errors } = (await response.json()) as GraphQLAnswer;
+      return { status: response.status, data, errors, headers: response.headers };
+    },
+    async upload(bytes) {
+      const digest = createHash("sha256").update(bytes).digest("hex");
+      const response = await fetch(`${url}/layers/${digest}`, {
+        method: "PUT",
+        headers: { authorization: `Bearer ${adminKey}` },
+        body: new Uint8Array(bytes),
+      });
+      if (response.status !== 200) throw new Error(await response.text());
+      return digest;
+    },
+  };
+}
+
+/** A worker of an endpoint, as the autoscaler would record it. Resolves the worker's token. */
+export async function addWorker(store: Store, endpointId: string): Promise<string> {
+  const endpoint = (await store.endpoints.find(endpointId))!;
+  const { secret } = newSecret("worker");
+  await store.workers.insert({
+    id: `w-${randomBytes(4).toString("hex")}`,
+    endpointId,
+    buildId: endpoint.buildId ?? "",
+    revision: endpoint.revision,
+    state: "READY",
+    tokenHash: hashSecret(secret),
+    createdAt: Date.now(),
+    readyAt: Date.now(),
+    reason: "",
+  });
+  return secret;
+}
+
+/** A queued job of an endpoint. Resolves its id. */
+export async function addJob(queue: JobQueue, endpointId: string): Promise<string> {
+  const { id } = await queue.enqueue({
+    id: `${randomUUID()}-l1`,
+    endpointId,
+    input: Buffer.from("{}"),
+    method: "",
+    webhook: "",
+    idempotencyKey: "",
+    lowPriority: false,
+    executionTimeoutMs: 600_000,
+    ttlMs: 86_400_000,
+    retentionMs: 60_000,
+  });
+  return id;
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gpuGroupOf, gpuIds, gpuMatches, gpuTypeMembers, unknownGpuId } from "../../src/domain/gpu.ts";
+
+test("gpuIds is the sorted comma list of groups; a single type leaves the other members of its group out", () => {
+  assert.equal(gpuIds(["ADA_24"]), "ADA_24");
+  assert.equal(gpuIds(["ANY"]), "ANY");
+  assert.equal(gpuIds(["NVIDIA_L4", "ADA_24"]), "ADA_24,AMPERE_24,-NVIDIA GeForce RTX 3090,-NVIDIA RTX A5000");
+});
+
+test("An unknown selector is named", () => {
+  assert.throws(() => gpuIds(["ADA_25"]), { name: "RangeError", message: "ADA_25" });
+  assert.equal(unknownGpuId("ADA_24,-NVIDIA L4"), undefined);
+  assert.equal(unknownGpuId("ADA_24,NOPE"), "NOPE");
+});
+
+test("Every type is allowed by its own selection and by ANY, and by no other type's selection", () => {
+  for (const member of gpuTypeMembers()) {
+    const ids = gpuIds([member]);
+    const allowed = gpuTypeMembers().filter((other) => {
+      const product = productOf(other);
+      return gpuMatches(ids, product);
+    });
+    assert.deepEqual(allowed, [member]);
+    assert.ok(gpuMatches("ANY", productOf(member)));
+  }
+});
+
+test("A GPU outside the catalogue is offered as ANY", () => {
+  assert.equal(gpuGroupOf("NVIDIA GeForce GTX 970"), undefined);
+  assert.ok(gpuMatches("ANY", "NVIDIA GeForce GTX 970"));
+  assert.ok(!gpuMatches("ADA_24", "NVIDIA GeForce GTX 970"));
+});
+
+/** The product that a selection of this member alone does not exclude. */
+function productOf(member: string): string {
+  const [group, ...excluded] = gpuIds([member]).split(",");
+  const whole = gpuIds([group!]);
+  assert.equal(whole, group);
+  const all = gpuTypeMembers().map((other) => gpuIds([other]).split(",").slice(1));
+  const products = new Set(all.flat().map((text) => text.slice(1)));
+  const left = [...products].filter((product) => gpuGroupOf(product) === group && !excluded.includes(`-${product}`));
+  // A group of one has nothing to exclude: its product appears in no list.
+  return left[0] ?? SINGLE[group!]!;
+}
+
+const SINGLE: Record<string, string> = {
+  ADA_24: "NVIDIA GeForce RTX 4090",
+  ADA_32_PRO: "NVIDIA GeForce RTX 5090",
+  HOPPER_141: "NVIDIA H200",
+  BLACKWELL_180: "NVIDIA B200",
+};

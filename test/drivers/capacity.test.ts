@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { availableParallelism } from "node:os";
+import { test } from "node:test";
+import { CapacityLedger } from "../../src/drivers/capacity.ts";
+import type { WorkerSpec } from "../../src/drivers/worker-driver.ts";
+
+const spec = (workerId: string, changes: Partial<WorkerSpec>): WorkerSpec =>
+  ({ workerId, instanceIds: "cpu3c-1-2", gpuIds: "", gpuCount: 1, ...changes }) as WorkerSpec;
+const options = { cpuOvercommit: 1, memoryOvercommit: 1000, emulateGpu: false };
+
+test("The machine never promises more vCPUs than it has, times the overcommit factor", () => {
+  const ledger = new CapacityLedger(options, []);
+  for (let i = 0; i < availableParallelism(); i++) ledger.book(spec(`w${i}`, {}));
+  assert.throws(() => ledger.book(spec("more", {})), { code: "NO_CAPACITY", message: /1 vCPU/ });
+  ledger.free("w0");
+  ledger.book(spec("again", {}));
+});
+
+test("One worker owns its GPU; the reason says what is missing", () => {
+  const ledger = new CapacityLedger({ ...options, cpuOvercommit: 100 }, ["NVIDIA L4", "NVIDIA H200"]);
+  const gpu = { instanceIds: "", gpuIds: "AMPERE_24" };
+  assert.deepEqual(ledger.book(spec("a", gpu)), [0]);
+  assert.throws(() => ledger.book(spec("b", gpu)), { code: "NO_CAPACITY", message: /0 of 1 is free/ });
+  assert.deepEqual(ledger.book(spec("c", { instanceIds: "", gpuIds: "ANY" })), [1]);
+  assert.throws(() => ledger.book(spec("d", { instanceIds: "", gpuIds: "ADA_24" })), /No GPU available/);
+});
+
+test("A machine without GPUs serves GPU endpoints on the CPU only when the configuration says so", () => {
+  const gpu = { instanceIds: "", gpuIds: "ANY" };
+  assert.throws(() => new CapacityLedger(options, []).book(spec("a", gpu)), { code: "NO_CAPACITY" });
+  assert.deepEqual(new CapacityLedger({ ...options, emulateGpu: true }, []).book(spec("a", gpu)), []);
+});

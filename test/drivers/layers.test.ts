@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import tar from "tar-stream";
+import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
+import { LayerFolder } from "../../src/drivers/layers.ts";
+
+interface Entry {
+  readonly name: string;
+  readonly type?: "file" | "symlink" | "link" | "directory" | "character-device";
+  readonly linkname?: string;
+  readonly text?: string;
+}
+
+/** A layer of these entries in a real store, and the folder it is unpacked below. */
+async function layer(
+  t: TestContext,
+  entries: readonly Entry[],
+): Promise<{ folder: LayerFolder; digest: string; dir: string }> {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-layers-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const pack = tar.pack();
+  for (const { name, type = "file", linkname, text = "" } of entries) pack.entry({ name, type, linkname }, text);
+  pack.finalize();
+  const bytes = gzipSync(await buffer(pack));
+  const digest = createHash("sha256").update(bytes).digest("hex");
+  const artifacts = await openDiskArtifactStore(path.join(dir, "artifacts"));
+  await artifacts.put(digest, Readable.from([bytes]), 1_000_000);
+  return { folder: new LayerFolder(path.join(dir, "layers"), artifacts), digest, dir };
+}
+
+test("A layer is unpacked once, with its folders and the links that stay inside", async (t) => {
+  const { folder, digest } = await layer(t, [
+    { name: "src/a.py", text: "A = 1\n" },
+    { name: "src/b.py", type: "symlink", linkname: "a.py" },
+  ]);
+  const [first, second] = await Promise.all([folder.ensure(digest), folder.ensure(digest)]);
+  assert.equal(first, second);
+  assert.equal(readFileSync(path.join(first, "src/a.py"), "utf8"), "A = 1\n");
+  assert.equal(readlinkSync(path.join(first, "src/b.py")), "a.py");
+});
+
+const HOSTILE: readonly { title: string; entries: readonly Entry[] }[] = [
+  { title: "a path that climbs out", entries: [{ name: "../outside.txt", text: "x" }] },
+  {
+    title: "a link that points out",
+    entries: [{ name: "src/link", type: "symlink", linkname: "../../../etc/passwd" }],
+  },
+  { title: "an absolute link", entries: [{ name: "src/link", type: "symlink", linkname: "/etc/passwd" }] },
+  { title: "a hard link", entries: [{ name: "src/link", type: "link", linkname: "src/a.py" }] },
+  { title: "a device", entries: [{ name: "src/dev", type: "character-device" }] },
+];
+
+for (const { title, entries } of HOSTILE) {
+  test(`A layer with ${title} is refused and leaves nothing behind`, async (t) => {
+    const { folder, digest, dir } = await layer(t, [{ name: "src/a.py", text: "" }, ...entries]);
+    await assert.rejects(folder.ensure(digest), { code: "LAYER_CORRUPT" });
+    assert.deepEqual(readdirSync(path.join(dir, "layers")), []);
+    assert.ok(!existsSync(path.join(dir, "outside.txt")));
+  });
+}

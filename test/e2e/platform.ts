@@ -1,0 +1,171 @@
+/** A real platform in a process of its own, and the real CLI beside it, for end-to-end tests. */
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { TestContext } from "node:test";
+import { runProcess } from "../../src/lib/run-process.ts";
+
+export const ROOT = path.resolve(import.meta.dirname, "../..");
+const SVC = path.join(ROOT, "bin/svc");
+
+export interface TestPlatform {
+  readonly url: string;
+  readonly key: string;
+  readonly dir: string;
+  readonly dataDir: string;
+  readonly pid: number;
+  /** Runs the CLI against this platform. */
+  svc(
+    args: readonly string[],
+    options?: { cwd?: string; env?: Record<string, string>; input?: string },
+  ): Promise<CliResult>;
+  /** GraphQL; throws on errors. */
+  query<T>(document: string, variables?: object): Promise<T>;
+  endpoints(): Promise<{ id: string; name: string; url: string; kind: string }[]>;
+  call(
+    url: string,
+    options?: { method?: string; body?: unknown; key?: string | null; headers?: Record<string, string> },
+  ): Promise<Answer>;
+  /** SIGKILL to the platform alone: launcher and workers live on. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data directory. */
+  restart(): Promise<TestPlatform>;
+  stop(): Promise<void>;
+}
+
+export interface CliResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
+  readonly json: any;
+}
+
+/** A folder that goes away with the test. */
+export function tempDir(t: TestContext): string {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** Writes `files` below a new folder of the test's own. */
+export function project(t: TestContext, files: Record<string, string>, name = "app"): string {
+  const dir = path.join(tempDir(t), name);
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(dir, file)), { recursive: true });
+    writeFileSync(path.join(dir, file), text);
+  }
+  return dir;
+}
+
+export async function svc(
+  args: readonly string[],
+  options: { cwd?: string; env?: Record<string, string>; input?: string } = {},
+): Promise<CliResult> {
+  return runProcess(SVC, args, {
+    cwd: options.cwd,
+    input: options.input,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, CI: "1", NO_COLOR: "1", ...options.env },
+  });
+}
+
+export async function startPlatform(t: TestContext, env: Record<string, string> = {}): Promise<TestPlatform> {
+  const dir = tempDir(t);
+  const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined);
+  return track(t, platform, dir, env);
+}
+
+function track(t: TestContext, platform: TestPlatform, dir: string, env: Record<string, string>): TestPlatform {
+  let running = platform;
+  t.after(() => running.stop());
+  return {
+    ...platform,
+    restart: async () => {
+      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key);
+      return { ...running, restart: platform.restart };
+    },
+  };
+}
+
+async function launch(dir: string, env: Record<string, string>, knownKey: string | undefined): Promise<TestPlatform> {
+  const dataDir = path.join(dir, "data");
+  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...env };
+  const args = [
+    path.join(ROOT, "bin/svc.ts"),
+    "platform",
+    "start",
+    "--foreground",
+    "--port",
+    "0",
+    "--data-dir",
+    dataDir,
+  ];
+  const child = spawn(process.execPath, args, { env: childEnv, stdio: ["ignore", "ignore", "pipe", "ipc"] });
+  let log = "";
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+    log = (log + text).slice(-20_000);
+  });
+  const message = (await Promise.race([
+    once(child, "message").then(([value]) => value),
+    once(child, "exit").then(([code]) => ({ ready: false, error: { message: `exited with ${code}\n${log}` } })),
+  ])) as { ready: boolean; url: string; firstKey?: string; error?: { message: string } };
+  assert.ok(message.ready, message.error?.message);
+  const key = knownKey ?? message.firstKey;
+  assert.ok(key, "the first start shows a key");
+  return control(child, dir, dataDir, message.url, key);
+}
+
+function control(child: ChildProcess, dir: string, dataDir: string, url: string, key: string): TestPlatform {
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill(signal);
+    await ended;
+  };
+  const call: TestPlatform["call"] = async (target, options = {}) => {
+    const headers: Record<string, string> = { "content-type": "application/json", ...options.headers };
+    if (options.key !== null) headers.authorization = `Bearer ${options.key ?? key}`;
+    const body = options.body === undefined ? undefined : JSON.stringify(options.body);
+    const method = options.method ?? (body === undefined ? "GET" : "POST");
+    const response = await fetch(new URL(target, url), { method, headers, body });
+    const text = await response.text();
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch {}
+    return { status: response.status, headers: response.headers, text, json };
+  };
+  const query: TestPlatform["query"] = async (document, variables) => {
+    const answer = await call("/graphql", { body: { query: document, variables } });
+    assert.equal(answer.json?.errors, undefined, answer.text);
+    return answer.json.data;
+  };
+  return {
+    url,
+    key,
+    dir,
+    dataDir,
+    pid: child.pid!,
+    call,
+    query,
+    svc: (args, options = {}) =>
+      svc(args, {
+        ...options,
+        env: { PLATFORM_URL: url, PLATFORM_API_KEY: key, SVC_CONFIG_DIR: path.join(dir, "config"), ...options.env },
+      }),
+    endpoints: async () =>
+      (await query<{ myself: { endpoints: [] } }>("{ myself { endpoints { id name url kind } } }")).myself.endpoints,
+    kill: () => end("SIGKILL"),
+    restart: () => Promise.reject(new Error("restart through the platform that startPlatform returned")),
+    stop: () => end("SIGQUIT"),
+  };
+}

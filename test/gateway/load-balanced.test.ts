@@ -1,0 +1,333 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { test } from "node:test";
+import { SvcError } from "../../src/domain/errors.ts";
+import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
+import type { HeaderList, LoadBalancedRequest, LoadBalancedResponse } from "../../src/domain/request.ts";
+import { type Forward, KEY, RawConnection, startPlatform } from "./support.ts";
+
+const TIMING = { queueMs: 1.23456, bootMs: 0, importMs: 0, execMs: 7 };
+
+function respond(body: Buffer | Readable | string, headers: HeaderList = [], status = 200): LoadBalancedResponse {
+  return {
+    status,
+    headers,
+    body: typeof body === "string" ? Buffer.from(body) : body,
+    workerId: "w-5",
+    timing: TIMING,
+  };
+}
+
+/** A forwarder that remembers what it was given. */
+function recorder(answer: Forward = async () => respond("{}")) {
+  const requests: LoadBalancedRequest[] = [];
+  const forward: Forward = (request) => {
+    requests.push(request);
+    return answer(request);
+  };
+  return { requests, forward };
+}
+
+const PATHS: [sent: string, path: string, query: string][] = [
+  ["/lb/web/hello", "/hello", ""],
+  ["/lb/web/hello/?a=1&b=%20?", "/hello/", "a=1&b=%20?"],
+  ["/lb/web", "/", ""],
+  ["/lb/web?x", "/", "x"],
+  ["/lb/web/a%2Fb//c", "/a%2Fb//c", ""],
+];
+
+for (const [sent, path, query] of PATHS) {
+  test(`${sent} reaches the function as ${path} with the query "${query}"`, async (t) => {
+    const { requests, forward } = recorder();
+    const platform = await startPlatform(t, { forward });
+    assert.equal((await platform.get(sent)).status, 200);
+    assert.deepEqual([requests[0]!.path, requests[0]!.query], [path, query]);
+    assert.equal(requests[0]!.endpointId, "web");
+    assert.equal(requests[0]!.timeoutMs, 5000);
+  });
+}
+
+test("with a domain the Host header names the endpoint, and its routes may have any path", async (t) => {
+  const { requests, forward } = recorder();
+  const platform = await startPlatform(t, { forward, settings: { domain: "svc.example" } });
+  const raw = new RawConnection(platform.port);
+  raw.write(`GET /v2/anything HTTP/1.1\r\nHost: WEB.svc.example:8080\r\nAuthorization: ${KEY}\r\n\r\n`);
+  await raw.until(/\{\}$/);
+  assert.equal(requests[0]!.path, "/v2/anything");
+  assert.equal((await platform.get("/lb/web/x")).status, 200);
+  raw.socket.destroy();
+});
+
+test("method, body and end-to-end headers reach the function; the key and hop-by-hop headers do not", async (t) => {
+  const { requests, forward } = recorder();
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port);
+  raw.write(
+    `PATCH /lb/web/x HTTP/1.1\r\nHost: example.org\r\nAuthorization: Bearer ${KEY}\r\nX-Api-Key: ${KEY}\r\n` +
+      "Connection: keep-alive, X-Private\r\nX-Private: 1\r\nTE: trailers\r\nX-Twice: a\r\nX-Twice: b\r\n" +
+      'Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"a": 1 }',
+  );
+  await raw.until(/\{\}$/);
+  const [request] = requests;
+  assert.equal(request!.method, "PATCH");
+  assert.equal(String(request!.body), '{"a": 1 }');
+  assert.deepEqual(request!.headers, [
+    ["host", "example.org"],
+    ["x-twice", "a"],
+    ["x-twice", "b"],
+    ["content-type", "application/json"],
+    ["content-length", "9"],
+  ]);
+  raw.socket.destroy();
+});
+
+test("the response is the function's, with the worker's id and the timing", async (t) => {
+  const headers: HeaderList = [
+    ["Content-Type", "text/plain"],
+    ["Set-Cookie", "a=1"],
+    ["Set-Cookie", "b=2"],
+    ["Connection", "close"],
+    ["Content-Length", "999"],
+    ["X-Svc-Worker-Id", "forged"],
+  ];
+  const platform = await startPlatform(t, { forward: async () => respond("grüße", headers, 418) });
+  const { status, headers: got, text } = await platform.get("/lb/web/tea");
+  assert.equal(status, 418);
+  assert.equal(text, "grüße");
+  assert.equal(got.get("content-type"), "text/plain");
+  assert.deepEqual(got.getSetCookie(), ["a=1", "b=2"]);
+  assert.equal(got.get("content-length"), "7");
+  assert.equal(got.get("x-svc-worker-id"), "w-5");
+  assert.equal(got.get("server-timing"), "queue;dur=1.235, boot;dur=0, import;dur=0, exec;dur=7");
+});
+
+const UNSENDABLE: [title: string, response: LoadBalancedResponse][] = [
+  ["a line break in a header's value", respond("x", [["X-A", "1\r\nSet-Cookie: admin=1"]])],
+  ["a line break in a header's name", respond("x", [["X-A: 1\r\nX-B", "2"]])],
+  ["a status below 200", respond("x", [], 101)],
+  ["a status above 599", respond("x", [], 999)],
+  ["a fractional status", respond("x", [], 200.5)],
+  ["a whole body over the limit", respond(Buffer.alloc(LOAD_BALANCED_BODY_MAX_BYTES + 1))],
+];
+
+for (const [title, response] of UNSENDABLE) {
+  test(`a response with ${title} is refused as BAD_RESPONSE`, async (t) => {
+    const platform = await startPlatform(t, { forward: async () => response });
+    const { status, json, headers } = await platform.get("/lb/web/x");
+    assert.deepEqual([status, json.code], [502, "BAD_RESPONSE"]);
+    assert.equal(headers.get("set-cookie"), null);
+  });
+}
+
+test("HEAD has no body but keeps the function's content length; 204 has neither", async (t) => {
+  const platform = await startPlatform(t, {
+    forward: async ({ method }) => (method === "HEAD" ? respond("", [["Content-Length", "42"]]) : respond("", [], 204)),
+  });
+  const head = await fetch(`${platform.url}/lb/web/x`, { method: "HEAD", headers: { authorization: KEY } });
+  assert.equal(head.headers.get("content-length"), "42");
+  const empty = await platform.get("/lb/web/x");
+  assert.equal(empty.status, 204);
+  assert.equal(empty.headers.get("content-length"), null);
+});
+
+const FAILURES: [
+  code: "WORKER_LOST" | "BOOT_FAILED" | "SHUTTING_DOWN" | "WORKER_WAIT_TIMEOUT" | "REQUEST_TIMEOUT",
+  status: number,
+][] = [
+  ["WORKER_LOST", 502],
+  ["BOOT_FAILED", 502],
+  ["SHUTTING_DOWN", 503],
+  ["WORKER_WAIT_TIMEOUT", 504],
+  ["REQUEST_TIMEOUT", 504],
+];
+
+for (const [code, status] of FAILURES) {
+  test(`${code} from the worker's side is answered with ${status} and its reason`, async (t) => {
+    const platform = await startPlatform(t, { forward: () => Promise.reject(new SvcError(code, "The reason.")) });
+    const { status: got, json } = await platform.post("/lb/web/x", {});
+    assert.deepEqual([got, json.code, json.detail], [status, code, "The reason."]);
+  });
+}
+
+test("a short body comes whole, a long or chunked one as a stream", async (t) => {
+  const { requests, forward } = recorder(async ({ body }) =>
+    respond(Buffer.isBuffer(body) ? body : await buffer(body)),
+  );
+  const platform = await startPlatform(t, { forward });
+  const short = "s".repeat(INLINE_BODY_MAX_BYTES);
+  const long = "l".repeat(3_000_000);
+  assert.equal((await platform.post("/lb/web/x", short)).text, short);
+  assert.equal((await platform.post("/lb/web/x", long)).text, long);
+  const raw = new RawConnection(platform.port);
+  raw.write(
+    `POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`,
+  );
+  await raw.until(/abc$/);
+  assert.deepEqual(
+    requests.map(({ body }) => Buffer.isBuffer(body)),
+    [true, false, false],
+  );
+  raw.socket.destroy();
+});
+
+test("the function gets the first bytes of an upload before the last are sent", async (t) => {
+  const { requests, forward } = recorder(async ({ body }) => {
+    const [first] = await once(body as Readable, "data");
+    return respond(first);
+  });
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port);
+  raw.write(
+    `POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n`,
+  );
+  await raw.until(/abc$/);
+  assert.equal(requests.length, 1);
+  raw.socket.destroy();
+});
+
+test("a declared body over 30 MB is refused before a worker is asked", async (t) => {
+  const { requests, forward } = recorder();
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port);
+  const length = LOAD_BALANCED_BODY_MAX_BYTES + 1;
+  raw.write(`POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nContent-Length: ${length}\r\n\r\n`);
+  assert.match(await raw.until(/\}$/), /^HTTP\/1.1 413 .*TOO_LARGE/s);
+  assert.equal(requests.length, 0);
+  raw.socket.destroy();
+});
+
+test("a chunked body over 30 MB is refused while it streams", async (t) => {
+  const { forward } = recorder(async ({ body }) => {
+    for await (const _ of body as Readable);
+    return respond("all of it");
+  });
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port);
+  raw.write(`POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  const piece = `100000\r\n${"x".repeat(0x100000)}\r\n`;
+  for (let i = 0; i < 31; i++) if (!raw.socket.write(piece)) await once(raw.socket, "drain");
+  assert.match(await raw.until(/\}$/), /^HTTP\/1.1 413 .*TOO_LARGE/s);
+  raw.socket.destroy();
+});
+
+test("a streamed response arrives as the function yields", async (t) => {
+  const body = new PassThrough();
+  const platform = await startPlatform(t, {
+    forward: async () => respond(body, [["content-type", "text/event-stream"]]),
+  });
+  const response = await fetch(`${platform.url}/lb/web/x`, { headers: { authorization: KEY } });
+  assert.equal(response.headers.get("content-type"), "text/event-stream");
+  assert.equal(response.headers.get("content-length"), null);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
+    body.write(event);
+    assert.equal((await reader.read()).value, event);
+  }
+  body.end();
+  assert.equal((await reader.read()).done, true);
+});
+
+test("a response that breaks in the middle is cut, so the caller sees that it is incomplete", async (t) => {
+  const body = new PassThrough();
+  const platform = await startPlatform(t, { forward: async () => respond(body) });
+  const response = await fetch(`${platform.url}/lb/web/x`, { headers: { authorization: KEY } });
+  body.write("half");
+  const reader = response.body!.getReader();
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), "half");
+  body.destroy(new SvcError("WORKER_LOST", "gone"));
+  await assert.rejects(reader.read());
+});
+
+test("a slow reader holds the function back instead of filling memory", async (t) => {
+  let made = 0;
+  const piece = Buffer.alloc(64 * 1024);
+  const body = new Readable({
+    read() {
+      made += piece.length;
+      this.push(made > 512 * 1024 * 1024 ? null : piece);
+    },
+  });
+  const platform = await startPlatform(t, { forward: async () => respond(body) });
+  const raw = new RawConnection(platform.port);
+  raw.socket.pause();
+  raw.write(`GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`);
+  for (let before = -1; before !== made || made === 0; ) {
+    before = made;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.ok(made < 64 * 1024 * 1024, `${made} bytes were made for a reader that takes none`);
+  raw.socket.destroy();
+  await new Promise((resolve) => body.once("close", resolve));
+});
+
+/** Resolves when the request's signal aborts. */
+function waitingForward() {
+  const { promise: started, resolve: start } = Promise.withResolvers<void>();
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  const forward: Forward = ({ signal }) => {
+    start();
+    return new Promise((_, reject) => {
+      signal.addEventListener("abort", () => {
+        abort();
+        reject(new SvcError("WORKER_LOST", "The caller has gone."));
+      });
+    });
+  };
+  return { forward, started, aborted };
+}
+
+test("a caller that breaks the connection cancels the function", async (t) => {
+  const { forward, started, aborted } = waitingForward();
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port).write(
+    `GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`,
+  );
+  await started;
+  raw.socket.resetAndDestroy();
+  await aborted;
+  assert.deepEqual(platform.logged, []);
+});
+
+test("a caller that closes the connection in the usual way cancels the function too", async (t) => {
+  const { forward, started, aborted } = waitingForward();
+  const platform = await startPlatform(t, { forward });
+  const raw = new RawConnection(platform.port).write(
+    `GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`,
+  );
+  await started;
+  raw.socket.destroy();
+  await aborted;
+});
+
+test("a caller that closed only its sending side still gets the function's response", async (t) => {
+  const { promise: response, resolve: answer } = Promise.withResolvers<LoadBalancedResponse>();
+  const platform = await startPlatform(t, { forward: () => response });
+  const raw = new RawConnection(platform.port).write(
+    `GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`,
+  );
+  raw.socket.end();
+  await raw.until(/100 Continue.*100 Continue/s); // It was asked twice whether it still listens.
+  answer(respond("late"));
+  assert.match(await raw.untilClosed(), /HTTP\/1.1 200 OK.*late$/s);
+});
+
+test("a caller that breaks off in the middle of an upload ends the function's body with an error", async (t) => {
+  const { promise: seen, resolve: see } = Promise.withResolvers<string>();
+  const { promise: started, resolve: start } = Promise.withResolvers<void>();
+  const platform = await startPlatform(t, {
+    forward: async ({ body }) => {
+      start();
+      await buffer(body as Readable).catch((error: Error) => see(error.name));
+      throw new SvcError("WORKER_LOST", "The caller has gone.");
+    },
+  });
+  const raw = new RawConnection(platform.port);
+  raw.write(
+    `POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n`,
+  );
+  await started;
+  raw.socket.resetAndDestroy();
+  assert.equal(await seen, "CallerGone");
+});

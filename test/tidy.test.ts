@@ -1,0 +1,176 @@
+/** What matters about the code's shape is checked here, not remembered. */
+import assert from "node:assert/strict";
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { ERROR_CATALOGUE } from "../src/domain/errors.ts";
+import { VERSION } from "../src/domain/version.ts";
+import { runProcess } from "../src/lib/run-process.ts";
+import { CONFIG_KEYS } from "../src/server/config.ts";
+
+const root = path.resolve(import.meta.dirname, "..");
+const read = (file: string) => readFileSync(path.join(root, file), "utf8");
+const sources = globSync(["src/**/*.ts", "bin/*.ts"], { cwd: root }).sort();
+const LINES_MAX = 400;
+
+/** Who may import whom: the folder on the left, those on the right. Drawn in ARCHITECTURE.md. */
+const SEAMS = ["store", "queue", "artifacts", "drivers"];
+const SERVICES = ["control-plane", "gateway", "worker-link", "autoscaler", "reconcilers"];
+const DIRECTIONS: Record<string, readonly string[]> = {
+  lib: [],
+  domain: [],
+  ...Object.fromEntries(SEAMS.map((folder) => [folder, ["domain", "lib"]])),
+  ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
+  build: ["domain", "lib"],
+  client: ["domain", "lib"],
+  dev: ["domain", "lib", "build", "client"],
+  cli: ["domain", "lib", "build", "client", "dev", "server"],
+  server: ["domain", "lib", ...SEAMS, ...SERVICES],
+};
+/** All that the services see of the seams. */
+const INTERFACES = [
+  "src/store/store.ts",
+  "src/queue/queue.ts",
+  "src/artifacts/artifact-store.ts",
+  "src/drivers/worker-driver.ts",
+];
+const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform|actions\/platform)/;
+
+function importsOf(file: string): string[] {
+  const specifiers = [...read(file).matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map((match) => match[1]!);
+  return specifiers.map((specifier) => path.posix.join(path.posix.dirname(file), specifier));
+}
+
+test("Every folder of src/ imports only what stands below it", () => {
+  const broken: string[] = [];
+  for (const file of sources.filter((name) => name.startsWith("src/"))) {
+    const folder = file.split("/")[1]!;
+    const allowed = DIRECTIONS[folder];
+    assert.ok(allowed, `${folder} has no line in the direction table`);
+    for (const target of importsOf(file)) {
+      const other = target.split("/")[1]!;
+      if (other === folder) continue;
+      if (!allowed.includes(other)) broken.push(`${file} imports ${target}`);
+      else if (SERVICES.includes(folder) && SEAMS.includes(other) && !INTERFACES.includes(target)) {
+        broken.push(`${file} imports ${target}, which is an implementation`);
+      } else if (folder === "cli" && other === "server" && !SERVER_IMPORTERS.test(file)) {
+        broken.push(`${file} imports ${target}; only the platform command may`);
+      }
+    }
+  }
+  assert.deepEqual(broken, []);
+});
+
+test("No source file is longer than 400 lines", () => {
+  const files = [...sources, ...globSync("python/src/**/*.py", { cwd: root })];
+  const long = files
+    .map((file) => [file, read(file).split("\n").length] as const)
+    .filter(([, lines]) => lines > LINES_MAX);
+  assert.deepEqual(long, []);
+});
+
+/** Calls that have a better replacement, and where they are allowed. */
+const BANNED: readonly { pattern: RegExp; instead: string; except: RegExp }[] = [
+  { pattern: /\bconsole\.(log|error|warn)\(/, instead: "src/cli/terminal.ts or src/lib/log.ts", except: /^$/ },
+  { pattern: /\bMath\.random\(/, instead: "node:crypto, passed in", except: /^$/ },
+  {
+    pattern: /\bprocess\.exit\(/,
+    instead: "process.exitCode, so that output is flushed",
+    except: /^src\/cli\/main\.ts$/,
+  },
+  {
+    pattern: /\bprocess\.env\b/,
+    instead: "an argument, read once at the edge",
+    except: /^src\/(cli\/(main|context)|build\/install-environment)\.ts$/,
+  },
+  { pattern: /\bexecSync\(|\bspawnSync\(/, instead: "runProcess of src/lib/run-process.ts", except: /^$/ },
+  { pattern: /:\s*any\b|\bas any\b/, instead: "unknown and a check", except: /^$/ },
+  {
+    pattern: /\benum\s+\w+\s*\{|\bnamespace\s+\w+\s*\{/,
+    instead: "a const object: types are only stripped",
+    except: /^$/,
+  },
+];
+
+test("Banned calls stay out; each has a replacement", () => {
+  const found: string[] = [];
+  for (const file of sources) {
+    const code = read(file).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
+    for (const { pattern, instead, except } of BANNED) {
+      if (pattern.test(code) && !except.test(file)) found.push(`${file}: ${pattern} (use ${instead})`);
+    }
+  }
+  assert.deepEqual(found, []);
+});
+
+test("Folders and files have names that say what they hold", () => {
+  const vague = sources.filter((file) => /(^|\/)(utils?|helpers?|manager|common|misc|index)(\.ts|\/)/.test(file));
+  assert.deepEqual(vague, []);
+});
+
+test("Python code imports the standard library only", () => {
+  const standard = /^(from|import)\s+(svc|\.|__future__)|^(from|import)\s+[a-z_]+/;
+  const known = new Set(
+    "__future__ abc argparse array ast asyncio base64 builtins collections contextlib contextvars copy ctypes dataclasses datetime email enum errno fcntl functools gc hashlib heapq importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy secrets select selectors shutil signal site socket socketserver ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time tokenize traceback types typing typing_extensions unicodedata urllib uuid warnings weakref zlib svc numpy torch pydantic".split(
+      " ",
+    ),
+  );
+  const strangers: string[] = [];
+  for (const file of globSync("python/src/**/*.py", { cwd: root })) {
+    for (const line of read(file).split("\n")) {
+      if (!standard.test(line)) continue;
+      const name = line.match(/^(?:from|import)\s+([A-Za-z_]+)/)?.[1];
+      if (name !== undefined && (!known.has(name) || ["numpy", "torch", "pydantic"].includes(name)))
+        strangers.push(`${file}: ${line}`);
+    }
+  }
+  assert.deepEqual(strangers, []);
+});
+
+test("ARCHITECTURE.md names every folder", () => {
+  const text = read("ARCHITECTURE.md");
+  const folders = [
+    ...readdirSync(path.join(root, "src"), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => `src/${entry.name}/`),
+    ...["bin/", "python/", "templates/", "examples/", "docs/", "bench/", "test/"].filter((folder) =>
+      existsSync(path.join(root, folder)),
+    ),
+  ];
+  assert.deepEqual(
+    folders.filter((folder) => !text.includes(`\`${folder}`)),
+    [],
+  );
+});
+
+test("Every error code is documented, and no other", () => {
+  const documented = [...read("docs/reference/errors.md").matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]!);
+  assert.deepEqual(documented.sort(), Object.keys(ERROR_CATALOGUE).sort());
+});
+
+test("Every configuration key is documented, and no other", () => {
+  const documented = [...read("docs/reference/config.md").matchAll(/^\| `(SVC_[A-Z_]+)`/gm)].map((match) => match[1]!);
+  assert.deepEqual(documented.sort(), [...CONFIG_KEYS].sort());
+});
+
+test("One version everywhere", () => {
+  assert.equal(JSON.parse(read("package.json")).version, VERSION);
+  assert.match(read("python/pyproject.toml"), new RegExp(`^version = "${VERSION}"$`, "m"));
+  assert.match(read("CHANGELOG.md"), new RegExp(`^## ${VERSION}`, "m"));
+});
+
+test("The lock file holds no download addresses", () => {
+  assert.doesNotMatch(read("package-lock.json"), /"resolved"/);
+});
+
+test("Types are right", { timeout: 120_000 }, async () => {
+  const result = await runProcess(path.join(root, "node_modules/.bin/tsc"), ["--noEmit"], { cwd: root });
+  assert.equal(result.code, 0, result.stdout);
+});
+
+test("The linter and the formatter have nothing to say", { timeout: 120_000 }, async () => {
+  const result = await runProcess(path.join(root, "node_modules/.bin/biome"), ["ci", "--colors=off", "."], {
+    cwd: root,
+  });
+  assert.equal(result.code, 0, result.stdout + result.stderr);
+});
