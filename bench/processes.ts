@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { connect } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import getPort from "get-port";
 import { runProcess } from "../src/lib/run-process.ts";
@@ -72,6 +73,9 @@ export interface BenchPlatform {
   readonly dataDir: string;
   /** Deploys these files and resolves the endpoints' URLs by name. */
   deploy(files: Readonly<Record<string, string>>): Promise<Record<string, string>>;
+  /** GraphQL; throws on errors. */
+  query<T>(document: string): Promise<T>;
+  workerPid(workerId: string): number | undefined;
   stop(): Promise<void>;
 }
 
@@ -90,11 +94,26 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
   ];
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
-    stdio: ["ignore", "ignore", "ignore", "ipc"],
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   const [message] = (await once(child, "message")) as [{ ready: boolean; url: string; firstKey: string }];
   if (!message.ready) throw new Error(`the platform did not start: ${JSON.stringify(message)}`);
   const { url, firstKey: key } = message;
+  const pids = new Map<string, number>();
+  createInterface(child.stderr!).on("line", (line) => {
+    const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
+    if (started !== null) pids.set(started[1]!, Number(started[2]));
+  });
+  const query: BenchPlatform["query"] = async (document) => {
+    const answer = await fetch(`${url}/graphql?api_key=${key}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ query: document }),
+    });
+    const { data, errors } = (await answer.json()) as { data: never; errors?: unknown };
+    if (errors !== undefined) throw new Error(JSON.stringify(errors));
+    return data;
+  };
   return {
     url,
     key,
@@ -114,14 +133,13 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
         env: cliEnv,
       });
       if (result.code !== 0) throw new Error(result.stderr);
-      const answer = await fetch(`${url}/graphql?api_key=${key}`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ query: "{ myself { endpoints { name url } } }" }),
-      });
-      const { data } = (await answer.json()) as { data: { myself: { endpoints: { name: string; url: string }[] } } };
-      return Object.fromEntries(data.myself.endpoints.map((endpoint) => [endpoint.name, endpoint.url]));
+      const { myself } = await query<{ myself: { endpoints: { name: string; url: string }[] } }>(
+        "{ myself { endpoints { name url } } }",
+      );
+      return Object.fromEntries(myself.endpoints.map((endpoint) => [endpoint.name, endpoint.url]));
     },
+    query,
+    workerPid: (workerId) => pids.get(workerId),
     stop: async () => {
       await end(child, "SIGQUIT");
       rmSync(dir, { recursive: true, force: true });

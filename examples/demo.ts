@@ -80,7 +80,7 @@ async function start(): Promise<void> {
   }
   await svc("deploy");
   const key = await output("whoami", "--show-key");
-  const endpoints = JSON.parse(await output("status", "--json")).endpoints as DemoEndpoint[];
+  const endpoints = JSON.parse(await output("status", "--json")) as DemoEndpoint[];
   const text = readFileSync(path.join(example, "text.txt"), "utf8").trim();
   console.log("\nexport PLATFORM_API_KEY=$(svc whoami --show-key)");
   for (const endpoint of endpoints) {

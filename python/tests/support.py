@@ -24,7 +24,11 @@ from svc._runtime import protocol  # noqa: E402
 from svc._runtime.protocol import FrameReader, encode  # noqa: E402
 
 WAIT_S = 15.0
-NAMES = {value: name for name, value in vars(protocol).items() if name.isupper() and isinstance(value, int) and name not in ("PROTOCOL", "MORE")}
+NAMES = {
+    value: name
+    for name, value in vars(protocol).items()
+    if name.isupper() and isinstance(value, int) and name not in ("PROTOCOL", "MORE")
+}
 
 
 class Frame:
@@ -137,11 +141,27 @@ class Link:
         self.send(protocol.ACK, channel)
         return frame
 
-    def request(self, channel: int, method: str, path: str, body: bytes | dict = b"", query: str = "", headers=None, flags: int = 0) -> None:
+    def request(
+        self,
+        channel: int,
+        method: str,
+        path: str,
+        body: bytes | dict = b"",
+        query: str = "",
+        headers=None,
+        flags: int = 0,
+    ) -> None:
         if isinstance(body, dict):
             body = json.dumps(body).encode()
             headers = headers or [["content-type", "application/json"]]
-        head = {"id": f"req-{channel}", "method": method, "path": path, "query": query, "headers": headers or [], "timeoutMs": 60000}
+        head = {
+            "id": f"req-{channel}",
+            "method": method,
+            "path": path,
+            "query": query,
+            "headers": headers or [],
+            "timeoutMs": 60000,
+        }
         self.send(protocol.REQUEST, channel, head, body, flags)
 
     def fetch(self, channel: int, *arguments, **named) -> Frame:
@@ -187,10 +207,12 @@ class Platform:
     def _serve(self, sock: socket.socket) -> None:
         link = Link(sock)
         if link.hello is None:
+            sock.close()
             return
         worker = link.hello.head["worker"]
         if worker in self.refuse:
             link.send(protocol.REFUSED, 0, {"reason": "unknown token"})
+            sock.close()
             return
         link.send(protocol.WELCOME, 0, {"protocol": 1})
         self._all.append(link)
@@ -291,7 +313,12 @@ class LauncherTest(unittest.TestCase):
             "boot": "SVCBOOT",
             "handler": handler,
             "paths": [self.source],
-            "endpoint": {"id": "ep", "name": endpoint, "environment": "production", "kind": "queue" if routes is None else "load-balanced"},
+            "endpoint": {
+                "id": "ep",
+                "name": endpoint,
+                "environment": "production",
+                "kind": "queue" if routes is None else "load-balanced",
+            },
             "env": {},
             "concurrency": 1,
             "socket": self.platform.path,

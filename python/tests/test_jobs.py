@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import time
+import os
+import sys
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol
 
@@ -112,11 +114,15 @@ class Jobs(LauncherTest):
         )
         self.assertEqual(link.run(1, {"x": 1}, method="predict").json, [1, 1])
         self.assertEqual(link.run(2, {"x": 2}, method="predict").json, [2, 2])
-        self.assertEqual(link.run(3, method="_hidden").json["error_message"], "no method '_hidden'; there are predict, reset")
+        self.assertEqual(
+            link.run(3, method="_hidden").json["error_message"], "no method '_hidden'; there are predict, reset"
+        )
         self.assertEqual(link.run(4, {"x": 2}).json["error_message"], 'choose one with "method": predict, reset')
 
     def test_call_or_the_single_public_method_is_the_default(self):
-        link = self.ready("class A:\n    def __call__(self, x): return x\n    def other(self): pass\n", "A", kind="class")
+        link = self.ready(
+            "class A:\n    def __call__(self, x): return x\n    def other(self): pass\n", "A", kind="class"
+        )
         self.assertEqual(link.run(1, {"x": 5}).json, 5)
 
     def test_results_that_are_not_json_say_how_to_convert_them(self):
@@ -182,7 +188,10 @@ class Jobs(LauncherTest):
         link.expect(protocol.LOG, 1)
         link.send(protocol.CANCEL, 1, {"reason": "cancelled"})
         failure = link.result(1)
-        self.assertEqual((failure.head["ok"], failure.json["error_type"], failure.json["error_message"]), (False, "Cancelled", "cancelled"))
+        self.assertEqual(
+            (failure.head["ok"], failure.json["error_type"], failure.json["error_message"]),
+            (False, "Cancelled", "cancelled"),
+        )
         self.assertEqual(link.run(2, {"s": 0}).json, "done")
 
     def test_cancel_ends_a_computing_sync_function_that_catches_exceptions(self):
@@ -204,7 +213,10 @@ class Jobs(LauncherTest):
         self.assertTrue(link.run(9, {"n": 1}).head["ok"])
 
     def test_cancel_ends_an_async_function(self):
-        link = self.ready("import asyncio\nasync def run(s):\n    print('begun')\n    await asyncio.sleep(s)\n    return 1\n", concurrency=2)
+        link = self.ready(
+            "import asyncio\nasync def run(s):\n    print('begun')\n    await asyncio.sleep(s)\n    return 1\n",
+            concurrency=2,
+        )
         link.job(1, {"s": 60})
         link.job(2, {"s": 60})
         link.expect(protocol.LOG, 1)
@@ -219,9 +231,39 @@ class Jobs(LauncherTest):
         link.send(protocol.CANCEL, 1, {"reason": "cancelled"})
         self.assertEqual(link.result(1).json["error_type"], "Cancelled")
 
+    def test_a_job_that_came_in_advance_is_cancelled_at_once_and_never_runs(self):
+        source = """
+            import os, time
+            def run(gate):
+                open(gate + "-begun", "a").close()
+                while not os.path.exists(gate):
+                    time.sleep(0.002)
+        """
+        variants = (
+            (source, 1),
+            (source, 2),
+            (source.replace("def run", "async def run").replace("time.sleep", "await __import__('asyncio').sleep"), 2),
+        )
+        for number, (text, concurrency) in enumerate(variants):
+            with self.subTest(number):
+                link = self.ready(text, concurrency=concurrency, endpoint=f"e{number}", module=f"m{number}")
+                gates = [f"{self.directory}/{number}-{n}" for n in range(concurrency + 1)]
+                for channel, gate in enumerate(gates, 1):
+                    link.job(channel, {"gate": gate})
+                link.send(protocol.CANCEL, concurrency + 1, {"reason": "cancelled"})
+                self.assertFalse(link.result(concurrency + 1).head["ok"])
+                for channel, gate in enumerate(gates, 1):
+                    open(gate, "w").close()
+                    if channel <= concurrency:
+                        self.assertTrue(link.result(channel).head["ok"])
+                self.assertFalse(os.path.exists(gates[-1] + "-begun"))
+
     def test_a_missing_module_is_named_with_its_cure(self):
         link = self.ready("def run():\n    import no_such_thing.deep\n")
-        self.assertEqual(link.run(1).json["error_message"], "module 'no_such_thing' not found: add it to dependencies of endpoint 'hello'")
+        self.assertEqual(
+            link.run(1).json["error_message"],
+            "module 'no_such_thing' not found: add it to dependencies of endpoint 'hello'",
+        )
 
     def test_many_jobs_at_once_come_back_each_once(self):
         link = self.ready("def run(n):\n    return n\n")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, alive, protocol, wait_until
 
 
 class Starting(LauncherTest):
     def test_workers_of_one_zygote_key_share_one_import(self):
-        source = "import os\nimported_by = os.getpid()\ndef run():\n    return [imported_by, os.getpid(), os.getppid()]\n"
+        source = (
+            "import os\nimported_by = os.getpid()\ndef run():\n    return [imported_by, os.getpid(), os.getppid()]\n"
+        )
         first = self.ready(source).run(1).json
         second = self.ready().run(1).json
         self.assertEqual(first[0], second[0])
@@ -57,11 +59,27 @@ class Starting(LauncherTest):
 
     def test_env_is_set_and_the_platforms_own_variables_do_not_reach_the_function(self):
         link = self.ready(
-            "import os\nat_import = os.environ.get('A')\ndef run():\n    return [at_import, sorted(os.environ)]\n", env={"A": "1"}
+            "import os\nat_import = os.environ.get('A')\ndef run():\n    return [at_import, sorted(os.environ)]\n",
+            env={"A": "1"},
         )
         at_import, names = link.run(1).json
         self.assertEqual(at_import, "1")
-        self.assertLessEqual(set(names), {"A", "PATH", "HOME", "LANG", "TZ", "TMPDIR", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+        self.assertLessEqual(
+            set(names),
+            {
+                "A",
+                "PATH",
+                "HOME",
+                "LANG",
+                "TZ",
+                "TMPDIR",
+                "LC_ALL",
+                "LC_CTYPE",
+                "LD_LIBRARY_PATH",
+                "SSL_CERT_FILE",
+                "SSL_CERT_DIR",
+            },
+        )
 
     def test_a_failed_import_is_reported_with_the_users_frames_and_the_next_start_tries_again(self):
         worker = self.start("def helper():\n    return 1 / 0\nhelper()\ndef run():\n    return 1\n")
@@ -82,14 +100,20 @@ class Starting(LauncherTest):
         self.assertEqual(message, "worker file never_written.py is not in the build: is it ignored?")
 
     def test_a_failing_class_constructor_is_a_boot_failure_of_the_worker(self):
-        worker = self.start("class Model:\n    def __init__(self): raise RuntimeError('no weights')\n    def go(self): pass\n", "Model", kind="class")
+        worker = self.start(
+            "class Model:\n    def __init__(self): raise RuntimeError('no weights')\n    def go(self): pass\n",
+            "Model",
+            kind="class",
+        )
         failed = self.platform.link(worker).expect(protocol.BOOT_FAILED).head
         self.assertEqual((failed["worker"], failed["error_message"]), (worker, "no weights"))
         self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
 
     def test_an_import_that_exits_the_process_fails_the_boot(self):
         worker = self.start("import os\nos._exit(9)\n")
-        self.assertIn("exited with code 9", self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head["error_message"])
+        self.assertIn(
+            "exited with code 9", self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head["error_message"]
+        )
 
     def test_two_endpoints_of_one_file_may_use_one_function_name(self):
         source = """
@@ -139,7 +163,9 @@ class Ending(LauncherTest):
         link.expect(protocol.LOG)
         self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 50})
         ended = self.launcher.expect(protocol.EXITED).head
-        self.assertEqual((ended["signal"], ended["reason"]), ("SIGKILL", "killed: it did not stop within the grace period"))
+        self.assertEqual(
+            (ended["signal"], ended["reason"]), ("SIGKILL", "killed: it did not stop within the grace period")
+        )
 
     def test_a_dead_workers_whole_tree_is_killed_also_after_a_double_fork_and_setsid(self):
         link = self.ready(
@@ -183,15 +209,49 @@ class Ending(LauncherTest):
         self.launcher.expect(protocol.EXITED, worker=other.worker)
         self.assertTrue(alive(orphan))
 
+    def test_a_process_that_a_function_forks_never_speaks_for_the_worker(self):
+        link = self.ready(
+            """
+            import os, sys
+            def run():
+                if os.fork() == 0:
+                    print("from the child")
+                    return "child"
+                os.wait()
+                return "parent"
+            """
+        )
+        self.assertEqual(link.run(1).json, "parent")
+        self.assertEqual(self.launcher.expect(protocol.LOG).body, b"from the child\n")
+        self.assertEqual(link.run(2).json, "parent")
+        self.assertEqual(link.seen(protocol.RESULT), [])
+
+    def test_multiprocessing_works_inside_a_function(self):
+        link = self.ready(
+            """
+            import multiprocessing
+            def square(n): return n * n
+            def run():
+                with multiprocessing.get_context("fork").Pool(2) as pool:
+                    return pool.map(square, [1, 2, 3])
+            """
+        )
+        self.assertEqual(link.run(1).json, [1, 4, 9])
+
     def test_exit_codes_and_signals_are_reported_in_words(self):
         source = "import os\ndef run(code=None, signal=None):\n    os._exit(code) if code else os.kill(os.getpid(), signal)\n"
         self.ready(source).job(1, {"code": 3})
-        self.assertEqual(self.launcher.expect(protocol.EXITED).head, {"worker": "w-1", "code": 3, "signal": None, "reason": "exited with code 3"})
+        self.assertEqual(
+            self.launcher.expect(protocol.EXITED).head,
+            {"worker": "w-1", "code": 3, "signal": None, "reason": "exited with code 3"},
+        )
         self.ready().job(1, {"signal": int(signal.SIGSEGV)})
         self.assertEqual(self.launcher.expect(protocol.EXITED).head["reason"], "killed by SIGSEGV")
 
     def test_the_temporary_directory_is_the_workers_own_and_goes_with_it(self):
-        link = self.ready("import tempfile, os\ndef run():\n    path = tempfile.mkdtemp()\n    open(path + '/f', 'w').close()\n    return path\n")
+        link = self.ready(
+            "import tempfile, os\ndef run():\n    path = tempfile.mkdtemp()\n    open(path + '/f', 'w').close()\n    return path\n"
+        )
         path = link.run(1).json
         self.assertTrue(path.startswith(os.path.join(self.directory, "tmp", link.worker)))
         self.launcher.send(protocol.STOP, 0, {"worker": link.worker, "graceMs": 0})
@@ -208,7 +268,9 @@ class Ending(LauncherTest):
         wait_until(lambda: not alive(zygote))
 
     def test_shutdown_leaves_nothing_running(self):
-        link = self.ready("import os, subprocess\ndef run():\n    return [os.getpid(), os.getppid(), subprocess.Popen(['sleep', '600']).pid]\n")
+        link = self.ready(
+            "import os, subprocess\ndef run():\n    return [os.getpid(), os.getppid(), subprocess.Popen(['sleep', '600']).pid]\n"
+        )
         pids = link.run(1).json
         self.launcher.send(protocol.SHUTDOWN, 0, {"graceMs": 5000})
         self.assertEqual(self.process.wait(10), 0)
@@ -245,7 +307,11 @@ class Ending(LauncherTest):
         self.assertEqual(lines[1], b"next")
 
     def test_the_memory_limit_ends_a_worker_with_the_cause_or_its_job_with_an_error(self):
-        link = self.ready("def run():\n    data = bytearray(300_000_000)\n    return len(data)\n", memoryBytes=128 * 1024 * 1024, vcpus=1)
+        link = self.ready(
+            "def run():\n    data = bytearray(300_000_000)\n    return len(data)\n",
+            memoryBytes=128 * 1024 * 1024,
+            vcpus=1,
+        )
         limits = self.launcher.expect(protocol.STARTED).head["limits"]
         link.job(1)
         if limits.startswith("cgroup"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, alive, protocol, wait_until
 
@@ -36,7 +37,11 @@ class Reconnect(LauncherTest):
         self.assertEqual(again.seen(protocol.RESULT), [])
 
     def test_a_result_without_ack_is_sent_again_after_welcome_and_forgotten_after_its_ack(self):
-        for source, concurrency in (("def run():\n    return 1\n", 1), ("async def run():\n    return 1\n", 2), ("def run():\n    return 1\n", 2)):
+        for source, concurrency in (
+            ("def run():\n    return 1\n", 1),
+            ("async def run():\n    return 1\n", 2),
+            ("def run():\n    return 1\n", 2),
+        ):
             with self.subTest(source=source, concurrency=concurrency):
                 link = self.ready(source, endpoint=f"e{self.counter}", concurrency=concurrency)
                 link.job(3)

@@ -1,16 +1,16 @@
 /**
- * artifact.tar.gz as a row of gzip members that together are one tar: manifest and requirements, the source layer,
- * each dependency layer, the end-of-archive blocks. Layers are copied as they are, never compressed again.
+ * artifact.tar.gz as a row of gzip members that together are one tar: each dependency layer, the source layer,
+ * manifest and requirements, the end-of-archive blocks. Layers are copied as they are, never compressed again, and
+ * the large ones stand first: after an edit only what follows them is written anew.
  */
 import { createHash } from "node:crypto";
-import { closeSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { GZIP_LEVEL_SOURCE } from "../domain/limits.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import { gzipMember, gzipMembers } from "../lib/gzip-members.ts";
 import { packTar } from "../lib/tar-pack.ts";
-import { temporaryName } from "../lib/write-file-atomic.ts";
 import type { CachedLayer, LayerCache } from "./layer-cache.ts";
 
 const END_OF_ARCHIVE = new Uint8Array(1024);
@@ -21,65 +21,95 @@ export function manifestText(manifest: Manifest): string {
   return `${JSON.stringify(manifest, null, 2)}\n`;
 }
 
+/** A layer, or the members after the layers. */
+interface Part {
+  readonly digest: string;
+  readonly sizeBytes: number;
+}
+
 interface ArtifactRecord {
-  readonly parts: string;
+  readonly parts: readonly Part[];
   readonly stamp: string;
 }
 
-/** The members around the layers: made first, because they count towards the size. */
-export async function artifactFrame(manifest: Manifest, requirements: string): Promise<{ head: Buffer; tail: Buffer }> {
+/** The members after the layers. They are made first, because they count towards the size. */
+export async function artifactTail(manifest: Manifest, requirements: string): Promise<Buffer> {
   const entries = [
     { name: "svc_manifest.json", content: Buffer.from(manifestText(manifest)) },
     { name: "requirements.txt", content: Buffer.from(requirements) },
   ];
   const members: Buffer[] = [];
   for await (const member of gzipMembers(packTar(entries), GZIP_LEVEL_SOURCE)) members.push(member);
-  return { head: Buffer.concat(members), tail: await gzipMember(END_OF_ARCHIVE, GZIP_LEVEL_SOURCE) };
+  return Buffer.concat([...members, await gzipMember(END_OF_ARCHIVE, GZIP_LEVEL_SOURCE)]);
 }
 
-/** Writes the archive, or leaves it when it is there with just these parts. */
+/** Writes the archive of `layers` and `tail`, or leaves it when it is there with just these parts. */
 export async function writeArtifact(
   file: string,
-  frame: { readonly head: Buffer; readonly tail: Buffer },
   layers: readonly CachedLayer[],
+  tail: Buffer,
   cache: LayerCache,
 ): Promise<void> {
-  const hash = createHash("sha256").update(frame.head).update(frame.tail);
-  for (const layer of layers) hash.update(layer.digest);
-  const parts = hash.digest("hex");
+  const parts: Part[] = layers.map(({ digest, sizeBytes }) => ({ digest, sizeBytes }));
+  parts.push({ digest: createHash("sha256").update(tail).digest("hex"), sizeBytes: tail.length });
   const key = createHash("sha256").update(path.resolve(file)).digest("hex").slice(0, 32);
   const record = cache.record<ArtifactRecord>("artifacts", key);
-  if (record?.parts === parts && record.stamp === stampOf(file)) return;
+  const intact = record !== undefined && record.stamp === stampOf(file);
+  const same = intact ? commonLength(record.parts, parts) : 0;
+  if (same === parts.length && record?.parts.length === same) return;
   await mkdir(path.dirname(file), { recursive: true });
-  const temporary = temporaryName(file);
+  // Moved away while it is changed: there is never half an archive under its name.
+  const partial = `${file}.partial`;
   try {
-    join(temporary, frame, layers);
-    renameSync(temporary, file);
+    if (same > 0 && statSync(file).nlink === 1) {
+      renameSync(file, partial);
+      append(partial, sum(parts.slice(0, same)), layers.slice(same), tail);
+    } else {
+      rmSync(partial, { force: true });
+      append(partial, 0, layers, tail);
+    }
+    renameSync(partial, file);
   } catch (error) {
-    rmSync(temporary, { force: true });
+    rmSync(partial, { force: true });
     throw error;
   }
   await cache.remember("artifacts", key, { parts, stamp: stampOf(file) });
 }
 
-function join(file: string, frame: { head: Buffer; tail: Buffer }, layers: readonly CachedLayer[]): void {
-  const output = openSync(file, "w");
-  const buffer = Buffer.allocUnsafe(COPY_BYTES);
+function commonLength(before: readonly Part[], after: readonly Part[]): number {
+  const different = after.findIndex((part, i) => part.digest !== before[i]?.digest);
+  return different === -1 ? after.length : different;
+}
+
+function sum(parts: readonly Part[]): number {
+  return parts.reduce((total, part) => total + part.sizeBytes, 0);
+}
+
+/** Cuts the file at `keepBytes` and writes the layers and the tail after that. */
+function append(file: string, keepBytes: number, layers: readonly CachedLayer[], tail: Buffer): void {
+  const output = openSync(file, keepBytes > 0 ? "r+" : "w");
+  let position = keepBytes;
+  const write = (bytes: Uint8Array) => {
+    for (let done = 0; done < bytes.length; )
+      done += writeSync(output, bytes, done, bytes.length - done, position + done);
+    position += bytes.length;
+  };
   try {
-    writeSync(output, frame.head);
-    for (const layer of layers) {
-      const input = openSync(layer.path, "r");
-      try {
-        for (let read = readSync(input, buffer); read > 0; read = readSync(input, buffer)) {
-          for (let written = 0; written < read; ) written += writeSync(output, buffer, written, read - written);
-        }
-      } finally {
-        closeSync(input);
-      }
-    }
-    writeSync(output, frame.tail);
+    ftruncateSync(output, keepBytes);
+    for (const layer of layers) for (const chunk of chunksOf(layer.path)) write(chunk);
+    write(tail);
   } finally {
     closeSync(output);
+  }
+}
+
+function* chunksOf(file: string): Generator<Uint8Array> {
+  const input = openSync(file, "r");
+  const buffer = Buffer.allocUnsafe(COPY_BYTES);
+  try {
+    for (let read = readSync(input, buffer); read > 0; read = readSync(input, buffer)) yield buffer.subarray(0, read);
+  } finally {
+    closeSync(input);
   }
 }
 

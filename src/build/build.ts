@@ -7,18 +7,18 @@ import { SvcError } from "../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, PYTHON_MINOR_MAX, PYTHON_MINOR_MIN } from "../domain/limits.ts";
 import { manifestSchema } from "../domain/manifest.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
-import { artifactFrame, manifestText, writeArtifact } from "./artifact.ts";
+import { artifactTail, manifestText, writeArtifact } from "./artifact.ts";
 import { checkArtifactSize } from "./artifact-size.ts";
 import { buildDependencies } from "./build-dependencies.ts";
 import type { BuildResult, BuiltLayer } from "./build-result.ts";
 import type { DependencyLayer } from "./dependency-layer.ts";
-import { type DependencySet, isBase, planDependencies } from "./dependency-plan.ts";
+import { type DependencySet, planDependencies } from "./dependency-plan.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
+import { endpointLayers, requirementsText } from "./endpoint-layers.ts";
 import { handlerPath, handlerSource } from "./handlers.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
 import { LayerCache } from "./layer-cache.ts";
-import { type EndpointLayers, makeManifest } from "./manifest.ts";
-import { normalizedName, parseRequirement } from "./requirement.ts";
+import { makeManifest } from "./manifest.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
 import { buildSourceLayer } from "./source-layer.ts";
 
@@ -36,8 +36,8 @@ export interface BuildOptions {
   readonly cacheDir: string;
   /** Command or path; default python3. */
   readonly python?: string;
-  /** Default process.env: for the installer, and for os.environ["X"] in `env=`. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** For the interpreter and the installer, and for os.environ["X"] in `env=`. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly artifactMaxBytes?: number;
   readonly onProgress?: (event: { readonly step: string; readonly detail?: string }) => void;
   readonly signal?: AbortSignal;
@@ -55,7 +55,7 @@ export interface ProjectBuild extends BuildResult {
  */
 export async function buildProject(options: BuildOptions): Promise<ProjectBuild> {
   const projectDir = path.resolve(options.projectDir);
-  const env = options.env ?? process.env;
+  const { env } = options;
   const progress = options.onProgress ?? (() => {});
   const cache = new LayerCache(options.cacheDir);
   const python = once(() => localPython({ command: options.python, projectDir, cacheDir: options.cacheDir, env }));
@@ -83,55 +83,62 @@ export async function buildProject(options: BuildOptions): Promise<ProjectBuild>
     });
     const dependencies = sets.map((set) => ({ set, layer: built.get(set.key)! }));
 
-    progress({ step: "sources" });
-    const handlers = new Map(
-      scan.endpoints.map((each) => [path.posix.basename(handlerPath(each.name)), handlerSource(each)]),
-    );
-    const source = await buildSourceLayer(projectDir, scan.files.files, handlers, cache);
     options.signal?.throwIfAborted();
-
-    progress({ step: "archive" });
-    const layersOf = await endpointLayers(scan.endpoints, dependencies, options.exclude ?? [], python);
-    const manifest = manifestSchema.parse(
-      makeManifest(scan.endpoints, (each) => layersOf.get(each.name)!, source.digest),
-    );
-    const frame = await artifactFrame(manifest, requirementsText(dependencies));
-    const layers: BuiltLayer[] = [
-      { ...pick(source), kind: "source" },
-      ...dependencies.map(({ layer }) => ({ ...pick(layer), kind: "dependencies" as const })),
-    ];
-    const artifactBytes =
-      frame.head.length + frame.tail.length + layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
-    const maxBytes = options.artifactMaxBytes ?? ARTIFACT_MAX_BYTES;
-    checkArtifactSize(
-      artifactBytes,
-      maxBytes,
-      dependencies.map(({ layer }) => layer),
-      scan.files.files,
-    );
-    const artifactPath = path.resolve(projectDir, ".svc", options.output ?? "artifact.tar.gz");
-    await writeArtifact(artifactPath, frame, layers, cache);
-    await writeBeside(projectDir, manifestText(manifest));
-    if (options.keepBuild) await keepHandlers(workDir, handlers, requirementsText(dependencies));
-    return {
-      manifest,
-      layers,
-      artifactPath,
-      artifactBytes,
-      env: Object.fromEntries(scan.endpoints.map((endpoint) => [endpoint.name, endpoint.env])),
-      warnings: scan.diagnostics,
-      leftOut: Object.fromEntries(
-        scan.endpoints.flatMap(({ name }) => {
-          const base = layersOf.get(name)!.baseDependencies;
-          return base.length === 0 ? [] : [[name, base]];
-        }),
-      ),
-      scan,
-      dependencies,
-    };
+    return await pack(options, { projectDir, workDir, scan, dependencies, cache, python, progress });
   } finally {
     if (!options.keepBuild) await removeWorkDir(workDir);
   }
+}
+
+interface Packing {
+  readonly projectDir: string;
+  readonly workDir: string;
+  readonly scan: Scan;
+  readonly dependencies: ProjectBuild["dependencies"];
+  readonly cache: LayerCache;
+  readonly python: () => Promise<Interpreter>;
+  readonly progress: (event: { readonly step: string }) => void;
+}
+
+/** Source layer, manifest and archive, once the dependency layers are there. */
+async function pack(options: BuildOptions, packing: Packing): Promise<ProjectBuild> {
+  const { projectDir, scan, dependencies, cache } = packing;
+  const { endpoints } = scan;
+  const artifactPath = path.resolve(projectDir, ".svc", options.output ?? "artifact.tar.gz");
+  packing.progress({ step: "sources" });
+  const handlers = new Map(endpoints.map((each) => [path.posix.basename(handlerPath(each.name)), handlerSource(each)]));
+  // An archive that --output put into the project is not a part of it.
+  const files = scan.files.files.filter((file) => path.join(projectDir, file.path) !== artifactPath);
+  const source = await buildSourceLayer(projectDir, files, handlers, cache);
+  options.signal?.throwIfAborted();
+
+  packing.progress({ step: "archive" });
+  const layersOf = await endpointLayers(endpoints, dependencies, options.exclude ?? [], packing.python);
+  const manifest = manifestSchema.parse(makeManifest(endpoints, (each) => layersOf.get(each.name)!, source.digest));
+  const requirements = requirementsText(dependencies);
+  const tail = await artifactTail(manifest, requirements);
+  const layers: BuiltLayer[] = [
+    ...dependencies.map(({ layer }) => ({ ...pick(layer), kind: "dependencies" as const })),
+    { ...pick(source), kind: "source" },
+  ];
+  const artifactBytes = tail.length + layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+  const installed = dependencies.map(({ layer }) => layer);
+  checkArtifactSize(artifactBytes, options.artifactMaxBytes ?? ARTIFACT_MAX_BYTES, installed, files);
+  await writeArtifact(artifactPath, layers, tail, cache);
+  await writeBeside(projectDir, manifestText(manifest));
+  if (options.keepBuild) await keepHandlers(packing.workDir, handlers, requirements);
+  const leftOut = endpoints.map(({ name }) => [name, layersOf.get(name)!.baseDependencies] as const);
+  return {
+    manifest,
+    layers,
+    artifactPath,
+    artifactBytes,
+    env: Object.fromEntries(endpoints.map((endpoint) => [endpoint.name, endpoint.env])),
+    warnings: scan.diagnostics,
+    leftOut: Object.fromEntries(leftOut.filter(([, base]) => base.length > 0)),
+    scan,
+    dependencies,
+  };
 }
 
 async function plan(
@@ -165,44 +172,6 @@ async function localPython(options: Parameters<typeof findPython>[0]): Promise<I
       help: "Install a newer Python, or put one first on the PATH.",
     },
   );
-}
-
-async function endpointLayers(
-  endpoints: readonly EndpointDeclaration[],
-  dependencies: readonly { set: DependencySet; layer: DependencyLayer }[],
-  exclude: readonly string[],
-  python: () => Promise<Interpreter>,
-): Promise<Map<string, EndpointLayers>> {
-  const excluded = new Set(exclude.map(normalizedName));
-  const layers = new Map<string, EndpointLayers>();
-  for (const endpoint of endpoints) {
-    const own = dependencies.find(({ set }) => set.endpoints.some(({ name }) => name === endpoint.name))?.layer;
-    const declared = endpoint.dependencies.filter((text) => {
-      const name = parseRequirement(text)?.name;
-      return name !== undefined && isBase(name) && !excluded.has(name);
-    });
-    const names = new Set(declared.map((text) => parseRequirement(text)!.name));
-    const transitive = (own?.base ?? []).filter((text) => {
-      const name = parseRequirement(text)!.name;
-      return !names.has(name) && !excluded.has(name);
-    });
-    layers.set(endpoint.name, {
-      pythonVersion: endpoint.pythonVersion ?? (await python()).version,
-      baseDependencies: [...declared, ...transitive].sort(),
-      dependencyLayer: own?.digest ?? null,
-    });
-  }
-  return layers;
-}
-
-/** requirements.txt of the artifact: what each dependency layer holds, exactly. */
-function requirementsText(dependencies: readonly { set: DependencySet; layer: DependencyLayer }[]): string {
-  return dependencies
-    .map(({ set, layer }) => {
-      const named = set.endpoints.map(({ name }) => name).join(", ");
-      return `# deps/${set.key}: Python ${set.pythonVersion}, for ${named}\n${layer.lock.map((line) => `${line}\n`).join("")}`;
-    })
-    .join("\n");
 }
 
 /** The manifest beside the archive, and a .gitignore so that build outputs are not committed. */

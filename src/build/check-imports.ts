@@ -34,8 +34,10 @@ export function checkImports(
   };
   for (const module of new Set(functions.map((each) => each.module))) {
     const here = functions.filter((each) => each.module === module);
-    for (const site of names.scopeOf(module).imports) {
-      if (!site.conditional && isOutside(site.module)) checkTop(module, site.module, site.node, here, report);
+    for (const each of importedTogether(module, graph, names)) {
+      for (const site of names.scopeOf(each).imports) {
+        if (!site.conditional && isOutside(site.module)) checkTop(each, site.module, site.node, here, report);
+      }
     }
     if (!module.path.includes("/")) checkRelative(module, report);
   }
@@ -48,6 +50,19 @@ export function checkImports(
       }
     }
   }
+}
+
+/** The module and the project's modules that importing it imports too. */
+function importedTogether(module: PythonModule, graph: ModuleGraph, names: NamesInScope): Set<PythonModule> {
+  const together = new Set([module]);
+  for (const each of together) {
+    for (const { module: name, member, conditional } of names.scopeOf(each).imports) {
+      if (conditional) continue;
+      const imported = (member === undefined ? undefined : graph.byName(`${name}.${member}`)) ?? graph.byName(name);
+      if (imported !== undefined) together.add(imported);
+    }
+  }
+  return together;
 }
 
 function checkTop(
@@ -90,7 +105,7 @@ function missing(top: string, endpoints: readonly string[], place: Partial<Diagn
   return {
     severity: "warning",
     rule: "missing-dependency",
-    message: `${top} is imported, but endpoint ${named} does not list it.`,
+    message: `${top} is imported here, but endpoint ${named} does not list it.`,
     help: `Add "${distributionsOf(top)[0]}" to dependencies=, unless another dependency brings it.`,
     ...place,
   };

@@ -22,7 +22,7 @@ export function checkRoutes(
       error("route-path", `A route's path starts with "/", not ${JSON.stringify(path)}.`, `Write "/${path}".`);
       continue;
     }
-    if (/[?#\s]/.test(path)) {
+    if (/[?#\s]/.test(path.replace(PARAMETER, ""))) {
       error(
         "route-path",
         `The path ${path} holds a character that a path cannot have.`,

@@ -75,7 +75,7 @@ export async function buildDependencyLayer(
   await install({ set, target, scratch, projectDir, env, onLine, signal });
   const base = leaveOut(set, target);
   cleanTree(target);
-  if (build.compiler !== undefined) await compileBytecode(build.compiler, target, scratch, signal);
+  if (build.compiler !== undefined) await compileBytecode(build.compiler, target, scratch, build);
   await rm(scratch, { recursive: true, force: true });
   const installed = installedDistributions(target);
   const lock = installed.map(({ name, version }) => `${name}==${version}`).sort();
@@ -107,8 +107,13 @@ function leaveOut(set: DependencySet, target: string): string[] {
 }
 
 /** Bytecode that is never checked against the source's time; the same sources give the same bytes. */
-async function compileBytecode(python: string, target: string, emptyDir: string, signal?: AbortSignal): Promise<void> {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("PYTHON")));
+async function compileBytecode(
+  python: string,
+  target: string,
+  emptyDir: string,
+  build: Pick<LayerBuild, "env" | "signal">,
+): Promise<void> {
+  const env = Object.fromEntries(Object.entries(build.env).filter(([name]) => !name.startsWith("PYTHON")));
   const args = [
     "-s",
     "-S",
@@ -125,7 +130,7 @@ async function compileBytecode(python: string, target: string, emptyDir: string,
     target,
   ];
   // A package may ship files for other versions of Python: what does not compile stays as it is.
-  await runProcess(python, args, { cwd: emptyDir, env: { ...env, PYTHONHASHSEED: "0" }, signal });
+  await runProcess(python, args, { cwd: emptyDir, env: { ...env, PYTHONHASHSEED: "0" }, signal: build.signal });
 }
 
 /** The files of a folder as tar entries below `prefix`, sorted; links that lead out of it are left out. */

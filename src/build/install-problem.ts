@@ -2,7 +2,7 @@ import type { Diagnostic } from "./build-result.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";
 
 const NOISE =
-  /^\s*$|^(WARNING|DEPRECATION|Looking in|Collecting|Downloading|Using cached|\s+Downloading|\[notice\]|Processing|Resolved|Using Python|Prepared|Saved)/;
+  /^\s*$|^(WARNING|DEPRECATION|Looking in|Collecting|Downloading|Using cached|Using CPython|\s+Downloading|\[notice\]|Processing|Resolved|Using Python|Prepared|Saved)/;
 const LINES_MAX = 15;
 
 /** What the installer said, with the requirement it is about and the endpoints that asked for it. */
@@ -31,22 +31,27 @@ function mentions(text: string, name: string): boolean {
   return new RegExp(`(^|[^a-z0-9-])${name.replaceAll("-", "[-_.]+")}($|[^a-z0-9-])`, "im").test(text);
 }
 
+const WAYS_OUT: readonly (readonly [said: RegExp, help: (pythonVersion: string) => string])[] = [
+  [
+    /no matching distribution|could not find a version|was not found|only \S+ is available|there is no version of|no wheels|no usable wheels|only-binary/i,
+    (version) =>
+      `Check the name and the version. Only wheels for ${PLATFORM} or for any platform are installed; python_version= chooses another Python than ${version}.`,
+  ],
+  [
+    /conflict|ResolutionImpossible|unsatisfiable|incompatible/i,
+    () => "Loosen one of the versions, or move the packages to different endpoints: each endpoint has its own.",
+  ],
+  [
+    /timed out|connection|resolve host|name resolution|network|dns|certificate/i,
+    () => "Check the network and the index settings of pip or uv, then build again.",
+  ],
+  [
+    /401|403|credential|authenticat|unauthorized|forbidden/i,
+    () => "Check the credentials of the package index in your pip or uv configuration.",
+  ],
+];
+
 function wayOut(text: string, set: DependencySet): string {
-  if (/conflict|ResolutionImpossible|unsatisfiable|incompatible/i.test(text)) {
-    return "Loosen one of the versions, or move the packages to different endpoints: each endpoint has its own.";
-  }
-  if (
-    /no matching distribution|could not find a version|not found in the package registry|no wheels|no usable wheels|only-binary/i.test(
-      text,
-    )
-  ) {
-    return `Check the name and the version. Only wheels for ${PLATFORM} or for any platform are installed; python_version= chooses another Python than ${set.pythonVersion}.`;
-  }
-  if (/timed out|connection|resolve host|name resolution|network|dns|certificate/i.test(text)) {
-    return "Check the network and the index settings of pip or uv, then build again.";
-  }
-  if (/401|403|credential|authenticat|unauthorized|forbidden/i.test(text)) {
-    return "Check the credentials of the package index in your pip or uv configuration.";
-  }
-  return "Try the same requirements with pip install --dry-run to see more.";
+  const help = WAYS_OUT.find(([said]) => said.test(text))?.[1];
+  return help?.(set.pythonVersion) ?? "Try the same requirements with pip install --dry-run to see more.";
 }

@@ -24,7 +24,7 @@ export interface FindPythonOptions {
   readonly projectDir?: string;
   /** Without one nothing is remembered. */
   readonly cacheDir?: string;
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
 }
 
 const ASK = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
@@ -32,8 +32,8 @@ const VERSION_FILES = [".python-version", ".tool-versions", "mise.toml", ".mise.
 const VARIABLES = ["PYENV_VERSION", "PYENV_ROOT", "ASDF_PYTHON_VERSION", "MISE_PYTHON_VERSION", "VIRTUAL_ENV"];
 
 /** Throws TOOL_MISSING when there is no Python. */
-export async function findPython(options: FindPythonOptions = {}): Promise<Interpreter> {
-  const env = options.env ?? process.env;
+export async function findPython(options: FindPythonOptions): Promise<Interpreter> {
+  const { env } = options;
   const command = options.command ?? "python3";
   const file = onPath(command, env.PATH ?? "");
   if (file === undefined) {

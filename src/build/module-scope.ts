@@ -24,6 +24,8 @@ export type Binding = {
 export interface ImportSite {
   /** Absolute dotted name. */
   readonly module: string;
+  /** `from module import member`. */
+  readonly member?: string;
   readonly node: Node;
   readonly conditional: boolean;
 }
@@ -116,7 +118,7 @@ class ScopeReader implements ModuleScope {
     const base = { at: statement.endIndex, conditional, node: statement };
     for (const found of importsOf(this.#module, statement)) {
       if (found.module === undefined) continue;
-      this.imports.push({ module: found.module, node: statement, conditional });
+      this.imports.push({ module: found.module, member: found.member, node: statement, conditional });
       if (found.star) this.stars.push(found.module);
       else if (found.member === undefined) this.#add(found.name, { ...base, kind: "module", module: found.binds });
       else this.#add(found.name, { ...base, kind: "member", module: found.module, member: found.member });

@@ -96,7 +96,7 @@ function describe(root: string, relative: string): ProjectFile {
     executable: (stat.mode & 0o100n) !== 0n,
     sizeBytes: Number(stat.size),
     stamp: `${stat.size}-${stat.mtimeNs}-${stat.ctimeNs}-${stat.ino}`,
-    modifiedMs: Number(stat.ctimeMs > stat.mtimeMs ? stat.ctimeMs : stat.mtimeMs),
+    modifiedMs: Math.max(Number(stat.ctimeMs), Number(stat.mtimeMs)),
   };
 }
 

@@ -12,70 +12,72 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 export function readEnv(
   value: Value | undefined,
   environment: Readonly<Record<string, string | undefined>>,
-  report: (diagnostic: Diagnostic) => void,
+  report: Report,
 ): Record<string, string> {
   if (value === undefined) return {};
-  const tell = (severity: Diagnostic["severity"], rule: string, at: Value, message: string, help: string) =>
-    report({ severity, rule, message, help, ...placeOf(at.module, at.node) });
   if (value.kind !== "dict") {
-    const constant = value.kind !== "unknown";
-    const why = constant
-      ? `takes a dict, not ${describeValue(value)}`
-      : `cannot be known without running the code: ${value.why}`;
-    tell("error", constant ? "invalid-setting" : "not-constant", value, `env ${why}.`, 'Write env={"MODE": "fast"}.');
+    const unknown = value.kind === "unknown";
+    const why = unknown
+      ? `cannot be known without running the code: ${value.why}`
+      : `takes a dict, not ${describeValue(value)}`;
+    tell(report, unknown ? "not-constant" : "invalid-setting", value, `env ${why}.`, EXAMPLE);
     return {};
   }
   const env: Record<string, string> = {};
   for (const [key, item] of value.entries) {
     if (key.kind !== "string" || !VARIABLE.test(key.value)) {
-      tell(
-        "error",
-        "invalid-setting",
-        key,
-        "The name of a variable has letters, digits and _ only.",
-        'Write env={"MODE": "fast"}.',
-      );
+      tell(report, "invalid-setting", key, "The name of a variable has letters, digits and _ only.", EXAMPLE);
       continue;
     }
-    const name = key.value;
-    if (item.kind === "string") {
-      env[name] = item.value;
-      if (!looksLikeSecret(name, item.value)) continue;
-      tell(
-        "warning",
-        "secret-in-source",
-        item,
-        `The value of ${name} looks like a secret, and it stands in a file that goes into the artifact.`,
-        `Write os.environ["${name}"]: the value is then taken from the environment of svc deploy and never stored in a file.`,
-      );
-    } else if (item.kind === "environment") {
-      const found = environment[item.name] ?? (item.fallback?.kind === "string" ? item.fallback.value : undefined);
-      if (found !== undefined) env[name] = found;
-      else if (item.fallback === undefined || item.fallback.kind === "unknown") {
-        tell(
-          "error",
-          "variable-not-set",
-          item,
-          `The variable ${item.name} is not set where the build runs.`,
-          `Set it: ${item.name}=… svc deploy`,
-        );
-      }
-    } else if (item.kind === "number" || item.kind === "boolean") {
-      tell(
-        "error",
-        "invalid-setting",
-        item,
-        `The value of ${name} must be a text, not ${describeValue(item)}.`,
-        "Put it in quotes.",
-      );
-    } else {
-      const why =
-        item.kind === "unknown"
-          ? `cannot be known without running the code: ${item.why}`
-          : `must be a text, not ${describeValue(item)}`;
-      const rule = item.kind === "unknown" ? "not-constant" : "invalid-setting";
-      tell("error", rule, item, `The value of ${name} ${why}.`, `Write a text, or os.environ["${name}"].`);
-    }
+    const text = variable(key.value, item, environment, report);
+    if (text !== undefined) env[key.value] = text;
   }
   return env;
+}
+
+type Report = (diagnostic: Diagnostic) => void;
+
+const EXAMPLE = 'Write env={"MODE": "fast"}.';
+
+/** The value of one variable; undefined when it has none, which is reported unless os.environ.get() allows it. */
+function variable(
+  name: string,
+  item: Value,
+  environment: Readonly<Record<string, string | undefined>>,
+  report: Report,
+): string | undefined {
+  switch (item.kind) {
+    case "string":
+      if (looksLikeSecret(name, item.value)) {
+        const message = `The value of ${name} looks like a secret, and it stands in a file that goes into the artifact.`;
+        const help = `Write os.environ["${name}"]: the value is then taken from the environment of svc deploy and never stored in a file.`;
+        tell(report, "secret-in-source", item, message, help, "warning");
+      }
+      return item.value;
+    case "environment": {
+      const found = environment[item.name] ?? (item.fallback?.kind === "string" ? item.fallback.value : undefined);
+      if (found !== undefined || (item.fallback !== undefined && item.fallback.kind !== "unknown")) return found;
+      const message = `The variable ${item.name} is not set where the build runs.`;
+      return tell(report, "variable-not-set", item, message, `Set it: ${item.name}=… svc deploy`);
+    }
+    case "unknown": {
+      const message = `The value of ${name} cannot be known without running the code: ${item.why}.`;
+      return tell(report, "not-constant", item, message, `Write a text, or os.environ["${name}"].`);
+    }
+    default: {
+      const message = `The value of ${name} must be a text, not ${describeValue(item)}.`;
+      return tell(report, "invalid-setting", item, message, `Write a text in quotes, or os.environ["${name}"].`);
+    }
+  }
+}
+
+function tell(
+  report: Report,
+  rule: string,
+  { module, node }: Value,
+  message: string,
+  help: string,
+  severity: Diagnostic["severity"] = "error",
+): undefined {
+  report({ severity, rule, message, help, ...placeOf(module, node) });
 }

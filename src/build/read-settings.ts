@@ -29,6 +29,7 @@ import { gpuSelectors } from "./gpu-selectors.ts";
 import { type Place, parts, placeOf, textOf } from "./python-module.ts";
 import { readEnv } from "./read-env.ts";
 import { requirementProblem } from "./requirement.ts";
+import { looksLikeSecret } from "./secrets.ts";
 import { describeValue, type Value } from "./value.ts";
 
 export const KEYWORDS = [
@@ -70,6 +71,8 @@ export class SettingsReader {
   readonly #folder: Folder;
   readonly #environment: Environment;
   readonly #report: (diagnostic: Diagnostic) => void;
+  /** Values of `env=` that look like secrets, so that no message repeats them. */
+  readonly secrets = new Set<string>();
 
   /** `environment` is where os.environ["X"] of an `env=` is looked up. */
   constructor(folder: Folder, environment: Environment, report: (diagnostic: Diagnostic) => void) {
@@ -116,6 +119,8 @@ export class SettingsReader {
       imageName: this.#text(given, "image") ?? defaults.imageName,
       networkVolumeId: this.#text(given, "volume") ?? defaults.networkVolumeId,
     };
+    const env = readEnv(given.get("env"), this.#environment, this.#report);
+    for (const [variable, value] of Object.entries(env)) if (looksLikeSecret(variable, value)) this.secrets.add(value);
     const named = given.get("name");
     const dependencies = given.get("dependencies");
     const concurrency = given.get("max_concurrency");
@@ -123,7 +128,7 @@ export class SettingsReader {
       name: this.#name(object, named),
       settings,
       dependencies: this.#dependencies(dependencies),
-      env: readEnv(given.get("env"), this.#environment, this.#report),
+      env,
       pythonVersion: this.#pythonVersion(given.get("python_version")),
       place: named === undefined ? placeOf(object.module, object.call) : placeOf(named.module, named.node),
       dependenciesPlace: dependencies && placeOf(dependencies.module, dependencies.node),

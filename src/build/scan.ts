@@ -20,11 +20,12 @@ import { listProjectFiles, type ProjectFiles } from "./project-files.ts";
 import type { PythonModule } from "./python-module.ts";
 import { PythonParser } from "./python-parser.ts";
 import { SettingsReader } from "./read-settings.ts";
+import { withoutSecrets } from "./secrets.ts";
 
 export interface ScanOptions {
   readonly projectDir: string;
-  /** Where os.environ["X"] in `env=` is looked up; default process.env. */
-  readonly environment?: Readonly<Record<string, string | undefined>>;
+  /** Where os.environ["X"] in `env=` is looked up; its PATH has python3. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Interpreter that confirms syntax errors; default: the python3 on PATH. */
   readonly python?: string;
 }
@@ -56,12 +57,17 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   const graph = new ModuleGraph(options.projectDir, files.files, parser);
   const names = new NamesInScope(graph);
   const modules = candidates(options.projectDir, files, graph, report);
-  diagnostics.push(...(await checkSyntax(modules, async () => options.python ?? (await findPython()).executable)));
+  diagnostics.push(
+    ...(await checkSyntax(
+      modules,
+      async () => options.python ?? (await findPython({ env: options.environment })).executable,
+    )),
+  );
 
   const found = modules.map((module) => findEndpoints(module, names));
   for (const each of found) diagnostics.push(...each.diagnostics);
   const folder = new Folder(names);
-  const reader = new SettingsReader(folder, options.environment ?? process.env, report);
+  const reader = new SettingsReader(folder, options.environment, report);
   const uses = found.flatMap((each) => each.uses);
   const objects = found.flatMap((each) => each.objects);
   const { endpoints, functions } = groupEndpoints(objects, uses, reader, folder, report);
@@ -70,7 +76,7 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   if (graph.has("svc")) report(shadowed(files));
   return {
     endpoints,
-    diagnostics: sortDiagnostics(diagnostics),
+    diagnostics: sortDiagnostics(diagnostics.map((each) => withoutSecrets(each, reader.secrets))),
     files,
     scanned: files.files.filter((file) => file.path.endsWith(".py")).map((file) => file.path),
   };

@@ -1,3 +1,5 @@
+import type { Diagnostic } from "./build-result.ts";
+
 /** Shapes of keys that services hand out; each is long and random enough not to be an ordinary setting. */
 const SHAPES = [
   /^(sk|pk|rk)[-_][A-Za-z0-9_-]{16,}$/,
@@ -33,4 +35,15 @@ function entropyBits(text: string): number {
   let bits = 0;
   for (const count of counts.values()) bits -= (count / text.length) * Math.log2(count / text.length);
   return bits;
+}
+
+/** The finding with secrets and credentials of addresses blotted out, at their length so that columns stay right. */
+export function withoutSecrets(diagnostic: Diagnostic, secrets: Iterable<string>): Diagnostic {
+  const mask = (text: string) => {
+    let masked = text.replace(/(?<=\w:\/\/)[^/@\s"']+(?=@)/g, (found) => "*".repeat(found.length));
+    for (const secret of secrets) masked = masked.replaceAll(secret, "*".repeat(secret.length));
+    return masked;
+  };
+  const { message, source } = diagnostic;
+  return { ...diagnostic, message: mask(message), ...(source === undefined ? {} : { source: mask(source) }) };
 }

@@ -47,8 +47,11 @@ const root = buildRouteMap<string, CliContext>({
   },
 });
 
-export async function runCli(argv: readonly string[]): Promise<number> {
-  const terminal = new Terminal(process, process.env);
+export async function runCli(
+  argv: readonly string[],
+  { env, exit }: Pick<CliContext, "env" | "exit">,
+): Promise<number> {
+  const terminal = new Terminal(process, env, () => exit(0));
   if (argv.length === 0) {
     await welcome(terminal, process.cwd());
     return 0;
@@ -61,13 +64,14 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   const context: CliContext = {
     process: outcome,
     terminal,
-    env: process.env,
+    env,
+    exit,
     cwd: process.cwd(),
     answerNo: () => {
       no = true;
     },
   };
-  await run(application(terminal, process.env.SVC_DEBUG === "1", argv), argv, context);
+  await run(application(terminal, env.SVC_DEBUG === "1", argv), argv, context);
   return exitCode(Number(outcome.exitCode ?? 0)) || Number(no);
 }
 

@@ -27,7 +27,9 @@ export async function connect(context: CliContext): Promise<Connection> {
   if (found !== undefined) return found;
   await agreeToStart(context);
   const { startEmbedded } = await import("./platform/start.ts");
-  await startEmbedded(context, { dataDir: dataDir(context.env), anyFreePort: true });
+  const { firstKey } = await startEmbedded(context, { dataDir: dataDir(context.env), anyFreePort: true });
+  if (firstKey !== undefined)
+    context.terminal.note(`API key ${firstKey} (shown only now; stored for your svc commands)`);
   const started = await findPlatform(context);
   if (started === undefined)
     throw new SvcError("PLATFORM_START_FAILED", "The platform started and then stopped.", {

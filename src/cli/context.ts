@@ -7,6 +7,8 @@ export interface CliContext extends CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The project's directory: where svc was called. */
   readonly cwd: string;
+  /** Ends the process at once, for what cannot wait for the command's end. */
+  readonly exit: (code: number) => never;
   /** The command did its work, but the answer is no: exit code 1 without an error. */
   readonly answerNo: () => void;
 }

@@ -28,7 +28,13 @@ export async function endpointTable(terminal: Terminal, endpoints: readonly Endp
   );
   const troubled = endpoints.filter((endpoint) => endpoint.status.reason !== "");
   if (troubled.length > 0) terminal.out();
-  for (const endpoint of troubled) terminal.out(`${endpoint.name}: ${endpoint.status.reason}`);
+  for (const endpoint of troubled) terminal.out(reasonText(endpoint));
+}
+
+/** Why an endpoint does not take calls as wished, with its name. */
+export function reasonText({ name, status }: EndpointRecord): string {
+  const reason = status.reason.trim();
+  return reason.startsWith(`Endpoint "${name}"`) ? reason : `${name}: ${reason}`;
 }
 
 export function stateText(terminal: Terminal, { status }: EndpointRecord): string {

@@ -3,6 +3,7 @@
  * every other command loads its own code only.
  */
 import { enableCompileCache } from "node:module";
+import { join } from "node:path";
 import { VERSION } from "../domain/version.ts";
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 wrong use. */
@@ -11,7 +12,8 @@ export async function main(argv: readonly string[]): Promise<number> {
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
-  enableCompileCache();
+  const { cacheDir } = await import("./paths.ts");
+  enableCompileCache(join(cacheDir(process.env), "compiled"));
   const { runCli } = await import("./app.ts");
-  return runCli(argv);
+  return runCli(argv, { env: process.env, exit: (code) => process.exit(code) });
 }

@@ -30,16 +30,16 @@ export class Terminal {
   readonly live: boolean;
   readonly #streams: Streams;
 
-  constructor(streams: Streams, env: Environment) {
+  /** `onClosedPipe`: nobody reads stdout any more (`svc status | head`): the reader's choice, not a failure. */
+  constructor(streams: Streams, env: Environment, onClosedPipe: () => void) {
     this.#streams = streams;
     this.colors = pc.createColors(wantsColor(streams.stdout, env));
     this.errColors = pc.createColors(wantsColor(streams.stderr, env));
     this.interactive = streams.stdin.isTTY === true && streams.stderr.isTTY === true && !env.CI;
     this.live = streams.stderr.isTTY === true;
-    // A closed pipe (`svc status | head`) is the reader's choice, not a failure.
     streams.stdout.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
+      if (error.code !== "EPIPE") throw error;
+      onClosedPipe();
     });
   }
 
@@ -80,10 +80,11 @@ export class Terminal {
   async progress(text: string): Promise<Progress> {
     if (!this.live) return this.#plainProgress(text);
     const { default: yoctoSpinner } = await import("yocto-spinner");
-    const spinner = yoctoSpinner({ text, stream: this.#streams.stderr }).start();
+    const oneLine = (line: string) => line.slice(0, Math.max(10, (this.#streams.stderr.columns || 80) - 4));
+    const spinner = yoctoSpinner({ text: oneLine(text), stream: this.#streams.stderr }).start();
     return {
       update: (next) => {
-        spinner.text = next;
+        spinner.text = oneLine(next);
       },
       done: (last) => {
         if (last === undefined) spinner.stop();

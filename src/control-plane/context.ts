@@ -4,6 +4,7 @@ import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { WorkerView } from "../domain/worker.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import type { WorkerLogs } from "./logs.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
 export interface ControlPlaneConfig {
@@ -22,6 +23,7 @@ export interface ControlPlaneDeps {
   readonly keys: KeyChecker;
   readonly workers: WorkerView;
   readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
+  readonly logs: WorkerLogs;
   readonly config: ControlPlaneConfig;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;

@@ -1,5 +1,6 @@
 /**
- * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /. Everything else is a 404.
+ * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /logs/<endpoint>, GET /.
+ * Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
@@ -10,6 +11,7 @@ import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
 import { answerLayer } from "./layers.ts";
+import { answerLogs } from "./logs.ts";
 
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -35,6 +37,7 @@ async function route(
   const url = new URL(request.url ?? "/", "http://control-plane");
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
+  if (url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
   if (url.pathname !== "/") {
     throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);
   }

@@ -76,6 +76,8 @@ export const REFUSED_BODY_DRAIN_MAX_MS = 2_000;
 export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
 export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
 export const CALLER_PROBE_MS = 250;
+export const CLOSE_SWEEP_MS = 25;
+export const CLOSE_LAST_ANSWERS_MS = 500;
 export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
 export const WEBHOOK_MAX_CHARS = 2048;
 
@@ -106,6 +108,8 @@ export const ZYGOTE_TTL_MS = 600_000;
 export const LOG_LINE_MAX_BYTES = 16 * KB;
 export const LOG_FILE_MAX_BYTES = 8 * MB;
 export const LOG_PENDING_MAX_BYTES = 1 * MB;
+export const LOG_TAIL_DEFAULT_LINES = 200;
+export const LOG_TAIL_MAX_LINES = 100_000;
 export const RECONCILE_MS = 5_000;
 export const SWEEP_MS = 10_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;

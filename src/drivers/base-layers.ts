@@ -68,7 +68,19 @@ async function install(
   const common = ["--target", dir, "--only-binary", ":all:", ...requirements];
   const tools: [string, string[]][] = [
     ["uv", ["pip", "install", "--python", interpreter.path, ...common]],
-    [interpreter.path, ["-m", "pip", "install", "--disable-pip-version-check", "--no-compile", ...common]],
+    [
+      interpreter.path,
+      [
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-compile",
+        "--root-user-action=ignore",
+        "--progress-bar=off",
+        ...common,
+      ],
+    ],
     // A system interpreter may come without pip; another one can install for it.
     [
       "python3",

@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { RECONNECT_MAX_MS } from "../domain/limits.ts";
-import type { StartHead } from "../domain/worker-protocol.ts";
+import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import { type CapacityLedger, machineOf } from "./capacity.ts";
 import { Interpreters } from "./interpreter.ts";
@@ -25,7 +25,7 @@ interface ProcessDriverOptions {
   readonly hooks: {
     bootFailed(workerId: string, failure: object): void;
     log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-    started(workerId: string, how: "fork" | "spawn", reason: string, limits: string): void;
+    started(head: StartedHead): void;
   };
 }
 
@@ -57,7 +57,7 @@ export class ProcessDriver implements WorkerDriver {
       socketPath: options.socketPath,
       logFd: options.logFd,
       events: {
-        started: ({ worker, how, reason, limits }) => hooks.started(worker, how, reason ?? "", limits ?? "none"),
+        started: hooks.started,
         exited: ({ worker, code, signal, reason }) => this.#exited(worker, code, signal, reason),
         bootFailed: hooks.bootFailed,
         log: hooks.log,

@@ -5,6 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Transform } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
+import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
 import { RateLimited } from "./rate-limits.ts";
 
 const EMPTY = Buffer.alloc(0);
@@ -121,4 +122,20 @@ export function limitedStream(req: IncomingMessage, maxBytes: number): Transform
   limited.once("close", () => req.unpipe(limited).off("close", onClose));
   limited.on("error", () => {}); // Whoever reads it sees the error; nobody may be reading any more.
   return limited;
+}
+
+/** Throws away what is still to come of a body that nobody wants, within bounds; then calls `done` once. */
+export function drain(req: IncomingMessage, done: () => void): void {
+  let bytes = 0;
+  const stop = () => {
+    clearTimeout(timer);
+    req.off("data", onData).off("end", stop).off("close", stop);
+    done();
+  };
+  const timer = setTimeout(stop, REFUSED_BODY_DRAIN_MAX_MS);
+  const onData = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > REFUSED_BODY_DRAIN_MAX_BYTES) stop();
+  };
+  req.on("data", onData).once("end", stop).once("close", stop).resume();
 }

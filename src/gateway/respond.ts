@@ -1,19 +1,15 @@
 /** Answers: JSON bytes with their length, and the one error body. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorBody, errorBody, SvcError } from "../domain/errors.ts";
-import { INLINE_BODY_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
-import { declaredBytes, hasBody } from "./body.ts";
+import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { declaredBytes, drain, hasBody } from "./body.ts";
 import { RateLimited } from "./rate-limits.ts";
-
-/** Up to here a body is handed to the socket as one text with its headers: one write instead of two. */
-const ONE_WRITE_MAX_BYTES = 16 * 1024;
 
 /** Success is exactly 200. */
 export function sendJson(res: ServerResponse, body: Buffer): void {
   if (res.destroyed) return;
   res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(body.length)]);
-  if (body.length <= ONE_WRITE_MAX_BYTES) res.end(body.toString("latin1"), "latin1");
-  else res.end(body);
+  res.end(body);
 }
 
 export function sendObject(res: ServerResponse, body: object): void {
@@ -37,8 +33,9 @@ export function sendError(req: IncomingMessage, res: ServerResponse, error: unkn
   if (closing || bodyLeft) headers.push("Connection", "close");
   res.writeHead(body.status, headers);
   if (bodyLeft) {
+    // Closing while the caller still sends would reset the connection and could take the answer with it.
     res.write(bytes);
-    drainRefused(req, res);
+    drain(req, () => res.end());
   } else res.end(bytes);
 }
 
@@ -49,24 +46,6 @@ export class MethodNotAllowed extends SvcError {
     super("METHOD_NOT_ALLOWED", `${route} takes ${methods.join(" and ")} only.`);
     this.allow = methods.join(", ");
   }
-}
-
-/**
- * The answer is out while the caller still sends. Closing now would reset the connection and could take the answer
- * with it, so what comes is thrown away for a moment.
- */
-function drainRefused(req: IncomingMessage, res: ServerResponse): void {
-  let bytes = 0;
-  const done = () => {
-    clearTimeout(timer);
-    res.end();
-  };
-  const timer = setTimeout(done, REFUSED_BODY_DRAIN_MAX_MS);
-  req.on("data", (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > REFUSED_BODY_DRAIN_MAX_BYTES) done();
-  });
-  req.once("end", done).once("close", done).resume();
 }
 
 /** The error body as a whole HTTP message, for what never became a request. */

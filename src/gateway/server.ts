@@ -5,6 +5,8 @@ import { SvcError } from "../domain/errors.ts";
 import {
   ARRIVAL_CHECK_MS,
   BODIES_IN_FLIGHT_MAX_BYTES,
+  CLOSE_LAST_ANSWERS_MS,
+  CLOSE_SWEEP_MS,
   HEADERS_ARRIVE_MAX_MS,
   KEEP_ALIVE_MS,
   REQUEST_ARRIVE_MAX_MS,
@@ -23,10 +25,8 @@ const ARRIVAL_DEFAULT: Arrival = {
   checkMs: ARRIVAL_CHECK_MS,
 };
 
-/** How often kept connections that became idle are closed while shutting down. */
-const IDLE_SWEEP_MS = 25;
-/** What callers cut off at the end of the grace get to receive their answer. */
-const LAST_ANSWERS_MS = 500;
+/** node:http keeps the response that is being sent there. */
+type ClientSocket = Socket & { _httpMessage?: ServerResponse | null };
 
 export interface Gateway {
   readonly server: Server;
@@ -69,6 +69,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const connections = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     connections.add(socket);
+    socket.setMaxListeners(0); // one for each call that waits on the connection
+    socket.once("end", () => endUnused(socket));
     socket.once("close", () => connections.delete(socket));
   });
   return {
@@ -94,8 +96,13 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
   }
 }
 
+/** Half-open connections stay for those who wait for an answer only; node:http itself ends them behind the answer. */
+function endUnused(socket: ClientSocket): void {
+  if (!socket._httpMessage) socket.end();
+}
+
 /** What never became a request: broken HTTP, headers without end, a sender that is too slow. */
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse }): void {
+function refuseConnection(error: NodeJS.ErrnoException, socket: ClientSocket): void {
   const answered = socket._httpMessage?.headersSent === true;
   if (!socket.writable || answered || error.code === "ECONNRESET") {
     socket.destroy();
@@ -139,9 +146,9 @@ async function close(
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy(); // before any request
   };
   closeIdle();
-  const sweep = setInterval(closeIdle, IDLE_SWEEP_MS);
+  const sweep = setInterval(closeIdle, CLOSE_SWEEP_MS);
   const grace = setTimeout(() => context.callers.abortAll(), graceMs);
-  const end = setTimeout(() => server.closeAllConnections(), graceMs + LAST_ANSWERS_MS);
+  const end = setTimeout(() => server.closeAllConnections(), graceMs + CLOSE_LAST_ANSWERS_MS);
   await closed;
   clearInterval(sweep);
   clearTimeout(grace);

@@ -6,7 +6,8 @@ export interface Log {
 
 export function createLog(write: (line: string) => void, clock: () => Date): Log {
   const line = (level: string, message: string, fields: Readonly<Record<string, unknown>> = {}) => {
-    const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${shown(value)}`);
+    const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+    const pairs = given.map(([key, value]) => ` ${key}=${shown(value)}`);
     write(`${clock().toISOString()} ${level} ${message}${pairs.join("")}\n`);
   };
   return {

@@ -4,7 +4,7 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,8 +15,10 @@ import { RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import { ProcessDriver } from "../drivers/process.ts";
+import { RATE_LIMITS_DEFAULT } from "../gateway/rate-limits.ts";
 import { createGateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
+import { timeOrderedUuid } from "../lib/uuid.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { BootRecord } from "../reconcilers/boot-record.ts";
 import { Images } from "../reconcilers/images.ts";
@@ -64,7 +66,8 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     hooks: {
       bootFailed: (workerId, failure) => void bootFailed(workerId, failure as BootFailure),
       log: (workerId, stream, text) => void logOfWorker(workerId, stream, text),
-      started: (workerId, how, reason, limits) => log.info("worker started", { worker: workerId, how, reason, limits }),
+      started: ({ worker, pid, how, reason, limits }) =>
+        log.info("worker started", { worker, pid, how, reason, limits }),
     },
   });
   const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", text: string) => {
@@ -146,6 +149,7 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     keys,
     workers: pool,
     jobs: queue,
+    logs: logFiles,
     config: { publicUrl, domain: config.domain, workerQuota: config.workerQuota },
     clock,
     random: randomBytes,
@@ -157,11 +161,12 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     keys,
     forwarder: link,
     workers: pool,
-    newId: randomUUID,
+    newId: () => timeOrderedUuid(),
     now: clock,
     settings: {
       domain: config.domain,
       requestTimeoutMs: config.requestTimeoutMs,
+      rateLimits: config.rateLimits ? RATE_LIMITS_DEFAULT : undefined,
     },
     fallback: (req: IncomingMessage, res: ServerResponse) => void controlPlane(req, res),
     log,

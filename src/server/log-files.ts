@@ -4,7 +4,7 @@
  * Lines of one turn are written together; a disk that cannot keep up loses lines, never the platform.
  */
 import { mkdirSync } from "node:fs";
-import { appendFile, rename, rm, stat } from "node:fs/promises";
+import { appendFile, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { LOG_FILE_MAX_BYTES, LOG_LINE_MAX_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
@@ -19,7 +19,8 @@ export interface LoggedLine {
 
 interface Pending {
   text: string;
-  writing: boolean;
+  /** Undefined while nothing is written. */
+  written: Promise<void> | undefined;
   /** Size of the current file; undefined until looked up. */
   bytes: number | undefined;
 }
@@ -28,7 +29,7 @@ export class LogFiles {
   readonly #dir: string;
   readonly #clock: () => number;
   readonly #pending = new Map<string, Pending>();
-  #listeners = new Set<(endpointId: string, lines: string) => void>();
+  readonly #followers = new Set<{ endpointId: string; listener: (lines: string[]) => void }>();
 
   constructor(dir: string, clock: () => number) {
     this.#dir = dir;
@@ -40,35 +41,48 @@ export class LogFiles {
     const at = this.#clock();
     const entries = line.text.split("\n").filter((text) => text !== "");
     const { workerId: worker, jobId: job, stream } = line;
-    const added = entries
-      .map((text) => `${JSON.stringify({ at, worker, job, stream, text: text.slice(0, LOG_LINE_MAX_BYTES) })}\n`)
-      .join("");
-    if (added === "") return;
-    for (const listener of this.#listeners) listener(line.endpointId, added);
-    const pending = getOrInsert(this.#pending, line.endpointId, () => ({ text: "", writing: false, bytes: undefined }));
-    if (pending.text.length < LOG_PENDING_MAX_BYTES) pending.text += added;
-    if (!pending.writing) void this.#write(line.endpointId, pending);
+    const lines = entries.map((text) => {
+      return `${JSON.stringify({ at, worker, job, stream, text: text.slice(0, LOG_LINE_MAX_BYTES) })}\n`;
+    });
+    if (lines.length === 0) return;
+    for (const { endpointId, listener } of this.#followers) if (endpointId === line.endpointId) listener(lines);
+    const pending = getOrInsert(this.#pending, line.endpointId, () => ({
+      text: "",
+      written: undefined,
+      bytes: undefined,
+    }));
+    if (pending.text.length < LOG_PENDING_MAX_BYTES) pending.text += lines.join("");
+    pending.written ??= this.#write(line.endpointId, pending);
   }
 
-  /** Newest last: the older file, then the current one. */
-  files(endpointId: string): string[] {
-    return [path.join(this.#dir, `${endpointId}.1.ndjson`), path.join(this.#dir, `${endpointId}.ndjson`)];
+  /** Resolves when all lines so far are on the disk. */
+  async idle(): Promise<void> {
+    await Promise.all([...this.#pending.values()].map((pending) => pending.written));
   }
 
-  /** Lines as they come, until the returned function is called. */
-  follow(listener: (endpointId: string, lines: string) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  async read(endpointId: string): Promise<string[]> {
+    const texts = await Promise.all(this.#files(endpointId).map((file) => readFile(file, "utf8").catch(() => "")));
+    return texts.join("").match(/.+\n/g) ?? [];
+  }
+
+  follow(endpointId: string, listener: (lines: string[]) => void): () => void {
+    const entry = { endpointId, listener };
+    this.#followers.add(entry);
+    return () => this.#followers.delete(entry);
   }
 
   async forget(endpointId: string): Promise<void> {
     this.#pending.delete(endpointId);
-    for (const file of this.files(endpointId)) await rm(file, { force: true });
+    for (const file of this.#files(endpointId)) await rm(file, { force: true });
+  }
+
+  /** The older file, then the current one. */
+  #files(endpointId: string): [string, string] {
+    return [path.join(this.#dir, `${endpointId}.1.ndjson`), path.join(this.#dir, `${endpointId}.ndjson`)];
   }
 
   async #write(endpointId: string, pending: Pending): Promise<void> {
-    pending.writing = true;
-    const [older, current] = this.files(endpointId) as [string, string];
+    const [older, current] = this.#files(endpointId);
     try {
       while (pending.text !== "") {
         const text = pending.text;
@@ -87,7 +101,7 @@ export class LogFiles {
     } catch {
       pending.text = ""; // A full disk must not fill the memory too.
     } finally {
-      pending.writing = false;
+      pending.written = undefined;
     }
   }
 }

@@ -73,6 +73,7 @@ describe("svc platform", () => {
   test("a busy port is one clear message that names the port and the next command", async (t) => {
     const box = await sandbox();
     const blocker = createServer().listen(0, "127.0.0.1");
+    blocker.unref();
     t.after(() => blocker.close());
     await once(blocker, "listening");
     const { port } = blocker.address() as AddressInfo;

@@ -50,7 +50,7 @@ export async function sandbox(): Promise<Sandbox> {
     runSvc(args, { cwd: options.cwd ?? cwd, env: { ...own, ...options.env }, input: options.input });
   after(async () => {
     if (existsSync(join(dataDir, "platform.json"))) await svc(["platform", "stop", "--now"]);
-    await rm(root, { recursive: true, force: true });
+    await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   return { cwd, configDir, dataDir, svc };
 }

@@ -14,6 +14,7 @@ import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
+import { LogFiles } from "../../src/server/log-files.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
@@ -50,6 +51,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
   const logged: string[] = [];
   let url = "";
   const controlPlane = createControlPlane({
+    logs: new LogFiles(join(dir, "logs"), Date.now),
     store,
     artifacts,
     keys: createKeyChecker(store, Date.now),

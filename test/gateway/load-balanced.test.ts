@@ -187,6 +187,18 @@ test("the function gets the first bytes of an upload before the last are sent", 
   raw.socket.destroy();
 });
 
+test("an upload the function does not read to its end does not stand before the next call", async (t) => {
+  let calls = 0;
+  const platform = await startPlatform(t, { forward: async () => respond(`answer ${++calls}`) });
+  const raw = new RawConnection(platform.port);
+  const head = `POST /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\nContent-Length: 3000000\r\n\r\n`;
+  raw.write(head);
+  await raw.until(/answer 1$/);
+  raw.write("x".repeat(3_000_000) + head.replace("3000000", "0"));
+  await raw.until(/answer 2$/);
+  raw.socket.destroy();
+});
+
 test("a declared body over 30 MB is refused before a worker is asked", async (t) => {
   const { requests, forward } = recorder();
   const platform = await startPlatform(t, { forward });

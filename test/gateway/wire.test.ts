@@ -146,7 +146,7 @@ test("a caller that does not finish its headers is answered 408 and closed", asy
   assert.match(await raw.untilClosed(), /^HTTP\/1.1 408 .*SLOW_REQUEST/s);
 });
 
-test("a caller that does not finish its body is answered 408 and closed, and its bytes are given back", async (t) => {
+test("a caller that does not finish its body is answered 408 and closed", async (t) => {
   const platform = await startPlatform(t, { settings: SLOW });
   const raw = new RawConnection(platform.port).write(message("POST", "/v2/jobs/run", "Content-Length: 500\r\n"));
   raw.write('{"input":');
@@ -187,6 +187,32 @@ test("a caller that closes in the middle of its body is forgotten", async (t) =>
   await raw.untilClosed();
   assert.deepEqual(platform.logged, []);
   assert.equal((await platform.get("/v2/jobs/health")).json.jobs.inQueue, 0);
+});
+
+test("a caller that closes without having said anything is closed too", async (t) => {
+  const platform = await startPlatform(t);
+  const raw = new RawConnection(platform.port);
+  raw.socket.end();
+  assert.equal(await raw.untilClosed(), "");
+});
+
+test("many calls may wait on one connection", async (t) => {
+  const platform = await startPlatform(t);
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+  process.on("warning", onWarning);
+  t.after(() => process.off("warning", onWarning));
+  const call = message("POST", "/v2/jobs/runsync", "", '{"input":{}}');
+  const raw = new RawConnection(platform.port).write(call.repeat(30));
+  const stop = AbortSignal.timeout(5000);
+  for (let done = 0; done < 30; ) {
+    for (const job of await platform.queue.claim("jobs", "w-1", 30, stop)) {
+      await platform.queue.finish(job, { state: "COMPLETED", output: Buffer.from(String(++done)) });
+    }
+  }
+  await raw.until(/"output":30\}/);
+  assert.deepEqual(warnings, []);
+  raw.socket.destroy();
 });
 
 test("an absolute URL in the request line is taken like a path", async (t) => {

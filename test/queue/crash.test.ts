@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
@@ -44,8 +43,3 @@ for (const durability of ["normal", "full"] as const) {
 function expectedBytes(id: string): number {
   return Number(id.split("-")[1]) % 10 === 0 ? INLINE_BODY_MAX_BYTES + 10 : 10;
 }
-
-test("the platform's own code never opens the database file beside SQLite: closing it would drop the lock", () => {
-  const source = readFileSync(join(import.meta.dirname, "../../src/lib/sqlite.ts"), "utf8");
-  assert.ok(!/from "node:fs/.test(source));
-});

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import type { CliContext } from "../context.ts";
 import { type BuildFlags, buildDirectory } from "../deploy/build-directory.ts";
-import { explainBuild, formatSize } from "../deploy/build-view.ts";
+import { formatSize } from "../deploy/format-size.ts";
 
 interface Flags extends BuildFlags {
   readonly keepBuild?: boolean;
@@ -16,7 +16,9 @@ export async function build(this: CliContext, flags: Flags): Promise<void> {
   if (flags.json) {
     // Named one by one: the values of env= are part of the result and must not be printed.
     const { manifest, layers, artifactPath, artifactBytes, leftOut, warnings } = result;
-    terminal.json({ manifest, layers, artifactPath, artifactBytes, leftOut, warnings });
+    const { explainBuild } = await import("../../build/explain.ts");
+    const explanation = flags.explain ? { explanation: explainBuild(result) } : {};
+    terminal.json({ manifest, layers, artifactPath, artifactBytes, leftOut, warnings, ...explanation });
     return;
   }
   const archive = `${relative(cwd, result.artifactPath)} (${formatSize(result.artifactBytes)})`;
@@ -30,6 +32,9 @@ export async function build(this: CliContext, flags: Flags): Promise<void> {
       `${resource.workersMin} to ${resource.workersMax}`,
     ]),
   );
-  if (flags.explain) explainBuild(terminal, result);
+  if (flags.explain) {
+    const { showExplanation } = await import("../deploy/explanation.ts");
+    showExplanation(terminal, result);
+  }
   terminal.note("\nNext: svc deploy");
 }

@@ -1,4 +1,4 @@
-import type { BuildResult } from "../../build/build-result.ts";
+import type { ProjectBuild } from "../../build/build.ts";
 import type { CliContext } from "../context.ts";
 import { cacheDir } from "../paths.ts";
 
@@ -13,14 +13,15 @@ export interface BuildFlags {
 export async function buildDirectory(
   context: CliContext,
   flags: BuildFlags & { readonly keepBuild?: boolean },
-): Promise<BuildResult> {
+): Promise<ProjectBuild> {
   const { terminal, cwd, env } = context;
   const progress = await terminal.progress("Building");
   const { buildProject } = await import("../../build/build.ts");
-  let result: BuildResult;
+  let result: ProjectBuild;
   try {
     result = await buildProject({
       projectDir: cwd,
+      env,
       output: flags.output,
       noDeps: flags.noDeps,
       exclude: flags.exclude?.split(",").flatMap((name) => name.trim() || []),
@@ -45,7 +46,7 @@ export async function buildDirectory(
 }
 
 /** What is missing from the artifact, and why, is said once for each package. */
-function noteLeftOut({ terminal }: CliContext, result: BuildResult): void {
+function noteLeftOut({ terminal }: CliContext, result: ProjectBuild): void {
   const packages = new Set(Object.values(result.leftOut).flat());
   if (packages.size === 0) return;
   terminal.note(`Left out of the artifact, because the base image has it: ${[...packages].sort().join(", ")}.`);

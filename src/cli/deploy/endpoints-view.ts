@@ -1,7 +1,7 @@
 /** What a deploy prints at its end: the endpoints by kind, each with a call that works when it is pasted. */
 import type { EndpointRecord } from "../../client/records.ts";
 import type { Manifest } from "../../domain/manifest.ts";
-import { endpointJson } from "../endpoints-view.ts";
+import { endpointJson, reasonText } from "../endpoints-view.ts";
 import type { Terminal } from "../terminal.ts";
 import { bestCall, type ExampleCall, exampleCalls } from "./example-call.ts";
 
@@ -16,6 +16,9 @@ export function showEndpoints(terminal: Terminal, endpoints: readonly EndpointRe
     terminal.out();
     terminal.out(bold(title));
     for (const endpoint of members) showEndpoint(terminal, endpoint, callsOf(endpoint, manifest));
+  }
+  for (const endpoint of endpoints) {
+    if (endpoint.status.reason !== "") terminal.warn(reasonText(endpoint));
   }
   if (endpoints.length > 0) {
     terminal.out();

@@ -3,6 +3,7 @@ import type { ControlPlane } from "../../client/control-plane.ts";
 import type { Deployment, EndpointRecord } from "../../client/records.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { DEPLOY_READY_MAX_MS } from "../../domain/limits.ts";
+import { reasonText } from "../endpoints-view.ts";
 import { poll } from "../poll.ts";
 import type { Terminal } from "../terminal.ts";
 
@@ -45,7 +46,7 @@ function isSettled({ status, pods }: EndpointRecord): boolean {
 function refuseBlocked(endpoints: readonly EndpointRecord[]): void {
   const blocked = endpoints.filter((endpoint) => endpoint.status.state === "BLOCKED");
   if (blocked.length === 0) return;
-  const lines = blocked.map(({ name, status }) => `${name}: ${status.reason}`);
+  const lines = blocked.map(reasonText);
   throw new SvcError(
     "BOOT_FAILED",
     `Deployed, but ${blocked.length === 1 ? "an endpoint" : "endpoints"} cannot run.\n${lines.join("\n")}`,

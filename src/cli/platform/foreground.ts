@@ -20,14 +20,14 @@ export async function runForeground(context: CliContext, options: StartOptions):
     else tellParent({ ready: true, url, firstKey });
     await stopped;
     // Everything is closed; a handle that a library forgot must not keep the process.
-    process.exit(0);
+    context.exit(0);
   } catch (thrown) {
     const error = withFlag(thrown);
     if (process.send === undefined) throw error;
     context.terminal.note(formatError(error, context.terminal.errColors, true));
     tellParent({ ready: false, error: described(error) });
     process.disconnect?.();
-    process.exit(1);
+    context.exit(1);
   }
 }
 

@@ -7,6 +7,7 @@
  * Its output goes to <data>/platform.log. The first start's key arrives in the message and is stored.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, open } from "node:fs/promises";
 import { extname } from "node:path";
@@ -48,6 +49,7 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     const child = spawnDetached(context, { ...options, port });
     const message = await readyMessage(child, options.dataDir);
     if (!message.ready) {
+      await ended(child);
       const { code, message: text, help } = message.error;
       throw new SvcError(code, text, {
         help,
@@ -130,6 +132,13 @@ async function readyMessage(child: ChildProcess, dataDir: string): Promise<Ready
     if (child.connected) child.disconnect();
     child.unref();
   }
+}
+
+/** A platform that could not start is gone before its error is shown: the next attempt meets nothing of it. */
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  await once(child, "exit");
 }
 
 /** bin/svc.ts in a clone, bin/svc.js in an installed package. */

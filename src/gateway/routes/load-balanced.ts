@@ -3,11 +3,12 @@
  * belongs to one connection only. Both bodies stream.
  */
 import type { IncomingMessage } from "node:http";
+import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import type { LoadBalancedResponse } from "../../domain/request.ts";
-import { declaredBytes, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "../body.ts";
+import { declaredBytes, drain, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "../body.ts";
 import type { Call, GatewayContext } from "../context.ts";
 import { forwardedHeaders, responseHeaders } from "../forwarded-headers.ts";
 
@@ -37,6 +38,7 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
     throw error;
   }
   await sendResponse(call, response);
+  if (!Buffer.isBuffer(body) && !req.complete) passOverRest(req, body);
 }
 
 /** Whole when it is known to be short, else a stream that ends at the limit. */
@@ -84,10 +86,13 @@ async function sendResponse({ req, res }: Call, response: LoadBalancedResponse):
   res.flushHeaders();
   // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
   await pipeline(body, res).catch(() => res.destroy());
-  discard(req);
 }
 
-/** What the function did not read of the request must not stand before the next one on the connection. */
-function discard(req: IncomingMessage): void {
-  if (!req.complete) req.resume();
+/** What the function left of an upload must not stand before the next request on the connection. */
+function passOverRest(req: IncomingMessage, body: Transform): void {
+  req.unpipe(body);
+  body.destroy();
+  drain(req, () => {
+    if (!req.complete) req.socket.destroy();
+  });
 }

@@ -3,7 +3,7 @@
  * removed after the last such row is gone; in between `hold` keeps a removal from overtaking a new row.
  */
 import { randomUUID, webcrypto } from "node:crypto";
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -22,6 +22,9 @@ export class BodyFiles {
   constructor(dir: string, sync: boolean) {
     this.#dir = dir;
     this.#sync = sync;
+    // What a crash left half written; nothing else writes there yet.
+    rmSync(join(dir, INCOMING), { recursive: true, force: true });
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
   }
 
   /** Writes the bytes and resolves their digest, held until release(). */
@@ -103,8 +106,6 @@ export class BodyFiles {
   }
 
   async #all(): Promise<string[]> {
-    await rm(join(this.#dir, INCOMING), { recursive: true, force: true });
-    await mkdir(join(this.#dir, INCOMING), { recursive: true });
     const entries = await readdir(this.#dir, { recursive: true, withFileTypes: true });
     return entries.filter((entry) => entry.isFile() && DIGEST.test(entry.name)).map((entry) => entry.name);
   }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from svc._runtime import codec
-from svc._runtime.convert import Invalid, converter, is_list, takes_whole_body, type_hints
+from svc._runtime.convert import Invalid, converter, is_list, takes_whole_body
 from svc._runtime.forms import BadForm, form_fields, query_fields
 from svc._runtime.signature import EMPTY, Signature
+from svc._runtime.type_hints import type_hints
 
 _BODY_METHODS = ("POST", "PUT", "PATCH")
 

@@ -12,6 +12,7 @@ CANCEL reaches the function as `Cancelled`, raised by a signal handler: it also 
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
@@ -50,7 +51,8 @@ class BlockingWorker(Worker):
 
     def loop(self) -> None:
         signal.signal(CANCEL_SIGNAL, self._on_cancel_signal)
-        threading.Thread(target=self._watch, name="svc-watcher", daemon=True).start()
+        # Not threading.Thread: its start waits for the other side, which a cold start feels.
+        _thread.start_new_thread(self._watch, ())
         connection = self.connection
         pending = self.pending
         dispatch = self.dispatch
@@ -86,9 +88,6 @@ class BlockingWorker(Worker):
 
     def _run(self, work: Work) -> None:
         """Runs one job or request with the socket in the watcher's care."""
-        if work.cancel_reason:
-            self._answer_cancelled(work)
-            return
         foreground.context = new_context(work, self.who, self.reporter(work))
         self.running[work.channel] = work
         self._sequence += 1
@@ -173,11 +172,6 @@ class BlockingWorker(Worker):
         finally:
             self._interruptible = None
 
-    def _answer_cancelled(self, work: Work) -> None:
-        if work.type == protocol.JOB:
-            body = failure_of(Cancelled(work.cancel_reason), self.who, work.cancel_reason)
-            self.send_result(work, job_result(work, False, body, 0.0))
-
     def emit(self, data: bytes, keep: bool) -> None:
         if threading.get_ident() != self._main:
             super().emit(data, keep)
@@ -204,7 +198,7 @@ class BlockingWorker(Worker):
             raise Cancelled(work.cancel_reason)
 
     def _watch(self) -> None:
-        idle_ticks = 0
+        idle_ticks = WATCH_PARK_TICKS
         seen = 0
         self._unpark.acquire()
         while True:

@@ -45,7 +45,7 @@ def _why_not(value, kind) -> str:
 
 
 if _json_encoder.c_make_encoder is not None:
-    # json.dumps makes a new encoder for each call; this one is kept. No markers: a circular value ends in RecursionError.
+    # json.dumps makes a new encoder for each call; this one is kept. No markers: a circular value is a RecursionError.
     _encode_parts = _json_encoder.c_make_encoder(
         None, _fallback, _json_encoder.encode_basestring, None, ":", ",", False, False, False
     )

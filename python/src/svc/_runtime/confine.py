@@ -111,6 +111,7 @@ class Confinement:
                 if "memory" not in file.read().split():
                     return ""
             home = os.path.join(base, f"svc-{self._name}")
+            _remove_stale(base, self._name)
             os.makedirs(os.path.join(home, "launcher"), exist_ok=True)
             if base != _ROOT:
                 for pid in _pids(base):
@@ -136,6 +137,7 @@ class Confinement:
                 os.makedirs(directory, exist_ok=True)
             except OSError:
                 continue
+            _remove_stale(os.path.dirname(directory), self._name)
             found[controller] = directory
         return found
 
@@ -148,6 +150,21 @@ class Confinement:
                         os.rmdir(os.path.join(directory, name))
                     except OSError:
                         pass
+
+
+def _remove_stale(parent: str, name: str) -> None:
+    """Directories of launchers that were killed: their names end in their pid."""
+    prefix = f"svc-{name.rpartition('-')[0]}-"
+    for entry in os.listdir(parent):
+        pid = entry[len(prefix) :]
+        if not entry.startswith(prefix) or not pid.isdigit() or os.path.exists(f"/proc/{pid}"):
+            continue
+        directory = os.path.join(parent, entry)
+        for leaf in [*(os.path.join(directory, one.name) for one in os.scandir(directory) if one.is_dir()), directory]:
+            try:
+                os.rmdir(leaf)
+            except OSError:
+                pass
 
 
 def _own_groups() -> dict[str, str]:

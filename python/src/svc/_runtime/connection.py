@@ -90,6 +90,7 @@ class Connection:
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._credit = b""
+        self._disowned = False
         self.unacknowledged: dict[int, Unacknowledged] = {}
         self.early_frames: list = []
         """Frames that came together with WELCOME: the reader takes them first."""
@@ -150,6 +151,8 @@ class Connection:
 
     def recover(self, keep_trying=lambda: True) -> bool:
         """Dials until the platform is back: at once, then with growing pauses. Raises Refused and Unreachable."""
+        if self._disowned:
+            os._exit(0)
         deadline = monotonic() + self._reconnect_s
         pause = 0.0
         while keep_trying():
@@ -210,6 +213,12 @@ class Connection:
                 if kept.result is not None and channel in offered
             ]
             self._send_locked(b"".join(waiting))
+
+    def disown(self) -> None:
+        """In a process that user code forked: it is not the worker and must never speak for it."""
+        self._disowned = True
+        self._lock = threading.Lock()
+        self.close()
 
     def close(self) -> None:
         if self._sock is not None:

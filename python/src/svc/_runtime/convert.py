@@ -9,7 +9,7 @@ import collections.abc
 import enum
 import types
 import typing
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 
 
 class Invalid(Exception):
@@ -20,7 +20,7 @@ class Invalid(Exception):
         self.problems = problems
 
 
-def _fail(message: str, type: str) -> Invalid:
+def fail(message: str, type: str) -> Invalid:
     return Invalid([((), message, type)])
 
 
@@ -32,7 +32,7 @@ def _to_int(value):
     if isinstance(value, float):
         if value.is_integer():
             return int(value)
-        raise _fail("Input should be a valid integer, got a number with a fractional part", "int_from_float")
+        raise fail("Input should be a valid integer, got a number with a fractional part", "int_from_float")
     if isinstance(value, (str, bytes)):
         try:
             return int(value)
@@ -44,8 +44,8 @@ def _to_int(value):
                 return int(number)
         except ValueError:
             pass
-        raise _fail("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
-    raise _fail("Input should be a valid integer", "int_type")
+        raise fail("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
+    raise fail("Input should be a valid integer", "int_type")
 
 
 def _to_float(value):
@@ -57,8 +57,8 @@ def _to_float(value):
         try:
             return float(value)
         except ValueError:
-            raise _fail("Input should be a valid number, unable to parse string as a number", "float_parsing") from None
-    raise _fail("Input should be a valid number", "float_type")
+            raise fail("Input should be a valid number, unable to parse string as a number", "float_parsing") from None
+    raise fail("Input should be a valid number", "float_type")
 
 
 _TRUE = frozenset(("1", "on", "t", "true", "y", "yes"))
@@ -80,8 +80,8 @@ def _to_bool(value):
         if value in (0, 1):
             return bool(value)
     else:
-        raise _fail("Input should be a valid boolean", "bool_type")
-    raise _fail("Input should be a valid boolean, unable to interpret input", "bool_parsing")
+        raise fail("Input should be a valid boolean", "bool_type")
+    raise fail("Input should be a valid boolean, unable to interpret input", "bool_parsing")
 
 
 def _to_str(value):
@@ -91,8 +91,10 @@ def _to_str(value):
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise _fail("Input should be a valid string, unable to parse raw data as a unicode string", "string_unicode") from None
-    raise _fail("Input should be a valid string", "string_type")
+            raise fail(
+                "Input should be a valid string, unable to parse raw data as a unicode string", "string_unicode"
+            ) from None
+    raise fail("Input should be a valid string", "string_type")
 
 
 def _to_bytes(value):
@@ -100,21 +102,29 @@ def _to_bytes(value):
         return value
     if isinstance(value, str):
         return value.encode()
-    raise _fail("Input should be a valid bytes", "bytes_type")
+    raise fail("Input should be a valid bytes", "bytes_type")
 
 
 def _to_none(value):
     if value is not None:
-        raise _fail("Input should be None", "none_required")
+        raise fail("Input should be None", "none_required")
 
 
 def _to_dict(value):
     if isinstance(value, dict):
         return value
-    raise _fail("Input should be a valid dictionary", "dict_type")
+    raise fail("Input should be a valid dictionary", "dict_type")
 
 
-_SCALARS = {int: _to_int, float: _to_float, bool: _to_bool, str: _to_str, bytes: _to_bytes, type(None): _to_none, None: _to_none}
+_SCALARS = {
+    int: _to_int,
+    float: _to_float,
+    bool: _to_bool,
+    str: _to_str,
+    bytes: _to_bytes,
+    type(None): _to_none,
+    None: _to_none,
+}
 
 
 def converter(annotation):
@@ -154,10 +164,15 @@ def takes_whole_body(annotation) -> bool:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return any(takes_whole_body(member) for member in typing.get_args(annotation) if member is not type(None))
-    if typing.get_origin(annotation) in (dict, collections.abc.Mapping) or annotation in (dict, collections.abc.Mapping):
+    if typing.get_origin(annotation) in (dict, collections.abc.Mapping) or annotation in (
+        dict,
+        collections.abc.Mapping,
+    ):
         return True
     return isinstance(annotation, type) and (
-        is_dataclass(annotation) or typing.is_typeddict(annotation) or hasattr(annotation, "__pydantic_validator__")
+        is_dataclass(annotation)
+        or typing.is_typeddict(annotation)
+        or hasattr(annotation, "__pydantic_validator__")
         or hasattr(annotation, "__get_validators__")
     )
 
@@ -171,14 +186,16 @@ def is_list(annotation) -> bool:
 
 
 def _from_class(cls: type):
+    from svc._runtime import convert_models as models
+
     if hasattr(cls, "__pydantic_validator__"):
-        return _pydantic(cls)
+        return models.pydantic_converter(cls)
     if issubclass(cls, enum.Enum):
         return _enum(cls)
     if typing.is_typeddict(cls):
-        return _typed_dict(cls)
+        return models.typed_dict_converter(cls)
     if is_dataclass(cls):
-        return _dataclass(cls)
+        return models.dataclass_converter(cls)
     if cls.__module__ in ("datetime", "uuid", "decimal", "pathlib"):
         return _text_class(cls)
     for base in (bool, int, float, str, bytes):
@@ -192,7 +209,7 @@ def _items(kind, word: str, type_name: str, arguments: tuple):
 
     def convert(value):
         if not isinstance(value, (list, tuple, set, frozenset)):
-            raise _fail(f"Input should be a valid {word}", f"{type_name}_type")
+            raise fail(f"Input should be a valid {word}", f"{type_name}_type")
         if each is None:
             return kind(value)
         return kind(_each(enumerate(value), each))
@@ -219,7 +236,7 @@ def _tuple(arguments: tuple):
 
     def convert(value):
         if not isinstance(value, (list, tuple)):
-            raise _fail("Input should be a valid tuple", "tuple_type")
+            raise fail("Input should be a valid tuple", "tuple_type")
         problems = []
         done = []
         for place, member in enumerate(members):
@@ -305,7 +322,7 @@ def _literal(values: tuple):
         for candidate in values:
             if candidate == value and candidate.__class__ is value.__class__:
                 return candidate
-        raise _fail(expected, "literal_error")
+        raise fail(expected, "literal_error")
 
     return convert
 
@@ -329,73 +346,7 @@ def _enum(cls):
             pass
         if isinstance(value, str) and value in numeric:
             return numeric[value]
-        raise _fail(expected, "enum")
-
-    return convert
-
-
-def _object(cls, members: list, make, not_a_dict: Invalid):
-    """Members are (name, converter, required)."""
-
-    def convert(value):
-        if isinstance(value, cls) and cls is not dict:
-            return value
-        if not isinstance(value, dict):
-            raise not_a_dict
-        given, problems = {}, []
-        for name, member, required in members:
-            if name in value:
-                try:
-                    given[name] = member(value[name]) if member else value[name]
-                except Invalid as error:
-                    problems += [((name, *place), message, type) for place, message, type in error.problems]
-            elif required:
-                problems.append(((name,), "Field required", "missing"))
-        if problems:
-            raise Invalid(problems)
-        return make(given)
-
-    return convert
-
-
-def _dataclass(cls):
-    hints = type_hints(cls)
-    members = [
-        (field.name, converter(hints.get(field.name, typing.Any)), field.default is MISSING and field.default_factory is MISSING)
-        for field in fields(cls)
-        if field.init
-    ]
-    wrong = _fail(f"Input should be a dictionary or an instance of {cls.__name__}", "dataclass_type")
-
-    def make(given: dict):
-        try:
-            return cls(**given)
-        except (ValueError, AssertionError) as error:
-            raise _fail(f"Value error, {error}", "value_error") from None
-
-    return _object(cls, members, make, wrong)
-
-
-def _typed_dict(cls):
-    hints = type_hints(cls)
-    required = getattr(cls, "__required_keys__", frozenset())
-    members = []
-    for name, hint in hints.items():
-        if getattr(typing.get_origin(hint), "_name", "") in ("Required", "NotRequired"):
-            hint = typing.get_args(hint)[0]
-        members.append((name, converter(hint), name in required))
-    return _object(dict, members, lambda given: given, _fail("Input should be a valid dictionary", "dict_type"))
-
-
-def _pydantic(cls):
-    def convert(value):
-        try:
-            return cls.model_validate(value)
-        except ValueError as error:
-            found = getattr(error, "errors", None)
-            if found is None:
-                raise _fail(f"Value error, {error}", "value_error") from None
-            raise Invalid([(tuple(one["loc"]), one["msg"], one["type"]) for one in found()]) from None
+        raise fail(expected, "enum")
 
     return convert
 
@@ -416,23 +367,6 @@ def _text_class(cls):
                 return read(value.replace("Z", "+00:00") if name == "datetime" else value)
             except Exception:
                 pass
-        raise _fail(f"Input should be a valid {words}", types_by_name.get(name, f"{name}_parsing"))
+        raise fail(f"Input should be a valid {words}", types_by_name.get(name, f"{name}_parsing"))
 
     return convert
-
-
-def type_hints(annotated) -> dict:
-    """Annotations with names resolved; one that cannot be resolved is Any."""
-    try:
-        return typing.get_type_hints(annotated)
-    except Exception:
-        scope = getattr(annotated, "__globals__", {})
-        found = {}
-        for name, hint in getattr(annotated, "__annotations__", {}).items():
-            if isinstance(hint, str):
-                try:
-                    hint = eval(hint, scope)
-                except Exception:
-                    hint = typing.Any
-            found[name] = hint
-        return found

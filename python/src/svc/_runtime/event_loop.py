@@ -1,7 +1,8 @@
 """Async functions: up to `max_concurrency` of them at once on one event loop, in the main thread.
 
 Frames made in one turn of the loop are written together. Sync functions of the same endpoint run in threads, so
-that they do not hold up the others.
+that they do not hold up the others; a cancel of such a one is only seen in `context().cancelled`. An async function
+that computes without awaiting holds up everything, also the answer to PING.
 """
 
 from __future__ import annotations
@@ -67,12 +68,16 @@ class EventLoopWorker(Worker):
             except protocol.FrameError as error:
                 self._ended.set_exception(error)
                 return
-        while self.pending:
+        self._begin_pending()
+        self._end_when_finished()
+
+    def _begin_pending(self) -> None:
+        """Up to max_concurrency at once; what came in advance waits."""
+        while self.pending and len(self.running) < self.concurrency:
             work = self.pending.popleft()
             new_context(work, self.who, self.reporter(work))
             self.running[work.channel] = work
             work.task = self._loop.create_task(self._run(work))
-        self._end_when_finished()
 
     def _end_when_finished(self) -> None:
         if self.draining and self.finished() and not self._ended.done():
@@ -101,8 +106,6 @@ class EventLoopWorker(Worker):
         current.set(work.context)
         began = perf_counter()
         try:
-            if work.cancel_reason:
-                raise Cancelled(work.cancel_reason)
             if work.type == protocol.JOB:
                 frame = await self._job_frame(work, began)
             else:
@@ -122,6 +125,7 @@ class EventLoopWorker(Worker):
             if kept is not None:
                 kept.result = frame
             self._write(frame)
+        self._begin_pending()
         if self.draining:
             self._flush()
             self._end_when_finished()

@@ -22,7 +22,11 @@ class BadInput(Exception):
 def describe(error: BaseException, endpoint: str = "") -> dict:
     """error_type, error_message and error_traceback of an exception, as a job's failure carries them."""
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ in ("builtins", "svc.context") else f"{kind.__module__}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__
+        if kind.__module__ in ("builtins", "svc.context")
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     if isinstance(error, BadInput) or kind.__module__ == "svc._runtime.codec":
         name = "TypeError"
     return {

@@ -1,4 +1,4 @@
-"""The few Linux calls that the standard library lacks, and what /proc says about children. Elsewhere they do nothing."""
+"""The few Linux calls that the standard library lacks, and what /proc says about children."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def kill_quietly(pid: int, number: int) -> None:
 
 
 def kill_descendants(pid: int) -> int:
-    """SIGKILL to all below `pid`, not to `pid` itself. Stopped first, so that none can fork meanwhile. Returns how many."""
+    """SIGKILL to all below `pid`, not to `pid` itself; stopped first, so that none can fork. Returns how many."""
     below: list[int] = []
     level = children_of(pid)
     while level:

@@ -1,8 +1,9 @@
-"""Every number that bounds something on this side, with its unit in its name. Those that the platform has too are equal."""
+"""Every number that bounds something on this side, its unit in its name. Those that the platform has too are equal."""
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 BODY_FRAME_BYTES = 256 * 1024
-READ_BYTES = 256 * 1024
+# Below the size from which malloc maps fresh pages for each buffer.
+READ_BYTES = 64 * 1024
 
 RECONNECT_FIRST_S = 0.05
 RECONNECT_STEP_MAX_S = 2.0
@@ -27,7 +28,7 @@ WATCH_PARK_TICKS = 10
 COALESCE_S = 0.0005
 
 SOCKET_FD_MIN = 500
-START_MESSAGE_MAX_BYTES = 128 * 1024
+START_MESSAGE_MAX_BYTES = 96 * 1024
 
 # A larger result of a job fails; a larger response body goes out in parts.
 RESULT_MAX_BYTES = 60 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Loads an endpoint's functions. Generated handler files call `load_endpoint`; workers and zygotes call `load_handler`."""
+"""Loads an endpoint's functions: handler files call `load_endpoint`; workers and zygotes call `load_handler`."""
 
 from __future__ import annotations
 
@@ -43,26 +43,53 @@ class LoadedEndpoint:
         self.targets = targets
         self.routes = routes
         """(METHOD, path) to function; empty for a queue-based endpoint."""
+        self._route_table = None
+
+    def functions(self) -> list:
+        """Every function and public method, before any instance is made."""
+        found = list(self.routes.values())
+        for target in self.targets:
+            found += _methods_of(target.value).values() if target.is_class else [target.value]
+        return found
+
+    def route_table(self):
+        """The routes of a load-balanced endpoint, made once (in the zygote); None for a queue-based one."""
+        if self.kind == "load-balanced" and self._route_table is None:
+            from svc._runtime import requests  # noqa: F401 (imported before any fork)
+            from svc._runtime.routes import RouteTable
+
+            self._route_table = RouteTable(self.routes)
+        return self._route_table
 
     def callables(self) -> dict[str, Callable]:
         """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""
         found: dict[str, Callable] = {}
         for target in self.targets:
-            found.update(_instance_methods(target) if target.is_class else {target.name: Callable(target.name, target.value)})
+            found.update(
+                _instance_methods(target) if target.is_class else {target.name: Callable(target.name, target.value)}
+            )
         if "" not in found and len(found) == 1:
             found[""] = next(iter(found.values()))
         return found
 
 
-def _instance_methods(target: Target) -> dict[str, Callable]:
-    cls = target.value
-    instance = cls()
-    names = [name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))]
-    methods = {name: Callable(f"{target.name}.{name}", getattr(instance, name)) for name in names}
+def _methods_of(cls: type) -> dict:
+    """Public methods by name, and `__call__` where the class has one."""
+    found = {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))}
     if any("__call__" in vars(base) for base in cls.__mro__):
-        methods[""] = methods["__call__"] = Callable(f"{target.name}.__call__", instance)
-    elif len(names) == 1:
-        methods[""] = methods[names[0]]
+        found["__call__"] = cls.__call__
+    return found
+
+
+def _instance_methods(target: Target) -> dict[str, Callable]:
+    """One instance and its methods; "" is `__call__`, or the only method."""
+    instance = target.value()
+    names = _methods_of(target.value)
+    methods = {name: Callable(f"{target.name}.{name}", getattr(instance, name)) for name in names}
+    if "__call__" in methods:
+        methods[""] = methods["__call__"]
+    elif len(methods) == 1:
+        methods[""] = next(iter(methods.values()))
     return methods
 
 
@@ -105,7 +132,10 @@ def _find(endpoint: str, where: dict, route: tuple[str, str] | None):
 
 
 def _is_from(function, where: dict) -> bool:
-    return getattr(function, "__module__", None) == where["module"] and getattr(function, "__name__", None) == where["name"]
+    return (
+        getattr(function, "__module__", None) == where["module"]
+        and getattr(function, "__name__", None) == where["name"]
+    )
 
 
 def _wraps(outer, inner) -> bool:
@@ -122,7 +152,9 @@ def _import(module: str, endpoint: str):
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
-            raise BootFailure(_plain(f"worker file {module.replace('.', '/')}.py is not in the build: is it ignored?")) from None
+            raise BootFailure(
+                _plain(f"worker file {module.replace('.', '/')}.py is not in the build: is it ignored?")
+            ) from None
         raise BootFailure(describe(error, endpoint)) from None
     except BootFailure:
         raise
@@ -141,7 +173,9 @@ def load_handler(path: str, paths: list[str], endpoint: str) -> LoadedEndpoint:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        raise BootFailure(_plain(f"the handler file of endpoint {endpoint!r} cannot be read: {error.strerror}")) from None
+        raise BootFailure(
+            _plain(f"the handler file of endpoint {endpoint!r} cannot be read: {error.strerror}")
+        ) from None
     try:
         exec(compile(source, path, "exec"), namespace)
     except BootFailure:

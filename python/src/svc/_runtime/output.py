@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 from time import monotonic
 
-from svc._runtime.limits import LOG_BURST_BYTES, LOG_LINE_MAX_BYTES, LOG_RATE_BYTES_PER_S
+from svc._runtime.limits import LOG_BURST_BYTES, LOG_LINE_MAX_BYTES, LOG_RATE_BYTES_PER_S, PIPE_READ_BYTES
 
 _CUT = b" [line cut]"
 
@@ -31,7 +32,10 @@ class RateLimit:
         self._level -= len(lines)
         if self._left == 0:
             return lines
-        note = b"[svc] %d lines left out: over %d KiB of output per second\n" % (self._left, LOG_RATE_BYTES_PER_S // 1024)
+        note = b"[svc] %d lines left out: over %d KiB of output per second\n" % (
+            self._left,
+            LOG_RATE_BYTES_PER_S // 1024,
+        )
         self._left = 0
         return note + lines
 
@@ -72,6 +76,39 @@ class LineBuffer:
 
 def _short(line: bytes) -> bytes:
     return line if len(line) <= LOG_LINE_MAX_BYTES + len(_CUT) + 1 else line[:LOG_LINE_MAX_BYTES] + _CUT + b"\n"
+
+
+class OutputPipe:
+    """The reading end of a worker's stdout or stderr."""
+
+    __slots__ = ("_lines", "_rate", "descriptor", "is_empty", "stream", "worker")
+
+    def __init__(self, descriptor: int, stream: str, worker: str, rate: RateLimit) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self.stream = stream
+        self.worker = worker
+        self.is_empty = False
+        """Nothing was there at the last read."""
+        self._lines = LineBuffer()
+        self._rate = rate
+
+    def read(self) -> bytes | None:
+        """Whole lines to pass on, maybe none; None at the end of the stream."""
+        try:
+            data = os.read(self.descriptor, PIPE_READ_BYTES)
+            self.is_empty = False
+        except BlockingIOError:
+            self.is_empty = True
+            return b""
+        except OSError:
+            return None
+        if not data:
+            return None
+        return self._rate.admit(self._lines.push(data))
+
+    def rest(self) -> bytes:
+        return self._rate.admit(self._lines.rest())
 
 
 class JobStream(io.TextIOBase):

@@ -1,4 +1,4 @@
-"""The launcher's link to the platform: never blocks, reconnects with back-off, keeps what must not be lost meanwhile."""
+"""The launcher's link to the platform: never blocks, dials again with back-off, keeps what must not get lost."""
 
 from __future__ import annotations
 

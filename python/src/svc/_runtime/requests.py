@@ -35,7 +35,9 @@ def result_frame(work, reply: Reply, exec_ms: float) -> bytes:
 def failed_reply(error: BaseException, work) -> Reply:
     """A raised exception: the log gets the traceback, the caller a plain 500."""
     if isinstance(error, Cancelled):
-        return error_reply(504, "REQUEST_TIMEOUT", "The worker did not answer in time", work.cancel_reason or "cancelled")
+        return error_reply(
+            504, "REQUEST_TIMEOUT", "The worker did not answer in time", work.cancel_reason or "cancelled"
+        )
     print(user_traceback(error), end="", file=sys.stderr)
     detail = "The function failed; the endpoint's log has the details."
     return error_reply(500, "INTERNAL", "Internal error", detail)

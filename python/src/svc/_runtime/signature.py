@@ -50,9 +50,7 @@ class Signature:
         ]
         keyword_defaults = function.__kwdefaults__ or {}
         for name in names[count : count + code.co_kwonlyargcount]:
-            self.parameters.append(
-                Parameter(name, keyword_defaults.get(name, EMPTY), annotations.get(name, EMPTY))
-            )
+            self.parameters.append(Parameter(name, keyword_defaults.get(name, EMPTY), annotations.get(name, EMPTY)))
         self.positional_only = tuple(names[bound : code.co_posonlyargcount])
         self.takes_any = bool(code.co_flags & _VAR_KEYWORD)
 
@@ -103,7 +101,7 @@ def is_async(function) -> bool:
 
 
 def _plain_function(function, through_wraps: bool = True):
-    """The Python function behind methods, callable objects and functools.wraps, and how many leading parameters are bound."""
+    """The Python function behind methods, callable objects and functools.wraps; how many parameters are bound."""
     bound = 0
     while True:
         if through_wraps and hasattr(function, "__wrapped__"):
@@ -129,7 +127,11 @@ def _shown(parameter: Parameter) -> str:
     annotation = parameter.annotation
     if annotation is not EMPTY:
         if not isinstance(annotation, str):
-            annotation = annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else repr(annotation)
+            annotation = (
+                annotation.__name__
+                if isinstance(annotation, type) and not hasattr(annotation, "__args__")
+                else repr(annotation)
+            )
         text += f": {annotation}"
     if parameter.default is not EMPTY:
         text += f" = {parameter.default!r}" if annotation is not EMPTY else f"={parameter.default!r}"

@@ -23,8 +23,9 @@ from svc.context import Cancelled, current
 class ThreadWorker(Worker):
     def __init__(self, *arguments) -> None:
         super().__init__(*arguments)
-        self._queue: SimpleQueue[Work] = SimpleQueue()
-        self._state = threading.Lock()
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        """One entry for each work that may wait; a thread that finds none sleeps on."""
+        self._state = threading.RLock()
 
     def loop(self) -> None:
         for number in range(self.concurrency):
@@ -33,11 +34,8 @@ class ThreadWorker(Worker):
         while True:
             while connection.early_frames:
                 self.dispatch(connection.early_frames.pop(0))
-            while self.pending:
-                work = self.pending.popleft()
-                new_context(work, self.who, self.reporter(work))
-                self.running[work.channel] = work
-                self._queue.put(work)
+            for _ in range(min(len(self.pending), self.concurrency)):
+                self._wake.put(None)
             if self.draining and self.finished():
                 return
             frames = connection.read()
@@ -50,11 +48,25 @@ class ThreadWorker(Worker):
 
     def _serve(self) -> None:
         while True:
-            work = self._queue.get()
             try:
-                self._run(work)
+                self._wake.get()
+                while (work := self._next()) is not None:
+                    self._run(work)
             except Cancelled:
                 pass  # came too late for its job
+
+    def _next(self) -> Work | None:
+        with self._state:
+            if not self.pending:
+                return None
+            work = self.pending.popleft()
+            new_context(work, self.who, self.reporter(work))
+            self.running[work.channel] = work
+            return work
+
+    def _cancel(self, channel: int, reason: str) -> None:
+        with self._state:
+            super()._cancel(channel, reason)
 
     def _run(self, work: Work) -> None:
         current.set(work.context)
@@ -62,8 +74,6 @@ class ThreadWorker(Worker):
         with self._state:
             work.task = threading.get_ident()
         try:
-            if work.cancel_reason:
-                raise Cancelled(work.cancel_reason)
             if work.type == protocol.JOB:
                 frame = self._job_frame(work, began)
             else:
@@ -78,6 +88,8 @@ class ThreadWorker(Worker):
         self.running.pop(work.channel, None)
         if frame is not None:
             self.send_result(work, frame)
+        if self.draining and self.finished():
+            self.leave("drained")  # no frame will come that would wake the main thread
 
     def _job_frame(self, work: Work, began: float) -> bytes:
         function, given = job_call(work, self.callables)

@@ -89,7 +89,9 @@ def output_of(value) -> tuple[bool, bytes]:
 def bounded(body: bytes) -> bytes:
     if len(body) > RESULT_MAX_BYTES:
         limit = RESULT_MAX_BYTES // 1024 // 1024
-        raise codec.NotJson(f"the result takes {len(body)} bytes, over the limit of {limit} MiB: put it into storage and return its address")
+        raise codec.NotJson(
+            f"the result takes {len(body)} bytes, over the limit of {limit} MiB: store it and return its address"
+        )
     return body
 
 
@@ -102,6 +104,13 @@ def failure_of(error: BaseException, who: Identity, reason: str = "") -> bytes:
     fields["worker_id"] = who.worker
     fields["svc_version"] = VERSION
     return codec.encode(fields)
+
+
+def cancelled_frame(work: Work, who: Identity) -> bytes:
+    """The answer to work that was cancelled before it began: its slot is free again."""
+    if work.type == JOB:
+        return job_result(work, False, failure_of(Cancelled(work.cancel_reason), who, work.cancel_reason), 0.0)
+    return encode(RESULT, work.channel, b'{"status":499,"headers":[]}')
 
 
 def new_context(work: Work, who: Identity, report) -> Context:
@@ -121,4 +130,3 @@ def new_context(work: Work, who: Identity, report) -> Context:
         context._headers = head.get("headers", ())
     work.context = context
     return context
-

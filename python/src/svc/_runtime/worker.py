@@ -19,7 +19,7 @@ from svc._runtime.failure import BootFailure, describe
 from svc._runtime.limits import RECONNECT_DEFAULT_MS
 from svc._runtime.output import JobStream, RateLimit
 from svc._runtime.protocol import MORE, encode, parse_head
-from svc._runtime.work import Identity, Work
+from svc._runtime.work import Identity, Work, cancelled_frame
 from svc.context import context
 
 
@@ -83,10 +83,17 @@ class Worker:
 
     def _cancel(self, channel: int, reason: str) -> None:
         message = {"timeout": "execution timeout", "disconnected": "the caller went away"}.get(reason, reason)
-        self._arriving.pop(channel, None)
-        for work in self.pending:
-            if work.channel == channel:
-                work.cancel_reason = message
+        arriving = self._arriving.pop(channel, None)
+        waiting = [arriving[0]] if arriving else [work for work in self.pending if work.channel == channel]
+        for work in waiting:
+            try:
+                if not arriving:
+                    self.pending.remove(work)
+            except ValueError:
+                continue  # it has just begun
+            work.cancel_reason = message
+            self.send_result(work, cancelled_frame(work, self.who))
+            return
         work = self.running.get(channel)
         if work is not None and not work.cancel_reason:
             work.cancel_reason = message
@@ -129,7 +136,11 @@ class Worker:
         rate = RateLimit()
 
         def emit_lines(stream: str, channel: int, lines: bytes) -> None:
-            self.emit(encode(protocol.LOG, channel, {"stream": stream, "worker": self.who.worker}, lines), False)
+            head = {"stream": stream}
+            work = self.running.get(channel)
+            if work is not None and work.type == protocol.JOB:
+                head["job"] = work.head["job"]
+            self.emit(encode(protocol.LOG, channel, head, lines), False)
 
         def channel_now() -> int:
             return context().channel
@@ -147,6 +158,11 @@ class Worker:
     def finished(self) -> bool:
         """Drained, and every result is with the platform."""
         return self.draining and not self.pending and not self.running and not self.connection.unacknowledged
+
+    def leave(self, reason: str) -> None:
+        """Says GOODBYE and ends the process."""
+        self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
+        _exit(0)
 
 
 def run_worker(start: dict, load, import_ms: float) -> None:
@@ -197,14 +213,8 @@ def _boot(start: dict, load, import_ms: float, connection: Connection) -> Worker
         callables = endpoint.callables()
     except BaseException as error:
         raise BootFailure(describe(error, endpoint.name)) from None
-    routes = None
-    functions = [function.call for function in callables.values()]
-    if endpoint.kind == "load-balanced":
-        from svc._runtime.routes import RouteTable
-
-        routes = RouteTable(endpoint.routes)
-        functions = list(endpoint.routes.values())
-    kind = _way_to_run(functions, int(start.get("concurrency") or 1))
+    kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
+    routes = endpoint.route_table()
     worker = kind(start, callables, routes, connection)
     worker.capture_output()
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
@@ -214,13 +224,22 @@ def _boot(start: dict, load, import_ms: float, connection: Connection) -> Worker
     boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
     head = {"slots": worker.concurrency, "bootMs": round(boot_ms, 3), "importMs": round(import_ms, 3)}
     connection.open(encode(protocol.CREDIT, 0, head))
+    os.register_at_fork(after_in_child=lambda: _let_go(connection))
     return worker
 
 
-def _way_to_run(functions: list, concurrency: int) -> type[Worker]:
+def _let_go(connection: Connection) -> None:
+    """In a child that user code forks: output goes to the launcher's pipes, and the link is not its own."""
+    connection.disown()
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
+
+
+def way_to_run(endpoint, concurrency: int) -> type[Worker]:
+    """Imports only what this endpoint needs; a zygote calls it so that its forks find everything imported."""
     from svc._runtime.signature import is_async
 
-    if any(is_async(function) for function in functions):
+    if any(is_async(function) for function in endpoint.functions()):
         from svc._runtime.event_loop import EventLoopWorker
 
         return EventLoopWorker
@@ -237,8 +256,7 @@ def _leave(worker: Worker) -> None:
     """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
     worker.draining = True
     if worker.finished():
-        worker.connection.send(encode(protocol.GOODBYE, 0, {"reason": "stopped"}))
-        _exit(0)
+        worker.leave("stopped")
 
 
 def _exit(code: int) -> None:
@@ -250,4 +268,3 @@ def _exit(code: int) -> None:
     except BaseException:
         pass
     os._exit(code)
-

@@ -1,7 +1,7 @@
 """A zygote: one endpoint of one build, imported once; it forks workers on request and reports their ends.
 
     launcher ── START + output pipes ──▶ zygote ── fork ──▶ worker
-             ◀── ready | failed | unforkable | forked | exited ──
+             ◀── ready | failed | unforkable | forked | unforked | exited ──
 
 It runs no thread and holds nothing but the imported modules. It ends when the launcher closes the channel and,
 after "retire", when its last worker has ended.
@@ -74,6 +74,10 @@ def _load(start: dict):
     if paths and os.path.isdir(paths[0]):
         os.chdir(paths[0])
     endpoint = load_handler(start["handler"], paths, start["endpoint"]["name"])
+    from svc._runtime.worker import way_to_run
+
+    way_to_run(endpoint, int(start.get("concurrency") or 1))
+    endpoint.route_table()
     return endpoint, (monotonic() - began) * 1000
 
 
@@ -165,7 +169,13 @@ class _Forker:
             self._fork(message, *descriptors)
 
     def _fork(self, start: dict, stdout: int, stderr: int) -> None:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(stdout)
+            os.close(stderr)
+            send_message(self._channel, {"unforked": start["worker"], "why": error.strerror})
+            return
         if pid == 0:
             self._become_worker(start, stdout, stderr)
         os.close(stdout)

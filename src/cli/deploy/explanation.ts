@@ -1,21 +1,10 @@
-import type { BuildResult } from "../../build/build-result.ts";
+import type { ProjectBuild } from "../../build/build.ts";
+import { explainBuild } from "../../build/explain.ts";
 import type { Manifest, ManifestFunction } from "../../domain/manifest.ts";
 import type { Terminal } from "../terminal.ts";
 
-/** "12 B", "3.4 kB", "1.5 GB": decimal, as the artifact's limit is. */
-export function formatSize(bytes: number): string {
-  const units = ["B", "kB", "MB", "GB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1000 && unit < units.length - 1) {
-    value /= 1000;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
-}
-
-/** Everything that was found, endpoint by endpoint: the answer to "why is it like this?". */
-export function explainBuild(terminal: Terminal, result: BuildResult): void {
+/** Everything that was found, endpoint by endpoint, then every file and package: the answer to "why is it like this?". */
+export function showExplanation(terminal: Terminal, result: ProjectBuild): void {
   const { bold } = terminal.colors;
   for (const [name, resource] of Object.entries(result.manifest.resources)) {
     terminal.out();
@@ -34,10 +23,11 @@ export function explainBuild(terminal: Terminal, result: BuildResult): void {
     for (const [label, value] of rows) terminal.out(`  ${label.padEnd(15)}${value}`);
     for (const line of callables(result.manifest, name)) terminal.out(`  ${line}`);
   }
-  terminal.out();
-  terminal.out(bold("layers"));
-  for (const layer of result.layers) {
-    terminal.out(`  ${layer.kind.padEnd(15)}${formatSize(layer.sizeBytes).padEnd(10)}${layer.digest.slice(0, 12)}`);
+  for (const { title, rows } of explainBuild(result)) {
+    terminal.out();
+    terminal.out(bold(title));
+    const width = Math.max(...rows.map((row) => row.what.length));
+    for (const { what, why } of rows) terminal.out(`  ${what.padEnd(width)}  ${why}`);
   }
 }
 

@@ -1,0 +1,63 @@
+"""What dead workers leave behind: processes, cgroups, temporary directories.
+
+The launcher is a child subreaper and knows its own children, and every worker is a subreaper too: what a dead worker
+left (also after a double fork and setsid) turns up here as an unknown child and is killed. No pid namespace is needed
+for that, in which the worker would be process 1 with its odd signals, and it works without being root.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from time import monotonic
+
+from svc._runtime import kernel
+
+_LOOK_AGAIN_S = 0.01
+
+
+class Remains:
+    """`is_known(pid)` tells the children that are meant to be. `look_at` is when to call `sweep` next, or None."""
+
+    def __init__(self, is_known) -> None:
+        self._is_known = is_known
+        self._groups: list = []
+        self._cleaners: set[int] = set()
+        self.look_at: float | None = None
+
+    def sweep(self) -> None:
+        strays = [
+            pid for pid in kernel.children_of(os.getpid()) if pid not in self._cleaners and not self._is_known(pid)
+        ]
+        for pid in strays:
+            kernel.kill_quietly(pid, signal.SIGSTOP)
+            kernel.kill_descendants(pid)
+            kernel.kill_quietly(pid, signal.SIGKILL)
+        self._groups = [group for group in self._groups if not group.remove()]
+        self.look_at = monotonic() + _LOOK_AGAIN_S if strays or self._groups else None
+
+    def remove_group(self, group) -> None:
+        """A cgroup can go only when its last process has."""
+        if not group.remove():
+            self._groups.append(group)
+            self.look_at = self.look_at or monotonic() + _LOOK_AGAIN_S
+
+    def remove_directory(self, directory: str) -> None:
+        """A child does it when there is much to remove: the launcher never waits for a disk."""
+        try:
+            os.rmdir(directory)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    import shutil
+
+                    shutil.rmtree(directory, ignore_errors=True)
+                finally:
+                    os._exit(0)
+            self._cleaners.add(pid)
+
+    def reaped(self, pid: int) -> None:
+        self._cleaners.discard(pid)

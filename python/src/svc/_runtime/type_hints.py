@@ -1,0 +1,22 @@
+"""Annotations of a function or class with their names resolved."""
+
+from __future__ import annotations
+
+import typing
+
+
+def type_hints(annotated) -> dict:
+    """Annotations with names resolved; one that cannot be resolved is Any."""
+    try:
+        return typing.get_type_hints(annotated)
+    except Exception:
+        scope = getattr(annotated, "__globals__", {})
+        found = {}
+        for name, hint in getattr(annotated, "__annotations__", {}).items():
+            if isinstance(hint, str):
+                try:
+                    hint = eval(hint, scope)
+                except Exception:
+                    hint = typing.Any
+            found[name] = hint
+        return found

@@ -1,0 +1,108 @@
+"""The SDK: declarations change nothing about the functions they mark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from support import ROOT, SOURCE
+
+import svc
+from svc import Endpoint, GpuGroup, GpuType
+from svc._runtime import limits
+
+
+class Declaration(unittest.TestCase):
+    def test_a_decorated_function_or_class_is_returned_unchanged_and_recorded(self):
+        def hello(name):
+            return f"hi {name}"
+
+        class Model:
+            pass
+
+        endpoint = Endpoint(name="one", cpu="cpu3c-1-2")
+        self.assertIs(endpoint(hello), hello)
+        self.assertIs(endpoint(Model), Model)
+        self.assertEqual(endpoint.functions, [hello, Model])
+        self.assertEqual(hello("x"), "hi x")
+
+    def test_routes_are_recorded_by_method_and_path(self):
+        api = Endpoint(name="api")
+        for method in ("get", "post", "put", "patch", "delete", "head", "options"):
+
+            def route():
+                return method
+
+            self.assertIs(getattr(api, method)("/x")(route), route)
+            self.assertIs(api.routes[(method.upper(), "/x")], route)
+        with self.assertRaisesRegex(ValueError, "starts with '/'"):
+            api.get("x")
+
+    def test_an_unknown_keyword_names_the_nearest(self):
+        with self.assertRaisesRegex(TypeError, "no parameter 'worker'; did you mean 'workers'?"):
+            Endpoint(name="x", worker=3)
+        with self.assertRaisesRegex(TypeError, "(?s)'idle_timout'.*'idle_timeout'.*'zzz'; it takes name, gpu"):
+            Endpoint(name="x", idle_timout=3, zzz=1)
+
+    def test_gpu_and_cpu_exclude_each_other(self):
+        with self.assertRaisesRegex(TypeError, "gpu or cpu, not both"):
+            Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")
+
+    def test_every_documented_parameter_is_taken(self):
+        endpoint = Endpoint(
+            name="x", gpu=[GpuType.NVIDIA_L4, GpuGroup.ADA_24], workers=(1, 2), idle_timeout=5, dependencies=["a"],
+            max_concurrency=2, execution_timeout_ms=5000, scaler_type="QUEUE_DELAY", scaler_value=1, env={"A": "b"},
+            image="i", volume="v", python_version="3.12", gpu_count=2, boot="OFF",
+        )  # fmt: skip
+        self.assertEqual(len(endpoint.settings), 15)
+
+    def test_outside_a_worker_context_is_empty_and_progress_prints(self):
+        self.assertEqual((svc.context().job_id, svc.context().cancelled, svc.context().remaining_s), ("", False, None))
+        code = "import svc; svc.progress({'a': 1})"
+        run = subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, text=True
+        )
+        self.assertEqual(run.stderr, "progress: {'a': 1}\n")
+
+
+class SameOnBothSides(unittest.TestCase):
+    def test_the_gpu_catalogue_is_that_of_the_platform(self):
+        text = (ROOT / "src/domain/gpu.ts").read_text()
+        types = dict(re.findall(r'member: "(\w+)",\s*product: "([^"]+)"', text))
+        self.assertEqual({one.name: one.value for one in GpuType}, types)
+        groups = re.findall(r"^  ([A-Z0-9_]+): \[", text, re.M)
+        self.assertEqual([one.name for one in GpuGroup], ["ANY", *groups])
+        self.assertTrue(all(one.name == one.value for one in GpuGroup))
+
+    def test_the_limits_are_those_of_the_platform(self):
+        text = (ROOT / "src/domain/limits.ts").read_text()
+        self.assertIn("FRAME_MAX_BYTES = 64 * MB", text)
+        self.assertEqual(limits.FRAME_MAX_BYTES, 64 * 1024**2)
+        self.assertIn("RECONNECT_MAX_MS = 600_000", text)
+        self.assertEqual(limits.RECONNECT_DEFAULT_MS, 600_000)
+        self.assertIn("LOG_LINE_MAX_BYTES = 16 * KB", text)
+        self.assertEqual(limits.LOG_LINE_MAX_BYTES, 16 * 1024)
+
+    def test_there_is_one_version(self):
+        self.assertEqual(json.loads((ROOT / "package.json").read_text())["version"], svc.__version__)
+
+
+class Lightness(unittest.TestCase):
+    def test_the_sdk_imports_nothing_heavy(self):
+        code = "import sys, svc; print(sorted(set(sys.modules) & {'typing', 'asyncio', 'inspect', 'dataclasses', 'json', 'socket'}))"
+        run = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {code}"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(run.stdout.strip(), "[]")
+
+
+if __name__ == "__main__":
+    unittest.main()

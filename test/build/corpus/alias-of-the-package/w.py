@@ -1,0 +1,5 @@
+import svc as s
+
+
+@s.Endpoint(name="w", gpu=s.GpuType.NVIDIA_A100_80GB_PCIe)
+def w(): ...

@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+api = Endpoint(name="b!")
+
+
+@api.get("/ping")
+def ping(): ...

@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+Job = Endpoint
+
+
+@Job(name="w")
+def w(): ...

@@ -1,0 +1,5 @@
+from common import Worker
+
+
+@Worker(name="w")
+def w(): ...

@@ -1,0 +1,1 @@
+DEPS = ("six", "attrs")

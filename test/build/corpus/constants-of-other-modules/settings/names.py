@@ -1,0 +1,2 @@
+NAME = "from-far"
+LIMITS = {"idle": 120}

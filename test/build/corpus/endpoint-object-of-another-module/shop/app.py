@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+api = Endpoint(name="shop")
+
+
+@api.get("/health")
+def health(): ...

@@ -1,0 +1,5 @@
+from .app import api
+
+
+@api.post("/orders")
+def create(item: str): ...

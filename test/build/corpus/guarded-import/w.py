@@ -1,0 +1,8 @@
+try:
+    from svc import Endpoint
+except ImportError:
+    Endpoint = None
+
+
+@Endpoint(name="w")
+def w(): ...

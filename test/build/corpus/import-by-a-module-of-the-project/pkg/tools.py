@@ -1,0 +1,2 @@
+import yaml
+from . import deeper

@@ -1,0 +1,11 @@
+from svc import Endpoint
+
+api = Endpoint(name="api")
+
+
+@api.get("/a")
+def a(): ...
+
+
+@api
+def b(): ...

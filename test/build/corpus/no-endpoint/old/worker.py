@@ -1,0 +1,1 @@
+from svc import Endpoint

@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+worker = Endpoint(name="w")
+
+
+@worker
+def run(): ...

@@ -1,0 +1,11 @@
+from svc import Endpoint
+
+worker = Endpoint(name="w")
+
+
+@worker
+def a(): ...
+
+
+@worker
+def b(): ...

@@ -1,0 +1,5 @@
+import svc
+
+
+@svc.Endpoint(name="w")
+def w(): ...

@@ -1,0 +1,5 @@
+from .app import api
+
+
+@api.get("/b")
+def b(): ...

@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+api = Endpoint(name="api")
+
+
+@api.get("/ping")
+def ping(): ...

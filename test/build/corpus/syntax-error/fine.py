@@ -1,0 +1,4 @@
+from svc import Endpoint
+
+@Endpoint(name="x")
+def x(): ...

@@ -1,0 +1,6 @@
+import yaml
+from svc import Endpoint
+
+
+@Endpoint(name="w")
+def w(): ...

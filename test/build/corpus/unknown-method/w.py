@@ -1,0 +1,7 @@
+from svc import Endpoint
+
+api = Endpoint(name="api")
+
+
+@api.gett("/a")
+def a(): ...

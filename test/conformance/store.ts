@@ -1,0 +1,314 @@
+/** What every implementation of the store must do. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { defaultSettings } from "../../src/domain/endpoint.ts";
+import { SvcError } from "../../src/domain/errors.ts";
+import type { Manifest } from "../../src/domain/manifest.ts";
+import type { ApiKey, App, Build, Endpoint, Environment, Store, StoreChange, Worker } from "../../src/store/store.ts";
+
+export interface StoreUnderTest {
+  store: Store;
+  /** Closes and opens again on the same data. */
+  reopen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+let names = 0;
+const unique = (prefix: string) => `${prefix}-${++names}`;
+const NOW = 1_700_000_000_000;
+
+export function newApp(): App {
+  const name = unique("app");
+  return { id: `id-${name}`, name, createdAt: NOW };
+}
+
+export function newEnvironment(appId: string, name = "production"): Environment {
+  return { id: unique("env"), appId, name, createdAt: NOW, buildId: null };
+}
+
+export function newEndpoint(environmentId: string | null, changes: Partial<Endpoint> = {}): Endpoint {
+  return {
+    ...defaultSettings("queue"),
+    id: unique("endpoint"),
+    name: unique("hello"),
+    kind: "queue",
+    environmentId,
+    buildId: null,
+    templateId: "default",
+    env: { GREETING: "hi", snake_case: "kept" },
+    revision: "r1",
+    workersDesired: 0,
+    reason: "",
+    createdAt: NOW,
+    updatedAt: NOW,
+    ...changes,
+  };
+}
+
+export function newWorker(endpointId: string, changes: Partial<Worker> = {}): Worker {
+  return {
+    id: unique("w"),
+    endpointId,
+    buildId: "b1",
+    revision: "r1",
+    state: "STARTING",
+    tokenHash: unique("hash"),
+    createdAt: NOW,
+    readyAt: null,
+    reason: "",
+    ...changes,
+  };
+}
+
+export function newKey(changes: Partial<ApiKey> = {}): ApiKey {
+  return {
+    id: unique("key"),
+    name: "ci",
+    prefix: "svc_abcdef",
+    hash: unique("keyhash"),
+    scopes: ["deploy", "invoke"],
+    createdAt: NOW,
+    expiresAt: null,
+    ...changes,
+  };
+}
+
+const MANIFEST = {
+  resources: {},
+  routes: { "my-api": { "GET /some_path": "fn" } },
+  version: 1,
+  svcVersion: "0.1.0",
+  sourceLayer: "a".repeat(64),
+} satisfies Manifest;
+
+const isConflict = (error: unknown) => error instanceof SvcError && error.code === "CONFLICT";
+
+export function storeConformance(name: string, open: () => Promise<StoreUnderTest>): void {
+  describe(`${name}: the store`, () => {
+    let under: StoreUnderTest;
+    const store = () => under.store;
+    before(async () => {
+      under = await open();
+    });
+    after(() => under.close());
+
+    async function environment(): Promise<Environment> {
+      const app = newApp();
+      await store().apps.insert(app);
+      const made = newEnvironment(app.id);
+      await store().environments.insert(made);
+      return made;
+    }
+
+    appsAndBuilds(store, environment);
+    endpointsAndWorkers(store, environment);
+    keys(store);
+    transactions(store);
+
+    test("everything is there after the platform was restarted", async () => {
+      const env = await environment();
+      const endpoint = newEndpoint(env.id);
+      const worker = newWorker(endpoint.id);
+      const key = newKey();
+      await store().endpoints.insert(endpoint);
+      await store().workers.insert(worker);
+      await store().keys.insert(key);
+      await under.reopen();
+      assert.deepEqual(await store().environments.find(env.id), env);
+      assert.deepEqual(await store().endpoints.find(endpoint.id), endpoint);
+      assert.deepEqual(await store().workers.find(worker.id), worker);
+      assert.deepEqual(await store().keys.findByHash(key.hash), key);
+    });
+  });
+}
+
+function appsAndBuilds(store: () => Store, environment: () => Promise<Environment>): void {
+  test("an app's name is unique", async () => {
+    const app = newApp();
+    await store().apps.insert(app);
+    assert.deepEqual(await store().apps.findByName(app.name), app);
+    assert.ok((await store().apps.list()).some((found) => found.id === app.id));
+    await assert.rejects(store().apps.insert({ ...app, id: unique("id") }), isConflict);
+    assert.equal(await store().apps.findByName("nobody"), undefined);
+  });
+
+  test("an environment's name is unique within its app only", async () => {
+    const [first, second] = [newApp(), newApp()];
+    await store().apps.insert(first);
+    await store().apps.insert(second);
+    const staging = newEnvironment(first.id, "staging");
+    await store().environments.insert(staging);
+    await store().environments.insert(newEnvironment(first.id, "dev"));
+    await store().environments.insert(newEnvironment(second.id, "staging"));
+    await assert.rejects(store().environments.insert(newEnvironment(first.id, "staging")), isConflict);
+    const found = await store().environments.listByApp(first.id);
+    assert.deepEqual(
+      found.map((env) => env.name),
+      ["dev", "staging"],
+    );
+    assert.deepEqual(await store().environments.find(staging.id), staging);
+  });
+
+  test("a build keeps its manifest; the newest is listed first", async () => {
+    const env = await environment();
+    const build = (createdAt: number): Build => ({
+      id: unique("build"),
+      environmentId: env.id,
+      manifest: MANIFEST,
+      createdAt,
+    });
+    const [old, recent] = [build(NOW), build(NOW + 1)];
+    await store().builds.insert(old);
+    await store().builds.insert(recent);
+    assert.deepEqual(await store().builds.find(old.id), old);
+    assert.deepEqual(await store().builds.listByEnvironment(env.id), [recent, old]);
+    await store().environments.setBuild(env.id, recent.id);
+    assert.equal((await store().environments.find(env.id))?.buildId, recent.id);
+  });
+
+  test("an app goes with its environments and builds, but not while it has endpoints", async () => {
+    const env = await environment();
+    await store().builds.insert({ id: unique("build"), environmentId: env.id, manifest: MANIFEST, createdAt: NOW });
+    const endpoint = newEndpoint(env.id);
+    await store().endpoints.insert(endpoint);
+    await assert.rejects(store().environments.delete(env.id), isConflict);
+    await assert.rejects(store().apps.delete(env.appId), isConflict);
+    assert.deepEqual(await store().environments.find(env.id), env);
+    await store().endpoints.delete(endpoint.id);
+    await store().apps.delete(env.appId);
+    assert.equal(await store().environments.find(env.id), undefined);
+    assert.deepEqual(await store().builds.listByEnvironment(env.id), []);
+  });
+}
+
+function endpointsAndWorkers(store: () => Store, environment: () => Promise<Environment>): void {
+  test("an endpoint keeps every field, and its name is unique in its environment", async () => {
+    const [env, other] = [await environment(), await environment()];
+    const endpoint = newEndpoint(env.id, { executionTimeoutMs: 604_800_000, reason: "no room" });
+    await store().endpoints.insert(endpoint);
+    assert.deepEqual(await store().endpoints.find(endpoint.id), endpoint);
+    await store().endpoints.insert(newEndpoint(other.id, { name: endpoint.name }));
+    await assert.rejects(store().endpoints.insert(newEndpoint(env.id, { name: endpoint.name })), isConflict);
+    const loose = newEndpoint(null);
+    await store().endpoints.insert(loose);
+    assert.deepEqual(await store().endpoints.find(loose.id), loose);
+    assert.deepEqual(
+      (await store().endpoints.listByEnvironment(env.id)).map(({ id }) => id),
+      [endpoint.id],
+    );
+    const all = (await store().endpoints.list()).map(({ id }) => id);
+    assert.ok(all.includes(endpoint.id) && all.includes(loose.id));
+  });
+
+  test("an update replaces the given fields and keeps the rest", async () => {
+    const endpoint = newEndpoint((await environment()).id);
+    await store().endpoints.insert(endpoint);
+    assert.equal(await store().endpoints.update(endpoint.id, { workersMax: 9, env: { A: "1" } }), true);
+    assert.deepEqual(await store().endpoints.find(endpoint.id), { ...endpoint, workersMax: 9, env: { A: "1" } });
+    assert.equal(await store().endpoints.update(endpoint.id, {}), true);
+    assert.equal(await store().endpoints.update("unknown", { workersMax: 9 }), false);
+    assert.equal(await store().endpoints.update("unknown", {}), false);
+  });
+
+  test("a worker is found by its token and goes with its endpoint", async () => {
+    const endpoint = newEndpoint((await environment()).id);
+    await store().endpoints.insert(endpoint);
+    const worker = newWorker(endpoint.id);
+    await store().workers.insert(worker);
+    assert.deepEqual(await store().workers.findByToken(worker.tokenHash), worker);
+    assert.deepEqual(await store().workers.listByEndpoint(endpoint.id), [worker]);
+    assert.equal(await store().workers.update(worker.id, { state: "READY", readyAt: NOW + 5 }), true);
+    assert.deepEqual(await store().workers.find(worker.id), { ...worker, state: "READY", readyAt: NOW + 5 });
+    assert.equal(await store().workers.update("unknown", { state: "READY" }), false);
+    await store().endpoints.delete(endpoint.id);
+    assert.equal(await store().workers.find(worker.id), undefined);
+    await assert.rejects(store().workers.insert(newWorker(endpoint.id)), isConflict);
+    assert.ok(!(await store().workers.list()).some(({ id }) => id === worker.id));
+  });
+}
+
+function keys(store: () => Store): void {
+  test("a key is found by its hash until it is revoked", async () => {
+    const key = newKey({ expiresAt: NOW + 1000 });
+    await store().keys.insert(key);
+    assert.deepEqual(await store().keys.findByHash(key.hash), key);
+    assert.ok((await store().keys.list()).some(({ id }) => id === key.id));
+    await assert.rejects(store().keys.insert({ ...newKey(), hash: key.hash }), isConflict);
+    await store().keys.delete(key.id);
+    assert.equal(await store().keys.findByHash(key.hash), undefined);
+  });
+}
+
+function transactions(store: () => Store): void {
+  test("a transaction writes all or nothing, and its changes are told only after the commit", async () => {
+    const heard: StoreChange[] = [];
+    store().onChange((change) => heard.push(change));
+    const [kept, dropped] = [newEndpoint(null), newEndpoint(null)];
+    await assert.rejects(
+      store().transaction(async (inner) => {
+        await inner.endpoints.insert(dropped);
+        assert.deepEqual(await inner.endpoints.find(dropped.id), dropped);
+        throw new Error("stop");
+      }),
+      /stop/,
+    );
+    assert.equal(await store().endpoints.find(dropped.id), undefined);
+    assert.deepEqual(heard, []);
+    const result = await store().transaction(async (inner) => {
+      await inner.endpoints.insert(kept);
+      await inner.transaction((nested) => nested.endpoints.update(kept.id, { reason: "x" }));
+      assert.deepEqual(heard, []);
+      return "done";
+    });
+    assert.equal(result, "done");
+    assert.equal((await store().endpoints.find(kept.id))?.reason, "x");
+    assert.deepEqual(heard, [
+      { table: "endpoints", id: kept.id },
+      { table: "endpoints", id: kept.id },
+    ]);
+  });
+
+  test("transactions and single writes at the same time do not mix", async () => {
+    const endpoint = newEndpoint(null, { workersDesired: 0 });
+    await store().endpoints.insert(endpoint);
+    const outside = newApp();
+    const add = (fails: boolean) =>
+      store().transaction(async (inner) => {
+        const now = (await inner.endpoints.find(endpoint.id))!.workersDesired;
+        await inner.endpoints.update(endpoint.id, { workersDesired: now + 1 });
+        if (fails) throw new Error("undo");
+      });
+    const all = await Promise.allSettled([add(false), add(true), store().apps.insert(outside), add(false), add(true)]);
+    assert.deepEqual(
+      all.map(({ status }) => status),
+      ["fulfilled", "rejected", "fulfilled", "fulfilled", "rejected"],
+    );
+    assert.equal((await store().endpoints.find(endpoint.id))?.workersDesired, 2);
+    assert.deepEqual(await store().apps.findByName(outside.name), outside);
+  });
+
+  test("every change of endpoints, workers and keys is told with its id", async () => {
+    const heard: StoreChange[] = [];
+    store().onChange((change) => heard.push(change));
+    const [endpoint, key] = [newEndpoint(null), newKey()];
+    const worker = newWorker(endpoint.id);
+    await store().endpoints.insert(endpoint);
+    await store().workers.insert(worker);
+    await store().workers.update(worker.id, { state: "READY" });
+    await store().keys.insert(key);
+    await store().keys.delete(key.id);
+    await store().endpoints.delete(endpoint.id);
+    assert.deepEqual(
+      heard.map(({ table, id }) => `${table} ${id}`),
+      [
+        `endpoints ${endpoint.id}`,
+        `workers ${worker.id}`,
+        `workers ${worker.id}`,
+        `keys ${key.id}`,
+        `keys ${key.id}`,
+        `workers ${worker.id}`,
+        `endpoints ${endpoint.id}`,
+      ],
+    );
+  });
+}

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import { BodyBudget, readBody } from "../../src/gateway/body.ts";
+import { RawConnection } from "./support.ts";
+
+/** A server whose handler is the test. */
+async function serve(t: TestContext, handle: (req: IncomingMessage, res: ServerResponse) => void): Promise<number> {
+  const server = createServer(handle).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+test("all bodies in memory share one budget; what does not fit is refused and takes nothing", async (t) => {
+  const budget = new BodyBudget(10);
+  const port = await serve(t, (req, res) => {
+    readBody(req, res, 100, budget).then(
+      (body) => res.end(`read ${body.length}`),
+      (error) => res.end(`refused ${error.code} ${error.retryAfterS}`),
+    );
+  });
+  const post = (body: string) => fetch(`http://127.0.0.1:${port}`, { method: "POST", body }).then((r) => r.text());
+  assert.equal(await post("123456"), "read 6");
+  assert.equal(budget.usedBytes, 6);
+  assert.equal(await post("123456"), "refused RATE_LIMITED 1");
+  assert.equal(budget.usedBytes, 6);
+  budget.give(6);
+  assert.equal(await post("1234567890"), "read 10");
+});
+
+test("a caller that breaks off in the middle of its body gives its bytes back", async (t) => {
+  const budget = new BodyBudget(100);
+  const { promise: failed, resolve: fail } = Promise.withResolvers<Error>();
+  const port = await serve(t, (req, res) => {
+    readBody(req, res, 100, budget).catch(fail);
+    req.once("data", () => raw.socket.resetAndDestroy());
+  });
+  const raw = new RawConnection(port).write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n12345");
+  assert.equal((await failed).name, "CallerGone");
+  assert.equal(budget.usedBytes, 0);
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { INLINE_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
+import { BodyFiles } from "../../src/queue/sqlite/body-files.ts";
+import { newJob } from "../conformance/queue.ts";
+import { openTestQueue, type SqliteQueueUnderTest } from "./open-queue.ts";
+
+const never = new AbortController().signal;
+const large = (fill: string) => Buffer.alloc(INLINE_BODY_MAX_BYTES + 1, fill);
+
+async function withQueue(body: (under: SqliteQueueUnderTest, clock: { now: number }) => Promise<void>): Promise<void> {
+  const clock = { now: 1_700_000_000_000 };
+  const under = await openTestQueue(clock);
+  try {
+    await body(under, clock);
+  } finally {
+    await under.close();
+  }
+}
+
+function files({ blobDir }: SqliteQueueUnderTest): string[] {
+  return readdirSync(blobDir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+test("a body of exactly the limit stays in its row, one byte more is a file", () =>
+  withQueue(async (under) => {
+    await under.queue.enqueue(newJob("e", { input: Buffer.alloc(INLINE_BODY_MAX_BYTES, "x") }));
+    assert.deepEqual(files(under), []);
+    await under.queue.enqueue(newJob("e", { input: large("x") }));
+    assert.equal(files(under).length, 1);
+  }));
+
+test("a file goes with the last job that names it, not before", () =>
+  withQueue(async (under, clock) => {
+    const { queue } = under;
+    await queue.enqueue(newJob("e", { input: large("i"), retentionMs: 1_000 }));
+    await queue.enqueue(newJob("e", { input: large("i"), retentionMs: 2_000 }));
+    for (const claim of await queue.claim("e", "w", 2, never)) {
+      await queue.progress(claim, large("p"));
+      await queue.chunk(claim, large("c"));
+      await queue.finish(claim, { state: "COMPLETED", output: large("o") });
+    }
+    assert.equal(files(under).length, 4);
+    await queue.sweep();
+    assert.equal(files(under).length, 3, "the progress was replaced by the output");
+    clock.now += 1_000;
+    assert.equal(await queue.sweep(), 1);
+    assert.equal(files(under).length, 3);
+    clock.now += 1_000;
+    assert.equal(await queue.sweep(), 1);
+    assert.deepEqual(files(under), []);
+  }));
+
+test("files that a crash left without a row are removed by the first sweep", () =>
+  withQueue(async (under) => {
+    const { id } = await under.queue.enqueue(newJob("e", { input: large("k") }));
+    const orphan = "ab".repeat(32);
+    mkdirSync(join(under.blobDir, "ab"), { recursive: true });
+    writeFileSync(join(under.blobDir, "ab", orphan), "left over");
+    writeFileSync(join(under.blobDir, "incoming", "half"), "half");
+    assert.equal(files(under).length, 3);
+    await under.reopen();
+    await under.queue.sweep();
+    assert.equal(files(under).length, 1);
+    assert.ok(large("k").equals((await under.queue.input(id))!));
+  }));
+
+test("a sweep does not take a file whose row is not written yet", () =>
+  withQueue(async (under) => {
+    const bodies = new BodyFiles(join(under.dir, "bodies"), false);
+    const [digest, same] = await Promise.all([bodies.hold(large("h")), bodies.hold(large("h"))]);
+    assert.equal(digest, same);
+    const nothingNamed = () => false;
+    await bodies.sweep(nothingNamed);
+    bodies.release(digest);
+    await bodies.sweep(nothingNamed);
+    assert.ok(large("h").equals((await bodies.read(digest))!));
+    bodies.release(digest);
+    await bodies.sweep(nothingNamed);
+    assert.equal(await bodies.read(digest), undefined);
+  }));
+
+test("large jobs can be submitted while others are swept", () =>
+  withQueue(async (under) => {
+    const { queue } = under;
+    for (let round = 0; round < 10; round++) {
+      await queue.enqueue(newJob("old", { input: large("r") }));
+      await queue.forget("old");
+      const again = newJob("e", { input: large("r") });
+      await Promise.all([queue.enqueue(again), queue.sweep(), queue.sweep()]);
+      assert.ok(large("r").equals((await queue.input(again.id))!));
+    }
+  }));
+
+test("a job whose input file is gone fails with the reason, and the worker gets the next one", () =>
+  withQueue(async (under) => {
+    const { queue } = under;
+    const damaged = newJob("e", { input: large("d") });
+    await queue.enqueue(damaged);
+    for (const file of files(under)) rmSync(file);
+    const claim = queue.claim("e", "w", 1, never);
+    const failed = await queue.wait(damaged.id, 10_000);
+    assert.deepEqual([failed?.state, failed?.error], ["FAILED", "the file with the job's input is missing or damaged"]);
+    const next = newJob("e");
+    await queue.enqueue(next);
+    assert.equal((await claim)[0]?.jobId, next.id);
+    assert.equal((await queue.counts("e")).failed, 1);
+  }));
