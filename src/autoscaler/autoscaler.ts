@@ -2,11 +2,14 @@
  * The loop around `decide`: one look per endpoint when something happens (a job waits, a worker is ready or gone, an
  * endpoint changes) and once a second for those that have workers or work. Looks at one endpoint never overlap.
  */
-import { AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isActive } from "../domain/worker.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobReader } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { decide } from "./decide.ts";
+import { LoadAverage } from "./load-average.ts";
 import type { Decision, Sample, SampledWorker } from "./sample.ts";
 
 export interface LinkSample {
@@ -39,6 +42,7 @@ export class Autoscaler {
   readonly #looking = new Map<string, "once" | "again">();
   /** Endpoints that have workers or work: looked at every tick. */
   readonly #awake = new Set<string>();
+  readonly #loads = new Map<string, LoadAverage>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(deps: AutoscalerDeps) {
@@ -58,7 +62,10 @@ export class Autoscaler {
     this.#awake.clear();
   }
 
-  /** Looks at the endpoint soon; while a look runs, one more follows it. */
+  /**
+   * Looks at the endpoint soon; while a look runs, one more follows it. From zero that is at once; an endpoint that has
+   * workers is looked at as often as its load can change, not with every job that finds them busy.
+   */
   wake(endpointId: string): void {
     const state = this.#looking.get(endpointId);
     if (state !== undefined) {
@@ -72,17 +79,20 @@ export class Autoscaler {
   async #lookUntilQuiet(endpointId: string): Promise<void> {
     do {
       this.#looking.set(endpointId, "once");
-      await this.#look(endpointId).catch(this.#deps.onError);
+      const hasWorkers = await this.#look(endpointId).catch(this.#deps.onError);
+      if (hasWorkers) await delay(AUTOSCALER_PAUSE_MS);
     } while (this.#looking.get(endpointId) === "again");
     this.#looking.delete(endpointId);
   }
 
-  async #look(endpointId: string): Promise<void> {
+  /** Resolves whether the endpoint has workers, ready or on their way. */
+  async #look(endpointId: string): Promise<boolean> {
     const { store, endpoints, queue, mayStart, apply } = this.#deps;
     const endpoint = await endpoints.find(endpointId);
     if (endpoint === undefined) {
       this.#awake.delete(endpointId);
-      return;
+      this.#loads.delete(endpointId);
+      return false;
     }
     const rows = (await store.workers.listByEndpoint(endpointId)).filter((row) => isActive(row.state));
     const counts = await queue.counts(endpointId);
@@ -90,6 +100,7 @@ export class Autoscaler {
     const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;
     if (busy || endpoint.workersMin > 0) this.#awake.add(endpointId);
     else this.#awake.delete(endpointId);
+    const load = counts.inQueue - counts.inQueueLowPriority + link.waitingRequests + link.running;
     const sample: Sample = {
       scalerType: endpoint.scalerType,
       scalerValue: endpoint.scalerValue,
@@ -103,13 +114,14 @@ export class Autoscaler {
       waitingRequests: link.waitingRequests,
       running: link.running,
       averageExecMs: link.averageExecMs,
+      averageLoad: getOrInsert(this.#loads, endpointId, () => new LoadAverage()).observe(load, this.#deps.clock()),
       workers: sampledWorkers(endpoint, rows, link),
       mustProve: this.#deps.mustProve(endpoint),
     };
     const decision = decide(sample);
     const start = mayStart(endpoint) ? decision.start : 0;
-    if (start === 0 && decision.stop.length === 0) return;
-    await apply(endpoint, { ...decision, start });
+    if (start > 0 || decision.stop.length > 0) await apply(endpoint, { ...decision, start });
+    return rows.length > 0;
   }
 }
 

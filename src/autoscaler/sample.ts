@@ -17,6 +17,8 @@ export interface Sample {
   /** Jobs and requests on workers. */
   readonly running: number;
   readonly averageExecMs: number | undefined;
+  /** Moving average of the jobs there were at a time, waiting or running; 0 at first. */
+  readonly averageLoad: number;
   readonly workers: readonly SampledWorker[];
   /** A new revision must show once that it can start. */
   readonly mustProve: boolean;

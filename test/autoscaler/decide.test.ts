@@ -17,6 +17,7 @@ const QUIET: Sample = {
   waitingRequests: 0,
   running: 0,
   averageExecMs: undefined,
+  averageLoad: 0,
   workers: [],
   mustProve: false,
 };
@@ -41,6 +42,18 @@ test("QUEUE_DELAY starts so many workers that no job waits longer than scalerVal
   assert.equal(decide({ ...QUIET, queued: 12, averageExecMs: 1_000 }).start, 3);
   assert.equal(decide({ ...QUIET, queued: 8, averageExecMs: 1_000 }).start, 2);
   assert.equal(decide({ ...QUIET, queued: 8, averageExecMs: 1_000, maxConcurrency: 2 }).start, 1);
+});
+
+test("QUEUE_DELAY keeps the workers that the load keeps busy, and some room for small bursts", () => {
+  const busy = { ...QUIET, running: 2, averageExecMs: 1_000, workersMax: 9 };
+  assert.equal(decide({ ...busy, averageLoad: 2 }).start, 3);
+  assert.equal(decide({ ...busy, averageLoad: 4 }).start, 6);
+});
+
+test("A long job keeps its worker and asks for no other; each that waits gets its own", () => {
+  const long = { ...QUIET, averageExecMs: 60_000, workersMax: 9, running: 1, averageLoad: 1 };
+  assert.equal(decide({ ...long, workers: [worker({ busy: true })] }).start, 0);
+  assert.equal(decide({ ...long, queued: 2, workers: [worker({ busy: true })] }).start, 2);
 });
 
 test("REQUEST_COUNT starts one worker for each scalerValue requests", () => {
@@ -107,6 +120,7 @@ test("Whatever the sample: never beyond workersMax, never a busy current worker 
     waitingRequests: fc.nat(1_000),
     running: fc.nat(100),
     averageExecMs: fc.option(fc.nat(60_000), { nil: undefined }),
+    averageLoad: fc.nat(1_000),
     workers: fc.array(sampledWorker, { maxLength: 12 }),
     mustProve: fc.boolean(),
   });
