@@ -7,11 +7,39 @@ import Table from "cli-table3";
 import type { Bench } from "./bench.ts";
 
 const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Bench }> }> = {
+  build: {
+    about: "start of the CLI; svc build: nothing changed, an edit under 500 MB, a first install beside pip and uv",
+    load: () => import("./build.ts"),
+  },
   "cold-start": {
     about: "zero → first result: zygote there, nothing there, plain spawn; memory per worker",
     load: () => import("./cold-start.ts"),
   },
+  deploy: {
+    about: "svc deploy: first, nothing changed, one line, one line under 500 MB of dependencies",
+    load: () => import("./deploy.ts"),
+  },
+  chaos: {
+    about: "20,000 jobs while workers and the platform are killed at random: none may be lost",
+    load: () => import("./chaos.ts"),
+  },
+  "queue-depth": {
+    about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
+    load: () => import("./queue-depth.ts"),
+  },
+  scaling: {
+    about: "the scaler in simulation against a tick of 2 s and a queue scaler of 30 s",
+    load: () => import("./scaling.ts"),
+  },
+  "load-balanced": {
+    about: "a JSON route against FastAPI, bare ASGI and nginx in front of FastAPI",
+    load: () => import("./load-balanced.ts"),
+  },
   queue: { about: "runsync against bare node:http, FastAPI and Celery + Redis", load: () => import("./queue.ts") },
+  transport: {
+    about: "round trips per second between Node and one worker, against a bare echo over a Unix socket",
+    load: () => import("./transport.ts"),
+  },
 };
 
 const { values, positionals } = parseArgs({

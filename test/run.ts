@@ -21,7 +21,7 @@ if (files.length === 0) {
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const started = performance.now();
-const events = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: 300_000, cwd: root });
+const events = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: 180_000, cwd: root });
 
 events.on("test:pass", (event) => {
   if (event.details.type === "suite" || isFile(event.name)) return;

@@ -121,7 +121,7 @@ test("Python code imports the standard library only", () => {
   for (const file of globSync("python/src/**/*.py", { cwd: root })) {
     for (const line of read(file).split("\n")) {
       if (!standard.test(line)) continue;
-      const name = line.match(/^(?:from|import)\s+([A-Za-z_]+)/)?.[1];
+      const name = line.match(/^(?:from|import)\s+(\w+)/)?.[1];
       if (name !== undefined && (!known.has(name) || ["numpy", "torch", "pydantic"].includes(name)))
         strangers.push(`${file}: ${line}`);
     }

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from support import ROOT, SOURCE
 
 import svc
-from svc import Endpoint, GpuGroup, GpuType
+from svc import Endpoint, GpuGroup, GpuType, Secret
 from svc._runtime import limits
 
 
@@ -94,6 +94,14 @@ class SameOnBothSides(unittest.TestCase):
 
 
 class Lightness(unittest.TestCase):
+    def test_a_secret_is_a_name_and_nothing_else(self):
+        self.assertEqual(repr(Secret("HF_TOKEN")), "Secret('HF_TOKEN')")
+        endpoint = Endpoint(name="with-secret", env={"TOKEN": Secret(name="db.password-1")})
+        self.assertEqual(endpoint.settings["env"]["TOKEN"].name, "db.password-1")
+        for bad in ("", "1a", "a b", "-a", ".a", "é", "a" * 64, None, 3):
+            with self.assertRaises(ValueError, msg=repr(bad)):
+                Secret(bad)
+
     def test_the_sdk_imports_nothing_heavy(self):
         code = "import sys, svc; print(sorted(set(sys.modules) & {'typing', 'asyncio', 'inspect', 'dataclasses', 'json', 'socket'}))"
         run = subprocess.run(

@@ -258,6 +258,21 @@ class Jobs(LauncherTest):
                         self.assertTrue(link.result(channel).head["ok"])
                 self.assertFalse(os.path.exists(gates[-1] + "-begun"))
 
+    def test_a_recalled_job_is_given_back_if_it_has_not_begun_and_goes_on_if_it_has(self):
+        source = "import os, time\ndef run(gate):\n    print('begun')\n    while not os.path.exists(gate): time.sleep(0.002)\n"
+        link = self.ready(source)
+        gate = f"{self.directory}/gate"
+        link.job(1, {"gate": gate})
+        link.job(2, {"gate": gate})
+        link.expect(protocol.LOG, 1)
+        link.send(protocol.CANCEL, 1, {"reason": "recalled"})
+        link.send(protocol.CANCEL, 2, {"reason": "recalled"})
+        self.assertIs(link.result(2).head["begun"], False)
+        open(gate, "w").close()
+        first = link.result(1)
+        self.assertTrue(first.head["ok"])
+        self.assertNotIn("begun", first.head)
+
     def test_a_missing_module_is_named_with_its_cure(self):
         link = self.ready("def run():\n    import no_such_thing.deep\n")
         self.assertEqual(

@@ -11,6 +11,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, alive, protocol, wait_until
 
+from svc._runtime import kernel
+
 
 class Starting(LauncherTest):
     def test_workers_of_one_zygote_key_share_one_import(self):
@@ -141,6 +143,30 @@ class Starting(LauncherTest):
         link = self.ready(source)
         self.assertEqual(link.run(1, {"x": 4}).json, [4, 4])
         self.assertIn("run(x: int)", link.run(2, {}).json["error_message"])
+
+    def test_a_zygote_keeps_one_spare_that_becomes_the_next_worker_with_its_own_variables(self):
+        link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid(), os.environ['NAME']]\n", env={"NAME": "first"})
+        pid, zygote, _ = link.run(1).json
+        wait_until(lambda: len(kernel.children_of(zygote)) == 2, what="a spare")
+        (spare,) = set(kernel.children_of(zygote)) - {pid}
+        self.assertEqual(self.ready(env={"NAME": "second"}).run(1).json, [spare, zygote, "second"])
+
+    def test_a_spare_with_other_limits_than_asked_for_is_not_used(self):
+        link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid()]\n", memoryBytes=2**29, vcpus=1)
+        pid, zygote = link.run(1).json
+        wait_until(lambda: len(kernel.children_of(zygote)) == 2, what="a spare")
+        (spare,) = set(kernel.children_of(zygote)) - {pid}
+        self.assertNotEqual(self.ready(memoryBytes=2**28, vcpus=1).run(1).json[0], spare)
+        wait_until(lambda: not alive(spare), what="the spare has ended")
+
+    def test_a_killed_spare_harms_nobody(self):
+        link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid()]\n")
+        pid, zygote = link.run(1).json
+        wait_until(lambda: len(kernel.children_of(zygote)) == 2, what="a spare")
+        (spare,) = set(kernel.children_of(zygote)) - {pid}
+        os.kill(spare, signal.SIGKILL)
+        wait_until(lambda: not alive(spare))
+        self.assertEqual(self.ready().run(1).json[1], zygote)
 
     def test_thirty_workers_start_from_one_zygote(self):
         self.ready("def run(n):\n    return n\n")

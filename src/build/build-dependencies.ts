@@ -1,11 +1,13 @@
 /** The dependency layers of a project, from the cache or newly installed; all failures together. */
 import { INSTALLS_AT_ONCE } from "../domain/limits.ts";
+import { installStep } from "../lib/install-output.ts";
+import { InstallFailed } from "../lib/python-installer.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { buildDependencyLayer, cachedDependencyLayer, type DependencyLayer } from "./dependency-layer.ts";
 import type { DependencySet } from "./dependency-plan.ts";
 import { BuildProblems, sortDiagnostics } from "./diagnostics.ts";
 import { installProblem } from "./install-problem.ts";
-import { chooseInstaller, type Install, InstallFailed } from "./installer.ts";
+import { chooseInstaller, type Install } from "./installer.ts";
 import type { Interpreter } from "./interpreter.ts";
 import type { LayerCache } from "./layer-cache.ts";
 
@@ -17,9 +19,6 @@ export interface DependencyBuild {
   readonly onProgress: (event: { step: string; detail?: string }) => void;
   readonly signal?: AbortSignal;
 }
-
-/** Lines of pip and uv that tell how far they are. */
-const WORTH_SHOWING = /^\s*(Collecting|Downloading|Installing|Resolved|Prepared|Installed)\b/;
 
 /** By the sets' keys. Throws DEPENDENCIES_FAILED with one diagnostic for each set that cannot be installed. */
 export async function buildDependencies(
@@ -33,6 +32,7 @@ export async function buildDependencies(
     if (cached !== undefined) layers.set(set.key, cached);
     return cached === undefined;
   });
+  await Promise.all([...layers.keys()].map((key) => cache.touch("dependencies", key)));
   if (missing.length === 0) return layers;
 
   let chosen: Promise<Install> | undefined;
@@ -75,7 +75,10 @@ async function buildOne(
       env: build.env,
       install,
       compiler: version === set.pythonVersion ? executable : undefined,
-      onLine: (line) => WORTH_SHOWING.test(line) && progress(`${named}: ${line.trim()}`),
+      onLine: (line) => {
+        const step = installStep(line);
+        if (step !== undefined) progress(`${named}: ${step}`);
+      },
       signal: build.signal,
     });
   } catch (error) {

@@ -1,3 +1,4 @@
+import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 
 /** One tar member stream of the artifact, compressed once and kept in the layer cache. */
@@ -17,7 +18,7 @@ export interface BuildResult {
   readonly artifactPath: string;
   readonly artifactBytes: number;
   /** Values of `env=` by endpoint name. They travel beside the manifest, never inside the artifact. */
-  readonly env: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly env: Readonly<Record<string, EnvValues>>;
   readonly warnings: readonly Diagnostic[];
   /** What was left out because the base image has it: endpoint name → requirements. */
   readonly leftOut: Readonly<Record<string, readonly string[]>>;

@@ -1,26 +1,27 @@
 /** scan → dependency layers → source layer → manifest → archive. User code never runs. */
-import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir, rm, rmdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, PYTHON_MINOR_MAX, PYTHON_MINOR_MIN } from "../domain/limits.ts";
-import { manifestSchema } from "../domain/manifest.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import { artifactTail, manifestText, writeArtifact } from "./artifact.ts";
 import { checkArtifactSize } from "./artifact-size.ts";
 import { buildDependencies } from "./build-dependencies.ts";
 import type { BuildResult, BuiltLayer } from "./build-result.ts";
+import type { SyntaxMemory } from "./check-syntax.ts";
 import type { DependencyLayer } from "./dependency-layer.ts";
 import { type DependencySet, planDependencies } from "./dependency-plan.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { endpointLayers, requirementsText } from "./endpoint-layers.ts";
+import { fileProblem } from "./file-problem.ts";
 import { handlerPath, handlerSource } from "./handlers.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
-import { LayerCache } from "./layer-cache.ts";
+import { LayerCache, projectKey } from "./layer-cache.ts";
 import { makeManifest } from "./manifest.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
 import { buildSourceLayer } from "./source-layer.ts";
+import { removeWorkDirectory, workDirectory } from "./work-directory.ts";
 
 export interface BuildOptions {
   readonly projectDir: string;
@@ -54,6 +55,14 @@ export interface ProjectBuild extends BuildResult {
  * NO_ENDPOINTS, DEPENDENCIES_FAILED), ARTIFACT_TOO_LARGE or TOOL_MISSING.
  */
 export async function buildProject(options: BuildOptions): Promise<ProjectBuild> {
+  try {
+    return await build(options);
+  } catch (error) {
+    throw fileProblem(error, path.resolve(options.cacheDir));
+  }
+}
+
+async function build(options: BuildOptions): Promise<ProjectBuild> {
   const projectDir = path.resolve(options.projectDir);
   const { env } = options;
   const progress = options.onProgress ?? (() => {});
@@ -61,16 +70,16 @@ export async function buildProject(options: BuildOptions): Promise<ProjectBuild>
   const python = once(() => localPython({ command: options.python, projectDir, cacheDir: options.cacheDir, env }));
 
   progress({ step: "scan" });
-  const scan = await scanProject({ projectDir, environment: env, python: options.python });
+  const scan = await scanProject({
+    projectDir,
+    environment: env,
+    python,
+    syntaxMemory: syntaxMemory(cache, projectDir),
+  });
   requireScan(scan);
   options.signal?.throwIfAborted();
 
-  const workDir = path.join(
-    projectDir,
-    ".svc",
-    ".build",
-    options.keepBuild ? "" : `${process.pid}-${randomBytes(3).toString("hex")}`,
-  );
+  const workDir = workDirectory(projectDir, options.keepBuild ?? false);
   try {
     const sets = await plan(scan.endpoints, options, python, env);
     const built = await buildDependencies(sets, cache, {
@@ -86,7 +95,7 @@ export async function buildProject(options: BuildOptions): Promise<ProjectBuild>
     options.signal?.throwIfAborted();
     return await pack(options, { projectDir, workDir, scan, dependencies, cache, python, progress });
   } finally {
-    if (!options.keepBuild) await removeWorkDir(workDir);
+    if (!options.keepBuild) await removeWorkDirectory(workDir);
   }
 }
 
@@ -114,7 +123,7 @@ async function pack(options: BuildOptions, packing: Packing): Promise<ProjectBui
 
   packing.progress({ step: "archive" });
   const layersOf = await endpointLayers(endpoints, dependencies, options.exclude ?? [], packing.python);
-  const manifest = manifestSchema.parse(makeManifest(endpoints, (each) => layersOf.get(each.name)!, source.digest));
+  const manifest = makeManifest(endpoints, (each) => layersOf.get(each.name)!, source.digest);
   const requirements = requirementsText(dependencies);
   const tail = await artifactTail(manifest, requirements);
   const layers: BuiltLayer[] = [
@@ -194,10 +203,12 @@ async function keepHandlers(
   await writeFile(path.join(workDir, "requirements.txt"), requirements);
 }
 
-/** Own folder first; .svc/.build itself when no other build uses it. */
-async function removeWorkDir(workDir: string): Promise<void> {
-  await rm(workDir, { recursive: true, force: true });
-  await rmdir(path.dirname(workDir)).catch(() => {});
+function syntaxMemory(cache: LayerCache, projectDir: string): SyntaxMemory {
+  const key = projectKey(projectDir);
+  return {
+    accepted: () => cache.record<string[]>("syntax", key) ?? [],
+    remember: (accepted) => cache.remember("syntax", key, accepted),
+  };
 }
 
 function pick({ digest, sizeBytes, path: file }: { digest: string; sizeBytes: number; path: string }) {

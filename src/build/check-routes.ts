@@ -36,6 +36,13 @@ export function checkRoutes(
         'Choose another path, for example "/health".',
       );
     }
+    if (method === "WEBSOCKET" && (!route.function.async || route.function.parameters.length === 0)) {
+      error(
+        "websocket-function",
+        `${route.function.name}() is no async function that takes a connection.`,
+        `Write async def ${route.function.name}(socket: WebSocket).`,
+      );
+    }
     checkParameters(route, error);
     const shape = `${method} ${path.replace(PARAMETER, "{}")}`;
     const earlier = first.get(shape);

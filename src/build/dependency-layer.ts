@@ -2,7 +2,7 @@
 import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import path from "node:path";
-import { GZIP_LEVEL_DEPENDENCIES } from "../domain/limits.ts";
+import { DEPENDENCY_LAYERS_KEPT, DEPENDENCY_LAYERS_KEPT_BYTES, GZIP_LEVEL_DEPENDENCIES } from "../domain/limits.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { TarEntry } from "../lib/tar-pack.ts";
 import { dependencyClosure } from "./dependency-closure.ts";
@@ -84,6 +84,7 @@ export async function buildDependencyLayer(
   const layer = await cache.write(treeEntries(target, `deps/${set.key}`), GZIP_LEVEL_DEPENDENCIES);
   const record: LayerRecord = { digest: layer.digest, sizeBytes: layer.sizeBytes, lock, base, packages };
   await cache.remember("dependencies", set.key, record);
+  await cache.prune("dependencies", { countMax: DEPENDENCY_LAYERS_KEPT, bytesMax: DEPENDENCY_LAYERS_KEPT_BYTES });
   return { ...layer, key: set.key, lock, base, packages, cached: false };
 }
 
@@ -121,6 +122,8 @@ async function compileBytecode(
     "compileall",
     "-q",
     "-f",
+    "-j",
+    "0",
     "--invalidation-mode",
     "unchecked-hash",
     "-s",
@@ -130,7 +133,9 @@ async function compileBytecode(
     target,
   ];
   // A package may ship files for other versions of Python: what does not compile stays as it is.
-  await runProcess(python, args, { cwd: emptyDir, env: { ...env, PYTHONHASHSEED: "0" }, signal: build.signal });
+  const { signal } = build;
+  const group = signal !== undefined;
+  await runProcess(python, args, { cwd: emptyDir, env: { ...env, PYTHONHASHSEED: "0" }, signal, group });
 }
 
 /** The files of a folder as tar entries below `prefix`, sorted; links that lead out of it are left out. */

@@ -5,6 +5,9 @@ import { cleanDoc, foldString } from "./python-string.ts";
 
 /** What the manifest says about a decorated function or class. */
 export function describeFunction(module: PythonModule, definition: Node): ManifestFunction {
+  if (definition.type !== "function_definition" && definition.type !== "class_definition") {
+    return describeApplication(module, definition);
+  }
   const name = textOf(module, definition.childForFieldName("name")!);
   const body = definition.childForFieldName("body")!;
   const common = { name, module: module.name, doc: docOf(module, body) };
@@ -27,6 +30,22 @@ export function describeFunction(module: PythonModule, definition: Node): Manife
     generator: methods.some(({ node }) => isGenerator(node.childForFieldName("body")!)),
     parameters: methods.length === 1 ? parametersOf(module, only!.node).slice(only!.bound ? 1 : 0) : [],
     methods: methods.map((method) => method.name),
+  };
+}
+
+/** The argument of `.asgi(app)`. Python code cannot tell from outside what an application takes. */
+function describeApplication(module: PythonModule, argument: Node): ManifestFunction {
+  const name = argument.type === "identifier" ? textOf(module, argument) : "asgi";
+  const { name: moduleName } = module;
+  return {
+    name,
+    module: moduleName,
+    kind: "function",
+    async: true,
+    generator: false,
+    doc: "",
+    parameters: [],
+    methods: [],
   };
 }
 

@@ -1,4 +1,5 @@
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { EnvValues } from "../domain/env.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
 import type { Place } from "./python-module.ts";
 
@@ -22,7 +23,7 @@ export interface EndpointDeclaration {
   /** Requirements as written. */
   readonly dependencies: readonly string[];
   /** Values of `env=`. */
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: EnvValues;
   /** As declared: "3.12"; undefined: the version of the local python3. */
   readonly pythonVersion: string | undefined;
   /** Of the name. */

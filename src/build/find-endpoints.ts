@@ -12,13 +12,18 @@ export interface EndpointObject {
   readonly call: Node;
 }
 
-/** One decorator: `@Endpoint(...)`, `@api` (queue-based) or `@api.get("/x")`. */
+/**
+ * One decorator: `@Endpoint(...)`, `@api` (queue-based), `@api.get("/x")` or `@api.asgi`; or a call `api.asgi(app)`,
+ * where the definition is the call's argument.
+ */
 export interface EndpointUse {
   readonly object: EndpointObject;
   readonly module: PythonModule;
   readonly decorator: Node;
   readonly definition: Node;
-  readonly route: { readonly method: string; readonly path: Node } | undefined;
+  readonly route:
+    | { readonly method: string /** "/" for a whole application. */; readonly path: Node | "/" }
+    | undefined;
 }
 
 export interface FoundEndpoints {
@@ -27,7 +32,10 @@ export interface FoundEndpoints {
   readonly diagnostics: Diagnostic[];
 }
 
-export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "options"] as const;
+/** The route of a whole ASGI application: what no other route answers. */
+export const APPLICATION_METHOD = "ANY";
+
+export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "options", "websocket"] as const;
 
 export function findEndpoints(module: PythonModule, names: NamesInScope): FoundEndpoints {
   const found: FoundEndpoints = { objects: [], uses: [], diagnostics: [] };
@@ -41,6 +49,10 @@ export function findEndpoints(module: PythonModule, names: NamesInScope): FoundE
       if (isTopLevel(definition)) found.uses.push(use);
       else found.diagnostics.push(nested(module, use.decorator));
     }
+  }
+  for (const use of applications(module, names)) {
+    if (use.object.module === module) seen.add(use.object.call.id);
+    found.uses.push(use);
   }
   for (const binding of [...names.scopeOf(module).bindings.values()].flat()) {
     const object = binding.kind === "value" ? objectOf(names.meaningOf(module, binding.value), names) : undefined;
@@ -77,6 +89,20 @@ function useOf(
   return route === undefined ? undefined : { object, module, decorator, definition, route };
 }
 
+/** Calls `<endpoint>.asgi(app)` at the top level. */
+function applications(module: PythonModule, names: NamesInScope): EndpointUse[] {
+  if (!/\.\s*asgi\b/.test(module.text)) return [];
+  return module.root.descendantsOfType("call").flatMap((call): EndpointUse[] => {
+    const called = call.childForFieldName("function")!;
+    if (called.type !== "attribute" || call.parent?.type === "decorator" || !isTopLevel(call)) return [];
+    if (textOf(module, called.childForFieldName("attribute")!) !== "asgi") return [];
+    const object = objectOf(names.meaningOf(module, called.childForFieldName("object")!), names);
+    const definition = parts(call.childForFieldName("arguments")!)[0];
+    if (object === undefined || definition === undefined) return [];
+    return [{ object, module, decorator: call, definition, route: { method: APPLICATION_METHOD, path: "/" } }];
+  });
+}
+
 function routeOf(
   module: PythonModule,
   expression: Node,
@@ -84,6 +110,7 @@ function routeOf(
   diagnostics: Diagnostic[],
 ): EndpointUse["route"] {
   const name = textOf(module, attribute);
+  if (name === "asgi") return { method: APPLICATION_METHOD, path: "/" };
   const given = expression.type === "call" ? parts(expression.childForFieldName("arguments")!) : [];
   const argument = (position: number, keyword: string) =>
     given.filter((part) => part.type !== "keyword_argument")[position] ??

@@ -166,6 +166,13 @@ export class Folder {
       const fallback = positional[1] === undefined ? undefined : this.fold(module, positional[1], depth + 1);
       if (name?.kind === "string") return { kind: "environment", name: name.value, fallback, node, module };
     }
+    const meaning = this.#names.meaningOf(module, called);
+    if (meaning.kind === "svc" && meaning.path.join(".") === "Secret") {
+      const argument = given.length === 1 ? (given[0]!.childForFieldName("value") ?? given[0]!) : undefined;
+      const name = argument === undefined ? undefined : this.fold(module, argument, depth + 1);
+      if (name?.kind === "string") return { kind: "secret", name: name.value, node, module };
+      return { kind: "unknown", why: 'Secret takes one text, as in Secret("NAME")', node, module };
+    }
     const builtin = called.type === "identifier" ? textOf(module, called) : "";
     if ((builtin === "list" || builtin === "tuple") && given.length === 1 && positional.length === 1) {
       const value = this.fold(module, positional[0]!, depth + 1);

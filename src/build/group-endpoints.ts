@@ -7,7 +7,7 @@ import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
 import { describeFunction } from "./describe-function.ts";
 import type { EndpointDeclaration, RouteDeclaration } from "./endpoint-declaration.ts";
-import type { EndpointObject, EndpointUse } from "./find-endpoints.ts";
+import { APPLICATION_METHOD, type EndpointObject, type EndpointUse } from "./find-endpoints.ts";
 import type { Folder } from "./fold.ts";
 import { type PythonModule, placeOf } from "./python-module.ts";
 import type { ReadSettings, SettingsReader } from "./read-settings.ts";
@@ -172,6 +172,10 @@ function routeOf(
   report: Report,
 ): RouteDeclaration | undefined {
   if (use.route === undefined) return undefined;
+  if (use.route.path === "/") {
+    const place = placeOf(use.module, use.decorator);
+    return { method: use.route.method, path: "/", function: describe(use.module, use.definition), place };
+  }
   const place = placeOf(use.module, use.route.path);
   const path = folder.fold(use.module, use.route.path);
   if (path.kind === "string") {
@@ -194,7 +198,8 @@ function checkConcurrency(
   report: Report,
 ): void {
   if (settings.settings.maxConcurrency === 1 || settings.concurrencyPlace === undefined) return;
-  const sync = uses.map((use) => describe(use.module, use.definition)).find((each) => !each.async);
+  const functions = uses.filter((use) => use.route?.method !== APPLICATION_METHOD);
+  const sync = functions.map((use) => describe(use.module, use.definition)).find((each) => !each.async);
   if (sync === undefined) return;
   report({
     severity: "warning",

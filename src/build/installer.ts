@@ -1,11 +1,11 @@
-/** Installs one dependency set into a folder, with uv where it is on PATH, else with pip. */
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+/** Installs one dependency set into a folder for the workers' platform, without what stays out. */
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { runProcess } from "../lib/run-process.ts";
+import { NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { dependencyClosure } from "./dependency-closure.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";
-import { type Interpreter, onPath } from "./interpreter.ts";
+import type { Interpreter } from "./interpreter.ts";
 import { targetEnvironment } from "./marker.ts";
 import { normalizedName } from "./requirement.ts";
 
@@ -23,81 +23,50 @@ export interface InstallJob {
 
 export type Install = (job: InstallJob) => Promise<void>;
 
-/** What the installer printed when it gave up; credentials are blotted out. */
-export class InstallFailed extends Error {
-  readonly output: string;
-
-  constructor(output: string) {
-    super("The installer failed.");
-    this.output = withoutCredentials(output);
-  }
-}
-
-/** Throws TOOL_MISSING when there is neither uv nor Python. */
+/** The install function throws InstallFailed with what the installer printed, or TOOL_MISSING when there is none. */
 export async function chooseInstaller(
   env: Readonly<Record<string, string | undefined>>,
   python: () => Promise<Interpreter>,
 ): Promise<{ name: "uv" | "pip"; install: Install }> {
-  const uv = onPath("uv", env.PATH ?? "");
-  if (uv !== undefined) return { name: "uv", install: (job) => installWithUv(uv, job) };
   const { executable } = await python();
-  return { name: "pip", install: (job) => installWithPip(executable, job) };
+  const installer = new PythonInstaller(env, [executable]);
+  const into = installer.tool === "uv" ? installWithUv : installWithPip;
+  const install = async (job: InstallJob) => {
+    try {
+      await into(installer, job);
+    } catch (error) {
+      throw error instanceof NoInstaller ? toolMissing(error, executable) : error;
+    }
+  };
+  return { name: installer.tool, install };
 }
 
-async function installWithUv(uv: string, job: InstallJob): Promise<void> {
-  const { set, target, scratch } = job;
+async function installWithUv(uv: PythonInstaller, job: InstallJob): Promise<void> {
+  const { set, scratch } = job;
   const overrides = path.join(scratch, "overrides.txt");
   // A requirement that no platform has: the resolver drops the package and what only it needs.
   await writeFile(overrides, [...set.leaveOut].map((name) => `${name} ; sys_platform == 'never'\n`).join(""));
-  const args = ["pip", "install", "--target", target, "--python-platform", `x86_64-${PLATFORM.replace("_x86_64", "")}`];
-  args.push("--python-version", set.pythonVersion, "--only-binary", ":all:", "--no-progress", "--overrides", overrides);
+  const args = ["--python-platform", `x86_64-${PLATFORM.replace("_x86_64", "")}`, "--overrides", overrides];
   if (set.noDeps) args.push("--no-deps");
-  // uv reads the project's own configuration from where it runs.
-  await run(uv, [...args, ...set.requirements.map(({ text }) => text)], job, job.projectDir);
+  await run(uv, job, job.projectDir, [...args, ...set.requirements.map(({ text }) => text)]);
 }
 
 /**
  * Two steps, because pip cannot leave out a package that another one asks for: resolve without installing, drop what
  * stays out together with what only that needs, then install exactly the rest. So torch is never downloaded.
  */
-async function installWithPip(python: string, job: InstallJob): Promise<void> {
-  const { set, target, scratch } = job;
+async function installWithPip(pip: PythonInstaller, job: InstallJob): Promise<void> {
+  const { set, scratch } = job;
   const requirements = set.requirements.map(({ text }) => text);
-  const common = [
-    "-m",
-    "pip",
-    "install",
-    "--disable-pip-version-check",
-    "--no-input",
-    "--no-compile",
-    "--no-warn-conflicts",
-  ];
-  common.push(
-    "--target",
-    target,
-    "--only-binary",
-    ":all:",
-    "--implementation",
-    "cp",
-    "--python-version",
-    set.pythonVersion,
-  );
-  for (const platform of PIP_PLATFORMS) common.push("--platform", platform);
-  if (set.noDeps) {
-    await run(python, [...common, "--no-deps", ...requirements], job, scratch);
-    return;
-  }
+  const common = ["--implementation", "cp", ...PIP_PLATFORMS.flatMap((platform) => ["--platform", platform])];
+  if (set.noDeps) return run(pip, job, scratch, [...common, "--no-deps", ...requirements]);
   const report = path.join(scratch, "report.json");
   const constraints = path.join(scratch, "constraints.txt");
   await writeFile(constraints, set.base.map(({ name, specifier }) => `${name}${specifier}\n`).join(""));
-  await run(
-    python,
-    [...common, "--dry-run", "--report", report, "--constraint", constraints, ...requirements],
-    job,
-    scratch,
-  );
+  const resolve = ["--dry-run", "--report", report, "--constraint", constraints];
+  await run(pip, job, scratch, [...common, ...resolve, ...requirements]);
   const pins = neededPins(JSON.parse(await readFile(report, "utf8")) as PipReport, set);
-  if (pins.length > 0) await run(python, [...common, "--no-deps", ...pins], job, scratch);
+  if (pins.length > 0) await run(pip, job, scratch, [...common, "--no-deps", ...pins]);
 }
 
 const PIP_PLATFORMS = [
@@ -137,31 +106,20 @@ function neededPins(report: PipReport, set: DependencySet): string[] {
     .sort();
 }
 
-async function run(command: string, args: readonly string[], job: InstallJob, cwd: string): Promise<void> {
-  await mkdir(cwd, { recursive: true });
-  // A setting such as "always --user" does not go together with a target folder.
-  const env = { ...job.env, PIP_USER: "0", PIP_REQUIRE_VIRTUALENV: "0", PYTHONSAFEPATH: "1", NO_COLOR: "1" };
-  const { code, stdout, stderr } = await runProcess(command, args, {
-    cwd,
-    env,
-    signal: job.signal,
-    onLine: (line) => job.onLine?.(withoutCredentials(line)),
-  });
-  if (code === 0) return;
-  await rm(job.target, { recursive: true, force: true });
-  if (/No module named pip\b/.test(stderr)) {
-    throw new SvcError("TOOL_MISSING", `${command} has no pip, and uv is not on the PATH.`, {
-      help: "Install uv, or pip into this Python: python3 -m ensurepip",
-    });
-  }
-  if (/no such option: --(report|dry-run)/.test(stderr)) {
-    throw new SvcError("TOOL_MISSING", `The pip of ${command} is older than 22.2.`, {
+function run(installer: PythonInstaller, job: InstallJob, cwd: string, args: readonly string[]): Promise<void> {
+  const { set, target, onLine, signal } = job;
+  // What an installer that is stopped leaves in its temporary folder goes with the build's own.
+  const env = { ...job.env, TMPDIR: job.scratch };
+  return installer.install({ target, pythonVersion: set.pythonVersion, arguments: args, cwd, env, onLine, signal });
+}
+
+function toolMissing({ pipTooOld }: NoInstaller, python: string): SvcError {
+  if (pipTooOld) {
+    return new SvcError("TOOL_MISSING", `The pip of ${python} is older than 22.2.`, {
       help: "Update it (python3 -m pip install --upgrade pip), or install uv.",
     });
   }
-  throw new InstallFailed(`${stdout}\n${stderr}`);
-}
-
-export function withoutCredentials(text: string): string {
-  return text.replace(/(\w:\/\/)[^/@\s]+@/g, "$1***@");
+  return new SvcError("TOOL_MISSING", `${python} has no pip, and uv is not on the PATH.`, {
+    help: "Install uv, or pip into this Python: python3 -m ensurepip",
+  });
 }

@@ -7,7 +7,8 @@ import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { runProcess } from "../lib/run-process.ts";
+import { onPath } from "../lib/on-path.ts";
+import { askPython } from "../lib/python-version.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
 export interface Interpreter {
@@ -27,7 +28,6 @@ export interface FindPythonOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-const ASK = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
 const VERSION_FILES = [".python-version", ".tool-versions", "mise.toml", ".mise.toml"];
 const VARIABLES = ["PYENV_VERSION", "PYENV_ROOT", "ASDF_PYTHON_VERSION", "MISE_PYTHON_VERSION", "VIRTUAL_ENV"];
 
@@ -46,35 +46,14 @@ export async function findPython(options: FindPythonOptions): Promise<Interprete
     options.cacheDir && path.join(options.cacheDir, "interpreters", `${stateKey(file, projectDir, env)}.json`);
   const known = memory === undefined ? undefined : remembered(memory);
   if (known !== undefined) return known;
-  const { code, stdout, stderr } = await runProcess(file, ["-I", "-c", ASK], { cwd: projectDir, env });
-  const [executable, version] = stdout.trim().split("\n");
-  if (code !== 0 || executable === undefined || version === undefined) {
-    throw new SvcError(
-      "TOOL_MISSING",
-      `${file} does not run: ${stderr.trim().split("\n").at(-1) ?? `exit code ${code}`}`,
-      {
-        help: "Install Python 3.10 or newer, or repair this installation.",
-      },
-    );
+  const interpreter = await askPython(file, { cwd: projectDir, env });
+  if ("problem" in interpreter) {
+    throw new SvcError("TOOL_MISSING", `${file} does not run: ${interpreter.problem}`, {
+      help: "Install Python 3.10 or newer, or repair this installation.",
+    });
   }
-  const interpreter = { executable: executable.trim(), version: version.trim() };
   if (memory !== undefined) await writeFileAtomic(memory, JSON.stringify(interpreter));
   return interpreter;
-}
-
-/** The first executable file of that name on PATH; a path is taken as it is. */
-export function onPath(command: string, searchPath: string): string | undefined {
-  const places = command.includes("/")
-    ? [path.resolve(command)]
-    : searchPath.split(path.delimiter).map((dir) => path.join(dir, command));
-  return places.find((place) => {
-    try {
-      const stat = statSync(place);
-      return stat.isFile() && (stat.mode & 0o111) !== 0;
-    } catch {
-      return false;
-    }
-  });
 }
 
 function remembered(memory: string): Interpreter | undefined {

@@ -8,7 +8,7 @@ import { mkdir, readdir, rename, rm, utimes } from "node:fs/promises";
 import path from "node:path";
 import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { SOURCE_LAYERS_KEPT } from "../domain/limits.ts";
+import { CACHE_IN_USE_MS } from "../domain/limits.ts";
 import { gzipMembers } from "../lib/gzip-members.ts";
 import { packTar, type TarEntry } from "../lib/tar-pack.ts";
 import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
@@ -20,7 +20,14 @@ export interface CachedLayer {
   readonly path: string;
 }
 
-export type RecordKind = "sources" | "dependencies" | "artifacts" | "file-hashes";
+const LAYER_KINDS = ["sources", "dependencies"] as const;
+type LayerKind = (typeof LAYER_KINDS)[number];
+export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "syntax";
+
+/** Key of the records that a project has one of. */
+export function projectKey(projectDir: string): string {
+  return createHash("sha256").update(path.resolve(projectDir)).digest("hex").slice(0, 32);
+}
 
 export class LayerCache {
   readonly #dir: string;
@@ -79,29 +86,53 @@ export class LayerCache {
     await writeFileAtomic(this.#recordPath(kind, key), JSON.stringify(value));
   }
 
-  /** Old source layers go: one is made for every edit. */
-  async pruneSources(): Promise<void> {
-    const folder = path.join(this.#dir, "sources");
-    const records = (await readdir(folder)).filter((name) => name.endsWith(".json"));
-    if (records.length <= SOURCE_LAYERS_KEPT) return;
-    const dated = records.map((name) => ({ name, usedAt: statSync(path.join(folder, name)).mtimeMs }));
-    dated.sort((a, b) => b.usedAt - a.usedAt);
-    const kept = new Set(dated.slice(0, SOURCE_LAYERS_KEPT).map(({ name }) => this.#digestOf(name)));
-    for (const { name } of dated.slice(SOURCE_LAYERS_KEPT)) {
-      const digest = this.#digestOf(name);
-      await rm(path.join(folder, name), { force: true });
-      if (digest !== undefined && !kept.has(digest)) await rm(this.layerPath(digest), { force: true });
-    }
-  }
-
-  /** Marks a record as used now, for pruneSources. */
+  /** Marks a record as used now, for prune(). */
   async touch(kind: RecordKind, key: string): Promise<void> {
     const now = new Date();
     await utimes(this.#recordPath(kind, key), now, now).catch(() => {});
   }
 
-  #digestOf(recordName: string): string | undefined {
-    return this.record<{ digest: string }>("sources", recordName.replace(/\.json$/, ""))?.digest;
+  /**
+   * Keeps the records of a kind that were used last, and removes the layers that no kept record names. What was used
+   * within the last hour stays: another build may be packing it.
+   */
+  async prune(kind: LayerKind, bounds: { readonly countMax: number; readonly bytesMax: number }): Promise<void> {
+    const records = await this.#layerRecords(kind);
+    records.sort((a, b) => b.usedMs - a.usedMs);
+    let bytes = 0;
+    const dropped = records.filter(({ sizeBytes, usedMs }, i) => {
+      bytes += sizeBytes;
+      return (i >= bounds.countMax || bytes > bounds.bytesMax) && usedMs < Date.now() - CACHE_IN_USE_MS;
+    });
+    if (dropped.length === 0) return;
+    for (const { key } of dropped) await rm(this.#recordPath(kind, key), { force: true });
+    const kept = await Promise.all(LAYER_KINDS.map((each) => this.#layerRecords(each)));
+    const needed = new Set(kept.flat().map(({ digest }) => digest));
+    for (const { digest } of dropped) if (!needed.has(digest)) await rm(this.layerPath(digest), { force: true });
+    await this.#removeAbandoned();
+  }
+
+  async #layerRecords(kind: LayerKind) {
+    const names = await readdir(path.join(this.#dir, kind)).catch(() => []);
+    return names
+      .filter((name) => name.endsWith(".json"))
+      .flatMap((name) => {
+        const key = name.replace(/\.json$/, "");
+        const record = this.record<{ digest: string; sizeBytes: number }>(kind, key);
+        const stat = statSync(this.#recordPath(kind, key), { throwIfNoEntry: false });
+        if (record === undefined || stat === undefined) return [];
+        return [{ key, digest: record.digest, sizeBytes: record.sizeBytes, usedMs: stat.mtimeMs }];
+      });
+  }
+
+  /** Halves of layers that a killed build left. */
+  async #removeAbandoned(): Promise<void> {
+    const folder = path.join(this.#dir, "layers");
+    for (const name of await readdir(folder)) {
+      const file = path.join(folder, name);
+      const stat = name.endsWith(".tmp") ? statSync(file, { throwIfNoEntry: false }) : undefined;
+      if (stat !== undefined && stat.mtimeMs < Date.now() - CACHE_IN_USE_MS) await rm(file, { force: true });
+    }
   }
 
   #recordPath(kind: RecordKind, key: string): string {

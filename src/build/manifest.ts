@@ -49,6 +49,8 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     scalerValue: settings.scalerValue,
     svcBootType: settings.svcBootType,
     networkVolumeId: settings.networkVolumeId,
+    cors: settings.cors,
+    requestTimeoutMs: settings.requestTimeoutMs,
     envNames: Object.keys(endpoint.env).sort(),
     pythonVersion: layers.pythonVersion,
     handler: handlerPath(endpoint.name),

@@ -59,7 +59,7 @@ export class NamesInScope {
     if (bindings.length > 0) return this.#bound(module, name, bindings, depth);
     for (const star of scope.stars.toReversed()) {
       if (star === "svc") {
-        if (["Endpoint", "GpuType", "GpuGroup"].includes(name)) return { kind: "svc", path: [name] };
+        if (["Endpoint", "GpuType", "GpuGroup", "Secret"].includes(name)) return { kind: "svc", path: [name] };
         continue;
       }
       const source = this.#graph.byName(star);

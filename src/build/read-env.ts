@@ -1,5 +1,7 @@
+import type { EnvValue } from "../domain/env.ts";
+import { isSecretName } from "../domain/secret.ts";
 import type { Diagnostic } from "./build-result.ts";
-import { placeOf } from "./python-module.ts";
+import { placeOf, textOf } from "./python-module.ts";
 import { looksLikeSecret } from "./secrets.ts";
 import { describeValue, type Value } from "./value.ts";
 
@@ -13,7 +15,8 @@ export function readEnv(
   value: Value | undefined,
   environment: Readonly<Record<string, string | undefined>>,
   report: Report,
-): Record<string, string> {
+  hide: (secret: string) => void,
+): Record<string, EnvValue> {
   if (value === undefined) return {};
   if (value.kind !== "dict") {
     const unknown = value.kind === "unknown";
@@ -23,13 +26,13 @@ export function readEnv(
     tell(report, unknown ? "not-constant" : "invalid-setting", value, `env ${why}.`, EXAMPLE);
     return {};
   }
-  const env: Record<string, string> = {};
+  const env: Record<string, EnvValue> = {};
   for (const [key, item] of value.entries) {
     if (key.kind !== "string" || !VARIABLE.test(key.value)) {
       tell(report, "invalid-setting", key, "The name of a variable has letters, digits and _ only.", EXAMPLE);
       continue;
     }
-    const text = variable(key.value, item, environment, report);
+    const text = variable(key.value, item, environment, report, hide);
     if (text !== undefined) env[key.value] = text;
   }
   return env;
@@ -45,13 +48,15 @@ function variable(
   item: Value,
   environment: Readonly<Record<string, string | undefined>>,
   report: Report,
-): string | undefined {
+  hide: (secret: string) => void,
+): EnvValue | undefined {
   switch (item.kind) {
     case "string":
       if (looksLikeSecret(name, item.value)) {
         const message = `The value of ${name} looks like a secret, and it stands in a file that goes into the artifact.`;
         const help = `Write os.environ["${name}"]: the value is then taken from the environment of svc deploy and never stored in a file.`;
         tell(report, "secret-in-source", item, message, help, "warning");
+        for (const piece of literalPieces(item)) hide(piece);
       }
       return item.value;
     case "environment": {
@@ -60,16 +65,36 @@ function variable(
       const message = `The variable ${item.name} is not set where the build runs.`;
       return tell(report, "variable-not-set", item, message, `Set it: ${item.name}=… svc deploy`);
     }
+    case "secret": {
+      if (isSecretName(item.name)) return { secret: item.name };
+      const message = `"${item.name}" cannot name a secret.`;
+      return tell(report, "invalid-setting", item, message, "Use letters, digits, _ - and . with no digit first.");
+    }
     case "unknown": {
       const message = `The value of ${name} cannot be known without running the code: ${item.why}.`;
       return tell(report, "not-constant", item, message, `Write a text, or os.environ["${name}"].`);
     }
     default: {
       const message = `The value of ${name} must be a text, not ${describeValue(item)}.`;
-      return tell(report, "invalid-setting", item, message, `Write a text in quotes, or os.environ["${name}"].`);
+      return tell(
+        report,
+        "invalid-setting",
+        item,
+        message,
+        `Write a text in quotes, os.environ["${name}"] or Secret("${name}").`,
+      );
     }
   }
 }
+
+/** The secret as it stands in the file, where it may be escaped, or cut into "several " "literals". */
+function literalPieces({ module, node }: Value): string[] {
+  const literals = textOf(module, node).matchAll(/("""|'''|"|')((?:\\.|(?!\1).)*)\1/gs);
+  return [...literals].flatMap((match) => match[2]!.split("\n")).filter((piece) => piece.length >= PIECE_MIN_CHARS);
+}
+
+/** Shorter pieces would blot out ordinary words all over the message. */
+const PIECE_MIN_CHARS = 4;
 
 function tell(
   report: Report,

@@ -1,5 +1,6 @@
 /** The keywords of one Endpoint(...) as settings, with a finding for every rule they break. */
 import type { Node } from "web-tree-sitter";
+import { isOrigin, ORIGIN_HELP } from "../domain/cors.ts";
 import {
   BOOT_TYPES,
   defaultSettings,
@@ -7,6 +8,7 @@ import {
   type EndpointSettings,
   SCALER_TYPES,
 } from "../domain/endpoint.ts";
+import type { EnvValues } from "../domain/env.ts";
 import { gpuIds } from "../domain/gpu.ts";
 import {
   EXECUTION_TIMEOUT_MAX_MS,
@@ -17,6 +19,8 @@ import {
   MAX_CONCURRENCY_LIMIT,
   PYTHON_MINOR_MAX,
   PYTHON_MINOR_MIN,
+  REQUEST_TIMEOUT_MAX_MS,
+  REQUEST_TIMEOUT_MIN_MS,
   SCALER_VALUE_MAX,
   WORKERS_MAX_LIMIT,
 } from "../domain/limits.ts";
@@ -49,6 +53,8 @@ export const KEYWORDS = [
   "python_version",
   "gpu_count",
   "boot",
+  "cors",
+  "request_timeout_ms",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -57,7 +63,7 @@ export interface ReadSettings {
   readonly name: string | undefined;
   readonly settings: EndpointSettings;
   readonly dependencies: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: EnvValues;
   readonly pythonVersion: string | undefined;
   readonly place: Place;
   readonly dependenciesPlace: Place | undefined;
@@ -118,9 +124,15 @@ export class SettingsReader {
       svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
       imageName: this.#text(given, "image") ?? defaults.imageName,
       networkVolumeId: this.#text(given, "volume") ?? defaults.networkVolumeId,
+      cors: this.#cors(given),
+      requestTimeoutMs:
+        this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
+        defaults.requestTimeoutMs,
     };
-    const env = readEnv(given.get("env"), this.#environment, this.#report);
-    for (const [variable, value] of Object.entries(env)) if (looksLikeSecret(variable, value)) this.secrets.add(value);
+    const env = readEnv(given.get("env"), this.#environment, this.#report, (secret) => this.secrets.add(secret));
+    for (const [variable, value] of Object.entries(env)) {
+      if (typeof value === "string" && looksLikeSecret(variable, value)) this.secrets.add(value);
+    }
     const named = given.get("name");
     const dependencies = given.get("dependencies");
     const concurrency = given.get("max_concurrency");
@@ -268,6 +280,24 @@ export class SettingsReader {
       if (problem === undefined) return item.value.trim();
       return this.#error("invalid-dependency", item, problem.message, problem.help) ?? [];
     });
+  }
+
+  #cors(given: Given): string {
+    const value = given.get("cors");
+    if (value === undefined) return "";
+    const wanted = 'a list of origins such as ["https://example.com"], or "*" for every page';
+    const items = value.kind === "list" ? value.items : [value];
+    const origins = items.flatMap((item) => {
+      if (item.kind !== "string") return this.#unknown(item, "cors", wanted) ?? [];
+      const origin = item.value.trim().toLowerCase();
+      if (isOrigin(origin)) return origin;
+      const help = `An origin has no path: ${ORIGIN_HELP}`;
+      return (
+        this.#error("invalid-setting", item, `cors names ${JSON.stringify(item.value)}, which is no origin.`, help) ??
+        []
+      );
+    });
+    return origins.includes("*") ? "*" : [...new Set(origins)].join(",");
   }
 
   #pythonVersion(value: Value | undefined): string | undefined {

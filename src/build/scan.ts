@@ -7,13 +7,13 @@ import path from "node:path";
 import type { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { checkImports } from "./check-imports.ts";
-import { checkSyntax } from "./check-syntax.ts";
+import { askSyntax, type SyntaxMemory, syntaxProblems } from "./check-syntax.ts";
 import { BuildProblems, isError, sortDiagnostics } from "./diagnostics.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { findEndpoints } from "./find-endpoints.ts";
 import { Folder } from "./fold.ts";
 import { groupEndpoints } from "./group-endpoints.ts";
-import { findPython } from "./interpreter.ts";
+import { findPython, type Interpreter } from "./interpreter.ts";
 import { ModuleGraph } from "./module-graph.ts";
 import { NamesInScope } from "./names-in-scope.ts";
 import { listProjectFiles, type ProjectFiles } from "./project-files.ts";
@@ -26,8 +26,10 @@ export interface ScanOptions {
   readonly projectDir: string;
   /** Where os.environ["X"] in `env=` is looked up; its PATH has python3. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Interpreter that confirms syntax errors; default: the python3 on PATH. */
-  readonly python?: string;
+  /** Interpreter that judges the syntax; default: the python3 on PATH. */
+  readonly python?: () => Promise<Interpreter>;
+  /** With it Python judges every file once, not only those that the grammar doubts. */
+  readonly syntaxMemory?: SyntaxMemory;
 }
 
 export interface Scan {
@@ -57,12 +59,9 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   const graph = new ModuleGraph(options.projectDir, files.files, parser);
   const names = new NamesInScope(graph);
   const modules = candidates(options.projectDir, files, graph, report);
-  diagnostics.push(
-    ...(await checkSyntax(
-      modules,
-      async () => options.python ?? (await findPython({ env: options.environment })).executable,
-    )),
-  );
+  const python = options.python ?? (() => findPython({ env: options.environment }));
+  // Python reads the files while they are looked into here.
+  const judged = askSyntax(modules, { python, memory: options.syntaxMemory });
 
   const found = modules.map((module) => findEndpoints(module, names));
   for (const each of found) diagnostics.push(...each.diagnostics);
@@ -74,6 +73,8 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   checkImports(functions, graph, names, report);
   for (const module of new Set(uses.map((use) => use.module))) checkModuleName(module, report);
   if (graph.has("svc")) report(shadowed(files));
+  const verdicts = await judged;
+  if (verdicts.size > 0) diagnostics.push(...syntaxProblems(verdicts, await newerPython(endpoints, python)));
   return {
     endpoints,
     diagnostics: sortDiagnostics(diagnostics.map((each) => withoutSecrets(each, reader.secrets))),
@@ -82,7 +83,24 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   };
 }
 
-const MAY_DECLARE = /\bEndpoint\b|^[ \t]*@[\w.]+\.(get|post|put|patch|delete|head|options|route)\s*\(|\bsvc\b/m;
+/** The newest version that an endpoint declares, when it is newer than the local one. */
+async function newerPython(
+  endpoints: readonly EndpointDeclaration[],
+  python: () => Promise<Interpreter>,
+): Promise<string | undefined> {
+  const minor = (version: string) => Number(version.split(".")[1]);
+  const local = await python().then(
+    ({ version }) => minor(version),
+    () => undefined,
+  );
+  const newer = endpoints
+    .flatMap(({ pythonVersion }) => pythonVersion ?? [])
+    .filter((version) => local !== undefined && minor(version) > local);
+  return newer.sort((a, b) => minor(b) - minor(a))[0];
+}
+
+const MAY_DECLARE =
+  /\bEndpoint\b|^[ \t]*@[\w.]+\.(get|post|put|patch|delete|head|options|route|websocket|asgi)\b|\bsvc\b/m;
 
 /** The files worth parsing, parsed: those that mention svc, an endpoint, or a name another file gave to Endpoint. */
 function candidates(

@@ -39,9 +39,12 @@ function entropyBits(text: string): number {
 
 /** The finding with secrets and credentials of addresses blotted out, at their length so that columns stay right. */
 export function withoutSecrets(diagnostic: Diagnostic, secrets: Iterable<string>): Diagnostic {
+  // The longest first: a piece of a secret must not break up the whole.
+  const longestFirst = [...secrets].flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
+  longestFirst.sort((a, b) => b.length - a.length);
   const mask = (text: string) => {
     let masked = text.replace(/(?<=\w:\/\/)[^/@\s"']+(?=@)/g, (found) => "*".repeat(found.length));
-    for (const secret of secrets) masked = masked.replaceAll(secret, "*".repeat(secret.length));
+    for (const secret of longestFirst) masked = masked.replaceAll(secret, "*".repeat(secret.length));
     return masked;
   };
   const { message, source } = diagnostic;

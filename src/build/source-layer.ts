@@ -6,9 +6,9 @@ import { createHash } from "node:crypto";
 import { createReadStream, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { GZIP_LEVEL_SOURCE } from "../domain/limits.ts";
+import { GZIP_LEVEL_SOURCE, SOURCE_LAYERS_KEPT, SOURCE_LAYERS_KEPT_BYTES } from "../domain/limits.ts";
 import type { TarEntry } from "../lib/tar-pack.ts";
-import type { CachedLayer, LayerCache } from "./layer-cache.ts";
+import { type CachedLayer, type LayerCache, projectKey } from "./layer-cache.ts";
 import type { ProjectFile } from "./project-files.ts";
 
 const SMALL_FILE_BYTES = 256 * 1024;
@@ -24,8 +24,8 @@ export async function buildSourceLayer(
   handlers: ReadonlyMap<string, string>,
   cache: LayerCache,
 ): Promise<CachedLayer & { readonly cached: boolean }> {
-  const projectKey = createHash("sha256").update(path.resolve(projectDir)).digest("hex").slice(0, 32);
-  const known = cache.record<Hashes>("file-hashes", projectKey) ?? {};
+  const project = projectKey(projectDir);
+  const known = cache.record<Hashes>("file-hashes", project) ?? {};
   const hashes: Hashes = {};
   const identity = createHash("sha256");
   const entries: TarEntry[] = [];
@@ -51,7 +51,7 @@ export async function buildSourceLayer(
       add({ name, executable, file: path.join(projectDir, file.path), size: file.sizeBytes }, digest);
     }
   }
-  if (JSON.stringify(hashes) !== JSON.stringify(known)) await cache.remember("file-hashes", projectKey, hashes);
+  if (JSON.stringify(hashes) !== JSON.stringify(known)) await cache.remember("file-hashes", project, hashes);
 
   const key = identity.digest("hex");
   const record = cache.record<{ digest: string; sizeBytes: number }>("sources", key);
@@ -63,7 +63,7 @@ export async function buildSourceLayer(
   const layer = await cache.write(entries, GZIP_LEVEL_SOURCE);
   for (const file of files) if (file.sizeBytes > SMALL_FILE_BYTES) requireUnchanged(projectDir, file);
   await cache.remember("sources", key, { digest: layer.digest, sizeBytes: layer.sizeBytes });
-  await cache.pruneSources();
+  await cache.prune("sources", { countMax: SOURCE_LAYERS_KEPT, bytesMax: SOURCE_LAYERS_KEPT_BYTES });
   return { ...layer, cached: false };
 }
 

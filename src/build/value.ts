@@ -13,6 +13,8 @@ export type Value = { readonly node: Node; readonly module: PythonModule } & (
   | { readonly kind: "gpu"; readonly family: "GpuType" | "GpuGroup"; readonly member: string }
   /** os.environ["NAME"] and its kin: read where the build runs. */
   | { readonly kind: "environment"; readonly name: string; readonly fallback: Value | undefined }
+  /** Secret("NAME"): its value is known to the platform alone. */
+  | { readonly kind: "secret"; readonly name: string }
   | { readonly kind: "unknown"; readonly why: string }
 );
 
@@ -35,6 +37,8 @@ export function describeValue(value: Value): string {
       return `${value.family}.${value.member}`;
     case "environment":
       return `the environment variable ${value.name}`;
+    case "secret":
+      return `the secret ${value.name}`;
     case "unknown":
       return "a value that is only known when the code runs";
   }

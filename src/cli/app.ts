@@ -5,8 +5,13 @@ import { buildSpec } from "./commands/build.ts";
 import { deploySpec } from "./commands/deploy.ts";
 import { envRoutes } from "./commands/env.ts";
 import { initSpec } from "./commands/init.ts";
+import { jobsRoutes } from "./commands/jobs.ts";
+import { keyRoutes } from "./commands/key.ts";
 import { loginSpec, logoutSpec, whoamiSpec } from "./commands/login.ts";
+import { logsSpec } from "./commands/logs.ts";
 import { platformRoutes } from "./commands/platform.ts";
+import { rollbackSpec } from "./commands/rollback.ts";
+import { secretRoutes } from "./commands/secret.ts";
 import { statusSpec } from "./commands/status.ts";
 import { undeploySpec } from "./commands/undeploy.ts";
 import { versionSpec } from "./commands/version.ts";
@@ -21,13 +26,18 @@ const root = buildRouteMap<string, CliContext>({
     init: initSpec,
     build: buildSpec,
     deploy: deploySpec,
+    rollback: rollbackSpec,
     undeploy: undeploySpec,
     status: statusSpec,
+    logs: logsSpec,
+    jobs: jobsRoutes,
     login: loginSpec,
     logout: logoutSpec,
     whoami: whoamiSpec,
     env: envRoutes,
     app: appRoutes,
+    secret: secretRoutes,
+    key: keyRoutes,
     platform: platformRoutes,
     version: versionSpec,
   },

@@ -12,6 +12,9 @@ export function endpointJson(endpoint: EndpointRecord) {
   };
 }
 
+/** What stands beside an endpoint that asks for a GPU the platform does not have. */
+export const GPU_EMULATED = "GPU emulated: it runs on the CPU of this machine";
+
 /** One line for each endpoint; what keeps one from taking calls stands below the table. */
 export async function endpointTable(terminal: Terminal, endpoints: readonly EndpointRecord[]): Promise<void> {
   await terminal.table(
@@ -26,6 +29,9 @@ export async function endpointTable(terminal: Terminal, endpoints: readonly Endp
       endpoint.url,
     ]),
   );
+  const emulated = endpoints.filter((endpoint) => endpoint.emulatesGpu);
+  if (emulated.length > 0) terminal.out();
+  for (const { name } of emulated) terminal.out(`${name}: ${GPU_EMULATED}`);
   const troubled = endpoints.filter((endpoint) => endpoint.status.reason !== "");
   if (troubled.length > 0) terminal.out();
   for (const endpoint of troubled) terminal.out(reasonText(endpoint));

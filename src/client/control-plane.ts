@@ -1,7 +1,7 @@
 /** The management API for the CLI and the dev server: one function for each operation. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { KeyScope } from "../domain/api-key.ts";
+import type { ScalingDecision } from "../domain/worker.ts";
 import type {
   AccountRecord,
   AppRecord,
@@ -10,13 +10,12 @@ import type {
   Deployment,
   EndpointInput,
   EndpointRecord,
-  KeyRecord,
   Plan,
 } from "./records.ts";
 import { type Platform, putStream, request } from "./request.ts";
 
 const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
-  idleTimeout routes functions status { state reason progress } pods { id desiredStatus state current reason }`;
+  idleTimeout routes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason }`;
 
 export class ControlPlane {
   readonly platform: Platform;
@@ -39,6 +38,13 @@ export class ControlPlane {
   async endpoint(id: string): Promise<EndpointRecord | null> {
     const document = `query ($id: String!) { endpoint(id: $id) { ${ENDPOINT_FIELDS} } }`;
     return (await this.#query<{ endpoint: EndpointRecord | null }>(document, { id })).endpoint;
+  }
+
+  /** Why the endpoint's workers were started and stopped, oldest first. */
+  async decisions(id: string): Promise<readonly ScalingDecision[]> {
+    const document = "query ($id: String!) { endpoint(id: $id) { decisions { at start stop reason times } } }";
+    const answer = await this.#query<{ endpoint: { decisions: ScalingDecision[] } | null }>(document, { id });
+    return answer.endpoint?.decisions ?? [];
   }
 
   async apps(): Promise<readonly AppSummary[]> {
@@ -82,27 +88,6 @@ export class ControlPlane {
   /** Refused with WORKERS_NOT_ZERO while workersMin or workersMax is above 0. */
   async deleteEndpoint(id: string): Promise<void> {
     await this.#query("mutation ($id: String!) { deleteEndpoint(id: $id) }", { id });
-  }
-
-  async keys(): Promise<readonly KeyRecord[]> {
-    const document = "{ myself { keys { id name prefix scopes createdAt expiresAt } } }";
-    return (await this.#query<{ myself: { keys: KeyRecord[] } }>(document)).myself.keys;
-  }
-
-  /** The secret is in this answer only. */
-  async createKey(input: {
-    readonly name: string;
-    readonly scopes: readonly KeyScope[];
-    readonly expiresInSeconds?: number;
-  }): Promise<{ readonly key: KeyRecord; readonly secret: string }> {
-    const document = `mutation ($input: KeyInput!) {
-      createKey(input: $input) { secret key { id name prefix scopes createdAt expiresAt } }
-    }`;
-    return (await this.#query<{ createKey: { key: KeyRecord; secret: string } }>(document, { input })).createKey;
-  }
-
-  async revokeKey(id: string): Promise<void> {
-    await this.#query("mutation ($id: String!) { revokeKey(id: $id) }", { id });
   }
 
   /** Streams a layer file to the platform. `onProgress` gets the bytes sent so far. */

@@ -14,6 +14,14 @@ export interface JobRecord {
   readonly output?: unknown;
   readonly error?: string;
   readonly retries?: number;
+  /** Only where it was asked for, and in lists up to 64 KiB. */
+  readonly input?: unknown;
+}
+
+export interface JobPage {
+  readonly requests: readonly JobRecord[];
+  /** `before` of the next page. */
+  readonly next?: string;
 }
 
 export interface QueueHealth {
@@ -48,6 +56,24 @@ export class EndpointClient {
 
   status(jobId: string, options: CallOptions = {}): Promise<JobRecord> {
     return this.#call<JobRecord>("GET", `/status/${encodeURIComponent(jobId)}`, undefined, options);
+  }
+
+  /** The job with its input. */
+  inspect(jobId: string, options: CallOptions = {}): Promise<JobRecord> {
+    return this.#call<JobRecord>("GET", `/status/${encodeURIComponent(jobId)}?input=true`, undefined, options);
+  }
+
+  /** The endpoint's jobs, newest first: at most 100 a page. */
+  jobs(query: { status?: JobState; limit: number; before?: string }, options: CallOptions = {}): Promise<JobPage> {
+    const parameters = new URLSearchParams({ limit: String(query.limit) });
+    if (query.status !== undefined) parameters.set("status", query.status);
+    if (query.before !== undefined) parameters.set("before", query.before);
+    return this.#call<JobPage>("GET", `/requests?${parameters}`, undefined, options);
+  }
+
+  /** Puts a failed or timed-out job back in the queue. */
+  retry(jobId: string, options: CallOptions = {}): Promise<JobRecord> {
+    return this.#call<JobRecord>("POST", `/retry/${encodeURIComponent(jobId)}`, undefined, options);
   }
 
   /** Waits for the job; see runsync. */

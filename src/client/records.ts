@@ -1,5 +1,6 @@
 /** What the management API answers, as src/control-plane/schema.graphql describes it. */
 import type { EndpointKind } from "../domain/endpoint.ts";
+import type { EnvValues } from "../domain/env.ts";
 import type { Manifest, ManifestFunction } from "../domain/manifest.ts";
 import type { EndpointHealth, WorkerState } from "../domain/worker.ts";
 
@@ -32,6 +33,8 @@ export interface EndpointRecord {
   readonly routes: readonly string[];
   readonly functions: readonly ManifestFunction[];
   readonly status: EndpointHealth;
+  /** It asks for a GPU, and the platform runs it on the CPU instead. */
+  readonly emulatesGpu: boolean;
   readonly pods: readonly PodRecord[];
 }
 
@@ -68,7 +71,7 @@ export interface BuildInput {
   readonly environment: string;
   readonly manifest: Manifest;
   /** Environment variables by endpoint name. */
-  readonly env?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly env?: Readonly<Record<string, EnvValues>>;
   readonly keepRemoved?: boolean;
 }
 
@@ -123,4 +126,10 @@ export interface KeyRecord {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  /** To the minute; null when it never was. */
+  readonly lastUsedAt: number | null;
+  /** The place it is bound to; null for none. */
+  readonly app: string | null;
+  readonly environment: string | null;
+  readonly endpoint: string | null;
 }

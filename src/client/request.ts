@@ -1,9 +1,10 @@
 /** One request to a platform, and the translation of everything that can go wrong into a SvcError. */
-import { request as httpRequest } from "node:http";
+import { type ClientRequest, request as httpRequest, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { ERROR_CATALOGUE, type ErrorCode, SvcError } from "../domain/errors.ts";
+import { CONNECT_MAX_MS } from "../domain/limits.ts";
 
 /** Where a platform is and the key to use there. */
 export interface Platform {
@@ -40,35 +41,41 @@ export async function request<T>(platform: Platform, body: { query: string; vari
   return answer.data as T;
 }
 
-/** Fetches with the key; connection trouble becomes PLATFORM_UNREACHABLE. Other statuses are the caller's business. */
+/** Asks with the key; connection trouble becomes PLATFORM_UNREACHABLE. Other statuses are the caller's business. */
 export async function fetchText(
   platform: Platform,
   url: string,
   init: { method: string; headers?: Record<string, string>; body?: string; signal?: AbortSignal },
 ): Promise<{ status: number; text: string }> {
-  const headers = { ...init.headers, ...authorization(platform) };
+  const { method, body, signal } = init;
+  const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+  const outgoing = open(platform, url, { method, signal, headers: { ...init.headers, ...length } });
+  outgoing.end(body);
   try {
-    const response = await fetch(url, { ...init, headers });
-    return { status: response.status, text: await response.text() };
+    return await answerOf(outgoing);
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (signal?.aborted) throw error;
     throw unreachable(platform.url, error);
   }
 }
 
-/** PUT of a stream with a known length. */
-export async function putStream(platform: Platform, path: string, bytes: Readable, sizeBytes: number): Promise<void> {
-  const url = new URL(platform.url + path);
+/** node:http, because loading fetch takes a command longer than its request. */
+function open(platform: Platform, address: string, options: RequestOptions): ClientRequest {
+  const url = new URL(address);
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const outgoing = send(url, {
-    method: "PUT",
-    headers: {
-      "content-type": "application/octet-stream",
-      "content-length": sizeBytes,
-      ...authorization(platform),
-    },
+  const outgoing = send(url, { ...options, headers: { ...options.headers, ...authorization(platform) } });
+  outgoing.once("socket", (socket) => {
+    if (!socket.connecting) return;
+    const noAnswer = Object.assign(new Error("no answer"), { code: "ETIMEDOUT" });
+    const timer = setTimeout(() => outgoing.destroy(noAnswer), CONNECT_MAX_MS);
+    const clear = () => clearTimeout(timer);
+    socket.once("connect", clear).once("close", clear);
   });
-  const answered = new Promise<{ status: number; text: string }>((resolve, reject) => {
+  return outgoing;
+}
+
+function answerOf(outgoing: ClientRequest): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
     outgoing.once("error", reject);
     outgoing.once("response", (response) => {
       let text = "";
@@ -80,6 +87,37 @@ export async function putStream(platform: Platform, path: string, bytes: Readabl
       response.once("error", reject);
     });
   });
+}
+
+/** The lines of a streamed answer as they come. `refuse` makes the error of any other status than 200. */
+export async function* fetchLines(
+  platform: Platform,
+  url: string,
+  signal: AbortSignal | undefined,
+  refuse: (status: number, text: string) => SvcError,
+): AsyncGenerator<string> {
+  let rest = "";
+  try {
+    const response = await fetch(url, { headers: authorization(platform), signal });
+    if (response.status === 401) throw keyError(platform);
+    if (response.status !== 200) throw refuse(response.status, await response.text());
+    for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop()!;
+      yield* lines;
+    }
+  } catch (error) {
+    if (signal?.aborted) return;
+    throw error instanceof SvcError ? error : unreachable(platform.url, error);
+  }
+  if (rest !== "") yield rest;
+}
+
+/** PUT of a stream with a known length. */
+export async function putStream(platform: Platform, path: string, bytes: Readable, sizeBytes: number): Promise<void> {
+  const headers = { "content-type": "application/octet-stream", "content-length": sizeBytes };
+  const outgoing = open(platform, platform.url + path, { method: "PUT", headers });
+  const answered = answerOf(outgoing);
   // A refusal may arrive before everything is sent: the answer counts, not the broken pipe.
   const sent = pipeline(bytes, outgoing).catch((error: unknown) => error);
   try {

@@ -1,5 +1,5 @@
 /** Who asks, and whether it may. A key is never written to a log or an error. */
-import { allows, type KeyChecker, type KeyScope, type Principal, presentedSecret } from "../domain/api-key.ts";
+import { allows, type KeyChecker, type KeyScope, type Principal, presentedSecret, reaches } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 
 /** The principal of `?api_key=KEY`, `Authorization: Bearer KEY` or the bare key. Throws MISSING_KEY, WRONG_KEY. */
@@ -39,4 +39,28 @@ export function requireLook(context: { readonly principal: Principal }): void {
 /** Whether the principal sees what belongs to this environment. */
 export function sees(principal: Principal, environmentId: string | null): boolean {
   return principal.environmentId === null || principal.environmentId === environmentId;
+}
+
+/** Throws FORBIDDEN for a principal that is bound to another endpoint or environment. */
+export function requireReach(
+  { principal }: { readonly principal: Principal },
+  endpoint: { readonly id: string; readonly environmentId: string | null },
+): void {
+  if (!reaches(principal, endpoint)) throw new SvcError("FORBIDDEN", "This key does not reach the endpoint.");
+}
+
+/** As requireReach for a whole environment; undefined: one that is still to be made. */
+export function requireEnvironment(
+  { principal }: { readonly principal: Principal },
+  environmentId: string | undefined,
+): void {
+  const bound = principal.environmentId !== null;
+  if (!principal.endpointId && (!bound || principal.environmentId === environmentId)) return;
+  throw new SvcError("FORBIDDEN", "This key does not reach the whole environment: it is bound to another place.");
+}
+
+/** Throws FORBIDDEN for a key that is bound to an environment or endpoint. */
+export function requireUnbound({ principal }: { readonly principal: Principal }): void {
+  if (principal.environmentId === null && !principal.endpointId) return;
+  throw new SvcError("FORBIDDEN", "This key is bound to an environment and cannot do this for the whole platform.");
 }

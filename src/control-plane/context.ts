@@ -1,7 +1,7 @@
 /** What the control plane is given, and what each of its requests knows. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
-import type { WorkerView } from "../domain/worker.ts";
+import type { ScalingDecision, WorkerView } from "../domain/worker.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerLogs } from "./logs.ts";
@@ -21,9 +21,16 @@ export interface ControlPlaneDeps {
   readonly store: Store;
   readonly artifacts: ArtifactStore;
   readonly keys: KeyChecker;
-  readonly workers: WorkerView;
+  readonly workers: WorkerView & {
+    /** Why workers were started and stopped, oldest first. */
+    decisions(endpointId: string): readonly ScalingDecision[];
+  };
+  /** Whether workers that ask for these GPUs run on the CPU instead. */
+  readonly emulatesGpu: (gpuIds: string) => boolean;
   readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
   readonly logs: WorkerLogs;
+  /** Seals the values of secrets; what is sealed is never opened here. */
+  readonly seal: { seal(text: string, label: string): string };
   readonly config: ControlPlaneConfig;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;

@@ -22,6 +22,8 @@ const SETTING_FIELDS = [
   "svcBootType",
   "executionTimeoutMs",
   "maxConcurrency",
+  "cors",
+  "requestTimeoutMs",
 ] as const;
 type SettingField = (typeof SETTING_FIELDS)[number];
 
@@ -66,5 +68,7 @@ export function withGiven(settings: EndpointSettings, given: GivenFields): Endpo
     imageName: isDefaultImage ? defaultSettings("queue", gpuIds).imageName : settings.imageName,
     networkVolumeId: pick("networkVolumeId"),
     locations: pick("locations"),
+    cors: pick("cors"),
+    requestTimeoutMs: pick("requestTimeoutMs"),
   };
 }

@@ -9,14 +9,21 @@ import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
 import { account } from "./resolvers/account.ts";
 import { app, application, apps, environment } from "./resolvers/apps.ts";
+import { createEnvironment } from "./resolvers/create-environment.ts";
 import { createKey } from "./resolvers/create-key.ts";
+import { deleteApp } from "./resolvers/delete-app.ts";
 import { deleteEndpoint } from "./resolvers/delete-endpoint.ts";
+import { deleteEnvironment } from "./resolvers/delete-environment.ts";
+import { deleteSecret } from "./resolvers/delete-secret.ts";
 import { deployBuild } from "./resolvers/deploy-build.ts";
 import { endpoint, endpointFields } from "./resolvers/endpoint.ts";
+import { keyFields } from "./resolvers/key.ts";
 import { myself } from "./resolvers/myself.ts";
 import { planBuild } from "./resolvers/plan-build.ts";
 import { revokeKey } from "./resolvers/revoke-key.ts";
+import { rollback } from "./resolvers/rollback.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
+import { setSecret } from "./resolvers/set-secret.ts";
 import { jsonScalar, lenientScalar } from "./scalars.ts";
 
 export type GraphQLHandler = (
@@ -31,11 +38,24 @@ export function createGraphQL(deps: ControlPlaneDeps): GraphQLHandler {
       typeDefs: readSchema(),
       resolvers: {
         Query: { myself, app, apps, endpoint, planBuild },
-        Mutation: { saveEndpoint, deleteEndpoint, deployBuild, createKey, revokeKey },
+        Mutation: {
+          saveEndpoint,
+          deleteEndpoint,
+          deployBuild,
+          rollback,
+          createEnvironment,
+          deleteEnvironment,
+          deleteApp,
+          setSecret,
+          deleteSecret,
+          createKey,
+          revokeKey,
+        },
         Account: account,
         App: application,
         Environment: environment,
         Endpoint: endpointFields,
+        Key: keyFields,
         JSON: jsonScalar,
         Lenient: lenientScalar,
       },

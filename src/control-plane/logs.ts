@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import { LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../domain/limits.ts";
 import { methodNotAllowed } from "./answer.ts";
-import { authenticate, requireScope, sees } from "./authenticate.ts";
+import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { knownEndpoint } from "./known-endpoint.ts";
 
@@ -28,8 +28,7 @@ export async function answerLogs(
   const principal = await authenticate(deps.keys, url.searchParams, request.headers.authorization);
   requireScope({ principal }, "read");
   const endpoint = await knownEndpoint(deps.store, decodeURIComponent(url.pathname.slice("/logs/".length)));
-  if (!sees(principal, endpoint.environmentId))
-    throw new SvcError("FORBIDDEN", "This key does not reach the endpoint.");
+  requireReach({ principal }, endpoint);
   const tail = tailLines(url.searchParams.get("tail"));
   const wanted = ofJob(url.searchParams.get("job"));
   response.writeHead(200, { "content-type": "application/x-ndjson" });

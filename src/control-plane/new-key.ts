@@ -7,12 +7,17 @@ interface KeyRequest {
   readonly scopes: readonly KeyScope[];
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  /** What the key is bound to; null: nothing. */
+  readonly environmentId?: string | null;
+  readonly endpointId?: string | null;
 }
 
 /** The record to keep and the secret to show once. */
 export function newKey(request: KeyRequest, random: (bytes: number) => Uint8Array): { key: ApiKey; secret: string } {
   const { secret, prefix, hash } = newSecret("key");
-  return { key: { id: randomId(random), prefix, hash, ...request }, secret };
+  const { environmentId = null, endpointId = null, ...rest } = request;
+  const key = { id: randomId(random), prefix, hash, ...rest, environmentId, endpointId, lastUsedAt: null };
+  return { key, secret };
 }
 
 /** Whether the key can still make other keys. */

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
+import type { Store } from "../store/store.ts";
 import { own } from "./own.ts";
 
 /** The part of a build that one endpoint's workers are made of. */
@@ -22,14 +24,22 @@ export function codeOf(manifest: Manifest, endpointName: string): EndpointCode |
 
 export interface Revisable extends EndpointSettings {
   readonly kind: EndpointKind;
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: EnvValues;
+}
+
+/** Name of a secret → when it was set last, of one environment. */
+export type SecretTimes = ReadonlyMap<string, number>;
+
+export async function secretTimes(store: Store, environmentId: string | null | undefined): Promise<SecretTimes> {
+  const secrets = environmentId ? await store.secrets.listByEnvironment(environmentId) : [];
+  return new Map(secrets.map(({ name, updatedAt }) => [name, updatedAt]));
 }
 
 /**
  * A hash of all that a running worker cannot take over: when it changes, workers are replaced. Scaling and
- * time-outs are not part of it.
+ * time-outs are not part of it. A secret counts by the time it was set last.
  */
-export function revisionOf(endpoint: Revisable, code: EndpointCode | null): string {
+export function revisionOf(endpoint: Revisable, code: EndpointCode | null, secrets: SecretTimes): string {
   const parts = [
     endpoint.kind,
     endpoint.gpuIds,
@@ -40,7 +50,9 @@ export function revisionOf(endpoint: Revisable, code: EndpointCode | null): stri
     endpoint.svcBootType,
     endpoint.networkVolumeId,
     endpoint.locations,
-    Object.entries(endpoint.env).sort(([a], [b]) => (a < b ? -1 : 1)),
+    Object.entries(endpoint.env)
+      .map(([name, value]) => [name, typeof value === "string" ? value : [value.secret, secrets.get(value.secret)]])
+      .sort(([a], [b]) => (a! < b! ? -1 : 1)),
     code && [
       code.sourceLayer,
       code.handler,

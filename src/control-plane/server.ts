@@ -1,6 +1,6 @@
 /**
- * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /logs/<endpoint>, GET /.
- * Everything else is a 404.
+ * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /logs/<endpoint>, /device for logins,
+ * GET /. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
@@ -9,6 +9,7 @@ import { VERSION } from "../domain/version.ts";
 import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
+import { DeviceLogin } from "./device/answer-device.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
@@ -18,9 +19,10 @@ export type ControlPlane = (request: IncomingMessage, response: ServerResponse) 
 
 export function createControlPlane(deps: ControlPlaneDeps): ControlPlane {
   const graphql = createGraphQL(deps);
+  const device = new DeviceLogin(deps);
   return async (request, response) => {
     try {
-      await route(deps, graphql, request, response);
+      await route(deps, graphql, device, request, response);
     } catch (error) {
       if (!(error instanceof SvcError)) deps.log.error("A request to the control plane failed.", error);
       sendError(response, error);
@@ -31,6 +33,7 @@ export function createControlPlane(deps: ControlPlaneDeps): ControlPlane {
 async function route(
   deps: ControlPlaneDeps,
   graphql: GraphQLHandler,
+  device: DeviceLogin,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -38,6 +41,7 @@ async function route(
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
   if (url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
+  if (url.pathname === "/device" || url.pathname.startsWith("/device/")) return device.answer(request, response, url);
   if (url.pathname !== "/") {
     throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);
   }

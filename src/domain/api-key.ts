@@ -2,7 +2,7 @@
  * API keys and worker tokens: 256 random bits behind a prefix that names the kind. Only the SHA-256 is kept;
  * a plain hash is enough because the secret has full entropy.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 
 /** admin: everything · deploy: manage apps and endpoints · invoke: call endpoints · read: look only. */
 export const KEY_SCOPES = ["admin", "deploy", "invoke", "read"] as const;
@@ -15,6 +15,8 @@ export interface Principal {
   readonly scopes: readonly KeyScope[];
   /** A worker's token reaches only endpoints of its own environment; null means all. */
   readonly environmentId: string | null;
+  /** A key may reach one endpoint alone. */
+  readonly endpointId?: string | null;
 }
 
 /** Finds the principal of a presented secret; undefined when it is unknown or expired. */
@@ -35,13 +37,22 @@ export function newSecret(kind: "key" | "worker"): NewSecret {
 }
 
 export function hashSecret(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
+  return hash("sha256", secret);
 }
 
 /** Every scope includes what is weaker: admin ⊃ deploy ⊃ read, admin ⊃ invoke. */
 export function allows(principal: Principal, scope: KeyScope): boolean {
   const has = (s: KeyScope) => principal.scopes.includes(s);
   return has(scope) || has("admin") || (scope === "read" && has("deploy"));
+}
+
+/** Whether what the principal may do, it may do to this endpoint. */
+export function reaches(
+  principal: Principal,
+  endpoint: { readonly id: string; readonly environmentId: string | null },
+): boolean {
+  if (principal.endpointId) return principal.endpointId === endpoint.id;
+  return principal.environmentId === null || principal.environmentId === endpoint.environmentId;
 }
 
 /** The secret of a request: `Authorization: Bearer KEY`, the bare key, or undefined. */

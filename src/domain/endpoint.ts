@@ -2,6 +2,7 @@
  * An endpoint's settings: what a declaration says, what the manifest carries and what the record keeps, with one
  * set of names, defaults and rules. Units are in the comments; the names are those of the management API.
  */
+import { isOrigin, ORIGIN_HELP, originsOf } from "./cors.ts";
 import { SvcError } from "./errors.ts";
 import { unknownGpuId } from "./gpu.ts";
 import {
@@ -13,6 +14,8 @@ import {
   IDLE_TIMEOUT_MIN_S,
   MAX_CONCURRENCY_DEFAULT,
   MAX_CONCURRENCY_LIMIT,
+  REQUEST_TIMEOUT_MAX_MS,
+  REQUEST_TIMEOUT_MIN_MS,
   SCALER_VALUE_DEFAULT,
   WORKERS_MAX_DEFAULT,
   WORKERS_MAX_LIMIT,
@@ -49,6 +52,10 @@ export interface EndpointSettings {
   readonly imageName: string;
   readonly networkVolumeId: string;
   readonly locations: string;
+  /** Origins of browser pages that may call a load-balanced endpoint: "*", a comma list, or "" for none. */
+  readonly cors: string;
+  /** How long a load-balanced request may wait for a worker; 0: the platform's own time. */
+  readonly requestTimeoutMs: number;
 }
 
 export const CPU_IMAGE = "svc/worker-cpu:latest";
@@ -71,6 +78,8 @@ export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettin
     imageName: gpuIds === "" ? CPU_IMAGE : GPU_IMAGE,
     networkVolumeId: "",
     locations: "",
+    cors: "",
+    requestTimeoutMs: 0,
   };
 }
 
@@ -88,6 +97,12 @@ export function settingsProblems(settings: EndpointSettings): string[] {
   whole("maxConcurrency", settings.maxConcurrency, 1, MAX_CONCURRENCY_LIMIT);
   whole("executionTimeoutMs", settings.executionTimeoutMs, EXECUTION_TIMEOUT_MIN_MS, EXECUTION_TIMEOUT_MAX_MS, " ms");
   whole("scalerValue", settings.scalerValue, 1, 100_000);
+  if (settings.requestTimeoutMs !== 0) {
+    whole("requestTimeoutMs", settings.requestTimeoutMs, REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, " ms");
+  }
+  for (const origin of originsOf(settings.cors)) {
+    if (!isOrigin(origin)) problems.push(`cors names ${JSON.stringify(origin)}, which is no origin: ${ORIGIN_HELP}`);
+  }
   if (settings.workersMin > settings.workersMax) {
     problems.push(`workersMin (${settings.workersMin}) must not be larger than workersMax (${settings.workersMax}).`);
   }

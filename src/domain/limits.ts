@@ -6,8 +6,15 @@ const MB = 1024 * KB;
 // Build and deploy
 export const ARTIFACT_MAX_BYTES = 1_500_000_000;
 export const WORKER_QUOTA = 30;
-/** Newest source layers that stay in the build cache. */
+/** Builds of an environment that a rollback can go back to, besides those in use. */
+export const BUILDS_KEPT = 50;
+/** Layers that stay in the build cache, those used last, by number and by their size together. */
 export const SOURCE_LAYERS_KEPT = 50;
+export const SOURCE_LAYERS_KEPT_BYTES = 5_000 * MB;
+export const DEPENDENCY_LAYERS_KEPT = 100;
+export const DEPENDENCY_LAYERS_KEPT_BYTES = 20_000 * MB;
+/** A layer used this recently is not removed: another build may be packing it. */
+export const CACHE_IN_USE_MS = 3_600_000;
 export const GZIP_LEVEL_SOURCE = 6;
 export const GZIP_LEVEL_DEPENDENCIES = 4;
 export const INSTALLS_AT_ONCE = 2;
@@ -46,12 +53,53 @@ export const STREAM_HOLD_MAX_MS = 8_000;
 export const RUN_RETENTION_MS = 30 * 60_000;
 export const RUNSYNC_RETENTION_MS = 60_000;
 export const RUNSYNC_WAIT_RETENTION_MS = 5 * 60_000;
+/** FAILED and TIMED_OUT jobs: kept for a look and a retry. */
+export const FAILED_RETENTION_MS = 24 * 3_600_000;
+/** Of one endpoint and state, once their own retention has passed. */
+export const FAILED_KEPT_MAX_JOBS = 10_000;
+export const QUEUED_MAX_JOBS = 1_000_000;
+export const QUEUE_FULL_RETRY_S = 1;
 export const JOB_LOSSES_MAX = 1;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
 export const REQUESTS_PAGE_SIZE = 100;
 /** Rows deleted in one transaction. */
 export const DELETE_BATCH_ROWS = 500;
+
+// API keys
+/** The last use of a key is written down at most this often. */
+export const KEY_USE_NOTED_MS = 60_000;
+
+// Login by a second device
+export const DEVICE_LIFETIME_MS = 600_000;
+export const DEVICE_POLL_S = 2;
+export const DEVICE_SLOW_DOWN_S = 5;
+export const DEVICE_GRANTS_MAX = 1000;
+export const DEVICE_GRANTS_PER_ADDRESS_MAX = 20;
+export const DEVICE_GUESSES_MAX = 20;
+export const DEVICE_GUESS_WINDOW_MS = 600_000;
+export const DEVICE_GUESSERS_MAX = 10_000;
+export const DEVICE_BODY_MAX_BYTES = 16 * KB;
+
+// Secrets
+export const SECRET_NAME_MAX_CHARS = 63;
+export const SECRET_MAX_BYTES = 64 * KB;
+export const SECRETS_PER_ENVIRONMENT_MAX = 500;
+/** Shorter texts are not masked in logs: they would hide half of every line. */
+export const SECRET_MASKED_MIN_CHARS = 4;
+/** Texts masked in the log of one endpoint. */
+export const SECRET_MASKED_VALUES_MAX = 1000;
+
+// Webhooks
+export const WEBHOOK_RETRIES_MAX = 2;
+export const WEBHOOK_RETRY_MS = 10_000;
+export const WEBHOOK_RETRY_JITTER_MS = 2_000;
+export const WEBHOOK_TIMEOUT_MS = 10_000;
+export const WEBHOOK_BODY_MAX_BYTES = 10 * MB;
+export const WEBHOOK_ANSWER_MAX_BYTES = 64 * KB;
+export const WEBHOOKS_AT_ONCE = 16;
+export const WEBHOOKS_AT_ONCE_PER_HOST = 4;
+export const WEBHOOK_CHECK_MS = 1_000;
 
 // Caches over the store
 export const CACHED_KEYS_MAX = 10_000;
@@ -83,6 +131,10 @@ export const WEBHOOK_MAX_CHARS = 2048;
 
 // Requests to load-balanced endpoints
 export const REQUEST_TIMEOUT_MS = 60_000;
+export const REQUEST_TIMEOUT_MIN_MS = 1_000;
+export const REQUEST_TIMEOUT_MAX_MS = 3_600_000;
+/** A browser asks again before a call after this time. */
+export const CORS_PREFLIGHT_MAX_AGE_S = 600;
 
 // Workers
 export const FRAME_MAX_BYTES = 64 * MB;
@@ -93,14 +145,16 @@ export const LINK_SWEEP_MS = 250;
 export const LINK_PING_MS = 5_000;
 export const LINK_SILENCE_MAX_MS = 15_000;
 export const LINK_RETURN_MS = 1_000;
-export const PREFETCH_JOBS_MAX = 32;
+export const PREFETCH_JOBS_MAX = 128;
 export const PREFETCH_EXECUTION_MAX_MS = 10;
 export const PREFETCH_PAUSE_MS = 60_000;
-export const STREAM_BUFFER_MAX_BYTES = 1 * MB;
+/** Of a streamed answer: what a worker may send ahead of its caller. */
+export const STREAM_WINDOW_BYTES = 64 * KB;
 export const BOOT_FAILURES_MAX = 5;
 export const BOOT_BACKOFF_MS = 1_000;
 export const BOOT_BACKOFF_MAX_MS = 60_000;
 export const AUTOSCALER_TICK_MS = 1_000;
+export const AUTOSCALER_PAUSE_MS = 20;
 export const CAPACITY_RETRY_MS = 1_000;
 export const LAUNCHER_RETURN_MS = 3_000;
 export const RECONNECT_MAX_MS = 600_000;
@@ -110,6 +164,8 @@ export const LOG_FILE_MAX_BYTES = 8 * MB;
 export const LOG_PENDING_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
+/** Decisions of the autoscaler kept for each endpoint. */
+export const DECISIONS_KEPT = 50;
 export const RECONCILE_MS = 5_000;
 export const SWEEP_MS = 10_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;
@@ -130,5 +186,6 @@ export const PLATFORM_PORT_DEFAULT = 7878;
 export const PLATFORM_START_TIMEOUT_MS = 60_000;
 export const DEPLOY_READY_MAX_MS = 30 * 60_000;
 export const DRAIN_WAIT_MAX_MS = 15 * 60_000;
+export const CONNECT_MAX_MS = 10_000;
 export const POLL_FIRST_MS = 25;
 export const POLL_MAX_MS = 1_000;

@@ -1,74 +1,9 @@
 /**
  * svc_manifest.json: which functions each endpoint runs and how. The keys of the service's own description
- * (resources, routes and their fields) keep their meaning; ours stand beside them.
- * Described for readers in docs/reference/manifest.md.
+ * (resources, routes and their fields) keep their meaning; ours stand beside them. Fields: see manifest-schema.ts.
  */
-import { z } from "zod";
-import { BOOT_TYPES, SCALER_TYPES } from "./endpoint.ts";
-
-const digest = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
-
-const manifestParameter = z.object({
-  name: z.string(),
-  /** Source text of the annotation; "" without one. */
-  annotation: z.string().default(""),
-  /** Source text of the default value; null when the parameter is required. */
-  default: z.string().nullable().default(null),
-});
-
-const manifestFunction = z.object({
-  name: z.string(),
-  /** Dotted module path from the project's root. */
-  module: z.string(),
-  kind: z.enum(["function", "class"]).default("function"),
-  async: z.boolean().default(false),
-  generator: z.boolean().default(false),
-  doc: z.string().default(""),
-  parameters: z.array(manifestParameter).default([]),
-  /** Public methods, when kind is class. */
-  methods: z.array(z.string()).default([]),
-});
-
-const manifestResource = z.object({
-  is_load_balanced: z.literal(true).optional(),
-  imageName: z.string(),
-  workersMin: z.number(),
-  workersMax: z.number(),
-  gpuIds: z.string(),
-  functions: z.array(manifestFunction).min(1),
-
-  gpuCount: z.number(),
-  instanceIds: z.string(),
-  idleTimeout: z.number(),
-  maxConcurrency: z.number(),
-  executionTimeoutMs: z.number(),
-  scalerType: z.enum(SCALER_TYPES),
-  scalerValue: z.number(),
-  svcBootType: z.enum(BOOT_TYPES),
-  networkVolumeId: z.string(),
-  /** Names only: values travel beside the manifest and are never written into an artifact. */
-  envNames: z.array(z.string()),
-  /** "3.11": the interpreter the dependencies were installed for. */
-  pythonVersion: z.string().regex(/^3\.\d+$/),
-  /** Generated entry file, relative to the source layer: "handlers/<name>.py". */
-  handler: z.string().regex(/^handlers\/[a-z0-9_-]+\.py$/),
-  /** As declared. */
-  dependencies: z.array(z.string()),
-  /** Declared requirements that the base image or base layers provide, e.g. ["numpy"]. */
-  baseDependencies: z.array(z.string()),
-  /** Layer with the installed dependencies, or null when there are none. */
-  dependencyLayer: digest.nullable(),
-});
-
-export const manifestSchema = z.object({
-  resources: z.record(z.string(), manifestResource),
-  routes: z.record(z.string(), z.record(z.string(), z.string())),
-  /** Version of this file's shape. */
-  version: z.literal(1),
-  svcVersion: z.string(),
-  /** Layer with the project's files under src/ and the generated files under handlers/. */
-  sourceLayer: digest,
-});
+import type { z } from "zod";
+import type { manifestFunction, manifestParameter, manifestResource, manifestSchema } from "./manifest-schema.ts";
 
 export type Manifest = z.infer<typeof manifestSchema>;
 export type ManifestResource = z.infer<typeof manifestResource>;

@@ -7,6 +7,15 @@ export function isValidName(name: string): boolean {
   return NAME.test(name);
 }
 
+/** What an app or environment is called while its endpoints drain: its own name is free for a new one at once. */
+export function removedName({ name, id }: { readonly name: string; readonly id: string }): string {
+  return `${name}~${id}`;
+}
+
+export function isRemovedName(name: string): boolean {
+  return name.includes("~");
+}
+
 /** The closest valid name, for "did you mean": "My App!" → "my-app". Never empty. */
 export function suggestName(name: string): string {
   const cleaned = name

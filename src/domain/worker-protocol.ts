@@ -23,6 +23,7 @@ export const FRAME = {
   PONG: 16,
   DRAIN: 17,
   GOODBYE: 18,
+  WINDOW: 19,
   START: 32,
   STOP: 33,
   STARTED: 34,
@@ -59,6 +60,8 @@ export interface JobResultHead {
   readonly fence: number;
   readonly ok: boolean;
   readonly execMs?: number;
+  /** It was cancelled or recalled before it began. */
+  readonly begun?: false;
 }
 
 export interface RequestResultHead {
@@ -87,10 +90,22 @@ export interface StartHead {
   readonly env: Readonly<Record<string, string>>;
   readonly concurrency: number;
   readonly socket: string;
+  /** Machine type, for messages. */
+  readonly machine: string;
   readonly memoryBytes: number;
   readonly vcpus: number;
   readonly tempDir: string;
   readonly reconnectMs: number;
+  /** How far it is kept from the machine: python/src/svc/_runtime/isolation.py. */
+  readonly isolation: "none" | "standard" | "strict";
+  /** Folders in which it sees only what is its own. */
+  readonly hidden: readonly string[];
+  /** Kept by the launcher and sent back in WORKERS: what the platform wants to know again after a crash. */
+  readonly share: unknown;
+}
+
+export interface WorkersHead {
+  readonly workers: readonly { readonly worker: string; readonly pid: number; readonly share?: unknown }[];
 }
 
 export interface StartedHead {
@@ -101,6 +116,8 @@ export interface StartedHead {
   readonly reason?: string;
   /** The limits in force: cgroup2, cgroup1, rlimit or none. */
   readonly limits?: string;
+  /** What confines it, e.g. "landlock"; "" when nothing does. */
+  readonly isolation?: string;
 }
 
 export interface ExitedHead {

@@ -41,6 +41,17 @@ export interface EndpointHealth {
   readonly progress: readonly string[];
 }
 
+/** One decision of the autoscaler to start or stop workers. */
+export interface ScalingDecision {
+  /** Milliseconds since the epoch; of the last time when it was made several times in a row. */
+  readonly at: number;
+  readonly start: number;
+  /** How many workers it stopped. */
+  readonly stop: number;
+  readonly reason: string;
+  readonly times: number;
+}
+
 /** What the rest of the platform may ask about an endpoint's workers. */
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;

@@ -6,15 +6,22 @@ import { createHash } from "node:crypto";
 import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { installComplaint, installFailure, installStep } from "../lib/install-output.ts";
+import { InstallFailed, NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Interpreter } from "./interpreter.ts";
 
+const COMPLAINT_LINES_MAX = 5;
+
 export class BaseLayers {
   readonly #dir: string;
+  readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #installing = new Map<string, Promise<string>>();
 
-  constructor(dir: string) {
+  /** `env` has PATH and the user's settings of pip and uv. */
+  constructor(dir: string, env: Readonly<Record<string, string | undefined>>) {
     this.#dir = dir;
+    this.#env = env;
   }
 
   path(requirements: readonly string[], interpreter: Interpreter): string {
@@ -22,7 +29,7 @@ export class BaseLayers {
     return path.join(this.#dir, createHash("sha256").update(text).digest("hex").slice(0, 32));
   }
 
-  /** Resolves the folder to put on sys.path. `report` gets the installer's own progress. */
+  /** Resolves the folder to put on sys.path. `report` gets lines such as "installing numpy 2.1.0 (16.9 MB)". */
   ensure(requirements: readonly string[], interpreter: Interpreter, report: (line: string) => void): Promise<string> {
     const target = this.path(requirements, interpreter);
     let work = this.#installing.get(target);
@@ -45,75 +52,52 @@ export class BaseLayers {
     );
     if (there) return target;
     report(`installing ${requirements.join(", ")}`);
+    const installer = new PythonInstaller(this.#env, [interpreter.path]);
     await mkdir(this.#dir, { recursive: true });
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
-      await install(temporary, requirements, interpreter, report);
+      await installer.install({
+        target: temporary,
+        pythonVersion: interpreter.version,
+        arguments: requirements,
+        cwd: this.#dir,
+        env: this.#env,
+        onLine: (line) => {
+          const step = installStep(line);
+          if (step !== undefined) report(step);
+        },
+      });
+      report("preparing bytecode");
       await runProcess(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", temporary]);
       await rename(temporary, target);
     } catch (error) {
       await rm(temporary, { recursive: true, force: true });
-      throw error;
+      throw installError(error, requirements);
     }
     return target;
   }
 }
 
-async function install(
-  dir: string,
-  requirements: readonly string[],
-  interpreter: Interpreter,
-  report: (line: string) => void,
-) {
-  const common = ["--target", dir, "--only-binary", ":all:", ...requirements];
-  const tools: [string, string[]][] = [
-    ["uv", ["pip", "install", "--python", interpreter.path, ...common]],
-    [
-      interpreter.path,
-      [
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-compile",
-        "--root-user-action=ignore",
-        "--progress-bar=off",
-        ...common,
-      ],
-    ],
-    // A system interpreter may come without pip; another one can install for it.
-    [
-      "python3",
-      [
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-compile",
-        "--python-version",
-        interpreter.version,
-        ...common,
-      ],
-    ],
-  ];
-  let problem = "";
-  for (const [command, args] of tools) {
-    const result = await runProcess(command, args, { onLine: report }).catch(() => undefined);
-    if (result?.code === 0) return;
-    if (result === undefined || result.stderr.includes("No module named pip")) continue;
-    problem = result.stderr.trim().split("\n").slice(-5).join("\n");
-    break;
+/** The installer's words become the reason why the endpoint cannot run. */
+function installError(error: unknown, requirements: readonly string[]): unknown {
+  if (error instanceof NoInstaller) {
+    return new SvcError("DEPENDENCIES_FAILED", "Neither uv nor a Python with pip was found to install packages.", {
+      help: "Install uv, or pip for python3.",
+    });
   }
-  throw new SvcError(
-    "DEPENDENCIES_FAILED",
-    problem === ""
-      ? "No installer for Python packages was found."
-      : `Could not install ${requirements.join(", ")}: ${problem}`,
-    {
-      help:
-        problem === ""
-          ? "Install uv, or pip for python3."
-          : "Check the requirement and the network, then deploy again.",
-    },
-  );
+  if (!(error instanceof InstallFailed)) return error;
+  const asked = requirements.join(", ");
+  if (installFailure(error.output) === "network") {
+    return new SvcError(
+      "DEPENDENCIES_FAILED",
+      `${asked} could not be installed: the package index cannot be reached.`,
+      {
+        help: "Check the network; installing is tried again every few seconds.",
+      },
+    );
+  }
+  const said = installComplaint(error.output, COMPLAINT_LINES_MAX).join("; ");
+  return new SvcError("DEPENDENCIES_FAILED", `${asked} could not be installed: ${said}.`, {
+    help: "Correct the requirement and deploy again.",
+  });
 }

@@ -14,7 +14,8 @@ interface CapacityOptions {
   readonly emulateGpu: boolean;
 }
 
-interface Share {
+/** What one worker takes of the machine. The launcher keeps it for a platform that comes back after a crash. */
+export interface Share {
   readonly vcpus: number;
   readonly memoryGb: number;
   /** Indexes of the GPUs it owns. */
@@ -28,27 +29,30 @@ export async function findGpus(): Promise<string[]> {
   return result.stdout.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));
 }
 
+/** Whether workers that ask for these GPUs run on the CPU instead, because the configuration says so. */
+export function emulatesGpu({ emulatesGpu: allowed, gpus }: Capacity, gpuIds: string): boolean {
+  return allowed && gpuIds !== "" && !gpus.some((product) => gpuMatches(gpuIds, product));
+}
+
 export class CapacityLedger {
   readonly #options: CapacityOptions;
   readonly #gpus: readonly string[];
+  readonly capacity: Capacity;
   readonly #shares = new Map<string, Share>();
 
   constructor(options: CapacityOptions, gpus: readonly string[]) {
     this.#options = options;
     this.#gpus = gpus;
-  }
-
-  get capacity(): Capacity {
-    return {
-      vcpus: availableParallelism() * this.#options.cpuOvercommit,
-      memoryGb: Math.floor((totalmem() / GB) * this.#options.memoryOvercommit),
-      gpus: this.#gpus,
-      emulatesGpu: this.#options.emulateGpu,
+    this.capacity = {
+      vcpus: availableParallelism() * options.cpuOvercommit,
+      memoryGb: Math.floor((totalmem() / GB) * options.memoryOvercommit),
+      gpus,
+      emulatesGpu: options.emulateGpu,
     };
   }
 
-  /** Books the worker's share, or throws NO_CAPACITY saying what is missing. Resolves the GPUs it gets. */
-  book(spec: WorkerSpec): readonly number[] {
+  /** Books the worker's share, or throws NO_CAPACITY saying what is missing. */
+  book(spec: WorkerSpec): Share {
     const machine = machineOf(spec);
     const { vcpus, memoryGb } = this.capacity;
     const used = { vcpus: 0, memoryGb: 0, gpus: new Set<number>() };
@@ -62,8 +66,14 @@ export class CapacityLedger {
       throw full(`${machine.memoryGb} GB memory`, `${memoryGb - used.memoryGb} of ${memoryGb}`);
     }
     const gpus = this.#gpusFor(spec, used.gpus);
-    this.#shares.set(spec.workerId, { vcpus: machine.vcpus, memoryGb: machine.memoryGb, gpus });
-    return gpus;
+    const share = { vcpus: machine.vcpus, memoryGb: machine.memoryGb, gpus };
+    this.#shares.set(spec.workerId, share);
+    return share;
+  }
+
+  /** A worker that was started by an earlier platform runs: what it has is taken, whether there is room or not. */
+  restore(workerId: string, share: Share): void {
+    this.#shares.set(workerId, share);
   }
 
   free(workerId: string): void {

@@ -1,7 +1,7 @@
 /** Finds the Python interpreter for a version once; a version manager's shim costs 50–80 ms at every start. */
 import { SvcError } from "../domain/errors.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-import { runProcess } from "../lib/run-process.ts";
+import { askPython } from "../lib/python-version.ts";
 
 export interface Interpreter {
   /** `sys.executable`: the real binary. */
@@ -10,12 +10,9 @@ export interface Interpreter {
   readonly version: string;
 }
 
-const ASK = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
-
 async function ask(command: string): Promise<Interpreter | undefined> {
-  const { code, stdout } = await runProcess(command, ["-I", "-S", "-c", ASK]).catch(() => ({ code: 1, stdout: "" }));
-  const [path, version] = stdout.trim().split("\n");
-  return code === 0 && path && version ? { path, version } : undefined;
+  const answer = await askPython(command).catch(() => undefined);
+  return answer && "version" in answer ? { path: answer.executable, version: answer.version } : undefined;
 }
 
 /** Interpreters by version, looked up on first use. `preferred` is the configured one. */

@@ -7,7 +7,13 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { hashSecret, newSecret } from "../domain/api-key.ts";
 import { LAUNCHER_RETURN_MS, RECONNECT_MAX_MS } from "../domain/limits.ts";
-import { type ExitedHead, FRAME, type StartedHead, type StartHead } from "../domain/worker-protocol.ts";
+import {
+  type ExitedHead,
+  FRAME,
+  type StartedHead,
+  type StartHead,
+  type WorkersHead,
+} from "../domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../lib/frames.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
@@ -19,6 +25,8 @@ export interface LauncherChannel {
 }
 
 export interface LauncherEvents {
+  /** A worker of before a break of the link runs; `share` is that of its START. */
+  survived(workerId: string, share: unknown): void;
   started(head: StartedHead): void;
   exited(head: ExitedHead): void;
   bootFailed(workerId: string, head: object): void;
@@ -26,6 +34,8 @@ export interface LauncherEvents {
 }
 
 interface LauncherOptions {
+  /** The launcher inherits a few variables of it: PATH, HOME, locale, certificates, CUDA. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly stateDir: string;
   /** Folder that holds the Python package `svc`. */
   readonly pythonPath: string;
@@ -117,7 +127,10 @@ export class Launcher {
     switch (frame.type) {
       case FRAME.WORKERS:
         this.alive.clear();
-        for (const { worker } of parseHead<{ workers: { worker: string }[] }>(frame).workers) this.alive.add(worker);
+        for (const { worker, share } of parseHead<WorkersHead>(frame).workers) {
+          this.alive.add(worker);
+          if (share !== undefined && share !== null) events.survived(worker, share);
+        }
         this.#connected.resolve();
         break;
       case FRAME.STARTED:
@@ -146,7 +159,12 @@ export class Launcher {
     this.#tokenHash = hash;
     const { pythonPath, socketPath, logFd } = this.#options;
     const file = path.join(pythonPath, "svc", "_runtime", "launcher.py");
-    const child = spawn(python, ["-I", "-S", file], { detached: true, stdio: ["pipe", logFd, logFd], cwd: "/" });
+    const child = spawn(python, ["-I", "-S", file], {
+      detached: true,
+      stdio: ["pipe", logFd, logFd],
+      cwd: "/",
+      env: launcherEnvironment(this.#options.env),
+    });
     child.on("error", (error) => this.#connected.reject(error));
     child.on("exit", (code) => this.#connected.reject(new Error(`the launcher exited with code ${code}`)));
     child.stdin!.on("error", () => {});
@@ -165,6 +183,13 @@ export class Launcher {
       return undefined;
     }
   }
+}
+
+// The launcher and what it starts run code of others; /proc shows the environment a process began with.
+const INHERITED = /^(PATH|HOME|LANG|TZ|TMPDIR|LD_LIBRARY_PATH|SSL_CERT_FILE|SSL_CERT_DIR|LC_.*|CUDA_.*|NVIDIA_.*)$/;
+
+function launcherEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
 }
 
 function isAlive(pid: number): boolean {

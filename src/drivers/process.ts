@@ -1,12 +1,11 @@
 /** Workers as processes of this machine, forked by the launcher. */
-import { mkdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { RECONNECT_MAX_MS } from "../domain/limits.ts";
 import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
-import { type CapacityLedger, machineOf } from "./capacity.ts";
+import { type CapacityLedger, machineOf, type Share } from "./capacity.ts";
 import { Interpreters } from "./interpreter.ts";
 import { Launcher, type LauncherChannel } from "./launcher.ts";
 import { LayerFolder } from "./layers.ts";
@@ -19,6 +18,11 @@ interface ProcessDriverOptions {
   readonly socketPath: string;
   readonly pythonPath: string;
   readonly python: string | undefined;
+  /** Environment of pip and uv; the launcher inherits a few of its variables. */
+  readonly installerEnv: Readonly<Record<string, string | undefined>>;
+  readonly isolation: "none" | "standard" | "strict";
+  /** Folders of the platform and its users that workers must not see. */
+  readonly hidden: readonly string[];
   readonly logFd: number;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
@@ -49,14 +53,16 @@ export class ProcessDriver implements WorkerDriver {
     this.#options = options;
     const { dataDir, artifacts, hooks } = options;
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
-    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"));
+    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), options.installerEnv);
     this.#interpreters = new Interpreters(options.python);
     this.#launcher = new Launcher({
+      env: options.installerEnv,
       stateDir: dataDir,
       pythonPath: options.pythonPath,
       socketPath: options.socketPath,
       logFd: options.logFd,
       events: {
+        survived: (worker, share) => options.ledger.restore(worker, share as Share),
         started: hooks.started,
         exited: ({ worker, code, signal, reason }) => this.#exited(worker, code, signal, reason),
         bootFailed: hooks.bootFailed,
@@ -86,6 +92,7 @@ export class ProcessDriver implements WorkerDriver {
       paths.push(await this.#baseLayers.ensure(image.baseDependencies, interpreter, report));
     }
     const handler = path.join(source, image.handler);
+    await mkdir(this.#tempDir(image), { recursive: true, mode: 0o700 });
     this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths });
   }
 
@@ -93,9 +100,8 @@ export class ProcessDriver implements WorkerDriver {
     const { image } = spec;
     const prepared = this.#prepared.get(imageKey(image));
     if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
-    const gpus = this.#options.ledger.book(spec);
-    const tempDir = this.#tempDir(spec.workerId);
-    mkdirSync(tempDir, { recursive: true, mode: 0o700 });
+    const share = this.#options.ledger.book(spec);
+    const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
     const machine = machineOf(spec);
     const head: StartHead = {
       worker: spec.workerId,
@@ -111,13 +117,17 @@ export class ProcessDriver implements WorkerDriver {
         environment: spec.environmentName,
         kind: spec.kind,
       },
-      env: spec.gpuIds === "" ? spec.env : { ...spec.env, CUDA_VISIBLE_DEVICES: gpus.join(",") },
+      env: spec.gpuIds === "" ? spec.env : { ...spec.env, CUDA_VISIBLE_DEVICES: share.gpus.join(",") },
       concurrency: spec.maxConcurrency,
       socket: this.#options.socketPath,
+      machine: machine.id,
       memoryBytes: machine.memoryGb * GB,
       vcpus: machine.vcpus,
       tempDir,
       reconnectMs: RECONNECT_MAX_MS,
+      isolation: this.#options.isolation,
+      hidden: this.#options.hidden,
+      share,
     };
     this.#launcher.startWorker(head);
   }
@@ -148,13 +158,13 @@ export class ProcessDriver implements WorkerDriver {
 
   #exited(workerId: string, code: number | null, signal: string | null, reason?: string): void {
     this.#options.ledger.free(workerId);
-    void rm(this.#tempDir(workerId), { recursive: true, force: true });
     const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;
     this.#onExit({ workerId, code, signal, reason: reason ?? words });
   }
 
-  #tempDir(workerId: string): string {
-    return path.join(this.#options.dataDir, "tmp", workerId);
+  /** All temporary directories of the endpoint's workers. */
+  #tempDir(image: WorkerImage): string {
+    return path.join(this.#options.dataDir, "tmp", image.endpointId);
   }
 }
 

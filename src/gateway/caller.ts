@@ -4,6 +4,7 @@
  * answered with a reset by one that is gone.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { CALLER_PROBE_MS } from "../domain/limits.ts";
 
 export class CallerWatch {
@@ -28,6 +29,17 @@ export class CallerWatch {
     });
     if (socket.readableEnded) onEnd();
     else socket.once("end", onEnd);
+    return controller.signal;
+  }
+
+  /** Of an upgraded connection, which has no answer that ends. */
+  watchSocket(socket: Duplex): AbortSignal {
+    const controller = new AbortController();
+    this.#open.add(controller);
+    socket.once("close", () => {
+      this.#open.delete(controller);
+      controller.abort();
+    });
     return controller.signal;
   }
 

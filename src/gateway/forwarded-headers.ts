@@ -47,7 +47,8 @@ export function responseHeaders(response: LoadBalancedResponse, isHead: boolean)
   for (const [name, value] of response.headers) {
     check(name, value);
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead)) continue;
+    if (HOP_BY_HOP.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead && Buffer.isBuffer(body)))
+      continue;
     flat.push(name, value);
   }
   const bodyless = isHead || status === 204 || status === 304;

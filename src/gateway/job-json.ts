@@ -1,4 +1,4 @@
-/** The job object callers see. The output's bytes are spliced in as the function gave them. */
+/** The job object callers see. The bytes of output and input are spliced in as they came. */
 import type { Job } from "../queue/queue.ts";
 
 const OUTPUT = ',"output":';
@@ -15,6 +15,11 @@ export function jobJson(job: Job, now: number, withOutput = true): Buffer {
   bytes.set(output, headBytes + OUTPUT.length);
   bytes[bytes.length - 1] = 0x7d;
   return bytes;
+}
+
+/** The job object with one more key, the job's input. */
+export function withInput(object: Buffer, input: Uint8Array): Buffer {
+  return Buffer.concat([object.subarray(0, -1), Buffer.from(',"input":'), input, Buffer.from("}")]);
 }
 
 /** Everything but the output and the closing brace. */

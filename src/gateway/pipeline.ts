@@ -5,11 +5,13 @@
  *     └──────────┴────────────────┴───────────────┴─────────┴──────────┴────────────┴──▶ error body
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, authorise, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
 import type { GatewayContext } from "./context.ts";
+import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
@@ -26,14 +28,12 @@ export async function answer(
   try {
     if (gateway.closing)
       throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again soon." });
+    if (req.headers.origin !== undefined && target.kind === "load-balanced") {
+      const asked = await gateway.endpoints.find(target.endpointId);
+      if (asked !== undefined && answerForPage(asked, req, res)) return;
+    }
     const route = target.kind === "job" ? jobRoute(target, req.method ?? "") : undefined;
-    const secret = secretOf(req);
-    const checked = authenticate(secret, gateway.keys);
-    const principal = checked instanceof Promise ? await checked : checked;
-    const found = gateway.endpoints.find(target.endpointId);
-    const endpoint = known(found instanceof Promise ? await found : found, target);
-    authorise(principal, endpoint, route?.scopes ?? CALL);
-    checkKind(endpoint, target);
+    const { endpoint, secret } = await admit(req, target, gateway, route?.scopes ?? CALL);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
     const { query, jobId, path } = target;
     await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret }, gateway);
@@ -44,6 +44,23 @@ export async function answer(
     }
     sendError(req, res, error, gateway.closing);
   }
+}
+
+/** The endpoint, for a caller that may call it. */
+export async function admit(
+  req: IncomingMessage,
+  target: Target,
+  gateway: GatewayContext,
+  scopes: readonly KeyScope[] = CALL,
+): Promise<{ endpoint: Endpoint; secret: string }> {
+  const secret = secretOf(req);
+  const checked = authenticate(secret, gateway.keys);
+  const principal = checked instanceof Promise ? await checked : checked;
+  const found = gateway.endpoints.find(target.endpointId);
+  const endpoint = known(found instanceof Promise ? await found : found, target);
+  authorise(principal, endpoint, scopes);
+  checkKind(endpoint, target);
+  return { endpoint, secret };
 }
 
 function jobRoute(target: Target, method: string): JobRoute {

@@ -1,15 +1,23 @@
 /** Answers: JSON bytes with their length, and the one error body. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorBody, errorBody, SvcError } from "../domain/errors.ts";
-import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { INLINE_BODY_MAX_BYTES, QUEUE_FULL_RETRY_S } from "../domain/limits.ts";
 import { declaredBytes, drain, hasBody } from "./body.ts";
 import { RateLimited } from "./rate-limits.ts";
+
+const ONE_WRITE_MAX_BYTES = 8 * 1024;
 
 /** Success is exactly 200. */
 export function sendJson(res: ServerResponse, body: Buffer): void {
   if (res.destroyed) return;
   res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(body.length)]);
-  res.end(body);
+  endWith(res, body);
+}
+
+/** Head and body of a short answer leave in one write when both are text; latin1 keeps every byte as it is. */
+export function endWith(res: ServerResponse, body: Buffer): void {
+  if (body.length <= ONE_WRITE_MAX_BYTES) res.end(body.toString("latin1"), "latin1");
+  else res.end(body);
 }
 
 export function sendObject(res: ServerResponse, body: object): void {
@@ -29,6 +37,7 @@ export function sendError(req: IncomingMessage, res: ServerResponse, error: unkn
   const headers = ["Content-Type", "application/json", "Content-Length", String(bytes.length)];
   if (body.status === 401) headers.push("WWW-Authenticate", "Bearer");
   if (error instanceof RateLimited) headers.push("Retry-After", String(error.retryAfterS));
+  else if (body.status === 429) headers.push("Retry-After", String(QUEUE_FULL_RETRY_S));
   if (error instanceof MethodNotAllowed) headers.push("Allow", error.allow);
   if (closing || bodyLeft) headers.push("Connection", "close");
   res.writeHead(body.status, headers);

@@ -18,6 +18,7 @@ import { answer } from "./pipeline.ts";
 import { RateLimiter } from "./rate-limits.ts";
 import { rawError, sendError } from "./respond.ts";
 import { findTarget } from "./target.ts";
+import { upgrade } from "./upgrade.ts";
 
 const ARRIVAL_DEFAULT: Arrival = {
   headersMs: HEADERS_ARRIVE_MAX_MS,
@@ -56,6 +57,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     connectionsCheckingInterval: arrival.checkMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
+    shouldUpgradeCallback: (req: IncomingMessage) => req.headers.upgrade?.toLowerCase() === "websocket",
   });
   // A caller that closed its sending side is answered; caller.ts tells it from one that is gone.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
@@ -65,6 +67,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   // Expect: 100-continue is answered where the body is read, so a refused caller never sends it.
   server.on("checkContinue", onRequest);
   server.on("checkExpectation", onRequest);
+  server.on("upgrade", (req, socket, head) => void upgrade(req, socket as Socket, head, context));
   server.on("clientError", refuseConnection);
   const connections = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -73,10 +76,15 @@ export function createGateway(deps: GatewayDeps): Gateway {
     socket.once("end", () => endUnused(socket));
     socket.once("close", () => connections.delete(socket));
   });
+  let closed: Promise<void> | undefined;
   return {
     server,
     listen: (host, port) => listen(server, host, port),
-    close: (graceMs) => close(server, connections, context, graceMs),
+    close: (graceMs) => {
+      // Called again while it closes, it shortens the grace.
+      closed ??= new Promise((resolve) => server.close(() => resolve()));
+      return close(server, connections, context, graceMs, closed);
+    },
   };
 }
 
@@ -137,10 +145,10 @@ async function close(
   connections: ReadonlySet<Socket>,
   context: GatewayContext,
   graceMs: number,
+  closed: Promise<void>,
 ): Promise<void> {
   context.closing = true;
   context.lookers.abortAll();
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const closeIdle = () => {
     server.closeIdleConnections(); // after an answer
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy(); // before any request
@@ -148,7 +156,9 @@ async function close(
   closeIdle();
   const sweep = setInterval(closeIdle, CLOSE_SWEEP_MS);
   const grace = setTimeout(() => context.callers.abortAll(), graceMs);
-  const end = setTimeout(() => server.closeAllConnections(), graceMs + CLOSE_LAST_ANSWERS_MS);
+  const end = setTimeout(() => {
+    for (const socket of connections) socket.destroy();
+  }, graceMs + CLOSE_LAST_ANSWERS_MS);
   await closed;
   clearInterval(sweep);
   clearTimeout(grace);

@@ -79,7 +79,10 @@ export interface JobCounts {
 
 /** The side that changes jobs. */
 export interface Queue {
-  /** `created` is false when the idempotency key named an earlier job, whose id is returned. */
+  /**
+   * `created` is false when the idempotency key named an earlier job, whose id is returned. Throws QUEUE_FULL when as
+   * many jobs as are allowed wait already.
+   */
   enqueue(job: NewJob): Promise<{ readonly id: string; readonly created: boolean }>;
   /**
    * Up to `count` jobs of the endpoint, best first (normal before low priority, then oldest). Waits until there is
@@ -92,9 +95,9 @@ export interface Queue {
   finish(claim: Claim, outcome: Outcome): Promise<boolean>;
   /**
    * Takes the job back from its worker. "handed-back": not started, queued again as it was.
-   * "lost": the worker died; queued again the first time, FAILED with `worker lost after 1 retry` the second.
+   * "lost": the worker died; queued again the first time, FAILED with `worker lost after 1 retry: <cause>` the second.
    */
-  release(claim: Claim, reason: "handed-back" | "lost"): Promise<void>;
+  release(claim: Claim, reason: "handed-back" | "lost", cause?: string): Promise<void>;
   /** Resolves the job as it is after the call (CANCELLED, or unchanged when it was final already); undefined: no such job. */
   cancel(jobId: string): Promise<Job | undefined>;
   /** FAILED or TIMED_OUT goes back IN_QUEUE with its id and input. Resolves false when the state does not allow it. */
@@ -106,8 +109,8 @@ export interface Queue {
 /** The side that looks, waits, and reports what a worker said meanwhile. */
 export interface JobReader {
   find(jobId: string): Promise<Job | undefined>;
-  /** JSON text of the job's input. */
-  input(jobId: string): Promise<Uint8Array | undefined>;
+  /** JSON text of the job's input; undefined when there is no such job, or it is larger than `maxBytes`. */
+  input(jobId: string, maxBytes?: number): Promise<Uint8Array | undefined>;
   /** Newest first. */
   list(endpointId: string, options: { state?: JobState; limit: number; before?: string }): Promise<Job[]>;
   counts(endpointId: string): Promise<JobCounts>;
@@ -134,13 +137,35 @@ export interface JobProgress {
   ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[] } | undefined>;
 }
 
+/** A final job whose caller wants to be told. */
+export interface Delivery {
+  readonly id: number;
+  readonly jobId: string;
+  readonly url: string;
+  /** Host and port of `url`. */
+  readonly host: string;
+  /** Attempts that failed. */
+  readonly failures: number;
+}
+
+/**
+ * Webhooks to deliver: each is written with its job's final state and kept until it is settled, and the job with it. A
+ * retry of the job drops the one that was not delivered yet.
+ */
+export interface WebhookOutbox {
+  /** What is due by now, longest due first. */
+  dueDeliveries(limit: number, exceptHosts: readonly string[]): Promise<Delivery[]>;
+  /** Delivered, or given up when `retryAt` is null and it failed; else due again at `retryAt` (milliseconds since the epoch). */
+  settleDelivery(id: number, retryAt: number | null): Promise<void>;
+}
+
 /** Upkeep, called by the expired-jobs and retention reconcilers. */
 export interface JobUpkeep {
   /** Releases as "lost" every claim whose lease has passed. Resolves how many. */
   expireLeases(): Promise<number>;
   /** At start: gives workers that survived the platform time to come back. Sets every lease to `ms` from now. */
   graceLeases(ms: number): Promise<void>;
-  /** Deletes jobs past their ttl or retention, and blobs no row names. Resolves how many jobs. */
+  /** Deletes jobs past their ttl or retention, the oldest of too many failed ones, and blobs no row names. Resolves how many jobs. */
   sweep(): Promise<number>;
   /** Deletes every job of an endpoint that is gone. */
   forget(endpointId: string): Promise<void>;
@@ -155,7 +180,7 @@ export interface QueueEvents {
   jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;
 }
 
-export interface JobQueue extends Queue, JobReader, JobProgress, JobUpkeep {
+export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, JobUpkeep {
   readonly events: QueueEvents;
   close(): Promise<void>;
 }

@@ -3,11 +3,13 @@
  * promise resolves after its commit. The parts are under sqlite/; docs/reference/durability.md says what survives what.
  */
 import { SvcError } from "../domain/errors.ts";
+import { FAILED_KEPT_MAX_JOBS, FAILED_RETENTION_MS, QUEUED_MAX_JOBS } from "../domain/limits.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 import type { JobQueue } from "./queue.ts";
 import { BodyFiles } from "./sqlite/body-files.ts";
 import { queueChanges } from "./sqlite/changes.ts";
-import { QueueCore } from "./sqlite/core.ts";
+import { type QueueBounds, QueueCore } from "./sqlite/core.ts";
+import { queueOutbox } from "./sqlite/outbox.ts";
 import { queueProgress } from "./sqlite/progress.ts";
 import { queueReads } from "./sqlite/reads.ts";
 import { migrateQueue } from "./sqlite/schema.ts";
@@ -20,12 +22,20 @@ export interface SqliteQueueOptions {
   readonly blobDir: string;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
+  readonly bounds?: Partial<QueueBounds>;
 }
 
+const BOUNDS_DEFAULT: QueueBounds = {
+  queuedMax: QUEUED_MAX_JOBS,
+  failedRetentionMs: FAILED_RETENTION_MS,
+  failedKeptMax: FAILED_KEPT_MAX_JOBS,
+};
+
 /** close() leaves the database open: whoever opened it closes it. */
-export async function openSqliteQueue({ database, blobDir, clock }: SqliteQueueOptions): Promise<JobQueue> {
+export async function openSqliteQueue({ database, blobDir, clock, bounds }: SqliteQueueOptions): Promise<JobQueue> {
   migrateQueue(database.connection);
-  const core = new QueueCore(database, new BodyFiles(blobDir, database.durability === "full"), clock);
+  const files = new BodyFiles(blobDir, database.durability === "full");
+  const core = new QueueCore(database, files, clock, { ...BOUNDS_DEFAULT, ...bounds });
   const bodies = new StoredBodies(core.files);
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
@@ -33,6 +43,7 @@ export async function openSqliteQueue({ database, blobDir, clock }: SqliteQueueO
     ...changes,
     ...reads,
     ...queueProgress(core, bodies),
+    ...queueOutbox(core),
     ...queueUpkeep(core),
 
     async cancel(jobId) {

@@ -4,17 +4,35 @@
  * a row is an orphan and is stopped, a row without a worker is deleted.
  */
 import { randomUUID } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { newSecret } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CANCEL_GRACE_MS, CAPACITY_RETRY_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
-import { type EndpointHealth, isInitializing, type WorkerCounts, type WorkerView } from "../domain/worker.ts";
+import {
+  type EndpointHealth,
+  isInitializing,
+  type ScalingDecision,
+  type WorkerCounts,
+  type WorkerView,
+} from "../domain/worker.ts";
 import type { WorkerDriver, WorkerExit } from "../drivers/worker-driver.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import type { BootRecord } from "./boot-record.ts";
+import { DecisionLog } from "./decision-log.ts";
 import type { Images } from "./images.ts";
 
 const STOP_POLL_MS = 20;
+
+/** How a worker came up, and what is in force around it. */
+export interface WorkerStart {
+  readonly how: "fork" | "spawn";
+  /** Why it was no fork of a zygote; "" when it was. */
+  readonly reason: string;
+  /** Memory and CPU: cgroup2, cgroup1, rlimit or none. */
+  readonly limits: string;
+  /** What keeps it from the platform's files and other workers, e.g. "landlock"; "" for nothing. */
+  readonly isolation: string;
+}
 
 interface Decision {
   readonly start: number;
@@ -28,6 +46,8 @@ interface WorkerPoolDeps {
   readonly driver: WorkerDriver;
   readonly images: Images;
   readonly boots: BootRecord;
+  /** The variables of a worker, with the values of its secrets. */
+  readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;
   readonly link: {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
@@ -48,6 +68,7 @@ export class WorkerPool implements WorkerView {
   /** Revision last seen of each endpoint; a new one must show that it starts. */
   readonly #revisions = new Map<string, string>();
   readonly #unproven = new Set<string>();
+  readonly #decisions = new DecisionLog();
 
   constructor(deps: WorkerPoolDeps) {
     this.#deps = deps;
@@ -75,6 +96,18 @@ export class WorkerPool implements WorkerView {
     for (const id of alive) if (!known.has(id) && !this.#starting.has(id)) await driver.stop(id, 0);
   }
 
+  /** How each worker was started, from its driver; lost when the platform restarts. */
+  readonly #starts = new Map<string, WorkerStart>();
+
+  /** The driver started it. */
+  workerStarted(workerId: string, start: WorkerStart): void {
+    this.#starts.set(workerId, start);
+  }
+
+  startOf(workerId: string): WorkerStart | undefined {
+    return this.#starts.get(workerId);
+  }
+
   /** Workers whose row is being written. */
   readonly #starting = new Set<string>();
 
@@ -91,6 +124,7 @@ export class WorkerPool implements WorkerView {
     const revision = this.#revisions.get(endpointId);
     this.#revisions.delete(endpointId);
     this.#noRoom.delete(endpointId);
+    this.#decisions.forget(endpointId);
     if (revision !== undefined) void this.#deps.driver.retire(endpointId, revision);
     void this.reconcile();
   }
@@ -111,13 +145,19 @@ export class WorkerPool implements WorkerView {
     return boots.mayStart(endpoint.revision) && (noRoom === undefined || clock() >= noRoom.retryAt);
   }
 
+  /** Why workers were started and stopped, oldest first. */
+  decisions(endpointId: string): readonly ScalingDecision[] {
+    return this.#decisions.of(endpointId);
+  }
+
   async apply(endpoint: Endpoint, decision: Decision): Promise<void> {
-    if (decision.reason !== "") {
-      this.#deps.log(`${endpoint.name}: +${decision.start} -${decision.stop.length} workers (${decision.reason})`);
-    }
-    for (const id of decision.stop) await this.stop(id, decision.reason);
-    for (let i = 0; i < decision.start; i++) {
-      if (!(await this.#start(endpoint))) break;
+    const { start, stop, reason } = decision;
+    this.#decisions.note(endpoint.id, { at: this.#deps.clock(), start, stop: stop.length, reason });
+    if (start > 0) this.#noRoom.delete(endpoint.id);
+    await Promise.all(Array.from({ length: start }, () => this.#start(endpoint)));
+    for (const id of stop) await this.stop(id, reason);
+    if (reason !== "") {
+      this.#deps.log(`${endpoint.name}: +${start} -${stop.length} workers (${reason})`);
     }
   }
 
@@ -135,16 +175,17 @@ export class WorkerPool implements WorkerView {
     await this.#deps.driver.stop(workerId, 0);
   }
 
-  /** Drains every worker and resolves when none is left, or the grace is over. */
-  async stopAll(graceMs: number): Promise<void> {
+  /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
+  async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
     const { driver, clock, store } = this.#deps;
     for (const row of await store.workers.list()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
     const end = clock() + graceMs;
-    while (clock() < end && (await driver.list()).length > 0) await delay(STOP_POLL_MS);
+    while (clock() < end && !hurry.aborted && (await driver.list()).length > 0) await delay(STOP_POLL_MS);
   }
 
   async workerReady(worker: Worker): Promise<void> {
     const { store, boots, clock } = this.#deps;
+    await setImmediate(); // The jobs that wait for this worker go first.
     boots.succeeded(worker.revision);
     this.#unproven.delete(worker.revision);
     this.#noRoom.delete(worker.endpointId);
@@ -209,15 +250,32 @@ export class WorkerPool implements WorkerView {
     return is("READY");
   }
 
-  async #start(endpoint: Endpoint): Promise<boolean> {
+  /** The row is written while the worker comes up: it is there before the worker can say HELLO. */
+  async #start(endpoint: Endpoint): Promise<void> {
     const { store, driver, images, clock } = this.#deps;
     const prepared = images.of(endpoint);
-    if (prepared === undefined) return false;
+    if (prepared === undefined) return;
     const { secret, hash } = newSecret("worker");
     const workerId = `w-${randomUUID().slice(0, 13)}`;
     this.#starting.add(workerId);
     try {
-      await store.workers.insert({
+      const env = await this.#deps.envOf(endpoint);
+      const started = driver.start({
+        workerId,
+        token: secret,
+        revision: endpoint.revision,
+        image: prepared.image,
+        environmentName: prepared.environmentName,
+        kind: endpoint.kind,
+        env,
+        maxConcurrency: endpoint.maxConcurrency,
+        instanceIds: endpoint.instanceIds,
+        gpuIds: endpoint.gpuIds,
+        gpuCount: endpoint.gpuCount,
+      });
+      started.catch(() => {}); // It is looked at below.
+      await setImmediate(); // START leaves first.
+      const written = store.workers.insert({
         id: workerId,
         endpointId: endpoint.id,
         buildId: prepared.image.buildId,
@@ -228,27 +286,14 @@ export class WorkerPool implements WorkerView {
         readyAt: null,
         reason: "",
       });
-      await driver.start({
-        workerId,
-        token: secret,
-        revision: endpoint.revision,
-        image: prepared.image,
-        environmentName: prepared.environmentName,
-        kind: endpoint.kind,
-        env: endpoint.env,
-        maxConcurrency: endpoint.maxConcurrency,
-        instanceIds: endpoint.instanceIds,
-        gpuIds: endpoint.gpuIds,
-        gpuCount: endpoint.gpuCount,
-      });
-      this.#noRoom.delete(endpoint.id);
-      return true;
+      const [row, start] = await Promise.allSettled([written, started]);
+      if (row.status === "rejected") await driver.stop(workerId, 0);
+      for (const result of [row, start]) if (result.status === "rejected") throw result.reason;
     } catch (error) {
       await store.workers.delete(workerId);
       if (!(error instanceof SvcError)) throw error;
       this.#noRoom.set(endpoint.id, { reason: reasonOf(error), retryAt: clock() + CAPACITY_RETRY_MS });
       this.#unproven.delete(endpoint.revision);
-      return false;
     } finally {
       this.#starting.delete(workerId);
     }
@@ -265,6 +310,7 @@ export class WorkerPool implements WorkerView {
       link.failWaiting(row.endpointId, error);
     }
     await store.workers.delete(exit.workerId);
+    this.#starts.delete(exit.workerId);
     this.#deps.log(`worker ${exit.workerId} ${exit.reason}`);
     this.#deps.wake(row.endpointId);
   }

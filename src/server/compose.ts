@@ -4,26 +4,31 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import envPaths from "env-paths";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
+import { SvcError } from "../domain/errors.ts";
 import { RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
-import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
+import { CapacityLedger, emulatesGpu, findGpus } from "../drivers/capacity.ts";
 import { ProcessDriver } from "../drivers/process.ts";
-import { RATE_LIMITS_DEFAULT } from "../gateway/rate-limits.ts";
+import { jobJson } from "../gateway/job-json.ts";
 import { createGateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
+import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { BootRecord } from "../reconcilers/boot-record.ts";
 import { Images } from "../reconcilers/images.ts";
 import { Reconciler } from "../reconcilers/reconciler.ts";
 import { removeDrainedEndpoints } from "../reconcilers/removed-endpoints.ts";
+import { openWebhookSecret } from "../reconcilers/webhook-signature.ts";
+import { Webhooks } from "../reconcilers/webhooks.ts";
 import { WorkerPool } from "../reconcilers/worker-pool.ts";
 import { createEndpointCache } from "../store/endpoint-cache.ts";
 import { createKeyChecker } from "../store/key-check.ts";
@@ -32,42 +37,63 @@ import { openSqliteStore } from "../store/sqlite-store.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import type { Config } from "./config.ts";
 import { LogFiles } from "./log-files.ts";
+import { readSecretKey } from "./secret-key.ts";
+import { SecretValues } from "./secret-values.ts";
 
 const PYTHON_PATH = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
 );
+
+/** Where the CLI of this machine's user keeps its login. */
+function loginDir(env: Config["installerEnv"]): string {
+  return env.SVC_CONFIG_DIR ?? envPaths("svc", { suffix: "" }).config;
+}
 
 export async function compose(config: Config, socketPath: string, log: Log, publicUrl: () => string) {
   const clock = Date.now;
   const { dataDir } = config;
   const database = openPlatformDatabase(dataDir, config.durability);
   const store = await openSqliteStore(database);
-  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock });
+  const bounds = { queuedMax: config.queueLimit, failedRetentionMs: config.retention.failedMs };
+  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds });
   const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);
-  const logFiles = new LogFiles(path.join(dataDir, "logs"), clock);
+  const seal = new SealedText(readSecretKey(dataDir));
+  const secrets = new SecretValues(store, seal);
+  await secrets.recall();
+  const logFiles = new LogFiles(path.join(dataDir, "logs"), clock, (id, text) => secrets.mask(id, text));
   const failed = (what: string) => (error: unknown) => log.error(what, { error });
 
   const bootFailed = async (workerId: string, failure: BootFailure) => {
     const row = await store.workers.find(workerId);
     const endpoint = row && (await endpoints.find(row.endpointId));
-    if (endpoint !== undefined) await pool.bootFailed(workerId, bootError(endpoint.name, failure));
+    if (endpoint === undefined) return;
+    // What user code raises may hold a secret that it was given, and this error is shown by `svc status`.
+    const { code, message, help = "" } = bootError(endpoint.name, failure);
+    const masked = (text: string) => secrets.mask(endpoint.id, text);
+    await pool.bootFailed(workerId, new SvcError(code, masked(message), { help: masked(help) }));
   };
 
+  const ledger = new CapacityLedger(config, await findGpus());
   const driver = new ProcessDriver({
     dataDir,
     socketPath,
     pythonPath: PYTHON_PATH,
     python: config.python,
+    installerEnv: config.installerEnv,
+    isolation: config.isolation,
+    hidden: [dataDir, loginDir(config.installerEnv)],
     logFd: 2,
     artifacts,
-    ledger: new CapacityLedger(config, await findGpus()),
+    ledger,
     hooks: {
       bootFailed: (workerId, failure) => void bootFailed(workerId, failure as BootFailure),
       log: (workerId, stream, text) => void logOfWorker(workerId, stream, text),
-      started: ({ worker, pid, how, reason, limits }) =>
-        log.info("worker started", { worker, pid, how, reason, limits }),
+      started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
+        log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
+        pool.workerStarted(worker, { how, reason, limits, isolation });
+      },
     },
   });
   const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", text: string) => {
@@ -99,6 +125,7 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     driver,
     images,
     boots,
+    envOf: (endpoint) => secrets.envOf(endpoint),
     link,
     clock,
     wake: (endpointId) => autoscaler.wake(endpointId),
@@ -123,13 +150,26 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     () => removeDrainedEndpoints(store, queue),
     reconcilerFailed,
   );
+  const webhooks = new Webhooks({
+    queue,
+    jobJson,
+    secret: await openWebhookSecret(path.join(dataDir, "webhook-secret")),
+    allowPrivate: config.webhookPrivate,
+    clock,
+    random: () => randomInt(1000) / 1000,
+    log,
+  });
   const reconcilers = [
+    webhooks,
     removed,
     new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
     new Reconciler("expired-jobs", 1_000, () => queue.expireLeases(), reconcilerFailed),
     new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
   ];
 
+  queue.events.jobFinished(({ webhook }) => {
+    if (webhook !== "") webhooks.nudge();
+  });
   queue.events.jobQueued((endpointId) => autoscaler.wake(endpointId));
   store.onChange(({ table, id }) => {
     if (table === "workers") removed.nudge();
@@ -138,6 +178,7 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
       if (endpoint === undefined) {
         pool.endpointRemoved(id);
         void logFiles.forget(id);
+        secrets.forget(id);
       } else pool.endpointChanged(endpoint);
       autoscaler.wake(id);
     });
@@ -150,6 +191,8 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     workers: pool,
     jobs: queue,
     logs: logFiles,
+    seal,
+    emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
     config: { publicUrl, domain: config.domain, workerQuota: config.workerQuota },
     clock,
     random: randomBytes,
@@ -166,7 +209,8 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     settings: {
       domain: config.domain,
       requestTimeoutMs: config.requestTimeoutMs,
-      rateLimits: config.rateLimits ? RATE_LIMITS_DEFAULT : undefined,
+      rateLimits: config.rateLimits,
+      retention: config.retention,
     },
     fallback: (req: IncomingMessage, res: ServerResponse) => void controlPlane(req, res),
     log,

@@ -1,13 +1,37 @@
 /** The platform's configuration, read once at the edge. Every key is described in docs/reference/config.md. */
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
-import { PLATFORM_PORT_DEFAULT, REQUEST_TIMEOUT_MS, WORKER_QUOTA } from "../domain/limits.ts";
+import {
+  FAILED_RETENTION_MS,
+  PLATFORM_PORT_DEFAULT,
+  QUEUED_MAX_JOBS,
+  REQUEST_TIMEOUT_MS,
+  RUN_RETENTION_MS,
+  RUNSYNC_RETENTION_MS,
+  RUNSYNC_WAIT_RETENTION_MS,
+  WORKER_QUOTA,
+} from "../domain/limits.ts";
+import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
 
 const flag = z
   .enum(["0", "1", "true", "false"])
   .transform((text) => text === "1" || text === "true")
   .or(z.boolean());
 const number = (min: number, max: number) => z.coerce.number().min(min).max(max);
+
+const retention = (defaultMs: number) => number(0, 31_536_000).default(defaultMs / 1000);
+
+/** 0, 1 for the defaults, or `run=500,status=100` for other numbers of some classes. */
+const rateLimits = z.string().transform((text, context): RateLimits | undefined => {
+  if (text === "0" || text === "false") return undefined;
+  const limits: Record<string, number> = { ...RATE_LIMITS_DEFAULT };
+  for (const pair of text === "1" || text === "true" ? [] : text.split(",")) {
+    const [, name = "", value] = /^\s*(\w+)\s*=\s*(\d{1,9})\s*$/.exec(pair) ?? [];
+    if (name in limits) limits[name] = Number(value);
+    else context.addIssue(`"${pair}" is not CLASS=NUMBER; the classes are ${Object.keys(limits).join(", ")}`);
+  }
+  return limits as RateLimits;
+});
 
 /** One line per key: the environment variable, its rule and its default. */
 const schema = z.object({
@@ -32,7 +56,16 @@ const schema = z.object({
   /** Interpreter for workers; default: the first python3 on the PATH. */
   SVC_PYTHON: z.string().optional(),
   /** Rate limits of the job routes; off by default on the embedded platform. */
-  SVC_RATE_LIMITS: flag.default(false),
+  SVC_RATE_LIMITS: rateLimits.optional(),
+  /** Jobs of one endpoint that may wait; more are refused with 429. */
+  SVC_QUEUE_LIMIT: number(1, 1e9).default(QUEUED_MAX_JOBS),
+  /** How long results are kept: of /run, of /runsync, of /runsync?wait=, and at least of every failed job. */
+  SVC_RUN_RETENTION_S: retention(RUN_RETENTION_MS),
+  SVC_RUNSYNC_RETENTION_S: retention(RUNSYNC_RETENTION_MS),
+  SVC_RUNSYNC_WAIT_RETENTION_S: retention(RUNSYNC_WAIT_RETENTION_MS),
+  SVC_FAILED_RETENTION_S: retention(FAILED_RETENTION_MS),
+  /** How far workers are kept from the machine and each other (docs/reference/config.md). */
+  SVC_ISOLATION: z.enum(["none", "standard", "strict"]).default("standard"),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
 });
@@ -52,7 +85,14 @@ export interface Config {
   readonly emulateGpu: boolean;
   readonly requestTimeoutMs: number;
   readonly python: string | undefined;
-  readonly rateLimits: boolean;
+  /** The whole environment, for pip and uv: PATH, proxies, and the user's own settings of them. */
+  readonly installerEnv: Readonly<Record<string, string | undefined>>;
+  /** Undefined: none. */
+  readonly rateLimits: RateLimits | undefined;
+  readonly queueLimit: number;
+  /** Milliseconds that results are kept. */
+  readonly retention: Readonly<Record<"runMs" | "runsyncMs" | "runsyncWaitMs" | "failedMs", number>>;
+  readonly isolation: "none" | "standard" | "strict";
   readonly webhookPrivate: boolean;
 }
 
@@ -80,7 +120,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     emulateGpu: c.SVC_EMULATE_GPU,
     requestTimeoutMs: c.SVC_REQUEST_TIMEOUT_MS,
     python: c.SVC_PYTHON,
+    installerEnv: env,
     rateLimits: c.SVC_RATE_LIMITS,
+    queueLimit: c.SVC_QUEUE_LIMIT,
+    retention: {
+      runMs: c.SVC_RUN_RETENTION_S * 1000,
+      runsyncMs: c.SVC_RUNSYNC_RETENTION_S * 1000,
+      runsyncWaitMs: c.SVC_RUNSYNC_WAIT_RETENTION_S * 1000,
+      failedMs: c.SVC_FAILED_RETENTION_S * 1000,
+    },
+    isolation: c.SVC_ISOLATION,
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
   });
 }

@@ -28,18 +28,27 @@ interface Pending {
 export class LogFiles {
   readonly #dir: string;
   readonly #clock: () => number;
+  readonly #mask: (endpointId: string, text: string) => string;
   readonly #pending = new Map<string, Pending>();
   readonly #followers = new Set<{ endpointId: string; listener: (lines: string[]) => void }>();
 
-  constructor(dir: string, clock: () => number) {
+  /** `mask` takes out of a text what must not be written. */
+  constructor(
+    dir: string,
+    clock: () => number,
+    mask: (endpointId: string, text: string) => string = (_endpointId, text) => text,
+  ) {
     this.#dir = dir;
+    this.#mask = mask;
     this.#clock = clock;
     mkdirSync(dir, { recursive: true });
   }
 
   append(line: LoggedLine): void {
     const at = this.#clock();
-    const entries = line.text.split("\n").filter((text) => text !== "");
+    const entries = this.#mask(line.endpointId, line.text)
+      .split("\n")
+      .filter((text) => text !== "");
     const { workerId: worker, jobId: job, stream } = line;
     const lines = entries.map((text) => {
       return `${JSON.stringify({ at, worker, job, stream, text: text.slice(0, LOG_LINE_MAX_BYTES) })}\n`;

@@ -22,7 +22,10 @@ export interface RunningPlatform {
   readonly url: string;
   /** Only at the first start of a data directory. */
   readonly firstKey: string | undefined;
-  /** `now` ends running jobs; otherwise they get a grace to finish. No worker is left either way. */
+  /**
+   * `now` ends running jobs; otherwise they get a grace to finish, which a later call with `now` cuts short. No worker is
+   * left either way.
+   */
   stop(options: { now: boolean }): Promise<void>;
 }
 
@@ -50,14 +53,17 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const record = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url });
-    let stopping: Promise<void> | undefined;
-    const stop = async ({ now }: { now: boolean }) => {
-      log.info("the platform stops", { now });
-      const graceMs = now ? 0 : STOP_GRACE_MS;
-      await gateway.close(graceMs);
+    const hurry = new AbortController();
+    const end = async () => {
+      const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
+      const closing = gateway.close(graceMs);
+      const hasten = () => void gateway.close(0);
+      hurry.signal.addEventListener("abort", hasten, { once: true });
+      await closing;
+      hurry.signal.removeEventListener("abort", hasten);
       autoscaler.stop();
       await Promise.all(reconcilers.map((reconciler) => reconciler.stop()));
-      await pool.stopAll(graceMs);
+      await pool.stopAll(graceMs, hurry.signal);
       link.handBackAll();
       await driver.close({ stopAll: true });
       await link.close();
@@ -66,7 +72,14 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       database.close();
       rmSync(recordFile, { force: true });
     };
-    return { url, firstKey, stop: (options) => (stopping ??= stop(options)) };
+    let stopping: Promise<void> | undefined;
+    const stop = ({ now }: { now: boolean }) => {
+      log.info("the platform stops", { now });
+      if (now) hurry.abort();
+      stopping ??= end();
+      return stopping;
+    };
+    return { url, firstKey, stop };
   } catch (error) {
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
@@ -89,10 +102,13 @@ function openDataDir(dataDir: string): void {
   }
 }
 
-/** In the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
+/** In a folder of its own, the only one that workers see beside their code: in the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
 function privateSocket(dataDir: string): string {
-  const near = path.join(dataDir, "platform.sock");
-  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX) return near;
+  const near = path.join(dataDir, "run", "platform.sock");
+  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX) {
+    mkdirSync(path.dirname(near), { recursive: true, mode: 0o700 });
+    return near;
+  }
   const { uid } = userInfo();
   const dir = path.join(tmpdir(), `svc-${uid}-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`);
   mkdirSync(dir, { recursive: true, mode: 0o700 });

@@ -3,7 +3,7 @@
  * what is known is dropped as soon as the store says it changed. Unknown secrets are not kept.
  */
 import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.ts";
-import { CACHED_KEYS_MAX } from "../domain/limits.ts";
+import { CACHED_KEYS_MAX, KEY_USE_NOTED_MS } from "../domain/limits.ts";
 import type { Store } from "./store.ts";
 
 /** Environment of a worker whose endpoint has none: it reaches no endpoint, where null would reach all. */
@@ -12,6 +12,8 @@ const NO_ENVIRONMENT = "";
 interface Known {
   readonly principal: Principal;
   readonly expiresAt: number | null;
+  /** When its last use was written down; undefined for a worker's token, whose use is not. */
+  usedAt: number | undefined;
 }
 
 /** `clock` gives milliseconds since the epoch. */
@@ -35,7 +37,7 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
     const known = (await findKey(store, hash)) ?? (await findWorker(store, hash));
     if (known === undefined || isExpired(known)) return undefined;
     if (changes === before) keep(hash, known);
-    return known.principal;
+    return used(known);
   }
 
   function keep(hash: string, known: Known): void {
@@ -47,6 +49,16 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
     hashById.set(known.principal.id, hash);
   }
 
+  function used(known: Known): Principal {
+    const now = clock();
+    if (known.usedAt !== undefined && now - known.usedAt >= KEY_USE_NOTED_MS) {
+      known.usedAt = now;
+      // A request never waits for this note, and a lost one is no harm.
+      store.keys.touch(known.principal.id, now).catch(() => {});
+    }
+    return known.principal;
+  }
+
   function isExpired(known: Known): boolean {
     return known.expiresAt !== null && known.expiresAt <= clock();
   }
@@ -56,7 +68,7 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
       const hash = hashSecret(secret);
       const known = byHash.get(hash);
       if (known === undefined) return load(hash);
-      return isExpired(known) ? undefined : known.principal;
+      return isExpired(known) ? undefined : used(known);
     },
   };
 }
@@ -64,9 +76,11 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
 async function findKey(store: Store, hash: string): Promise<Known | undefined> {
   const key = await store.keys.findByHash(hash);
   if (key === undefined) return undefined;
+  const { id, scopes, environmentId, endpointId } = key;
   return {
-    principal: { kind: "key", id: key.id, scopes: key.scopes, environmentId: null },
+    principal: { kind: "key", id, scopes, environmentId, endpointId },
     expiresAt: key.expiresAt,
+    usedAt: key.lastUsedAt ?? Number.NEGATIVE_INFINITY,
   };
 }
 
@@ -76,5 +90,6 @@ async function findWorker(store: Store, hash: string): Promise<Known | undefined
   const endpoint = await store.endpoints.find(worker.endpointId);
   if (endpoint === undefined) return undefined;
   const environmentId = endpoint.environmentId ?? NO_ENVIRONMENT;
-  return { principal: { kind: "worker", id: worker.id, scopes: ["invoke"], environmentId }, expiresAt: null };
+  const principal: Principal = { kind: "worker", id: worker.id, scopes: ["invoke"], environmentId };
+  return { principal, expiresAt: null, usedAt: undefined };
 }

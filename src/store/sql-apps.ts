@@ -1,6 +1,7 @@
 import type { Manifest } from "../domain/manifest.ts";
 import type { Session } from "./sql-store.ts";
 import type { AppRepository, Build, BuildRepository, EnvironmentRepository } from "./store.ts";
+import type { Tables } from "./tables.ts";
 
 export function appRepository({ db, guard }: Session): AppRepository {
   return {
@@ -8,6 +9,10 @@ export function appRepository({ db, guard }: Session): AppRepository {
     list: () => db.selectFrom("apps").selectAll().orderBy("name").execute(),
     async insert(app) {
       await guard(`An app named "${app.name}" exists already.`, db.insertInto("apps").values(app).execute());
+    },
+    async rename(id, name) {
+      const query = db.updateTable("apps").set({ name }).where("id", "=", id);
+      await guard(`An app named "${name}" exists already.`, query.execute());
     },
     async delete(id) {
       await guard("The app still has endpoints.", db.deleteFrom("apps").where("id", "=", id).execute());
@@ -26,6 +31,10 @@ export function environmentRepository({ db, guard }: Session): EnvironmentReposi
         db.insertInto("environments").values(environment).execute(),
       );
     },
+    async rename(id, name) {
+      const query = db.updateTable("environments").set({ name }).where("id", "=", id);
+      await guard(`An environment named "${name}" exists already in this app.`, query.execute());
+    },
     async setBuild(id, buildId) {
       await db.updateTable("environments").set({ buildId }).where("id", "=", id).execute();
     },
@@ -36,9 +45,10 @@ export function environmentRepository({ db, guard }: Session): EnvironmentReposi
 }
 
 export function buildRepository({ db, guard }: Session): BuildRepository {
-  const read = (row: { manifest: string } & Omit<Build, "manifest">): Build => ({
+  const read = (row: Tables["builds"]): Build => ({
     ...row,
     manifest: JSON.parse(row.manifest) as Manifest,
+    env: JSON.parse(row.env) as Build["env"],
   });
   return {
     async find(id) {
@@ -55,12 +65,15 @@ export function buildRepository({ db, guard }: Session): BuildRepository {
         .execute();
       return rows.map(read);
     },
+    async delete(id) {
+      await db.deleteFrom("builds").where("id", "=", id).execute();
+    },
     async insert(build) {
       await guard(
         "The build exists already, or its environment is gone.",
         db
           .insertInto("builds")
-          .values({ ...build, manifest: JSON.stringify(build.manifest) })
+          .values({ ...build, manifest: JSON.stringify(build.manifest), env: JSON.stringify(build.env) })
           .execute(),
       );
     },

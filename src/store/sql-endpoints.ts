@@ -1,9 +1,10 @@
+import type { EnvValues } from "../domain/env.ts";
 import type { Session } from "./sql-store.ts";
 import type { Endpoint, EndpointRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 function read(row: Tables["endpoints"]): Endpoint {
-  return { ...row, env: JSON.parse(row.env) as Record<string, string> };
+  return { ...row, env: JSON.parse(row.env) as EnvValues };
 }
 
 export function endpointRepository({ db, changed, guard }: Session): EndpointRepository {

@@ -26,6 +26,9 @@ export function keyRepository({ db, changed, guard }: Session): KeyRepository {
       );
       changed({ table: "keys", id: key.id });
     },
+    async touch(id, usedAt) {
+      await db.updateTable("apiKeys").set({ lastUsedAt: usedAt }).where("id", "=", id).execute();
+    },
     async delete(id) {
       await db.deleteFrom("apiKeys").where("id", "=", id).execute();
       changed({ table: "keys", id });

@@ -4,6 +4,7 @@ import { SvcError } from "../domain/errors.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository } from "./sql-endpoints.ts";
 import { keyRepository } from "./sql-keys.ts";
+import { secretRepository } from "./sql-secrets.ts";
 import { workerRepository } from "./sql-workers.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
@@ -64,5 +65,6 @@ function repositories(session: Session) {
     endpoints: endpointRepository(session),
     workers: workerRepository(session),
     keys: keyRepository(session),
+    secrets: secretRepository(session),
   };
 }

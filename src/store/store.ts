@@ -4,6 +4,7 @@
  */
 import type { KeyScope } from "../domain/api-key.ts";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
+import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
 
@@ -27,6 +28,8 @@ export interface Build {
   readonly id: string;
   readonly environmentId: string;
   readonly manifest: Manifest;
+  /** Environment variables by endpoint name: with the manifest they are all that a rollback needs. */
+  readonly env: Readonly<Record<string, EnvValues>>;
   readonly createdAt: number;
 }
 
@@ -39,7 +42,7 @@ export interface Endpoint extends EndpointSettings {
   readonly buildId: string | null;
   readonly templateId: string;
   /** Environment variables given to its workers. */
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: EnvValues;
   /** Changes when running workers must be replaced (code, dependencies, env, machine, image, boot, concurrency). */
   readonly revision: string;
   /** Workers the autoscaler wants now. */
@@ -74,12 +77,28 @@ export interface ApiKey {
   readonly scopes: readonly KeyScope[];
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  /** The key reaches this environment only; null: every one. */
+  readonly environmentId: string | null;
+  /** The key reaches this endpoint only; null: every one of its environment. */
+  readonly endpointId: string | null;
+  /** To the minute; null when it never was. */
+  readonly lastUsedAt: number | null;
+}
+
+/** A secret of an environment. Its value is sealed: the key to open it is not in the store. */
+export interface StoredSecret {
+  readonly environmentId: string;
+  readonly name: string;
+  readonly sealed: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
 }
 
 export interface AppRepository {
   findByName(name: string): Promise<App | undefined>;
   list(): Promise<App[]>;
   insert(app: App): Promise<void>;
+  rename(id: string, name: string): Promise<void>;
   delete(id: string): Promise<void>;
 }
 
@@ -87,6 +106,7 @@ export interface EnvironmentRepository {
   find(id: string): Promise<Environment | undefined>;
   listByApp(appId: string): Promise<Environment[]>;
   insert(environment: Environment): Promise<void>;
+  rename(id: string, name: string): Promise<void>;
   setBuild(id: string, buildId: string | null): Promise<void>;
   delete(id: string): Promise<void>;
 }
@@ -96,6 +116,7 @@ export interface BuildRepository {
   /** Newest first. */
   listByEnvironment(environmentId: string): Promise<Build[]>;
   insert(build: Build): Promise<void>;
+  delete(id: string): Promise<void>;
 }
 
 export interface EndpointRepository {
@@ -123,8 +144,18 @@ export interface KeyRepository {
   findByHash(hash: string): Promise<ApiKey | undefined>;
   list(): Promise<ApiKey[]>;
   insert(key: ApiKey): Promise<void>;
+  /** Notes when the key was used. No change in the sense of onChange. */
+  touch(id: string, usedAt: number): Promise<void>;
   /** Revokes; takes effect at once. */
   delete(id: string): Promise<void>;
+}
+
+export interface SecretRepository {
+  listByEnvironment(environmentId: string): Promise<StoredSecret[]>;
+  /** Makes the secret or replaces its value; the time it was made stays. */
+  save(secret: StoredSecret): Promise<void>;
+  /** Resolves false when there is no such secret. */
+  delete(environmentId: string, name: string): Promise<boolean>;
 }
 
 /** Told after the commit, so that caches can drop what they hold. */
@@ -137,6 +168,7 @@ export interface Store {
   readonly endpoints: EndpointRepository;
   readonly workers: WorkerRepository;
   readonly keys: KeyRepository;
+  readonly secrets: SecretRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

@@ -1,10 +1,11 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
-import type { App, Endpoint, Environment, Worker } from "./store.ts";
+import type { App, Endpoint, Environment, StoredSecret, Worker } from "./store.ts";
 
 interface BuildTable {
   id: string;
   environmentId: string;
   manifest: string;
+  env: string;
   createdAt: number;
 }
 
@@ -18,6 +19,9 @@ interface ApiKeyTable {
   scopes: string;
   createdAt: number;
   expiresAt: number | null;
+  environmentId: string | null;
+  endpointId: string | null;
+  lastUsedAt: number | null;
 }
 
 export interface Tables {
@@ -27,4 +31,5 @@ export interface Tables {
   endpoints: EndpointTable;
   workers: Worker;
   apiKeys: ApiKeyTable;
+  secrets: StoredSecret;
 }

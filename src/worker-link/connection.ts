@@ -34,7 +34,7 @@ export class Connection {
     }
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
-    process.nextTick(() => this.#flush());
+    setImmediate(() => this.#flush());
   }
 
   /** Resolves when what was sent so far has left far enough that more may be sent. */
@@ -50,14 +50,6 @@ export class Connection {
       this.#socket.on("drain", done);
       this.#socket.on("close", done);
     });
-  }
-
-  pause(): void {
-    this.#socket.pause();
-  }
-
-  resume(): void {
-    this.#socket.resume();
   }
 
   close(): void {

@@ -14,6 +14,7 @@ export class JobWork implements Work {
   readonly #session: WorkerSession;
   readonly #queue: Queue & JobProgress;
   #settled = false;
+  #recalled = false;
 
   constructor(session: WorkerSession, queue: Queue & JobProgress, channel: number, claim: Claim, timeoutMs: number) {
     this.#session = session;
@@ -41,6 +42,14 @@ export class JobWork implements Work {
 
   async #finish(frame: Frame): Promise<void> {
     const head = parseHead<JobResultHead>(frame);
+    if (head.begun === false) {
+      if (!this.#settled) {
+        this.#settled = true;
+        await this.#queue.release(this.claim, "handed-back");
+      }
+      this.#session.connection.send(FRAME.ACK, this.channel);
+      return;
+    }
     if (head.execMs !== undefined) this.#session.load.executed(head.execMs);
     if (!this.#settled) {
       this.#settled = true;
@@ -60,16 +69,15 @@ export class JobWork implements Work {
     void this.#queue.finish(this.claim, { state: "TIMED_OUT", error });
   }
 
-  lost(started: boolean): void {
+  lost(started: boolean, reason: string): void {
     if (this.#settled) return;
     this.#settled = true;
-    void this.#queue.release(this.claim, started ? "lost" : "handed-back");
+    void this.#queue.release(this.claim, started ? "lost" : "handed-back", reason);
   }
 
   recall(): boolean {
-    if (this.#settled) return false;
-    this.#settled = true;
-    void this.#queue.release(this.claim, "handed-back");
+    if (this.#settled || this.#recalled) return false;
+    this.#recalled = true;
     return true;
   }
 }

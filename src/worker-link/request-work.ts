@@ -1,9 +1,8 @@
-import { Readable } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
-import { STREAM_BUFFER_MAX_BYTES } from "../domain/limits.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
 import { FRAME, MORE, type RequestResultHead } from "../domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../lib/frames.ts";
+import { AnswerStream } from "./answer-stream.ts";
 import type { WorkerSession } from "./session.ts";
 import type { EndReason, Work } from "./work.ts";
 
@@ -26,7 +25,7 @@ export class RequestWork implements Work {
   readonly #sentAt = performance.now();
   readonly #onAbort: () => void;
   #settled = false;
-  #stream: Readable | undefined;
+  #stream: AnswerStream | undefined;
 
   constructor(session: WorkerSession, channel: number, pending: PendingRequest, timeoutMs: number) {
     this.#session = session;
@@ -40,7 +39,7 @@ export class RequestWork implements Work {
   onFrame(frame: Frame): boolean {
     const more = (frame.flags & MORE) !== 0;
     if (frame.type === FRAME.RESULT) this.#answer(frame, more);
-    else if (frame.type === FRAME.BODY) this.#push(frame.body, more);
+    else if (frame.type === FRAME.BODY) this.#push(frame, more);
     else return false;
     if (!more) this.#close();
     return !more;
@@ -68,12 +67,9 @@ export class RequestWork implements Work {
     if (this.#settled) return;
     this.#settled = true;
     if (more) {
-      this.#stream = new Readable({
-        highWaterMark: STREAM_BUFFER_MAX_BYTES,
-        read: () => this.#session.connection.resume(),
-      });
-      this.#stream.on("close", () => this.#session.connection.resume());
-      if (frame.body.length > 0) this.#stream.push(frame.body);
+      const { connection } = this.#session;
+      this.#stream = new AnswerStream((bytes) => connection.send(FRAME.WINDOW, this.channel, { bytes }));
+      this.#stream.add(frame.body);
     }
     const { credit, worker } = this.#session;
     const bootedForIt = worker.createdAt > Date.now() - (performance.now() - this.#pending.arrivedAt);
@@ -91,12 +87,12 @@ export class RequestWork implements Work {
     });
   }
 
-  #push(body: Buffer, more: boolean): void {
+  #push(frame: Frame, more: boolean): void {
     if (this.#stream === undefined || this.#stream.destroyed) return;
-    const room = this.#stream.push(body);
-    if (!more) this.#stream.push(null);
-    // One connection serves all requests of a worker, so a reader that does not keep up holds its worker, not our memory.
-    else if (!room) this.#session.connection.pause();
+    this.#stream.add(frame.body);
+    if (more) return;
+    if (parseHead<{ failed?: boolean }>(frame).failed) this.#stream.destroy(new Error("The function failed."));
+    else this.#stream.finish();
   }
 
   #fail(error: SvcError): void {

@@ -24,6 +24,8 @@ export class WorkerSession {
   readonly intake = new AbortController();
   onFree: () => void = () => {};
   #nextChannel = 1;
+  /** The long work behind which others were recalled. */
+  #blockedBy: Work | undefined;
 
   constructor(worker: Worker, endpoint: Endpoint, load: EndpointLoad, connection: Connection) {
     this.worker = worker;
@@ -39,7 +41,8 @@ export class WorkerSession {
   /** How many more works it may get now. */
   get free(): number {
     if (!this.isReady) return 0;
-    return this.slots + this.load.prefetch(performance.now()) - this.works.size;
+    const ahead = this.#blockedBy === undefined ? this.load.prefetch(performance.now()) : 0;
+    return this.slots + ahead - this.works.size;
   }
 
   /** Whether a new work would run at once. */
@@ -63,6 +66,7 @@ export class WorkerSession {
 
   remove(work: Work): void {
     if (!this.works.delete(work.channel)) return;
+    if (work === this.#blockedBy) this.#blockedBy = undefined;
     const now = performance.now();
     if (this.works.size === 0) this.idleSince = now;
     let running = 0;
@@ -91,14 +95,18 @@ export class WorkerSession {
     return stuck;
   }
 
-  /** Takes back what waits behind a work that turned out to be long. */
+  /**
+   * Asks for what waits behind a work that turned out to be long. Only the worker knows what it has begun, so each stays
+   * here until its result; meanwhile nothing more is prefetched.
+   */
   recall(now: number, longMs: number): void {
     const [first] = this.works.values();
     if (this.works.size <= this.slots || first?.startedAt == null || now - first.startedAt < longMs) return;
-    for (const work of [...this.works.values()]) {
-      if (work.startedAt !== null || !work.recall()) continue;
-      this.connection.send(FRAME.CANCEL, work.channel, { reason: "cancelled" });
-      this.remove(work);
+    this.#blockedBy = first;
+    for (const work of this.works.values()) {
+      if (work.startedAt === null && work.recall()) {
+        this.connection.send(FRAME.CANCEL, work.channel, { reason: "recalled" });
+      }
     }
   }
 

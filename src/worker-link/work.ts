@@ -17,6 +17,6 @@ export interface Work {
   end(reason: EndReason): void;
   /** The worker is gone. `started` is false when it never began. */
   lost(started: boolean, reason: string): void;
-  /** Takes it back from the worker before it started; false when it cannot be taken back. */
+  /** The worker is asked to give it back if it has not begun it: its result says so. False when it cannot be, or was already. */
   recall(): boolean;
 }

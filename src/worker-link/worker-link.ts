@@ -149,12 +149,17 @@ export class WorkerLink implements RequestForwarder {
   async workerExited(workerId: string, reason: string): Promise<void> {
     const session = this.#sessions.get(workerId);
     if (session !== undefined) this.#forget(session, reason);
-    else for (const claim of await this.#deps.queue.claimsOf(workerId)) await this.#deps.queue.release(claim, "lost");
+    else {
+      const { queue } = this.#deps;
+      for (const claim of await queue.claimsOf(workerId)) await queue.release(claim, "lost", reason);
+    }
   }
 
   /** Takes all running jobs back as they were: the platform ends its workers, which is not their fault. */
   handBackAll(): void {
-    for (const session of this.#sessions.values()) for (const work of session.works.values()) work.recall();
+    for (const session of this.#sessions.values()) {
+      for (const work of session.works.values()) if (work instanceof JobWork) work.lost(false, "the platform stops");
+    }
   }
 
   /** Lets go of the workers; they go on with their jobs and come back to the next platform. */

@@ -22,7 +22,8 @@ import { buildProject } from "../../src/build/build.ts";
 import { BuildProblems } from "../../src/build/diagnostics.ts";
 import { explainBuild } from "../../src/build/explain.ts";
 import { SvcError } from "../../src/domain/errors.ts";
-import { manifestLayers, manifestSchema } from "../../src/domain/manifest.ts";
+import { manifestLayers } from "../../src/domain/manifest.ts";
+import { manifestSchema } from "../../src/domain/manifest-schema.ts";
 import { HELLO, temporaryFolder, writeFiles } from "./project.ts";
 import { makeWheels, offlineEnv } from "./wheels.ts";
 

@@ -14,16 +14,19 @@ import { describe, test } from "node:test";
 import type { Diagnostic } from "../../src/build/build-result.ts";
 import { isError } from "../../src/build/diagnostics.ts";
 import { formatDiagnostic } from "../../src/build/format-diagnostic.ts";
+import { findPython } from "../../src/build/interpreter.ts";
 import { makeManifest } from "../../src/build/manifest.ts";
 import { requireScan, type Scan, scanProject } from "../../src/build/scan.ts";
+import type { EnvValue } from "../../src/domain/env.ts";
 import { SvcError } from "../../src/domain/errors.ts";
-import { type Manifest, manifestSchema } from "../../src/domain/manifest.ts";
+import type { Manifest } from "../../src/domain/manifest.ts";
+import { manifestSchema } from "../../src/domain/manifest-schema.ts";
 
 interface Expected {
   readonly diagnostics: readonly string[];
   readonly resources?: Record<string, unknown>;
   readonly routes?: Record<string, Record<string, string>>;
-  readonly env?: Record<string, Record<string, string>>;
+  readonly env?: Record<string, Record<string, EnvValue>>;
   readonly files?: readonly string[];
   readonly dropped?: Record<string, string>;
   readonly error?: string;
@@ -31,6 +34,7 @@ interface Expected {
   readonly hidden?: readonly string[];
 }
 
+const python = findPython({ env: process.env });
 const CORPUS = path.join(import.meta.dirname, "corpus");
 
 describe("each project of the corpus gives the expected declarations or diagnostics", () => {
@@ -39,7 +43,13 @@ describe("each project of the corpus gives the expected declarations or diagnost
     test(name.replaceAll("-", " "), async () => {
       const projectDir = path.join(CORPUS, name);
       const expected = JSON.parse(readFileSync(path.join(projectDir, "expected.json"), "utf8")) as Expected;
-      const scan = await scanProject({ projectDir, environment: { ...process.env, CORPUS_TOKEN: "from-outside" } });
+      const scan = await scanProject({
+        projectDir,
+        environment: { ...process.env, CORPUS_TOKEN: "from-outside" },
+        python: () => python,
+        // As in a build: Python itself judges every file.
+        syntaxMemory: { accepted: () => [], remember: async () => {} },
+      });
       assert.deepEqual(scan.diagnostics.map(oneLine).sort(), [...expected.diagnostics].sort());
       checkError(scan, expected);
       if (expected.resources !== undefined) checkManifest(scan, expected);

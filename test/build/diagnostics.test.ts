@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { formatDiagnostic } from "../../src/build/format-diagnostic.ts";
 import { installProblem } from "../../src/build/install-problem.ts";
-import { withoutCredentials } from "../../src/build/installer.ts";
 import { parseRequirement } from "../../src/build/requirement.ts";
+import { withoutCredentials } from "../../src/lib/install-output.ts";
 
 describe("what the user sees", () => {
   test("a diagnostic shows its place, the line with the part marked, and the way out", () => {

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
-import { cp, mkdir, stat, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { sandbox } from "./run-svc.ts";
 
 const EXAMPLE = fileURLToPath(new URL("../../examples/text-analysis", import.meta.url));
+
+const REFERENCE = fileURLToPath(new URL("../../docs/reference/cli.md", import.meta.url));
 
 async function project(files: Record<string, string>) {
   const box = await sandbox();
@@ -46,6 +48,44 @@ describe("svc build", () => {
     const shown = JSON.parse(stdout) as { manifest: { resources: Record<string, { envNames: string[] }> } };
     assert.deepEqual(shown.manifest.resources.a?.envNames, ["TOKEN"]);
     assert.ok(!stdout.includes("hush-hush"));
+  });
+
+  test("a secret of the source is warned of and printed nowhere, not in --json and not in --explain", async () => {
+    const source =
+      'from svc import Endpoint\n@Endpoint(name="a", env={"API_KEY": "sk-topsecret" "0123456789", "B": "x"})\ndef a(): ...\n';
+    const box = await project({ "a.py": source });
+    for (const flags of [[], ["--explain"], ["--json"], ["--json", "--explain"]]) {
+      const { code, stdout, stderr } = await box.svc(["build", ...flags]);
+      assert.equal(code, 0);
+      assert.match(stderr + stdout, /secret-in-source/);
+      assert.ok(!/topsecret|0123456789/.test(stdout + stderr), stdout + stderr);
+    }
+  });
+
+  test("--json and --explain print what the reference says", async () => {
+    const box = await project({
+      "a.py": 'from svc import Endpoint\n@Endpoint(name="a", dependencies=["numpy"])\ndef a(x: int = 1): ...\n',
+      ".svcignore": "notes.txt\n",
+      "notes.txt": "mine",
+    });
+    const reference = await readFile(REFERENCE, "utf8");
+    const section = reference.slice(reference.indexOf("## svc build"), reference.indexOf("## svc deploy"));
+    const { stdout } = await box.svc(["build", "--json", "--explain"]);
+    const shown = JSON.parse(stdout) as Record<string, unknown>;
+    const documented = [...section.matchAll(/^\| `([a-zA-Z]+)` +\|/gm)].map((match) => match[1]!);
+    assert.deepEqual(documented.sort(), Object.keys(shown).sort());
+    const titles = (shown.explanation as { title: string; rows: { what: string; why: string }[] }[]).map(
+      (part) => part.title,
+    );
+    for (const title of titles) assert.ok(section.includes(title.split(/ [0-9a-f(]/)[0]!), `${title} in the reference`);
+    const { stdout: text } = await box.svc(["build", "--explain"]);
+    for (const part of [
+      /^Endpoints$/m,
+      /notes\.txt +by notes\.txt \(\.svcignore\)/,
+      /src\/a\.py +\d/,
+      /numpy +endpoint "a" gets it from/,
+    ])
+      assert.match(text, part);
   });
 
   test("a project without endpoints, and an empty one, end with one message and exit code 1", async () => {

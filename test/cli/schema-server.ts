@@ -22,6 +22,7 @@ export interface TestEndpoint {
   workersMin?: number;
   workersMax?: number;
   reason?: string;
+  gpuIds?: string;
   /** Workers that are still there; one goes with each look after the scale-down. */
   pods?: number;
 }
@@ -86,7 +87,7 @@ function appsOf(endpoints: readonly TestEndpoint[]) {
   });
 }
 
-function record({ id, name, app, environment, kind, workersMin, workersMax, reason, pods }: TestEndpoint) {
+function record({ id, name, app, environment, kind, workersMin, workersMax, reason, gpuIds, pods }: TestEndpoint) {
   return {
     id,
     name,
@@ -95,12 +96,13 @@ function record({ id, name, app, environment, kind, workersMin, workersMax, reas
     kind: kind ?? "queue",
     url: `http://platform/v2/${id}`,
     buildId: "b-1",
-    gpuIds: "",
+    gpuIds: gpuIds ?? "",
     gpuCount: 1,
     instanceIds: "cpu3c-1-2",
     workersMin: workersMin ?? 0,
     workersMax: workersMax ?? 3,
     idleTimeout: 60,
+    emulatesGpu: gpuIds !== undefined,
     routes: kind === "load-balanced" ? ["GET /health"] : [],
     functions: [
       { name: "f", module: "m", methods: [], parameters: [{ name: "text", annotation: "str", default: null }] },

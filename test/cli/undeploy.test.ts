@@ -109,6 +109,14 @@ describe("listings", () => {
     assert.match(stdout, /^curl http:\/\/platform\/v2\/ep-production-hello\/runsync /m);
   });
 
+  test("an endpoint whose GPU is emulated says so, in the list and alone", async () => {
+    const { svc } = await setUp([{ ...shop("draw"), gpuIds: "ADA_24" }, shop("hello")]);
+    const list = (await svc(["status"])).stdout;
+    assert.match(list, /^draw: GPU emulated: it runs on the CPU of this machine$/m);
+    assert.doesNotMatch(list, /^hello: GPU/m);
+    assert.match((await svc(["status", "draw"])).stdout, /^runs on +GPU ADA_24 \(GPU emulated/m);
+  });
+
   test("svc env list and svc app list, for people and programs", async () => {
     const { svc } = await setUp([shop("a"), shop("b", "staging"), shop("c", "staging")]);
     assert.match((await svc(["env", "list"])).stdout, /^staging +2 +b-1$/m);

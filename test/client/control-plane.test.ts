@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { buffer, json } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
 import { buildSchema, parse, validate } from "graphql";
+import { Administration } from "../../src/client/administration.ts";
 import { ControlPlane } from "../../src/client/control-plane.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { closedPort, serve } from "./serve.ts";
@@ -43,10 +44,32 @@ describe("the management API's client", () => {
     await client.deployBuild(build);
     await client.saveEndpoint({ id: "x", workersMin: 0 });
     await client.deleteEndpoint("x");
-    await client.keys();
-    await client.createKey({ name: "k", scopes: ["read"] });
-    await client.revokeKey("x");
-    assert.equal(documents.length, 13);
+    assert.equal(documents.length, 10);
+    for (const document of documents) assert.deepEqual(validate(schema, parse(document)), [], document);
+  });
+
+  test("every administration document is valid against the management schema", async () => {
+    const schema = buildSchema(await readFile(SCHEMA, "utf8"));
+    const documents: string[] = [];
+    const url = await serve(async (request, response) => {
+      documents.push(((await json(request)) as { query: string }).query);
+      response.end('{"data":{"myself":{},"app":null,"rollback":{},"endpoint":null}}');
+    });
+    const administration = new Administration({ url, apiKey: "svc_k" });
+    const place = { app: "a", environment: "e" };
+    await administration.builds(place);
+    await administration.rollback(place);
+    await administration.createEnvironment(place);
+    await administration.deleteEnvironment(place);
+    await administration.deleteApp("a");
+    await administration.secrets(place);
+    await administration.setSecret(place, "T", "v");
+    await administration.deleteSecret(place, "T");
+    await administration.keys();
+    await administration.createKey({ name: "k", scopes: ["read"] });
+    await administration.revokeKey("x");
+    await new ControlPlane({ url, apiKey: "svc_k" }).decisions("x");
+    assert.equal(documents.length, 12);
     for (const document of documents) assert.deepEqual(validate(schema, parse(document)), [], document);
   });
 

@@ -1,7 +1,7 @@
 /** What every implementation of the queue must do. The clock is the test's; everything else is real. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { INLINE_BODY_MAX_BYTES, LEASE_MS } from "../../src/domain/limits.ts";
+import { FAILED_RETENTION_MS, INLINE_BODY_MAX_BYTES, LEASE_MS } from "../../src/domain/limits.ts";
 import type { ClaimedJob, JobQueue, NewJob } from "../../src/queue/queue.ts";
 
 export interface QueueUnderTest {
@@ -68,6 +68,7 @@ export function queueConformance(name: string, open: (clock: { now: number }) =>
     takingBack(queue, clock, claimOne, enqueued, stateOf);
     looking(queue, clock, claimOne, enqueued);
     streams(queue, claimOne, enqueued);
+    outbox(() => under, clock, claimOne, enqueued, stateOf);
     upkeep(() => under, clock, claimOne, enqueued, stateOf);
   });
 }
@@ -546,6 +547,103 @@ function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
   });
 }
 
+function outbox(
+  under: () => QueueUnderTest,
+  clock: Clock,
+  claimOne: ClaimOne,
+  enqueued: Enqueued,
+  stateOf: StateOf,
+): void {
+  const queue = () => under().queue;
+  const hook = (host = `${unique("host")}.test`) => ({ host, webhook: `https://${host}/hook?token=x` });
+  const owed = async (host: string) =>
+    (await queue().dueDeliveries(1_000, [])).filter((delivery) => delivery.host === host);
+  const failed = async (endpointId: string) =>
+    queue().finish(await claimOne(endpointId), { state: "FAILED", error: "x" });
+
+  test("a job with a webhook owes one delivery from its final state on, whichever that is, also after a crash", async () => {
+    const e = unique("endpoint");
+    const { host, webhook } = hook();
+    const done = await enqueued(e, { webhook });
+    assert.deepEqual(await owed(host), []);
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    const cancelled = await enqueued(e, { webhook });
+    await queue().cancel(cancelled);
+    await queue().cancel(cancelled);
+    const lost = await enqueued(e, { webhook });
+    for (let losses = 0; losses < 2; losses++) await queue().release(await claimOne(e), "lost");
+    assert.equal(await stateOf(lost), "FAILED");
+    await under().reopen();
+    assert.deepEqual(
+      (await owed(host)).map(({ jobId, url, failures }) => [jobId, url, failures]),
+      [done, cancelled, lost].map((id) => [id, webhook, 0]),
+    );
+  });
+
+  test("a settled delivery is owed no more, one to be tried again is due at its time", async () => {
+    const e = unique("endpoint");
+    const { host, webhook } = hook();
+    const [first, second] = [await enqueued(e, { webhook }), await enqueued(e, { webhook })];
+    await failed(e);
+    await failed(e);
+    const [one, two] = await owed(host);
+    await queue().settleDelivery(one!.id, null);
+    await queue().settleDelivery(two!.id, clock.now + 10_000);
+    assert.deepEqual([one!.jobId, two!.jobId], [first, second]);
+    clock.now += 9_999;
+    assert.deepEqual(await owed(host), []);
+    clock.now += 1;
+    assert.deepEqual(await owed(host), [{ ...two!, failures: 1 }]);
+  });
+
+  test("deliveries come longest due first, without those to given hosts", async () => {
+    const e = unique("endpoint");
+    const [a, b] = [hook(), hook()];
+    const jobs = [await enqueued(e, a), await enqueued(e, b), await enqueued(e, a)];
+    for (const _ of jobs) {
+      clock.now += 1;
+      await failed(e);
+    }
+    const due = await queue().dueDeliveries(1_000, []);
+    assert.deepEqual(
+      due.filter(({ jobId }) => jobs.includes(jobId)).map(({ jobId }) => jobId),
+      jobs,
+    );
+    const others = await queue().dueDeliveries(1_000, [a.host]);
+    assert.deepEqual(
+      others.filter(({ jobId }) => jobs.includes(jobId)).map(({ jobId }) => jobId),
+      [jobs[1]],
+    );
+    assert.equal((await queue().dueDeliveries(2, [])).length, 2);
+  });
+
+  test("a job is kept while its webhook is owed; a retry drops it, and so does the end of its endpoint", async () => {
+    const e = unique("endpoint");
+    const { host, webhook } = hook();
+    const id = await enqueued(e, { webhook, retentionMs: 1 });
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    const again = await enqueued(e, { webhook });
+    await failed(e);
+    clock.now += 2;
+    await queue().sweep();
+    assert.equal(await stateOf(id), "COMPLETED");
+    const [first, second] = await owed(host);
+    await queue().retry(again);
+    await failed(e);
+    await queue().settleDelivery(second!.id, null);
+    assert.deepEqual(
+      (await owed(host)).map(({ jobId }) => jobId),
+      [id, again],
+      "ids are not used again",
+    );
+    await queue().settleDelivery(first!.id, null);
+    await queue().sweep();
+    assert.equal(await stateOf(id), undefined);
+    await queue().forget(e);
+    assert.deepEqual(await owed(host), []);
+  });
+}
+
 function upkeep(
   under: () => QueueUnderTest,
   clock: Clock,
@@ -608,7 +706,10 @@ function upkeep(
     await queue().sweep();
     assert.equal(await stateOf(id), "COMPLETED");
     clock.now += 1;
-    assert.ok((await queue().sweep()) >= 2);
+    assert.ok((await queue().sweep()) >= 1);
+    assert.deepEqual([await stateOf(id), await stateOf(failed)], [undefined, "FAILED"], "failed jobs stay longer");
+    clock.now += FAILED_RETENTION_MS - 1_000;
+    assert.ok((await queue().sweep()) >= 1);
     assert.deepEqual([await stateOf(id), await stateOf(failed)], [undefined, undefined]);
     await under().reopen();
     const counts = await queue().counts(e);

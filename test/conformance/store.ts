@@ -69,6 +69,9 @@ export function newKey(changes: Partial<ApiKey> = {}): ApiKey {
     scopes: ["deploy", "invoke"],
     createdAt: NOW,
     expiresAt: null,
+    environmentId: null,
+    endpointId: null,
+    lastUsedAt: null,
     ...changes,
   };
 }
@@ -155,6 +158,7 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
       id: unique("build"),
       environmentId: env.id,
       manifest: MANIFEST,
+      env: { "my-api": { MODE: "fast", TOKEN: { secret: "token" }, snake_case: "kept" } },
       createdAt,
     });
     const [old, recent] = [build(NOW), build(NOW + 1)];
@@ -168,7 +172,13 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
 
   test("an app goes with its environments and builds, but not while it has endpoints", async () => {
     const env = await environment();
-    await store().builds.insert({ id: unique("build"), environmentId: env.id, manifest: MANIFEST, createdAt: NOW });
+    await store().builds.insert({
+      id: unique("build"),
+      environmentId: env.id,
+      manifest: MANIFEST,
+      env: {},
+      createdAt: NOW,
+    });
     const endpoint = newEndpoint(env.id);
     await store().endpoints.insert(endpoint);
     await assert.rejects(store().environments.delete(env.id), isConflict);

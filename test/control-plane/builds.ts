@@ -22,6 +22,8 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     scalerValue: 4,
     svcBootType: "SVCBOOT",
     networkVolumeId: "",
+    cors: "",
+    requestTimeoutMs: 0,
     envNames: [],
     pythonVersion: "3.11",
     handler: `handlers/${name}.py`,

@@ -12,6 +12,7 @@ import type { ControlPlaneConfig } from "../../src/control-plane/context.ts";
 import { ensureFirstKey } from "../../src/control-plane/first-key.ts";
 import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
+import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { LogFiles } from "../../src/server/log-files.ts";
@@ -30,6 +31,8 @@ export interface GraphQLAnswer {
 
 export interface TestPlatform {
   readonly url: string;
+  /** Its data directory. */
+  readonly dir: string;
   /** Secret of the first key. */
   readonly adminKey: string;
   readonly store: Store;
@@ -49,6 +52,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
   const artifacts = await openDiskArtifactStore(join(dir, "layers"));
   const adminKey = (await ensureFirstKey(store))!;
   const logged: string[] = [];
+  const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   let url = "";
   const controlPlane = createControlPlane({
     logs: new LogFiles(join(dir, "logs"), Date.now),
@@ -58,7 +62,10 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
     workers: {
       counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
       health: () => ({ state: "READY", reason: "", progress: [] }),
+      decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
+    emulatesGpu: (gpuIds) => gpuIds !== "",
+    seal,
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },
     clock: Date.now,
@@ -79,6 +86,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
 
   return {
     url,
+    dir,
     adminKey,
     store,
     queue,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
-import { CapacityLedger } from "../../src/drivers/capacity.ts";
+import { CapacityLedger, emulatesGpu, type Share } from "../../src/drivers/capacity.ts";
 import type { WorkerSpec } from "../../src/drivers/worker-driver.ts";
 
 const spec = (workerId: string, changes: Partial<WorkerSpec>): WorkerSpec =>
@@ -19,14 +19,38 @@ test("The machine never promises more vCPUs than it has, times the overcommit fa
 test("One worker owns its GPU; the reason says what is missing", () => {
   const ledger = new CapacityLedger({ ...options, cpuOvercommit: 100 }, ["NVIDIA L4", "NVIDIA H200"]);
   const gpu = { instanceIds: "", gpuIds: "AMPERE_24" };
-  assert.deepEqual(ledger.book(spec("a", gpu)), [0]);
+  assert.deepEqual(ledger.book(spec("a", gpu)).gpus, [0]);
   assert.throws(() => ledger.book(spec("b", gpu)), { code: "NO_CAPACITY", message: /0 of 1 is free/ });
-  assert.deepEqual(ledger.book(spec("c", { instanceIds: "", gpuIds: "ANY" })), [1]);
+  assert.deepEqual(ledger.book(spec("c", { instanceIds: "", gpuIds: "ANY" })).gpus, [1]);
   assert.throws(() => ledger.book(spec("d", { instanceIds: "", gpuIds: "ADA_24" })), /No GPU available/);
 });
 
 test("A machine without GPUs serves GPU endpoints on the CPU only when the configuration says so", () => {
   const gpu = { instanceIds: "", gpuIds: "ANY" };
   assert.throws(() => new CapacityLedger(options, []).book(spec("a", gpu)), { code: "NO_CAPACITY" });
-  assert.deepEqual(new CapacityLedger({ ...options, emulateGpu: true }, []).book(spec("a", gpu)), []);
+  assert.deepEqual(new CapacityLedger({ ...options, emulateGpu: true }, []).book(spec("a", gpu)).gpus, []);
+});
+
+test("Workers that survived a crash of the platform keep their share of the machine, GPUs included", () => {
+  const gpus = ["NVIDIA L4", "NVIDIA L4"];
+  const gpu = { instanceIds: "", gpuIds: "AMPERE_24" };
+  const before = new CapacityLedger({ ...options, cpuOvercommit: 100 }, gpus);
+  const kept: unknown = JSON.parse(JSON.stringify(before.book(spec("survivor", gpu))));
+
+  const after = new CapacityLedger({ ...options, cpuOvercommit: 100 }, gpus);
+  after.restore("survivor", kept as Share);
+  assert.deepEqual(after.book(spec("next", gpu)).gpus, [1]);
+  assert.throws(() => after.book(spec("third", gpu)), { code: "NO_CAPACITY" });
+  after.free("survivor");
+  assert.deepEqual(after.book(spec("third", gpu)).gpus, [0]);
+});
+
+test("A GPU is emulated only where it is asked for, allowed and missing", () => {
+  const capacity = (allowed: boolean, gpus: string[]) =>
+    new CapacityLedger({ ...options, emulateGpu: allowed }, gpus).capacity;
+  assert.equal(emulatesGpu(capacity(true, []), "ADA_24"), true);
+  assert.equal(emulatesGpu(capacity(true, ["NVIDIA L4"]), "ADA_24"), true);
+  assert.equal(emulatesGpu(capacity(true, ["NVIDIA L4"]), "AMPERE_24"), false);
+  assert.equal(emulatesGpu(capacity(false, []), "ADA_24"), false);
+  assert.equal(emulatesGpu(capacity(true, []), ""), false);
 });

@@ -119,6 +119,10 @@ async function launch(dir: string, env: Record<string, string>, knownKey: string
     once(child, "exit").then(([code]) => ({ ready: false, error: { message: `exited with ${code}\n${log}` } })),
   ])) as { ready: boolean; url: string; firstKey?: string; error?: { message: string } };
   assert.ok(message.ready, message.error?.message);
+  // A platform that ends by itself is why the test fails: say so.
+  child.on("exit", (code) => {
+    if (code !== 0 && code !== null) process.stderr.write(`The platform exited with code ${code}:\n${log}\n`);
+  });
   const key = knownKey ?? message.firstKey;
   assert.ok(key, "the first start shows a key");
   return control(child, dir, dataDir, message.url, key);

@@ -343,3 +343,18 @@ test("a caller that breaks off in the middle of an upload ends the function's bo
   raw.socket.resetAndDestroy();
   assert.equal(await seen, "CallerGone");
 });
+
+for (const [said, sent] of [
+  [5, 5],
+  [5, 4],
+  [5, 6],
+] as const) {
+  test(`a stream of ${sent} bytes that said ${said} ${said === sent ? "keeps its length" : "is cut off"}`, async (t) => {
+    const body = () => Readable.from([Buffer.alloc(3, "a"), Buffer.alloc(sent - 3, "b")]);
+    const forward = async () => respond(body(), [["Content-Length", String(said)]]);
+    const platform = await startPlatform(t, { forward });
+    if (said !== sent) return await assert.rejects(platform.get("/lb/web/x"));
+    const { headers, text } = await platform.get("/lb/web/x");
+    assert.deepEqual([headers.get("content-length"), text], ["5", "aaabb"]);
+  });
+}

@@ -54,6 +54,8 @@ interface Options {
   readonly settings?: Partial<GatewaySettings>;
   readonly forward?: Forward;
   readonly deps?: Partial<GatewayDeps>;
+  /** Jobs of one endpoint that may wait. */
+  readonly queuedMax?: number;
   readonly fallback?: (req: IncomingMessage, res: ServerResponse) => void;
 }
 
@@ -61,7 +63,8 @@ interface Options {
 export async function startPlatform(t: TestContext, options: Options = {}): Promise<Platform> {
   const directory = await mkdtemp(join(tmpdir(), "svc-gateway-"));
   const database = openSqlite(join(directory, "platform.db"), "normal");
-  const queue = await openSqliteQueue({ database, blobDir: join(directory, "blobs"), clock: Date.now });
+  const bounds = options.queuedMax === undefined ? {} : { queuedMax: options.queuedMax };
+  const queue = await openSqliteQueue({ database, blobDir: join(directory, "blobs"), clock: Date.now, bounds });
   const endpoints = new Map(
     [endpoint("jobs", "queue"), endpoint("other", "queue"), endpoint("web", "load-balanced")].map((e) => [e.id, e]),
   );

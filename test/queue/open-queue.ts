@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Durability, openSqlite, type SqliteDatabase } from "../../src/lib/sqlite.ts";
+import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import type { QueueUnderTest } from "../conformance/queue.ts";
 
@@ -15,12 +16,13 @@ export interface SqliteQueueUnderTest extends QueueUnderTest {
 export async function openTestQueue(
   clock: { now: number },
   durability: Durability = "normal",
+  bounds: Partial<QueueBounds> = {},
 ): Promise<SqliteQueueUnderTest> {
   const dir = mkdtempSync(join(tmpdir(), "svc-queue-"));
   const blobDir = join(dir, "blobs");
   const open = async () => {
     const database = openSqlite(join(dir, "queue.db"), durability);
-    return { database, queue: await openSqliteQueue({ database, blobDir, clock: () => clock.now }) };
+    return { database, queue: await openSqliteQueue({ database, blobDir, clock: () => clock.now, bounds }) };
   };
   const under: SqliteQueueUnderTest = {
     ...(await open()),

@@ -13,7 +13,9 @@ from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.gpu import GpuGroup, GpuType
 from svc.response import Response
+from svc.secret import Secret
 from svc.version import VERSION as __version__
+from svc.websocket import SocketClosed, WebSocket
 
 __all__ = [
     "Cancelled",
@@ -22,6 +24,9 @@ __all__ = [
     "GpuGroup",
     "GpuType",
     "Response",
+    "SocketClosed",
+    "WebSocket",
+    "Secret",
     "__version__",
     "context",
     "progress",

@@ -7,19 +7,20 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Mapping, Sequence, TypeVar
 
     from svc.gpu import GpuGroup, GpuType
+    from svc.secret import Secret
 
     F = TypeVar("F", bound=Callable[..., Any])
     Gpu = GpuType | GpuGroup
 
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
-    "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot",
+    "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot", "cors", "request_timeout_ms",
 )  # fmt: skip
 
 DECLARED: list[Endpoint] = []
 """Every endpoint of this process in order: the loader finds functions here, because names in a module may repeat."""
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
 
 
 class Endpoint:
@@ -49,12 +50,16 @@ class Endpoint:
         execution_timeout_ms: milliseconds one job may run, 5000 to 7 days. Default 600000.
         scaler_type: `"QUEUE_DELAY"` or `"REQUEST_COUNT"`.
         scaler_value: seconds a job may wait (QUEUE_DELAY) or requests per worker (REQUEST_COUNT). Default 4.
-        env: environment variables of its workers.
+        env: environment variables of its workers; a value is a text or `Secret("NAME")`.
         image: container image, for platforms that run containers.
         volume: id of a network volume.
         python_version: `"3.12"`; default: the version that runs the build.
         gpu_count: GPUs per worker. Default 1.
         boot: `"SVCBOOT"` (workers are forked from an imported copy, the default) or `"OFF"`.
+        cors: origins of browser pages that may call a load-balanced endpoint, e.g. `["https://example.com"]`, or
+            `"*"`. Default: none.
+        request_timeout_ms: milliseconds a request of a load-balanced endpoint may wait for a worker, 1000 to
+            3600000. Default: the platform's, 60000.
 
     Raises TypeError for an unknown keyword, naming the nearest one, and for `gpu` together with `cpu`.
     """
@@ -66,6 +71,8 @@ class Endpoint:
     """Functions and classes decorated with the endpoint itself."""
     routes: dict[tuple[str, str], Callable[..., Any]]
     """(METHOD, path) to function."""
+    application: Any
+    """What `.asgi(app)` was given, or None."""
 
     def __init__(
         self,
@@ -80,12 +87,14 @@ class Endpoint:
         execution_timeout_ms: int | None = None,
         scaler_type: str | None = None,
         scaler_value: int | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | Secret] | None = None,
         image: str | None = None,
         volume: str | None = None,
         python_version: str | None = None,
         gpu_count: int | None = None,
         boot: str | None = None,
+        cors: Sequence[str] | str | None = None,
+        request_timeout_ms: int | None = None,
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -97,6 +106,7 @@ class Endpoint:
         self.settings = {key: given[key] for key in PARAMETERS if given[key] is not None}
         self.functions = []
         self.routes = {}
+        self.application = None
         DECLARED.append(self)
 
     def __call__(self, function: F) -> F:
@@ -145,6 +155,25 @@ class Endpoint:
     def options(self, path: str) -> Callable[[F], F]:
         """Route `OPTIONS path`; without one, OPTIONS is answered with 204 and the allowed methods."""
         return self.route("OPTIONS", path)
+
+    def websocket(self, path: str) -> Callable[[F], F]:
+        """WebSocket route: an async function whose first parameter is the `svc.WebSocket`; the others come from path and
+        query."""
+        return self.route("WEBSOCKET", path)
+
+    def asgi(self, app: Any) -> Any:
+        """Serves a whole ASGI application, e.g. a FastAPI one, below the endpoint's URL; routes of its own come first.
+
+            api = FastAPI()
+            Endpoint(name="api", dependencies=["fastapi"]).asgi(api)
+
+        `app` may also be a function without parameters that makes the application, which suits a decorator: it runs
+        on the worker only, so its imports need not be there elsewhere. Returns `app` unchanged.
+        """
+        if not callable(app):
+            raise TypeError(f"Endpoint {self.name!r}: .asgi() takes an ASGI application, not {app!r}")
+        self.application = app
+        return app
 
     def __repr__(self) -> str:
         return f"Endpoint(name={self.name!r})"

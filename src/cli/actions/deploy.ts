@@ -25,6 +25,8 @@ interface Flags extends BuildFlags {
 export async function deploy(this: CliContext, flags: Flags): Promise<void> {
   if (flags.preview) throw previewMissing();
   const { terminal } = this;
+  // Loads while the platform is asked; the build itself reports what goes wrong.
+  import("../../build/build.ts").catch(() => {});
   const connection = await connect(this);
   const { controlPlane } = requireKey(connection);
   const target = await resolveTarget(controlPlane, this.cwd, flags);
@@ -43,7 +45,8 @@ export async function deploy(this: CliContext, flags: Flags): Promise<void> {
     await uploadLayers(terminal, controlPlane, layers, plan.missingLayers);
     deployment = await controlPlane.deployBuild(input);
   }
-  const endpoints = unchanged ? deployment.endpoints : await waitReady(terminal, controlPlane, deployment);
+  // Also when nothing changed: an endpoint that cannot run must not look deployed.
+  const endpoints = await waitReady(terminal, controlPlane, deployment);
 
   if (flags.json) {
     const { app, environment, buildId, removed } = deployment;

@@ -1,13 +1,17 @@
-import { findPlatform, noPlatform } from "../connect.ts";
+import type { EndpointRecord } from "../../client/records.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { type Connection, findPlatform, noPlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
 import { callsOfRecord } from "../deploy/example-call.ts";
-import { endpointJson, endpointTable, stateText, workersText } from "../endpoints-view.ts";
+import { endpointJson, endpointTable, GPU_EMULATED, stateText, workersText } from "../endpoints-view.ts";
+import { clockTime } from "../format-time.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
 
 interface Flags {
   readonly app?: string;
   readonly env?: string;
+  readonly why?: boolean;
   readonly json?: boolean;
 }
 
@@ -16,7 +20,13 @@ export async function status(this: CliContext, flags: Flags, name?: string): Pro
   const connection = await findPlatform(this);
   if (connection === undefined) throw noPlatform();
   const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
-  if (name !== undefined) return showOne(this, endpointNamed(endpoints, name, detectedApp(this.cwd)), flags);
+  if (name !== undefined) {
+    const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));
+    return flags.why ? showWhy(this, connection, endpoint, flags) : showOne(this, endpoint, flags);
+  }
+  if (flags.why) {
+    throw new SvcError("USAGE", "--why explains one endpoint.", { help: "svc status ENDPOINT_NAME --why" });
+  }
   if (flags.json) return terminal.json(endpoints.map(endpointJson));
   if (endpoints.length === 0) return terminal.note("No endpoints are deployed here. Next: svc deploy");
   await endpointTable(terminal, endpoints);
@@ -35,7 +45,12 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
     ["URL", endpoint.url],
     ["state", stateText(terminal, endpoint)],
     ["workers", workersText(endpoint)],
-    ["runs on", endpoint.gpuIds === "" ? endpoint.instanceIds : `GPU ${endpoint.gpuIds}`],
+    [
+      "runs on",
+      endpoint.gpuIds === ""
+        ? endpoint.instanceIds
+        : `GPU ${endpoint.gpuIds}${endpoint.emulatesGpu ? ` (${GPU_EMULATED})` : ""}`,
+    ],
     ["build", endpoint.buildId ?? "none"],
   ];
   for (const [label, value] of rows) terminal.out(`${label.padEnd(10)}${value}`);
@@ -46,4 +61,22 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
   }
   terminal.out();
   for (const { command } of examples) terminal.out(command);
+}
+
+/** Why workers were started and stopped. */
+async function showWhy({ terminal }: CliContext, { controlPlane }: Connection, endpoint: EndpointRecord, flags: Flags) {
+  const decisions = await controlPlane.decisions(endpoint.id);
+  if (flags.json) return terminal.json(decisions);
+  if (decisions.length === 0) {
+    return terminal.note(`No worker of ${endpoint.name} was started or stopped since the platform started.`);
+  }
+  await terminal.table(
+    ["TIME", "STARTED", "STOPPED", "WHY"],
+    decisions.map(({ at, start, stop, reason, times }) => [
+      clockTime(at),
+      String(start),
+      String(stop),
+      times > 1 ? `${reason} (${times} times)` : reason,
+    ]),
+  );
 }

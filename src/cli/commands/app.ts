@@ -1,5 +1,5 @@
 import { buildCommand, buildRouteMap } from "@stricli/core";
-import { jsonFlag, withExamples } from "../flags.ts";
+import { jsonFlag, switchFlag, withExamples } from "../flags.ts";
 
 const listSpec = buildCommand({
   loader: async () => (await import("../actions/lists.ts")).listApps,
@@ -13,4 +13,23 @@ const listSpec = buildCommand({
   },
 });
 
-export const appRoutes = buildRouteMap({ routes: { list: listSpec }, docs: { brief: "Apps of the platform" } });
+const deleteSpec = buildCommand({
+  loader: async () => (await import("../actions/environments.ts")).deleteApp,
+  parameters: {
+    flags: { force: switchFlag("Do not ask"), json: jsonFlag },
+    aliases: { f: "force" },
+    positional: { kind: "tuple", parameters: [{ placeholder: "APP", parse: String, brief: "Name of the app" }] },
+  },
+  docs: {
+    brief: "Delete an app",
+    fullDescription: withExamples(
+      "Deletes the app with its environments and endpoints. Running work is finished first.",
+      [["svc app delete shop", "With all its environments"]],
+    ),
+  },
+});
+
+export const appRoutes = buildRouteMap({
+  routes: { list: listSpec, delete: deleteSpec },
+  docs: { brief: "Apps of the platform" },
+});

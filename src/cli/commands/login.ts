@@ -10,8 +10,9 @@ export const loginSpec = buildCommand({
         parse: String,
         optional: true,
         placeholder: "KEY",
-        brief: 'API key; "-" reads it from the standard input; default: asks',
+        brief: 'API key; "-" reads it from the standard input; default: asks for an approval in the browser',
       },
+      browser: { kind: "boolean", optional: true, brief: "Open the approval page in a browser", withNegated: true },
       url: {
         kind: "parsed",
         parse: String,
@@ -23,10 +24,14 @@ export const loginSpec = buildCommand({
   },
   docs: {
     brief: "Store an API key for a platform",
-    fullDescription: withExamples("Checks the key against the platform and stores it in a file only you can read.", [
-      ["svc login --url https://svc.example.com", "Asks for the key"],
-      ["svc login --api-key - < key.txt", "Reads it from a file, for scripts"],
-    ]),
+    fullDescription: withExamples(
+      "Gets a key for this machine, approved in a browser, and stores it in a file only you can read.",
+      [
+        ["svc login --url https://svc.example.com", "Opens the approval page"],
+        ["svc login --no-browser", "Prints its address, for a machine without a browser"],
+        ["svc login --api-key - < key.txt", "Reads it from a file, for scripts"],
+      ],
+    ),
   },
 });
 

@@ -1,5 +1,5 @@
 import { buildCommand } from "@stricli/core";
-import { appFlag, envFlag, jsonFlag, withExamples } from "../flags.ts";
+import { appFlag, envFlag, jsonFlag, switchFlag, withExamples } from "../flags.ts";
 
 export const statusSpec = buildCommand({
   loader: async () => (await import("../actions/status.ts")).status,
@@ -7,6 +7,7 @@ export const statusSpec = buildCommand({
     flags: {
       app: { ...appFlag, brief: "Only this app" },
       env: { ...envFlag, brief: "Only this environment" },
+      why: switchFlag("Explain why workers were started and stopped"),
       json: jsonFlag,
     },
     aliases: { a: "app", e: "env" },
@@ -22,6 +23,7 @@ export const statusSpec = buildCommand({
     fullDescription: withExamples("Shows what is deployed, whether it takes calls, and if not, why.", [
       ["svc status", "Every endpoint of the platform"],
       ["svc status hello", "One endpoint, with example calls"],
+      ["svc status hello --why", "Why workers were started and stopped"],
       ["svc status --json", "The same for programs"],
     ]),
   },

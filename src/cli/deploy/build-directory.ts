@@ -9,6 +9,10 @@ export interface BuildFlags {
   readonly output?: string;
 }
 
+const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** What shells give a command that Ctrl-C ended. */
+const INTERRUPTED_CODE = 130;
+
 /** Builds the project svc was called in, showing progress and warnings. */
 export async function buildDirectory(
   context: CliContext,
@@ -18,8 +22,12 @@ export async function buildDirectory(
   const progress = await terminal.progress("Building");
   const { buildProject } = await import("../../build/build.ts");
   let result: ProjectBuild;
+  const stop = new AbortController();
+  const interrupted = () => stop.abort();
+  for (const signal of STOP_SIGNALS) process.once(signal, interrupted);
   try {
     result = await buildProject({
+      signal: stop.signal,
       projectDir: cwd,
       env,
       output: flags.output,
@@ -33,7 +41,12 @@ export async function buildDirectory(
         else if (terminal.live) progress.update(`Building: ${step}`);
       },
     });
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    progress.done();
+    return context.exit(INTERRUPTED_CODE);
   } finally {
+    for (const signal of STOP_SIGNALS) process.off(signal, interrupted);
     progress.done();
   }
   if (result.warnings.length > 0) {

@@ -1,7 +1,7 @@
 /** What a deploy prints at its end: the endpoints by kind, each with a call that works when it is pasted. */
 import type { EndpointRecord } from "../../client/records.ts";
 import type { Manifest } from "../../domain/manifest.ts";
-import { endpointJson, reasonText } from "../endpoints-view.ts";
+import { endpointJson, GPU_EMULATED, reasonText } from "../endpoints-view.ts";
 import type { Terminal } from "../terminal.ts";
 import { bestCall, type ExampleCall, exampleCalls } from "./example-call.ts";
 
@@ -34,6 +34,7 @@ function showEndpoint(terminal: Terminal, endpoint: EndpointRecord, calls: reado
   terminal.out();
   terminal.out(`  ${endpoint.url}`);
   terminal.out(`    ${terminal.colors.bold(endpoint.name)}`);
+  if (endpoint.emulatesGpu) terminal.out(`    ${terminal.colors.yellow(GPU_EMULATED)}`);
   for (const route of endpoint.routes) terminal.out(`    ${route}`);
   const best = bestCall(calls);
   if (best === undefined) return;

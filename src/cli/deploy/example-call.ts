@@ -20,7 +20,9 @@ export function exampleCalls(
   functionOfRoute: (route: string) => string | undefined,
 ): ExampleCall[] {
   if (endpoint.kind === "queue") return [queueCall(endpoint.url, endpoint.functions[0])];
-  return endpoint.routes.map((route) => {
+  // A shell has no command for a WebSocket.
+  const routes = endpoint.routes.filter((route) => !route.startsWith("WEBSOCKET "));
+  return routes.map((route) => {
     const name = functionOfRoute(route);
     return routeCall(
       endpoint.url,
@@ -51,7 +53,8 @@ function queueCall(url: string, fn: ManifestFunction | undefined): ExampleCall {
 }
 
 function routeCall(baseUrl: string, route: string, fn: ManifestFunction | undefined): ExampleCall {
-  const [method = "GET", path = "/"] = route.split(" ");
+  const [given = "GET", path = "/"] = route.split(" ");
+  const method = given === "ANY" ? "GET" : given; // a whole application
   const parameters = fn?.parameters ?? [];
   const inPath = new Set([...path.matchAll(/\{(\w+)[^}]*\}/g)].map((match) => match[1]!));
   const filled = path.replace(/\{(\w+)[^}]*\}/g, (_, name: string) => pathValue(parameters, name));

@@ -1,9 +1,10 @@
 /** Makes the changes of a deploy inside the caller's transaction: all of them or none. */
-import type { Environment, Store } from "../../store/store.ts";
+import { BUILDS_KEPT } from "../../domain/limits.ts";
+import type { App, Environment, Store } from "../../store/store.ts";
 import type { RequestContext } from "../context.ts";
 import { randomId } from "../ids.ts";
 import { removeEndpoint } from "../remove-endpoint.ts";
-import { revisionOf } from "../revision.ts";
+import { revisionOf, type SecretTimes } from "../revision.ts";
 import type { BuildRequest, DesiredEndpoint } from "./build-request.ts";
 import type { Change } from "./diff.ts";
 import type { Target } from "./target.ts";
@@ -17,28 +18,51 @@ export interface Applied {
 
 type Means = Pick<RequestContext, "clock" | "random">;
 
-export async function applyBuild(store: Store, request: BuildRequest, target: Target, means: Means): Promise<Applied> {
-  const environment = target.environment ?? (await makeEnvironment(store, request, target, means));
-  const buildId = randomId(means.random);
+/** `earlierBuildId` is stored already; without it the build is stored as a new one. */
+export async function applyBuild(
+  store: Store,
+  request: BuildRequest,
+  target: Target,
+  means: Means,
+  earlierBuildId?: string,
+): Promise<Applied> {
+  const environment = target.environment ?? (await makeEnvironment(store, request, target.app, means));
   const now = means.clock();
-  await store.builds.insert({
-    id: buildId,
-    environmentId: environment.id,
-    manifest: request.manifest!,
-    createdAt: now,
-  });
+  const buildId = earlierBuildId ?? randomId(means.random);
+  if (earlierBuildId === undefined) {
+    const env = Object.fromEntries(request.desired.map((endpoint) => [endpoint.name, endpoint.env]));
+    const build = { id: buildId, environmentId: environment.id, manifest: request.manifest!, env, createdAt: now };
+    await store.builds.insert(build);
+  }
   const deleted: string[] = [];
   // Those that leave go first: a new endpoint may need the name.
   for (const change of target.changes) {
     if (change.action !== "remove") continue;
     if ((await removeEndpoint(store, change.current, now)) === "deleted") deleted.push(change.current.id);
   }
-  for (const change of target.changes) await applyChange(store, change, environment, buildId, means);
+  for (const change of target.changes) {
+    await applyChange(store, change, { environmentId: environment.id, buildId, secrets: target.secrets }, means);
+  }
   await store.environments.setBuild(environment.id, buildId);
+  await forgetOldBuilds(store, environment.id);
   return { buildId, environmentId: environment.id, deleted };
 }
 
-async function makeEnvironment(store: Store, request: BuildRequest, { app }: Target, means: Means) {
+/** Keeps the newest builds and those that an endpoint runs. */
+async function forgetOldBuilds(store: Store, environmentId: string): Promise<void> {
+  const old = (await store.builds.listByEnvironment(environmentId)).slice(BUILDS_KEPT);
+  if (old.length === 0) return;
+  const used = new Set((await store.endpoints.listByEnvironment(environmentId)).map(({ buildId }) => buildId));
+  for (const { id } of old) if (!used.has(id)) await store.builds.delete(id);
+}
+
+/** Makes the environment, and the app when it is missing too. */
+export async function makeEnvironment(
+  store: Store,
+  request: { readonly app: string; readonly environment: string },
+  app: App | undefined,
+  means: Means,
+): Promise<Environment> {
   const createdAt = means.clock();
   const appId = app?.id ?? randomId(means.random);
   if (app === undefined) await store.apps.insert({ id: appId, name: request.app, createdAt });
@@ -47,21 +71,27 @@ async function makeEnvironment(store: Store, request: BuildRequest, { app }: Tar
   return environment;
 }
 
-async function applyChange(store: Store, change: Change, environment: Environment, buildId: string, means: Means) {
+interface Place {
+  readonly environmentId: string;
+  readonly buildId: string;
+  readonly secrets: SecretTimes;
+}
+
+async function applyChange(store: Store, change: Change, place: Place, means: Means) {
   const now = means.clock();
   if (change.action === "create") {
-    await store.endpoints.insert(newEndpoint(change.desired, environment.id, buildId, randomId(means.random), now));
+    await store.endpoints.insert(newEndpoint(change.desired, place, randomId(means.random), now));
   } else if (change.action === "update") {
     const { settings, env, kind, code } = change.desired;
-    const revision = revisionOf({ ...settings, locations: change.current.locations, env, kind }, code);
-    const changes = { ...settings, env, buildId, revision, reason: "", updatedAt: now };
+    const revision = revisionOf({ ...settings, locations: change.current.locations, env, kind }, code, place.secrets);
+    const changes = { ...settings, env, buildId: place.buildId, revision, reason: "", updatedAt: now };
     await store.endpoints.update(change.current.id, changes);
   } else if (change.action === "unchanged") {
-    await store.endpoints.update(change.current.id, { buildId });
+    await store.endpoints.update(change.current.id, { buildId: place.buildId });
   }
 }
 
-function newEndpoint(desired: DesiredEndpoint, environmentId: string, buildId: string, id: string, now: number) {
+function newEndpoint(desired: DesiredEndpoint, { environmentId, buildId, secrets }: Place, id: string, now: number) {
   const settings = { ...desired.settings, locations: "" };
   const { name, kind, env, code } = desired;
   return {
@@ -73,7 +103,7 @@ function newEndpoint(desired: DesiredEndpoint, environmentId: string, buildId: s
     buildId,
     templateId: "",
     env,
-    revision: revisionOf({ ...settings, kind, env }, code),
+    revision: revisionOf({ ...settings, kind, env }, code, secrets),
     workersDesired: settings.workersMin,
     reason: "",
     createdAt: now,

@@ -1,8 +1,10 @@
 /** Reads a BuildInput: what the caller wants each endpoint to be, and everything that speaks against it. */
 import { z } from "zod";
 import { type EndpointKind, type EndpointSettings, settingsProblems } from "../../domain/endpoint.ts";
+import type { EnvValues } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
-import { type Manifest, type ManifestResource, manifestSchema } from "../../domain/manifest.ts";
+import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
+import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isValidName, suggestName } from "../../domain/names.ts";
 import { own } from "../own.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
@@ -22,7 +24,7 @@ export interface DesiredEndpoint {
   readonly name: string;
   readonly kind: EndpointKind;
   readonly settings: DeclaredSettings;
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: EnvValues;
   readonly code: EndpointCode;
 }
 
@@ -41,7 +43,8 @@ export interface BuildRequest {
   readonly problems: readonly Problem[];
 }
 
-const envSchema = z.record(z.string(), z.record(z.string(), z.string())).nullish();
+const envValue = z.union([z.string(), z.strictObject({ secret: z.string() })], 'must be a text or {"secret": NAME}');
+const envSchema = z.record(z.string(), z.record(z.string(), envValue)).nullish();
 const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const ROUTE_KEY = /^[A-Z]+ \/\S*$/;
 
@@ -83,7 +86,7 @@ export function refuse(problems: readonly Problem[]): void {
   if (first !== undefined) throw new SvcError(first.code, problems.map((problem) => problem.message).join("\n"));
 }
 
-function desiredEndpoint(manifest: Manifest, name: string, env: Readonly<Record<string, string>>): DesiredEndpoint {
+function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): DesiredEndpoint {
   const resource = own(manifest.resources, name)!;
   return {
     name,
@@ -102,6 +105,8 @@ function desiredEndpoint(manifest: Manifest, name: string, env: Readonly<Record<
       svcBootType: resource.svcBootType,
       imageName: resource.imageName,
       networkVolumeId: resource.networkVolumeId,
+      cors: resource.cors,
+      requestTimeoutMs: resource.requestTimeoutMs,
     },
     env,
     code: codeOf(manifest, name)!,
@@ -112,7 +117,7 @@ function kindOf(resource: ManifestResource): EndpointKind {
   return resource.is_load_balanced === true ? "load-balanced" : "queue";
 }
 
-function nameProblems(what: string, name: string): Problem[] {
+export function nameProblems(what: string, name: string): Problem[] {
   if (isValidName(name)) return [];
   const message = `"${name}" cannot name an ${what}: use a-z, 0-9, - and _, for example "${suggestName(name)}".`;
   return [{ code: "INVALID_NAME", message }];
@@ -133,7 +138,7 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   return problems;
 }
 
-function variableProblems(manifest: Manifest, name: string, env: Readonly<Record<string, string>>): Problem[] {
+function variableProblems(manifest: Manifest, name: string, env: EnvValues): Problem[] {
   const declared = own(manifest.resources, name)!.envNames;
   const problem = (variable: string, text: string): Problem => ({
     code: "INVALID_SETTING",

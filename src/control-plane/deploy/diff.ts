@@ -3,6 +3,7 @@
  * changed is a new endpoint, because its URL and its way of being called change.
  */
 import type { EndpointKind } from "../../domain/endpoint.ts";
+import type { EnvValues } from "../../domain/env.ts";
 import type { Endpoint } from "../../store/store.ts";
 import type { EndpointCode } from "../revision.ts";
 import type { DeclaredSettings, DesiredEndpoint } from "./build-request.ts";
@@ -66,7 +67,7 @@ export function kindOf(change: Change): EndpointKind {
 function differences(wanted: DesiredEndpoint, { endpoint, code }: CurrentEndpoint): string[] {
   return [
     ...codeDifferences(wanted.code, code),
-    ...(sameRecord(wanted.env, endpoint.env) ? [] : ["env"]),
+    ...(sameEnv(wanted.env, endpoint.env) ? [] : ["env"]),
     ...(Object.keys(wanted.settings) as (keyof DeclaredSettings)[])
       .filter((key) => wanted.settings[key] !== endpoint[key])
       .map((key) => `${key} ${shown(endpoint[key])} → ${shown(wanted.settings[key])}`),
@@ -85,9 +86,10 @@ function codeDifferences(wanted: EndpointCode, code: EndpointCode | null): strin
   return details;
 }
 
-function sameRecord(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+function sameEnv(a: EnvValues, b: EnvValues): boolean {
   const names = Object.keys(a);
-  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && a[name] === b[name]);
+  const same = (name: string) => Object.hasOwn(b, name) && JSON.stringify(a[name]) === JSON.stringify(b[name]);
+  return names.length === Object.keys(b).length && names.every(same);
 }
 
 function shown(value: string | number): string {

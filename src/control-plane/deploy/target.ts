@@ -1,8 +1,9 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
+import { secretNames } from "../../domain/env.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
-import { codeOf } from "../revision.ts";
+import { codeOf, type SecretTimes, secretTimes } from "../revision.ts";
 import type { BuildRequest, Problem } from "./build-request.ts";
 import { type Change, type CurrentEndpoint, diffEnvironment } from "./diff.ts";
 
@@ -10,6 +11,7 @@ export interface Target {
   readonly app: App | undefined;
   readonly environment: Environment | undefined;
   readonly changes: readonly Change[];
+  readonly secrets: SecretTimes;
   readonly problems: readonly Problem[];
 }
 
@@ -20,9 +22,22 @@ export async function readTarget(store: Store, request: BuildRequest, workerQuot
   const current = environment === undefined ? [] : await currentEndpoints(store, environment.id);
   const changes = diffEnvironment(request.desired, current, request.keepRemoved);
   const overQuota = quotaProblem(workersAfter(await store.endpoints.list(), changes), workerQuota);
-  const problems: Problem[] = [...request.problems];
+  const secrets = await secretTimes(store, environment?.id);
+  const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
   if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });
-  return { app, environment, changes, problems };
+  return { app, environment, changes, secrets, problems };
+}
+
+function secretProblems({ app, environment, desired }: BuildRequest, secrets: SecretTimes): Problem[] {
+  return desired.flatMap(({ name, env }) =>
+    secretNames(env)
+      .filter((secret) => !secrets.has(secret))
+      .map((secret): Problem => {
+        const message = `Endpoint "${name}" uses the secret "${secret}", which ${app}/${environment} does not have.`;
+        const command = `svc secret set ${secret} --app ${app} --env ${environment}`;
+        return { code: "INVALID_SETTING", message: `${message} Set it: ${command}` };
+      }),
+  );
 }
 
 async function currentEndpoints(store: Store, environmentId: string): Promise<CurrentEndpoint[]> {

@@ -1,12 +1,13 @@
+import { reaches } from "../../domain/api-key.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { VERSION } from "../../domain/version.ts";
-import { requireScope, sees } from "../authenticate.ts";
+import { requireScope } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 
 export const account = {
   async endpoints(_: unknown, _args: unknown, { store, principal }: RequestContext) {
     const endpoints = await store.endpoints.list();
-    return endpoints.filter((endpoint) => !isRemoved(endpoint) && sees(principal, endpoint.environmentId));
+    return endpoints.filter((endpoint) => !isRemoved(endpoint) && reaches(principal, endpoint));
   },
   /** One's own machines have no prices, so there is nothing to discount. */
   serverlessDiscount: () => ({ discountFactor: 1, type: "NONE", expirationDate: "" }),

@@ -1,20 +1,27 @@
 import { KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { requireScope } from "../authenticate.ts";
+import { requireScope, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
+import { knownEndpoint } from "../known-endpoint.ts";
+import { knownEnvironment } from "../known-environment.ts";
 import { newKey } from "../new-key.ts";
 
 interface KeyInput {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly expiresInSeconds?: number | null;
+  readonly app?: string | null;
+  readonly environment?: string | null;
+  readonly endpointId?: string | null;
 }
 
 /** The secret is in this answer and nowhere else: the store keeps its hash. */
 export async function createKey(_: unknown, { input }: { input: KeyInput }, context: RequestContext) {
   requireScope(context, "admin");
+  requireUnbound(context);
   const problems = keyProblems(input);
   if (problems.length > 0) throw new SvcError("BAD_INPUT", problems.join(" "));
+  const place = await placeOf(input, context);
   const createdAt = context.clock();
   const lifetime = input.expiresInSeconds ?? null;
   const { key, secret } = newKey(
@@ -23,6 +30,7 @@ export async function createKey(_: unknown, { input }: { input: KeyInput }, cont
       scopes: [...new Set(input.scopes)] as KeyScope[],
       createdAt,
       expiresAt: lifetime === null ? null : createdAt + lifetime * 1000,
+      ...place,
     },
     context.random,
   );
@@ -30,7 +38,19 @@ export async function createKey(_: unknown, { input }: { input: KeyInput }, cont
   return { key, secret };
 }
 
-function keyProblems({ name, scopes, expiresInSeconds }: KeyInput): string[] {
+/** Environment of a key for an endpoint that has none: it reaches no environment, where null would reach all. */
+const NO_ENVIRONMENT = "";
+
+async function placeOf({ app, environment, endpointId }: KeyInput, { store }: RequestContext) {
+  if (endpointId) {
+    const endpoint = await knownEndpoint(store, endpointId);
+    return { endpointId, environmentId: endpoint.environmentId ?? NO_ENVIRONMENT };
+  }
+  if (!app || !environment) return {};
+  return { environmentId: (await knownEnvironment(store, app, environment)).id };
+}
+
+function keyProblems({ name, scopes, expiresInSeconds, app, environment, endpointId }: KeyInput): string[] {
   const problems: string[] = [];
   if (name.trim() === "") problems.push("name must not be empty.");
   const unknown = scopes.filter((scope) => !(KEY_SCOPES as readonly string[]).includes(scope));
@@ -39,6 +59,11 @@ function keyProblems({ name, scopes, expiresInSeconds }: KeyInput): string[] {
   if (scopes.length === 0) problems.push(`scopes must name at least one of ${allowed}.`);
   if (typeof expiresInSeconds === "number" && expiresInSeconds <= 0) {
     problems.push("expiresInSeconds must be positive; leave it out for a key that does not expire.");
+  }
+  if (Boolean(app) !== Boolean(environment)) problems.push("Give app and environment, or neither.");
+  if (endpointId && environment) problems.push("Give endpointId, or app and environment, not both.");
+  if ((endpointId || environment) && scopes.includes("admin")) {
+    problems.push("A key with the scope admin cannot be bound to an environment or endpoint.");
   }
   return problems;
 }

@@ -1,5 +1,5 @@
 import { SvcError } from "../../domain/errors.ts";
-import { requireScope } from "../authenticate.ts";
+import { requireReach, requireScope } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEndpoint } from "../known-endpoint.ts";
 import { removeEndpoint } from "../remove-endpoint.ts";
@@ -9,6 +9,7 @@ export async function deleteEndpoint(_: unknown, { id }: { id: string }, context
   requireScope(context, "deploy");
   const outcome = await context.store.transaction(async (store) => {
     const endpoint = await knownEndpoint(store, id);
+    requireReach(context, endpoint);
     if (endpoint.workersMin !== 0 || endpoint.workersMax !== 0) {
       throw new SvcError(
         "WORKERS_NOT_ZERO",

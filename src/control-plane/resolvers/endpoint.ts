@@ -1,14 +1,15 @@
+import { reaches } from "../../domain/api-key.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { isActive } from "../../domain/worker.ts";
 import type { Endpoint } from "../../store/store.ts";
-import { requireLook, sees } from "../authenticate.ts";
+import { requireLook } from "../authenticate.ts";
 import type { ControlPlaneConfig, RequestContext } from "../context.ts";
 import { own } from "../own.ts";
 
 export async function endpoint(_: unknown, { id }: { id: string }, context: RequestContext): Promise<Endpoint | null> {
   requireLook(context);
   const found = await context.store.endpoints.find(id);
-  if (found === undefined || isRemoved(found) || !sees(context.principal, found.environmentId)) return null;
+  if (found === undefined || isRemoved(found) || !reaches(context.principal, found)) return null;
   return found;
 }
 
@@ -46,6 +47,10 @@ export const endpointFields = {
   },
 
   envNames: ({ env }: Endpoint) => Object.keys(env).sort(),
+
+  emulatesGpu: ({ gpuIds }: Endpoint, _args: unknown, context: RequestContext) => context.emulatesGpu(gpuIds),
+
+  decisions: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.decisions(id),
 
   status: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.health(id),
 };

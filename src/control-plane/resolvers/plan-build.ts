@@ -1,5 +1,5 @@
 import { manifestLayers } from "../../domain/manifest.ts";
-import { requireScope } from "../authenticate.ts";
+import { requireEnvironment, requireScope } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { type BuildInput, readBuildRequest } from "../deploy/build-request.ts";
 import { type Change, kindOf, nameOf } from "../deploy/diff.ts";
@@ -10,6 +10,7 @@ export async function planBuild(_: unknown, { input }: { input: BuildInput }, co
   requireScope(context, "read");
   const request = readBuildRequest(input);
   const target = await readTarget(context.store, request, context.config.workerQuota);
+  requireEnvironment(context, target.environment?.id);
   const layers = request.manifest === null ? [] : manifestLayers(request.manifest);
   const present = await Promise.all(layers.map((digest) => context.artifacts.has(digest)));
   const changes = request.manifest === null ? [] : target.changes;

@@ -4,12 +4,12 @@ import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
-import { requireScope } from "../authenticate.ts";
+import { requireReach, requireScope, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { type EndpointInput, type GivenFields, givenFields, withGiven } from "../endpoint-input.ts";
 import { randomId } from "../ids.ts";
 import { knownEndpoint } from "../known-endpoint.ts";
-import { codeOf, revisionOf } from "../revision.ts";
+import { codeOf, revisionOf, secretTimes } from "../revision.ts";
 
 export async function saveEndpoint(
   _: unknown,
@@ -24,6 +24,7 @@ export async function saveEndpoint(
 }
 
 async function create(store: Store, given: GivenFields, context: RequestContext): Promise<Endpoint> {
+  requireUnbound(context);
   const missing: string[] = [];
   if (!given.name) missing.push("name");
   if (!given.templateId) missing.push("templateId");
@@ -44,7 +45,7 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
     buildId: null,
     templateId: given.templateId!,
     env: {},
-    revision: revisionOf({ ...settings, kind: "queue", env: {} }, null),
+    revision: revisionOf({ ...settings, kind: "queue", env: {} }, null, new Map()),
     workersDesired: 0,
     reason: "",
     createdAt: now,
@@ -57,6 +58,7 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
 
 async function change(store: Store, id: string, given: GivenFields, context: RequestContext): Promise<Endpoint> {
   const current = await knownEndpoint(store, id);
+  requireReach(context, current);
   if (current.environmentId !== null && given.name !== undefined && given.name !== current.name) {
     throw new SvcError("CONFLICT", `Endpoint "${current.name}" was deployed from code, which gives it its name.`, {
       help: "Rename it in the code and deploy, or leave `name` out.",
@@ -71,7 +73,7 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
     updatedAt: context.clock(),
   };
   const code = build === undefined ? null : codeOf(build.manifest, current.name);
-  const revision = revisionOf({ ...current, ...changes }, code);
+  const revision = revisionOf({ ...current, ...changes }, code, await secretTimes(store, current.environmentId));
   // A replaced worker may well start where the last one could not.
   const reason = revision === current.revision ? current.reason : "";
   const endpoint: Endpoint = { ...current, ...changes, revision, reason };

@@ -11,6 +11,7 @@ import type { LoadBalancedResponse } from "../../domain/request.ts";
 import { declaredBytes, drain, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "../body.ts";
 import type { Call, GatewayContext } from "../context.ts";
 import { forwardedHeaders, responseHeaders } from "../forwarded-headers.ts";
+import { endWith } from "../respond.ts";
 
 const EMPTY = Buffer.alloc(0);
 
@@ -28,7 +29,7 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
       query: call.query,
       headers: forwardedHeaders(req.rawHeaders, call.secret),
       body,
-      timeoutMs: gateway.settings.requestTimeoutMs,
+      timeoutMs: call.endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       signal,
     });
   } catch (error) {
@@ -80,12 +81,31 @@ async function sendResponse({ req, res }: Call, response: LoadBalancedResponse):
   }
   res.writeHead(response.status, headers);
   if (whole) {
-    res.end(body);
+    endWith(res, body);
     return;
   }
   res.flushHeaders();
   // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
-  await pipeline(body, res).catch(() => res.destroy());
+  const length = declaredLength(response);
+  await (length === undefined ? pipeline(body, res) : pipeline(body, exactly(length), res)).catch(() => res.destroy());
+}
+
+function declaredLength({ headers }: LoadBalancedResponse): number | undefined {
+  const declared = headers.find(([name]) => name.toLowerCase() === "content-length");
+  return declared === undefined ? undefined : Number(declared[1]);
+}
+
+/** A stream whose function said its length: one of another length would put the connection out of step. */
+function exactly(length: number) {
+  return async function* (body: AsyncIterable<Buffer>) {
+    let bytes = 0;
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > length) throw new Error("The body is longer than its content-length.");
+      yield chunk;
+    }
+    if (bytes < length) throw new Error("The body is shorter than its content-length.");
+  };
 }
 
 /** What the function left of an upload must not stand before the next request on the connection. */

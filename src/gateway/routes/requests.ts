@@ -1,14 +1,14 @@
 import { SvcError } from "../../domain/errors.ts";
 import { JOB_STATES, type JobState } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES, REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
-import { jobJson } from "../job-json.ts";
+import { jobJson, withInput } from "../job-json.ts";
 import { type JobRoute, LOOK } from "../job-route.ts";
 import { wholeNumber } from "../query.ts";
 import { sendJson } from "../respond.ts";
 
 /**
  * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>. A full page carries `next`, the `before` of the
- * one after it. Outputs above 64 KiB are left out: /status has them.
+ * one after it. Inputs and outputs above 64 KiB are left out: /status has them.
  */
 export const requests: JobRoute = {
   name: "requests",
@@ -26,10 +26,12 @@ export const requests: JobRoute = {
       before,
     });
     const now = gateway.now();
-    const parts = jobs.flatMap((job, index) => [
-      Buffer.from(index === 0 ? "" : ","),
-      jobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES),
-    ]);
+    const parts: Buffer[] = [];
+    for (const [index, job] of jobs.entries()) {
+      const object = jobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+      const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
+      parts.push(Buffer.from(index === 0 ? "" : ","), input === undefined ? object : withInput(object, input));
+    }
     const last = jobs.at(-1);
     const end = jobs.length === limit && last !== undefined ? `],"next":${JSON.stringify(last.id)}}` : "]}";
     sendJson(call.res, Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from(end)]));

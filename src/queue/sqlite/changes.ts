@@ -54,12 +54,12 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
       );
     },
 
-    release: (claim, reason) =>
+    release: (claim, reason, cause) =>
       bodies.store(claim.jobId, [], () =>
         core.run(() => {
           const job = held(core, claim);
           if (job === undefined) return;
-          if (reason === "lost") loseJob(core, job);
+          if (reason === "lost") loseJob(core, job, cause);
           else requeueJob(core, job, 0);
         }),
       ),
@@ -79,6 +79,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
   live.number(endpoint);
+  if (endpoint.inQueue >= core.bounds.queuedMax) return { id: earlierJobOrFull(core, job, endpoint), created: false };
   const now = core.clock();
   // Only when nothing waits before it: a job that came back in the same batch goes first.
   const claim = endpoint.inQueue === 0 ? core.claims.next(endpoint) : undefined;
@@ -132,6 +133,15 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   live.started(running);
   core.claims.give(claim, running, typeof input === "string" ? job.input : input);
   return { id: job.id, created: true };
+}
+
+/** The job that holds the idempotency key; throws QUEUE_FULL when there is none. */
+function earlierJobOrFull(core: QueueCore, job: NewJob, endpoint: EndpointState): string {
+  const earlier = core.sql.byIdempotencyKey.get(endpoint.number, job.idempotencyKey || null);
+  if (earlier !== undefined) return earlier.id as string;
+  throw new SvcError("QUEUE_FULL", `${endpoint.inQueue} jobs of this endpoint wait already: its queue is full.`, {
+    help: "Submit again later, raise the endpoint's workers, or raise SVC_QUEUE_LIMIT.",
+  });
 }
 
 /** The job that holds the idempotency key which broke the insert; throws `error` when the cause was another. */

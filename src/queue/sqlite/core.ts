@@ -7,13 +7,22 @@ import { GroupCommit } from "../../lib/group-commit.ts";
 import type { SqliteDatabase } from "../../lib/sqlite.ts";
 import type { Claim, Job } from "../queue.ts";
 import type { BodyFiles } from "./body-files.ts";
-import { type EndpointState, FAILED, LiveState } from "./live-state.ts";
+import { type EndpointState, FAILED, LiveState, TIMED_OUT } from "./live-state.ts";
 import { PendingClaims } from "./pending-claims.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 import { finishJob } from "./transitions.ts";
 import { Waiters } from "./waiters.ts";
 
 const INPUT_LOST = "the file with the job's input is missing or damaged";
+
+export interface QueueBounds {
+  /** Jobs of one endpoint that may wait. */
+  readonly queuedMax: number;
+  /** FAILED and TIMED_OUT jobs are kept at least so long, */
+  readonly failedRetentionMs: number;
+  /** but only so many of an endpoint and state, as far as their own retention has passed. */
+  readonly failedKeptMax: number;
+}
 
 interface FinishedJob {
   readonly id: string;
@@ -30,6 +39,9 @@ export class QueueCore {
   readonly files: BodyFiles;
   readonly claims: PendingClaims;
   readonly clock: () => number;
+  readonly bounds: QueueBounds;
+  /** Endpoints with failed jobs that the last sweep has not seen. */
+  readonly failedSince = new Set<EndpointState>();
   /** Waiting for a final state. */
   readonly finals = new Waiters();
   /** Waiting for a chunk or a final state. */
@@ -51,11 +63,13 @@ export class QueueCore {
   #chunked: string[] = [];
   #deleted: string[] = [];
 
-  constructor(database: SqliteDatabase, files: BodyFiles, clock: () => number) {
+  constructor(database: SqliteDatabase, files: BodyFiles, clock: () => number, bounds: QueueBounds) {
     this.sql = prepareStatements(database.connection);
     this.live = new LiveState(this.sql);
     this.files = files;
     this.clock = clock;
+    this.bounds = bounds;
+    for (const endpoint of this.live.endpoints.values()) if (endpoint.failed > 0) this.failedSince.add(endpoint);
     this.claims = new PendingClaims(this.sql, this.live, files, {
       deleteExpired: (seq, id) => this.delete(seq, id),
       inputLost: (job) => this.run(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
@@ -89,6 +103,7 @@ export class QueueCore {
 
   finished(id: string, endpoint: EndpointState, state: number, webhook: string, job?: Job): void {
     this.#finished.push({ id, endpoint, state, webhook, job });
+    if (state === FAILED || state === TIMED_OUT) this.failedSince.add(endpoint);
   }
 
   cancelled(claim: Claim & { workerId: string }): void {
@@ -101,8 +116,9 @@ export class QueueCore {
 
   /** Deletes a job's row, its chunks and what its files were kept for. The caller keeps the counts right. */
   delete(seq: number, id: string): void {
-    const files = this.sql.delete.get(seq) as Record<string, string | null> | undefined;
-    for (const digest of Object.values(files ?? {})) if (digest !== null) this.files.dropped(digest);
+    const { hooked, ...files } = (this.sql.delete.get(seq) ?? {}) as Record<string, string | number | null>;
+    for (const digest of Object.values(files)) if (digest !== null) this.files.dropped(digest as string);
+    if (hooked) this.sql.dropWebhook.run(seq);
     this.dropChunks(seq);
     this.#deleted.push(id);
   }

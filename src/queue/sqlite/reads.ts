@@ -1,5 +1,6 @@
 /** The side of the queue that looks and waits. Reads go straight to the rows; nothing here writes. */
 import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
+import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import { IN_PROGRESS, IN_QUEUE } from "./live-state.ts";
@@ -23,9 +24,11 @@ export function queueReads(core: QueueCore): JobReader {
   return {
     find,
 
-    async input(jobId) {
+    async input(jobId, maxBytes = Infinity) {
       const row = sql.input.get(jobId) as { input: Body } | undefined;
-      return typeof row?.input === "string" ? core.files.read(row.input) : row?.input;
+      if (typeof row?.input !== "string") return row?.input;
+      // What is in a file is larger than what a row takes.
+      return maxBytes <= INLINE_BODY_MAX_BYTES ? undefined : core.files.read(row.input);
     },
 
     async list(endpointId, { state, limit, before }) {

@@ -60,6 +60,17 @@ const STEPS = [
   CREATE INDEX chunks_by_job ON chunks (job);
   CREATE INDEX chunks_file ON chunks (body) WHERE typeof(body) = 'text';
   `,
+  `
+  -- Ids are never used again: a late answer to an old delivery must not settle a new one of the same job.
+  CREATE TABLE webhooks (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    job      INTEGER NOT NULL UNIQUE,
+    host     TEXT    NOT NULL,
+    failures INTEGER NOT NULL DEFAULT 0,
+    due_at   INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX webhooks_due ON webhooks (due_at, host);
+  `,
 ];
 
 export function migrateQueue(connection: DatabaseSync): void {

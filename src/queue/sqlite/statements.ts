@@ -33,6 +33,9 @@ export interface ResultBodies {
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
   lease_until, expires_at, retention_ms, execution_timeout_ms, method, webhook`;
 
+/** A job is kept until its webhook is settled. */
+const DELIVERED = "NOT (webhook <> '' AND EXISTS (SELECT 1 FROM webhooks WHERE job = jobs.seq))";
+
 export type Statements = ReturnType<typeof prepareStatements>;
 
 export function prepareStatements(db: DatabaseSync) {
@@ -75,7 +78,7 @@ export function prepareStatements(db: DatabaseSync) {
     retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
     progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),
-    delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING
+    delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING webhook <> '' AS hooked,
       CASE typeof(input) WHEN 'text' THEN input END AS input, CASE typeof(output) WHEN 'text' THEN output END AS output,
       CASE typeof(error) WHEN 'text' THEN error END AS error`),
 
@@ -91,7 +94,20 @@ export function prepareStatements(db: DatabaseSync) {
     queuedUpTo: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued WHERE endpoint = ? AND state = 0 AND seq <= ?
       LIMIT ?`),
     anyFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state > 1 LIMIT ?`),
-    expired: prepare(`SELECT ${META} FROM jobs WHERE state <> 1 AND expires_at <= ? ORDER BY expires_at LIMIT ?`),
+    expired: prepare(`SELECT ${META} FROM jobs WHERE state <> 1 AND expires_at <= ? AND ${DELIVERED}
+      ORDER BY expires_at LIMIT ?`),
+    surplusFailed: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final
+      WHERE endpoint = ?1 AND state = ?2 AND state > 1 AND seq <= (SELECT seq FROM jobs INDEXED BY jobs_final
+        WHERE endpoint = ?1 AND state = ?2 AND state > 1 ORDER BY seq DESC LIMIT 1 OFFSET ?3)
+      AND finished_at + retention_ms <= ?4 AND ${DELIVERED} LIMIT ?5`),
+
+    insertWebhook: prepare("INSERT INTO webhooks (job, host, due_at) VALUES (?, ?, ?)"),
+    dueWebhooks: prepare(`SELECT w.id, j.id AS jobId, j.webhook AS url, w.host, w.failures
+      FROM webhooks w CROSS JOIN jobs j ON j.seq = w.job
+      WHERE w.due_at <= ? AND w.host NOT IN (SELECT value FROM json_each(?)) ORDER BY w.due_at LIMIT ?`),
+    postponeWebhook: prepare("UPDATE webhooks SET failures = failures + 1, due_at = ? WHERE id = ?"),
+    deleteWebhook: prepare("DELETE FROM webhooks WHERE id = ?"),
+    dropWebhook: prepare("DELETE FROM webhooks WHERE job = ?"),
 
     insertChunk: prepare("INSERT INTO chunks (job, body) VALUES (?, ?)"),
     anyChunk: prepare("SELECT 1 FROM chunks WHERE job = ? LIMIT 1"),

@@ -7,6 +7,7 @@ import type { Job } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import {
   CANCELLED,
+  COMPLETED,
   type EndpointState,
   FAILED,
   IN_PROGRESS,
@@ -27,7 +28,8 @@ export function finishJob(
   whole?: (finishedAt: number) => Job,
 ): void {
   const now = core.clock();
-  core.sql.finish.run(state, output, error, now, now + job.retentionMs, job.seq, job.fence);
+  core.sql.finish.run(state, output, error, now, now + keptMs(core, state, job.retentionMs), job.seq, job.fence);
+  if (job.webhook !== "") owedWebhook(core, job.seq, job.webhook);
   core.live.stopped(job, state);
   if (job.outputFile !== null) core.files.dropped(job.outputFile);
   const waited = whole !== undefined && (core.finals.has(job.id) || core.chunks.has(job.id));
@@ -45,9 +47,9 @@ export function requeueJob(core: QueueCore, job: RunningJob, losses: number): vo
 }
 
 /** The worker is gone: once more the first time, FAILED after that. */
-export function loseJob(core: QueueCore, job: RunningJob): void {
+export function loseJob(core: QueueCore, job: RunningJob, cause = ""): void {
   if (job.retries >= JOB_LOSSES_MAX) {
-    const error = `worker lost after ${JOB_LOSSES_MAX} retry`;
+    const error = `worker lost after ${JOB_LOSSES_MAX} retry${cause === "" ? "" : `: ${cause}`}`;
     finishJob(core, job, FAILED, null, Buffer.from(error), (finishedAt) =>
       jobOfRunning(job, null, { state: FAILED, error, finishedAt }),
     );
@@ -71,6 +73,7 @@ export function cancelJob(core: QueueCore, jobId: string): boolean {
   } else {
     core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
   }
+  if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
   core.finished(jobId, endpoint, CANCELLED, row.webhook);
   return true;
 }
@@ -83,6 +86,7 @@ export function retryJob(core: QueueCore, jobId: string): boolean {
   const now = core.clock();
   const { output, error } = core.sql.resultBodies.get(row.seq) as { output: Body | null; error: Body | null };
   core.sql.retry.run(now, now, row.seq);
+  if (row.webhook !== "") core.sql.dropWebhook.run(row.seq);
   for (const body of [output, error]) if (typeof body === "string") core.files.dropped(body);
   core.dropChunks(row.seq);
   core.live.count(endpoint, row.state, false, -1);
@@ -90,6 +94,15 @@ export function retryJob(core: QueueCore, jobId: string): boolean {
   addRetry(core, endpoint, 1);
   core.touch(endpoint);
   return true;
+}
+
+/** Failed jobs are the dead letters: they outlast the retention of results. */
+function keptMs(core: QueueCore, state: number, retentionMs: number): number {
+  return state === COMPLETED ? retentionMs : Math.max(retentionMs, core.bounds.failedRetentionMs);
+}
+
+function owedWebhook(core: QueueCore, seq: number, url: string): void {
+  core.sql.insertWebhook.run(seq, URL.parse(url)?.host ?? "", core.clock());
 }
 
 function addRetry(core: QueueCore, endpoint: EndpointState, n: number): void {

@@ -2,7 +2,7 @@
 import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
-import { COMPLETED, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
+import { COMPLETED, type EndpointState, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { JobRow } from "./statements.ts";
 import { loseJob } from "./transitions.ts";
 
@@ -23,6 +23,19 @@ export function queueUpkeep(core: QueueCore): Upkeep {
       deleted += count;
       if (count < DELETE_BATCH_ROWS) return deleted;
     }
+  }
+
+  /** Deletes the oldest of too many failed jobs. The endpoint is looked at again as long as there are too many. */
+  async function trimFailed(endpoint: EndpointState, now: number): Promise<number> {
+    core.failedSince.delete(endpoint);
+    let deleted = 0;
+    for (const state of [FAILED, TIMED_OUT]) {
+      const surplus = (until: number, limit: number) =>
+        sql.surplusFailed.all(endpoint.number, state, core.bounds.failedKeptMax, until, limit);
+      deleted += await deleteAll(() => surplus(now, DELETE_BATCH_ROWS), true);
+      if (surplus(Number.MAX_SAFE_INTEGER, 1).length > 0) core.failedSince.add(endpoint);
+    }
+    return deleted;
   }
 
   return {
@@ -52,7 +65,8 @@ export function queueUpkeep(core: QueueCore): Upkeep {
 
     async sweep() {
       const now = core.clock();
-      const deleted = await deleteAll(() => sql.expired.all(now, DELETE_BATCH_ROWS), true);
+      let deleted = await deleteAll(() => sql.expired.all(now, DELETE_BATCH_ROWS), true);
+      for (const endpoint of [...core.failedSince]) deleted += await trimFailed(endpoint, now);
       await core.files.sweep((digest) => sql.namesFile.get(digest) !== undefined);
       return deleted;
     },

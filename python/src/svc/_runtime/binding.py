@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
+from typing import get_args, get_origin
 
 from svc._runtime import codec
 from svc._runtime.convert import Invalid, converter, is_list, takes_whole_body
 from svc._runtime.forms import BadForm, form_fields, query_fields
 from svc._runtime.signature import EMPTY, Signature
 from svc._runtime.type_hints import type_hints
+from svc._runtime.upload import Upload
 
 _BODY_METHODS = ("POST", "PUT", "PATCH")
 
@@ -32,8 +35,21 @@ class Plan:
         self._place = "body" if method in _BODY_METHODS else "query"
         self._members = []
         self._by_path = []
+        self.parameters = []
+        """(name, annotation, default, "path" | "member" | "upload"), for the OpenAPI document."""
+        self.socket = signature.parameters[0].name if method == "WEBSOCKET" and signature.parameters else None
+        """The parameter that is the connection of a WebSocket route: the first."""
+        self.upload = None
+        """The parameter that reads the body as it arrives."""
         for parameter in signature.parameters:
             hint = hints.get(parameter.name, EMPTY) if parameter.annotation is not EMPTY else EMPTY
+            if parameter.name == self.socket:
+                continue
+            place = "path" if parameter.name in path_names else "upload" if reads_upload(hint) else "member"
+            self.parameters.append((parameter.name, hint, parameter.default, place))
+            if place == "upload":
+                self.upload = parameter.name
+                continue
             convert = None if hint is EMPTY else converter(hint)
             many = hint is not EMPTY and is_list(hint)
             member = (parameter.name, convert, parameter.default is EMPTY, many)
@@ -56,8 +72,13 @@ class Plan:
                 candidates.append((name, convert, "raw"))
         return candidates
 
-    def bind(self, path_values: dict, query: str, headers, body: bytes) -> dict:
+    def bind(self, path_values: dict, query: str, headers, work) -> dict:
         """Arguments by name. Raises Unprocessable with all problems."""
+        body = work.body
+        if self.upload is not None:
+            given = self._bind_slowly(path_values, query_fields(query) if query else {}, None, False)
+            given[self.upload] = work.upload or Upload(body)
+            return given
         data = None
         text_fields = False
         if body:
@@ -150,6 +171,8 @@ class Plan:
         else:
             kind = "raw" if isinstance(data, bytes) else "array" if isinstance(data, list) else "scalar"
         candidates = [member for member in self._whole if member[2] == kind]
+        if not candidates and len(self._members) == 1 and kind != "raw":
+            candidates = [member for member in self._whole if member[2] != "raw"]  # says best what is wrong
         if len(candidates) != 1:
             if kind in ("array", "scalar") and members:
                 message = "Input should be a valid dictionary or object to extract fields from"
@@ -161,6 +184,11 @@ class Plan:
             data = {key: value[-1] if len(value) == 1 else value for key, value in data.items()}
         _put(given, problems, name, convert, data, ("body",))
         return [member for member in members if member[0] != name]
+
+
+def reads_upload(hint) -> bool:
+    """`Iterator[bytes]`, or `AsyncIterator[bytes]` of an async function."""
+    return get_origin(hint) in (AsyncIterator, Iterator) and get_args(hint) == (bytes,)
 
 
 def _put(given: dict, problems: list, name: str, convert, value, place: tuple) -> None:

@@ -7,23 +7,40 @@ import signal
 import sys
 
 from svc._runtime import confine, kernel
+from svc._runtime.isolation import Isolation
 
 
-def become_worker(start: dict, stdout: int, stderr: int) -> None:
-    """Own session, own output, own limits, own temporary directory, fresh random state."""
+def become_worker(limits: dict, stdout: int, stderr: int) -> None:
+    """Own session, own output, own limits, fresh random state; which worker it will be need not be known yet."""
     os.setsid()
     kernel.become_subreaper()
     kernel.die_with_parent()
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGURG):
         signal.signal(number, signal.SIG_DFL)
     use_as_output(stdout, stderr)
-    confine.join(start.get("joinFiles") or [], start.get("limits", "none"), start.get("memoryBytes") or 0)
+    confine.join(limits["joinFiles"], limits["limits"], limits["memoryBytes"])
+    reseed()
+
+
+def settle(start: dict, confined: bool = False, directory_later: bool = False) -> None:
+    """What this very worker has of its own: variables, a temporary directory, bounds towards its siblings."""
+    apply_environment(start.get("env") or {})
     directory = start.get("tempDir")
     if directory:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        if not directory_later:
+            make_directory(start)
         os.environ["TMPDIR"] = directory
         if "tempfile" in sys.modules:
             sys.modules["tempfile"].tempdir = None
+    if not confined:
+        Isolation.of(start).confine_worker(start)
+
+
+def make_directory(start: dict) -> None:
+    """The worker's own temporary directory."""
+    directory = start.get("tempDir")
+    if directory:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
 
 
 def use_as_output(stdout: int, stderr: int) -> None:
@@ -54,7 +71,8 @@ def reseed() -> None:
 
 def apply_environment(env: dict[str, str]) -> None:
     for name, value in env.items():
-        os.environ[name] = str(value)
+        if os.environ.get(name) != str(value):
+            os.environ[name] = str(value)
 
 
 def fresh_main_module() -> None:

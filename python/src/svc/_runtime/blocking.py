@@ -23,7 +23,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
 from svc._runtime import codec, protocol
 from svc._runtime.connection import Refused, Unreachable
-from svc._runtime.limits import COALESCE_S, WATCH_PARK_TICKS, WATCH_TICK_S
+from svc._runtime.limits import COALESCE_S, SIGNAL_AGAIN_MS, WATCH_PARK_TICKS, WATCH_TICK_S
 from svc._runtime.protocol import CHUNK, encode
 from svc._runtime.work import Work, bounded, call_with, failure_of, job_call, job_result, new_context, output_of
 from svc._runtime.worker import Worker
@@ -163,7 +163,7 @@ class BlockingWorker(Worker):
                 return
             if self._out:
                 self._flush()
-            for frame in answer_frames(work, reply, began):
+            for frame in answer_frames(work, reply, began, self.await_room):
                 self.emit(frame, False)
         except BaseException as error:
             self._interruptible = None
@@ -193,8 +193,9 @@ class BlockingWorker(Worker):
             self._raise_cancelled()
 
     def _raise_cancelled(self) -> None:
-        work, self._interrupt = self._interrupt, None
+        work = self._interrupt
         if work is self._interruptible:
+            self._interrupt = None
             raise Cancelled(work.cancel_reason)
 
     def _watch(self) -> None:
@@ -232,8 +233,13 @@ class BlockingWorker(Worker):
             poll = select.poll()
             poll.register(self._wanted_read, select.POLLIN)
             poll.register(connection.fileno(), select.POLLIN)
-            if any(fd == self._wanted_read for fd, _ in poll.poll()):
+            # A signal that comes just before a system call does not end it, so it is sent until it was seen.
+            ready = poll.poll(SIGNAL_AGAIN_MS if self._interrupt is not None else None)
+            if any(fd == self._wanted_read for fd, _ in ready):
                 break
+            if not ready:
+                signal.pthread_kill(self._main, CANCEL_SIGNAL)
+                continue
             frames = connection.read(socket.MSG_DONTWAIT)
             if frames is None:
                 self.link_broke()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from svc._runtime.limits import WORKER_PIDS_MAX
+
 _ROOT = "/sys/fs/cgroup"
 _PERIOD_US = 100_000
 
@@ -15,14 +17,23 @@ _PERIOD_US = 100_000
 class Group:
     """The cgroup directories of one worker. `kind` is "cgroup2", "cgroup1" or, without any, "rlimit" or "none"."""
 
-    def __init__(self, kind: str, directories: list[str], memory: str | None) -> None:
+    def __init__(self, kind: str, directories: list[str], memory: str | None, memory_bytes: int, vcpus: float) -> None:
         self.kind = kind
         self.directories = directories
         self._memory = memory
+        self._memory_bytes = memory_bytes
+        self._vcpus = vcpus
 
-    @property
-    def join_files(self) -> list[str]:
-        return [os.path.join(directory, "cgroup.procs") for directory in self.directories]
+    def fits(self, start: dict) -> bool:
+        """Whether its limits are those that this START asks for."""
+        return (self._memory_bytes, self._vcpus) == _asked(start)
+
+    def to_join(self) -> dict:
+        """What `join` needs. A thread that moves itself by version 1's `tasks` takes no lock, where `cgroup.procs` makes
+        it wait 5 to 20 ms for all processors; version 2 has nothing else."""
+        name = "tasks" if self.kind == "cgroup1" else "cgroup.procs"
+        files = [os.path.join(directory, name) for directory in self.directories]
+        return {"joinFiles": files, "limits": self.kind, "memoryBytes": self._memory_bytes}
 
     def oom_killed(self) -> bool:
         """Whether the kernel killed something in it for want of memory."""
@@ -53,14 +64,17 @@ class Confinement:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._made = 0
         self._version2 = self._prepare_version2()
         self._version1 = {} if self._version2 else self._prepare_version1()
 
-    def group(self, worker: str, memory_bytes: int, vcpus: float) -> Group:
-        """A group for a worker; without cgroups one that is "rlimit", or "none" when no limit is asked for."""
+    def group(self, start: dict) -> Group:
+        """A group with a START's limits; without cgroups one that is "rlimit", or "none" when no limit is asked for."""
+        memory_bytes, vcpus = _asked(start)
         if not memory_bytes and not vcpus:
-            return Group("none", [], None)
-        leaf = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in worker)
+            return Group("none", [], None, 0, 0)
+        self._made += 1
+        leaf = f"worker-{self._made}"
         try:
             if self._version2:
                 return self._group2(leaf, memory_bytes, vcpus)
@@ -68,7 +82,7 @@ class Confinement:
                 return self._group1(leaf, memory_bytes, vcpus)
         except OSError:
             pass
-        return Group("rlimit" if memory_bytes else "none", [], None)
+        return Group("rlimit" if memory_bytes else "none", [], None, memory_bytes, vcpus)
 
     def _group2(self, leaf: str, memory_bytes: int, vcpus: float) -> Group:
         directory = os.path.join(self._version2, leaf)
@@ -79,7 +93,8 @@ class Confinement:
             _try_write(directory, "memory.oom.group", "1")
         if vcpus:
             _try_write(directory, "cpu.max", f"{int(vcpus * _PERIOD_US)} {_PERIOD_US}")
-        return Group("cgroup2", [directory], directory)
+        _try_write(directory, "pids.max", str(WORKER_PIDS_MAX))
+        return Group("cgroup2", [directory], directory, memory_bytes, vcpus)
 
     def _group1(self, leaf: str, memory_bytes: int, vcpus: float) -> Group:
         made = []
@@ -95,7 +110,9 @@ class Confinement:
             elif controller == "cpu" and vcpus:
                 _try_write(directory, "cpu.cfs_period_us", str(_PERIOD_US))
                 _try_write(directory, "cpu.cfs_quota_us", str(int(vcpus * _PERIOD_US)))
-        return Group("cgroup1", made, memory)
+            elif controller == "pids":
+                _try_write(directory, "pids.max", str(WORKER_PIDS_MAX))
+        return Group("cgroup1", made, memory, memory_bytes, vcpus)
 
     def _prepare_version2(self) -> str:
         """Our directory below our own group, with controllers for its children; "" when that cannot be.
@@ -118,9 +135,10 @@ class Confinement:
                     if pid == os.getpid():
                         _write(os.path.join(home, "launcher"), "cgroup.procs", "0")
             _write(base, "cgroup.subtree_control", "+memory")
-            _try_write(base, "cgroup.subtree_control", "+cpu")
             _write(home, "cgroup.subtree_control", "+memory")
-            _try_write(home, "cgroup.subtree_control", "+cpu")
+            for controller in ("+cpu", "+pids"):
+                for directory in (base, home):
+                    _try_write(directory, "cgroup.subtree_control", controller)
             return home
         except OSError:
             return ""
@@ -128,7 +146,7 @@ class Confinement:
     def _prepare_version1(self) -> dict[str, str]:
         found = {}
         own = _own_groups()
-        for controller in ("memory", "cpu"):
+        for controller in ("memory", "cpu", "pids"):
             path = own.get(controller)
             if path is None:
                 continue
@@ -150,6 +168,10 @@ class Confinement:
                         os.rmdir(os.path.join(directory, name))
                     except OSError:
                         pass
+
+
+def _asked(start: dict) -> tuple[int, float]:
+    return start.get("memoryBytes") or 0, start.get("vcpus") or 0
 
 
 def _remove_stale(parent: str, name: str) -> None:

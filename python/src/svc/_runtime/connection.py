@@ -12,6 +12,11 @@ import socket
 import threading
 from time import monotonic, sleep
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
 from svc._runtime import protocol
 from svc._runtime.limits import (
     BACKLOG_MAX_BYTES,
@@ -55,11 +60,11 @@ def dial(address: str) -> socket.socket:
 
 def _moved_up(sock: socket.socket) -> socket.socket:
     """Away from the low numbers, where careless code closes and reuses descriptors."""
+    if fcntl is None:
+        return sock
     try:
-        import fcntl
-
         high = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, SOCKET_FD_MIN)
-    except (ImportError, OSError):
+    except OSError:
         return sock
     moved = socket.socket(sock.family, sock.type, sock.proto, fileno=high)
     sock.close()
@@ -91,6 +96,7 @@ class Connection:
         self._backlog_bytes = 0
         self._credit = b""
         self._disowned = False
+        self._meanwhile = None
         self.unacknowledged: dict[int, Unacknowledged] = {}
         self.early_frames: list = []
         """Frames that came together with WELCOME: the reader takes them first."""
@@ -102,9 +108,21 @@ class Connection:
     def up(self) -> bool:
         return self._up
 
-    def open(self, credit: bytes) -> None:
-        """Connects for the first time; `credit` is the CREDIT frame sent now and after each reconnect."""
+    @property
+    def was_welcome(self) -> bool:
+        return self._sock is not None
+
+    @property
+    def is_sending(self) -> bool:
+        return self._lock.locked()
+
+    def open(self, credit: bytes, meanwhile=None) -> None:
+        """Connects for the first time; `credit` is the CREDIT frame sent now and after each reconnect.
+
+        `meanwhile()` is called once, while the first answer is on its way.
+        """
         self._credit = credit
+        self._meanwhile = meanwhile
         try:
             self._greet()
         except (OSError, FrameError, ConnectionError):
@@ -187,7 +205,12 @@ class Connection:
                 "pid": os.getpid(),
                 "unacknowledged": listed,
             }
-            sock.sendall(encode(protocol.HELLO, 0, hello))
+            # The first time CREDIT goes along: nothing else waits that would have to keep its order behind WELCOME.
+            is_first = self._sock is None and not listed
+            sock.sendall(encode(protocol.HELLO, 0, hello) + (self._credit if is_first else b""))
+            if self._meanwhile is not None:
+                meanwhile, self._meanwhile = self._meanwhile, None
+                meanwhile()
             frames = _until_answer(sock, reader)
         except BaseException:
             sock.close()
@@ -204,7 +227,8 @@ class Connection:
             self._reader = reader
             self.early_frames.extend(frames[1:])
             self._up = True
-            waiting = [self._credit, *self._backlog]
+            waiting = [] if is_first else [self._credit]
+            waiting += self._backlog
             self._backlog = []
             self._backlog_bytes = 0
             waiting += [
@@ -212,7 +236,8 @@ class Connection:
                 for channel, kept in self.unacknowledged.items()
                 if kept.result is not None and channel in offered
             ]
-            self._send_locked(b"".join(waiting))
+            if waiting:
+                self._send_locked(b"".join(waiting))
 
     def disown(self) -> None:
         """In a process that user code forked: it is not the worker and must never speak for it."""

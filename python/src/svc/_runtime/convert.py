@@ -11,6 +11,8 @@ import types
 import typing
 from dataclasses import is_dataclass
 
+from svc._runtime.type_hints import is_typed_dict
+
 
 class Invalid(Exception):
     """What does not fit: a list of (location below the value, message, type)."""
@@ -38,12 +40,13 @@ def _to_int(value):
             return int(value)
         except ValueError:
             pass
-        try:
-            number = float(value)
-            if number.is_integer():
-                return int(number)
-        except ValueError:
-            pass
+        text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+        whole, point, fraction = text.partition(".")
+        if point and not fraction.strip().strip("0"):
+            try:
+                return int(whole)
+            except ValueError:
+                pass
         raise fail("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
     raise fail("Input should be a valid integer", "int_type")
 
@@ -76,7 +79,7 @@ def _to_bool(value):
             return True
         if word in _FALSE:
             return False
-    elif isinstance(value, (int, float)):
+    elif isinstance(value, (int, float)) and value % 1 == 0 and abs(value) < 2**63:
         if value in (0, 1):
             return bool(value)
     else:
@@ -171,7 +174,7 @@ def takes_whole_body(annotation) -> bool:
         return True
     return isinstance(annotation, type) and (
         is_dataclass(annotation)
-        or typing.is_typeddict(annotation)
+        or is_typed_dict(annotation)
         or hasattr(annotation, "__pydantic_validator__")
         or hasattr(annotation, "__get_validators__")
     )
@@ -192,7 +195,7 @@ def _from_class(cls: type):
         return models.pydantic_converter(cls)
     if issubclass(cls, enum.Enum):
         return _enum(cls)
-    if typing.is_typeddict(cls):
+    if is_typed_dict(cls):
         return models.typed_dict_converter(cls)
     if is_dataclass(cls):
         return models.dataclass_converter(cls)
@@ -237,6 +240,9 @@ def _tuple(arguments: tuple):
     def convert(value):
         if not isinstance(value, (list, tuple)):
             raise fail("Input should be a valid tuple", "tuple_type")
+        if len(value) > len(members):
+            message = f"Tuple should have at most {len(members)} items after validation, not {len(value)}"
+            raise fail(message, "too_long")
         problems = []
         done = []
         for place, member in enumerate(members):
@@ -247,9 +253,6 @@ def _tuple(arguments: tuple):
                 done.append(member(value[place]) if member else value[place])
             except Invalid as error:
                 problems += [((place, *below), message, type) for below, message, type in error.problems]
-        if len(value) > len(members):
-            message = f"Tuple should have at most {len(members)} items after validation, not {len(value)}"
-            problems.append(((), message, "too_long"))
         if problems:
             raise Invalid(problems)
         return tuple(done)
@@ -334,7 +337,7 @@ def _alternatives(words: list[str]) -> str:
 def _enum(cls):
     by_value = {member.value: member for member in cls}
     expected = f"Input should be {_alternatives([repr(member.value) for member in cls])}"
-    numeric = {str(value): member for value, member in by_value.items() if isinstance(value, (int, float))}
+    is_numeric = any(isinstance(value, (int, float)) for value in by_value)
 
     def convert(value):
         if isinstance(value, cls):
@@ -344,8 +347,11 @@ def _enum(cls):
                 return by_value[value]
         except TypeError:
             pass
-        if isinstance(value, str) and value in numeric:
-            return numeric[value]
+        if is_numeric and isinstance(value, str):
+            try:
+                return by_value[float(value)]
+            except (ValueError, KeyError):
+                pass
         raise fail(expected, "enum")
 
     return convert

@@ -69,7 +69,7 @@ def typed_dict_converter(cls):
 def pydantic_converter(cls):
     def convert(value):
         try:
-            return cls.model_validate(value)
+            return cls.model_validate(value, from_attributes=True)
         except ValueError as error:
             found = getattr(error, "errors", None)
             if found is None:

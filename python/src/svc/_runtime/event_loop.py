@@ -16,6 +16,7 @@ from types import AsyncGeneratorType, GeneratorType
 from svc._runtime import codec, protocol
 from svc._runtime.protocol import CHUNK, encode
 from svc._runtime.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
+from svc._runtime.routes import Parts
 from svc._runtime.work import Work, bounded, call_with, failure_of, job_call, job_result, new_context, output_of
 from svc._runtime.worker import Worker
 from svc.context import Cancelled, current
@@ -28,16 +29,38 @@ class EventLoopWorker(Worker):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future | None = None
         self._thread = 0
+        self._application = None
+
+    def prepare(self) -> None:
+        """Starts the event loop, and the ASGI application where the endpoint has one. Raises BootFailure."""
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._thread = threading.get_ident()
+        app = self.routes.application if self.routes is not None else None
+        if app is not None:
+            from svc._runtime.asgi import Application
+
+            self._application = Application(app, self.who.endpoint, self.endpoint_id)
+            self._loop.run_until_complete(self._application.lifespan.startup())
 
     def loop(self) -> None:
-        asyncio.run(self._main())
+        loop = self._loop
+        try:
+            loop.run_until_complete(self._main())
+        finally:
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
 
     async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
-        self._thread = threading.get_ident()
         self._start_reading()
         await self._ended
+        if self._application is not None:
+            await self._application.lifespan.shutdown()
 
     def _start_reading(self) -> None:
         self._loop.add_reader(self.connection.fileno(), self._on_readable)
@@ -87,12 +110,13 @@ class EventLoopWorker(Worker):
         """Frames of this turn go out in order and together; chunks, and what threads send, go at once."""
         if threading.get_ident() == self._thread:
             if not keep:
-                self._write(data)
+                self.write(data)
                 return
             self._flush()
         super().emit(data, keep)
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Sends with what else this turn of the loop makes."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
@@ -124,7 +148,7 @@ class EventLoopWorker(Worker):
             kept = self.connection.unacknowledged.get(work.channel)
             if kept is not None:
                 kept.result = frame
-            self._write(frame)
+            self.write(frame)
         self._begin_pending()
         if self.draining:
             self._flush()
@@ -161,6 +185,14 @@ class EventLoopWorker(Worker):
 
     async def _request_frame(self, work: Work, began: float) -> bytes | None:
         bound = self.routes.bind(work)
+        if bound.is_application:
+            await self._application.serve(work, self)
+            return None
+        if bound.is_socket:
+            from svc._runtime.websocket_route import serve
+
+            await serve(work, self, bound.call)
+            return None
         reply = bound.reply
         if reply is None:
             if bound.is_async:
@@ -178,23 +210,34 @@ class EventLoopWorker(Worker):
     async def _stream_body(self, work: Work, reply, began: float) -> None:
         """The head goes out with the first part, because the part's kind decides the content type."""
         started = False
+        values = _async_values(reply.stream, self._in_thread)
         try:
-            async for value in _async_values(reply.stream, self._in_thread):
-                if not started:
-                    self._write(stream_start(work, reply, value, began))
-                    started = True
-                else:
-                    self._write(stream_part(work, value))
+            async for value in values:
+                self.write(stream_part(work, value) if started else stream_start(work, reply, value, began))
+                started = True
+                if work.room <= 0:
+                    await self.room(work)
             if not started:
-                self._write(stream_start(work, reply, None, began))
-            self._write(stream_end(work))
+                self.write(stream_start(work, reply, None, began))
+            self.write(stream_end(work))
         except BaseException as error:
             if not started:
                 raise
-            failed_reply(error, work)
-            self._write(stream_end(work, failed=True))
-            if isinstance(error, asyncio.CancelledError):
-                return
+            failed_reply(Cancelled() if isinstance(error, asyncio.CancelledError) else error, work)
+            self.write(stream_end(work, failed=True))
+        finally:
+            await values.aclose()
+
+    async def room(self, work: Work) -> None:
+        """Waits until the caller has taken enough of a streamed response."""
+        opened = asyncio.Event()
+        work.gate = opened.set
+        while work.room <= 0 and not work.cancel_reason:
+            await opened.wait()
+            opened.clear()
+        work.gate = None
+        if work.cancel_reason:
+            await asyncio.sleep(0)  # where the cancel arrives: code that never waits must not run on
 
     async def _in_thread(self, function, *arguments):
         """Runs a sync function with this task's context; SystemExit becomes a failure, not the loop's end."""
@@ -221,17 +264,36 @@ class EventLoopWorker(Worker):
             pool = self._threads = ThreadPoolExecutor(self.concurrency, "svc-job")
         return pool
 
+    def leave(self, reason: str) -> None:
+        if self._application is None:
+            super().leave(reason)
+        self._loop.call_soon_threadsafe(self._end_when_finished)  # its lifespan ends first
+
     def cancel_running(self, work: Work) -> None:
-        if work.task is not None:
+        if work.gone is not None:
+            self._loop.call_soon_threadsafe(work.gone)
+        elif work.task is not None:
             self._loop.call_soon_threadsafe(work.task.cancel)
 
 
 async def _async_values(stream, in_thread):
-    if hasattr(stream, "__aiter__"):
-        async for value in stream:
-            yield value
-        return
-    iterator = iter(stream)
-    end = object()
-    while (value := await in_thread(next, iterator, end)) is not end:
-        yield value
+    try:
+        if isinstance(stream, Parts):
+            for value in stream:
+                yield value
+        elif hasattr(stream, "__aiter__"):
+            async for value in stream:
+                yield value
+        else:
+            iterator = iter(stream)
+            end = object()
+            while (value := await in_thread(next, iterator, end)) is not end:
+                yield value
+    finally:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+        elif hasattr(stream, "close"):
+            try:
+                stream.close()
+            except ValueError:
+                pass  # it runs in its thread still, and ends there

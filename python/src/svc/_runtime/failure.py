@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
+_IMPORTLIB = os.path.dirname(importlib.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -81,4 +83,4 @@ def user_traceback(error: BaseException) -> str:
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith((_OURS, "<frozen importlib", "<frozen runpy"))
+    return filename.startswith((_OURS, _IMPORTLIB, "<frozen importlib", "<frozen runpy"))

@@ -11,7 +11,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 try:
     import ctypes
 
-    _prctl = ctypes.CDLL(None, use_errno=True).prctl
+    _libc = ctypes.CDLL(None, use_errno=True)
+    _prctl = _libc.prctl
+    _long = ctypes.c_long
+    _libc.syscall.restype = _long
 except (ImportError, OSError, AttributeError):
     _prctl = None
 
@@ -24,6 +27,50 @@ def become_subreaper() -> bool:
 def die_with_parent() -> None:
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def checked(result: int) -> int:
+    """The result of one of the calls below; raises OSError when it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def prctl(option: int, value: int) -> int:
+    return -1 if _prctl is None else _prctl(option, _long(value), _long(0), _long(0), _long(0))
+
+
+def syscall(number: int, *arguments) -> int:
+    """Integers and bytes (passed as a pointer) as arguments."""
+    if _prctl is None:
+        return -1
+    return _libc.syscall(_long(number), *(_long(a) if isinstance(a, int) else a for a in arguments))
+
+
+def unshare(flags: int) -> int:
+    return _libc.unshare(flags)
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> int:
+    return _libc.mount(
+        source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), options.encode()
+    )
+
+
+def capset(header: bytes, data: bytes) -> int:
+    return _libc.capset(header, data)
+
+
+def set_filter(option: int, mode: int, code: bytes, steps: int) -> int:
+    """prctl with a program for seccomp."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+
+    program = Program(steps, ctypes.cast(buffer, ctypes.c_void_p))
+    return _prctl(option, _long(mode), ctypes.byref(program), _long(0), _long(0))
 
 
 def children_of(pid: int) -> list[int]:

@@ -28,9 +28,11 @@ import socket
 from time import monotonic
 
 from svc._runtime import kernel, protocol
-from svc._runtime.confine import Confinement
+from svc._runtime.confine import Confinement, Group
 from svc._runtime.execute import clean_environment, execute
-from svc._runtime.limits import RECONNECT_DEFAULT_MS, START_MESSAGE_MAX_BYTES
+from svc._runtime.isolation import Isolation
+from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, START_HEAD_MAX_BYTES
+from svc._runtime.nursery import Nursery
 from svc._runtime.outputs import Outputs
 from svc._runtime.platform_link import PlatformLink
 from svc._runtime.protocol import encode, parse_head
@@ -42,7 +44,7 @@ from svc._runtime.zygote_pool import ZygotePool
 
 
 class Launcher:
-    def __init__(self, settings: dict) -> None:
+    def __init__(self, settings: dict, nursery: Nursery, isolation: Isolation) -> None:
         reconnect_s = (settings.get("reconnectMs") or RECONNECT_DEFAULT_MS) / 1000
         self._link = PlatformLink(settings["socket"], settings["token"], settings["id"], reconnect_s, self._alive)
         self._confinement = Confinement(f"{settings['id']}-{os.getpid()}")
@@ -52,8 +54,10 @@ class Launcher:
         self._stop_at: float | None = None
         self._poll = select.poll()
         self._outputs = Outputs(self._poll, self._link)
-        self._zygotes = ZygotePool(self._poll, self._outputs, self)
+        self._zygotes = ZygotePool(self._poll, nursery, self._outputs, self._confinement, self)
         self._remains = Remains(self._is_known)
+        self._nursery = nursery
+        self._isolation = isolation
         self._link_descriptor = -1
         self._link_events = 0
         self._wake_read, self._wake_write = os.pipe()
@@ -106,11 +110,11 @@ class Launcher:
             self._link_descriptor, self._link_events = descriptor, events
 
     def _wait_ms(self) -> float | None:
-        times = [record.stop_at for record in self._workers.values() if record.stop_at is not None]
+        planned = [(record.stop_at, record.term_at) for record in self._workers.values() if record.stopping]
+        times = [at for pair in planned for at in pair if at is not None]
         if self._link.descriptor < 0 or self._link.next_try > monotonic():
             times.append(self._link.next_try)
-        if self._remains.look_at is not None:
-            times.append(self._remains.look_at)
+        times += [at for at in (self._remains.look_at, self._zygotes.look_at) if at is not None]
         return max(0.0, (min(times) - monotonic()) * 1000) + 0.5 if times else None
 
     def _on_event(self, descriptor: int, events: int) -> None:
@@ -130,17 +134,20 @@ class Launcher:
     def _on_time(self) -> None:
         now = monotonic()
         for record in list(self._workers.values()):
+            if record.term_at is not None and now >= record.term_at:
+                self._terminate(record)
             if record.stop_at is not None and now >= record.stop_at:
-                record.stop_at = None
+                record.stop_at = record.term_at = None
                 record.killed = "killed: it did not stop within the grace period"
                 self._kill(record)
         if self._remains.look_at is not None and now >= self._remains.look_at:
             self._remains.sweep()
+        self._zygotes.on_time()
 
     def _on_frame(self, frame: tuple) -> None:
         type, _, _, head, _ = frame
         if type == protocol.START:
-            self._start(parse_head(head))
+            self._start(parse_head(head), len(head))
         elif type == protocol.STOP:
             head = parse_head(head)
             record = self._workers.get(head["worker"])
@@ -154,20 +161,20 @@ class Launcher:
     # Starting.
 
     def _alive(self) -> list[dict]:
-        return [{"worker": record.id, "pid": record.pid} for record in self._workers.values()]
+        return [
+            {"worker": record.id, "pid": record.pid, "share": record.start.get("share")}
+            for record in self._workers.values()
+        ]
 
-    def _start(self, start: dict) -> None:
+    def _start(self, start: dict, head_bytes: int) -> None:
         if start["worker"] in self._workers or self._stop_at is not None:
             return
         began = monotonic()
-        memory_bytes, vcpus = start.get("memoryBytes") or 0, start.get("vcpus") or 0
-        group = self._confinement.group(start["worker"], memory_bytes, vcpus)
-        record = WorkerRecord(start, group, began)
+        record = WorkerRecord(start, began)
         self._workers[record.id] = record
         start["startedAt"] = began
-        start["joinFiles"] = group.join_files
-        start["limits"] = group.kind
-        if len(json.dumps(start)) > START_MESSAGE_MAX_BYTES:
+        start["offers"] = self._isolation.facts
+        if head_bytes > START_HEAD_MAX_BYTES:
             self.fail_boot(record, _plain_failure("the endpoint's environment variables are too large"))
             return
         try:
@@ -188,6 +195,8 @@ class Launcher:
     def spawn(self, record: WorkerRecord, reason: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         record.pipes, stdout, stderr = self._outputs.open(record.id)
+        record.group = self._confinement.group(record.start)
+        record.start["group"] = record.group.to_join()
         python = record.start.get("python") or sys.executable
         record.pid = execute(python, "svc._runtime.spawned", theirs, stdout, stderr)
         record.reason = reason
@@ -202,23 +211,16 @@ class Launcher:
     def _started(self, record: WorkerRecord, how: str) -> None:
         record.how = how
         head = {"worker": record.id, "pid": record.pid, "how": how, "limits": record.group.kind}
+        head["isolation"] = self._isolation.in_force(record.start)
         if record.reason:
             head["reason"] = record.reason
         self._link.send(encode(protocol.STARTED, 0, head))
         if record.stopping:
-            kernel.kill_quietly(record.pid, signal.SIGTERM)
+            self._terminate(record)
 
     def forked(self, record: WorkerRecord, pid: int) -> None:
         record.pid = pid
         self._started(record, "fork")
-
-    def abandon(self) -> None:
-        """In a forked child: everything of the launcher is let go."""
-        self._link.abandon()
-        self._zygotes.abandon()
-        self._outputs.abandon()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
 
     def fail_boot(self, record: WorkerRecord, fields: dict) -> None:
         self._link.send(boot_failed({"worker": record.id, **fields}))
@@ -226,6 +228,9 @@ class Launcher:
 
     def stopped_early(self, record: WorkerRecord, reason: str) -> None:
         self._forget(record, {"code": None, "signal": None, "reason": reason})
+
+    def group_left(self, group: Group) -> None:
+        self._remains.remove_group(group)
 
     # Stopping.
 
@@ -235,10 +240,14 @@ class Launcher:
                 self.stopped_early(record, "stopped before it began")
                 return
         else:
-            kernel.kill_quietly(record.pid, signal.SIGTERM)
+            self._terminate(record)
         record.stopping = True
         stop_at = monotonic() + grace_ms / 1000
         record.stop_at = stop_at if record.stop_at is None else min(record.stop_at, stop_at)
+
+    def _terminate(self, record: WorkerRecord) -> None:
+        kernel.kill_quietly(record.pid, signal.SIGTERM)
+        record.term_at = monotonic() + SIGNAL_AGAIN_MS / 1000
 
     def _kill(self, record: WorkerRecord) -> None:
         if record.pid:
@@ -281,7 +290,7 @@ class Launcher:
         return next((record for record in self._workers.values() if record.pid == pid), None)
 
     def _is_known(self, pid: int) -> bool:
-        return pid in self._spawned or pid in self._zygotes or self._with_pid(pid) is not None
+        return pid == self._nursery.pid or pid in self._spawned or pid in self._zygotes or self._with_pid(pid) is not None
 
     def exited(self, worker: str, status: int) -> None:
         """A zygote reaped one of its workers."""
@@ -305,7 +314,8 @@ class Launcher:
         for pipe in record.pipes:
             self._outputs.close(pipe)
         self._link.send(encode(protocol.EXITED, 0, {"worker": record.id, **head}))
-        self._remains.remove_group(record.group)
+        if record.group is not None:
+            self._remains.remove_group(record.group)
         directory = record.start.get("tempDir")
         if directory:
             self._remains.remove_directory(directory)
@@ -316,10 +326,7 @@ def _plain_failure(message: str) -> dict:
 
 
 def main() -> None:
-    settings = json.loads(sys.stdin.readline())
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
     try:
         os.setsid()
     except PermissionError:
@@ -331,5 +338,12 @@ def main() -> None:
     import svc._runtime.blocking  # noqa: F401
 
     assert svc
+    gc.collect()
     gc.freeze()
-    Launcher(settings).run()
+    isolation = Isolation.find()
+    nursery = Nursery()
+    # From here on secrets are in memory.
+    settings = json.loads(sys.stdin.readline())
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    Launcher(settings, nursery, isolation).run()

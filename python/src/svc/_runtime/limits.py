@@ -24,11 +24,35 @@ LAUNCHER_BACKLOG_MAX_BYTES = 4 * 1024 * 1024
 WATCH_TICK_S = 0.005
 WATCH_PARK_TICKS = 10
 
+# A signal may be missed by a thread on its way into a system call; it is sent again after this time.
+SIGNAL_AGAIN_MS = 50
+
 # Results made in one go wait for each other at most this long.
 COALESCE_S = 0.0005
 
+# A zygote forks its next spare when its last worker was asked for this long ago, and goes when it had none for the other.
+SPARE_DELAY_S = 0.05
+ZYGOTE_TTL_S = 600.0
+
+# Processes and threads of one worker, where the kernel counts them.
+WORKER_PIDS_MAX = 1024
+
 SOCKET_FD_MIN = 500
+# What the launcher adds to a START on its way to the worker is small.
+START_HEAD_MAX_BYTES = 60 * 1024
 START_MESSAGE_MAX_BYTES = 96 * 1024
+
+# Of a streamed response body: what may be on its way and not yet taken by the caller.
+STREAM_WINDOW_BYTES = 64 * 1024
+# A larger body that is there as a whole goes out as a stream, so that slow callers do not fill the platform's memory.
+WHOLE_BODY_MAX_BYTES = 1024 * 1024
+LOAD_BALANCED_BODY_MAX_BYTES = 30 * 1024 * 1024
+
+# An ASGI application is told that its caller went away; when it goes on for longer, it is cancelled.
+ASGI_DISCONNECT_GRACE_S = 1.0
+ASGI_SHUTDOWN_S = 10.0
+
+WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024
 
 # A larger result of a job fails; a larger response body goes out in parts.
 RESULT_MAX_BYTES = 60 * 1024 * 1024

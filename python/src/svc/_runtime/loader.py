@@ -52,13 +52,16 @@ class LoadedEndpoint:
             found += _methods_of(target.value).values() if target.is_class else [target.value]
         return found
 
+    def has_application(self) -> bool:
+        return ("ANY", "/") in self.routes
+
     def route_table(self):
         """The routes of a load-balanced endpoint, made once (in the zygote); None for a queue-based one."""
         if self.kind == "load-balanced" and self._route_table is None:
             from svc._runtime import requests  # noqa: F401 (imported before any fork)
             from svc._runtime.routes import RouteTable
 
-            self._route_table = RouteTable(self.routes)
+            self._route_table = RouteTable(self.routes, self.name)
         return self._route_table
 
     def callables(self) -> dict[str, Callable]:
@@ -104,7 +107,10 @@ def load_endpoint(*, name: str, kind: str, functions: list[dict], routes: dict[s
     if kind == "load-balanced":
         for key, where in routes.items():
             method, _, path = key.partition(" ")
-            found_routes[(method, path)] = _find(name, where, (method, path))
+            if method == "ANY":
+                found_routes[(method, path)] = _application(name, where)
+            else:
+                found_routes[(method, path)] = _find(name, where, (method, path))
     else:
         for where in functions:
             value = _find(name, where, None)
@@ -129,6 +135,23 @@ def _find(endpoint: str, where: dict, route: tuple[str, str] | None):
     if in_module is None:
         raise BootFailure(_plain(f"{where['module']}.py has no {name!r} any more: build again"))
     return in_module
+
+
+def _application(endpoint: str, where: dict):
+    """The ASGI application given to `.asgi(app)`; a function without parameters makes it."""
+    _import(where["module"], endpoint)
+    app = next((d.application for d in reversed(DECLARED) if d.name == endpoint and d.application is not None), None)
+    if app is None:
+        raise BootFailure(_plain(f"{where['module']}.py gives endpoint {endpoint!r} no .asgi(app) any more: build again"))
+    code = getattr(app, "__code__", None)
+    if code is not None and code.co_argcount == 0 and not code.co_flags & 0x04:
+        try:
+            app = app()
+        except BaseException as error:
+            raise BootFailure(describe(error, endpoint)) from None
+    if not callable(app):
+        raise BootFailure(_plain(f".asgi() of endpoint {endpoint!r} was given no ASGI application but {app!r}"))
+    return app
 
 
 def _is_from(function, where: dict) -> bool:

@@ -56,8 +56,3 @@ class Outputs:
 
     def _send(self, pipe: OutputPipe, lines: bytes) -> None:
         self._link.send_log(encode(protocol.LOG, 0, {"stream": pipe.stream, "worker": pipe.worker}, lines))
-
-    def abandon(self) -> None:
-        """In a forked child."""
-        for descriptor in self._pipes:
-            os.close(descriptor)

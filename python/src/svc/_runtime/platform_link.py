@@ -168,8 +168,3 @@ class PlatformLink:
                 self._sock.sendall(self._out)
             except OSError:
                 pass
-
-    def abandon(self) -> None:
-        """In a forked child."""
-        if self._sock is not None:
-            self._sock.close()

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from svc._runtime import codec
 from svc._runtime.failure import user_traceback
-from svc._runtime.limits import BODY_FRAME_BYTES, RESULT_MAX_BYTES
+from svc._runtime.limits import BODY_FRAME_BYTES
 from svc._runtime.protocol import BODY, MORE, RESULT, encode
 from svc._runtime.routes import JSON_HEADERS, Reply, error_reply
 from svc.context import Cancelled
@@ -16,20 +16,12 @@ _JSON_200 = b'{"status":200,"headers":[["content-type","application/json"]],"exe
 
 
 def result_frame(work, reply: Reply, exec_ms: float) -> bytes:
-    """The frame (or frames, for a very large body) of a whole reply."""
+    """The frame of a whole reply."""
     if reply.status == 200 and reply.headers is JSON_HEADERS:
         head = _JSON_200 % exec_ms
     else:
         head = codec.encode({"status": reply.status, "headers": reply.headers, "execMs": round(exec_ms, 3)})
-    body = reply.body
-    if len(body) <= RESULT_MAX_BYTES:
-        return encode(RESULT, work.channel, head, body)
-    frames = [encode(RESULT, work.channel, head, b"", MORE)]
-    for start in range(0, len(body), BODY_FRAME_BYTES):
-        part = body[start : start + BODY_FRAME_BYTES]
-        last = start + BODY_FRAME_BYTES >= len(body)
-        frames.append(encode(BODY, work.channel, None, part, 0 if last else MORE))
-    return b"".join(frames)
+    return encode(RESULT, work.channel, head, reply.body)
 
 
 def failed_reply(error: BaseException, work) -> Reply:
@@ -43,22 +35,28 @@ def failed_reply(error: BaseException, work) -> Reply:
     return error_reply(500, "INTERNAL", "Internal error", detail)
 
 
-def answer_frames(work, reply: Reply, began: float):
-    """Frames of a streamed reply of sync code, as its parts come."""
+def answer_frames(work, reply: Reply, began: float, await_room):
+    """Frames of a streamed reply of sync code, as its parts come; `await_room(work)` holds it while its caller is slow."""
     stream = reply.stream
-    if hasattr(stream, "__aiter__"):
+    if not hasattr(stream, "__iter__"):
         stream = _driven(stream)
     started = False
     try:
         for value in stream:
             yield stream_part(work, value) if started else stream_start(work, reply, value, began)
             started = True
+            if work.room <= 0:
+                await_room(work)
     except BaseException as error:
         if not started:
             raise
         failed_reply(error, work)
         yield stream_end(work, failed=True)
         return
+    finally:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
     if not started:
         yield stream_start(work, reply, None, began)
     yield stream_end(work)
@@ -77,6 +75,7 @@ def _driven(stream):
             except StopAsyncIteration:
                 return
     finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
@@ -86,11 +85,21 @@ def stream_start(work, reply: Reply, first, began: float) -> bytes:
     if not any(name == "content-type" for name, _ in headers):
         headers = [["content-type", _kind_of(first)], *headers]
     head = {"status": reply.status, "headers": headers, "execMs": round((perf_counter() - began) * 1000, 3)}
-    return encode(RESULT, work.channel, codec.encode(head), b"" if first is None else _bytes_of(first), MORE)
+    return _frames(RESULT, work, codec.encode(head), b"" if first is None else _bytes_of(first))
 
 
 def stream_part(work, value) -> bytes:
-    return encode(BODY, work.channel, None, _bytes_of(value), MORE)
+    return _frames(BODY, work, None, _bytes_of(value))
+
+
+def _frames(type: int, work, head: bytes | None, part: bytes) -> bytes:
+    work.room -= len(part)
+    if len(part) <= BODY_FRAME_BYTES:
+        return encode(type, work.channel, head, part, MORE)
+    frames = [encode(type, work.channel, head, part[:BODY_FRAME_BYTES], MORE)]
+    for start in range(BODY_FRAME_BYTES, len(part), BODY_FRAME_BYTES):
+        frames.append(encode(BODY, work.channel, None, part[start : start + BODY_FRAME_BYTES], MORE))
+    return b"".join(frames)
 
 
 def stream_end(work, failed: bool = False) -> bytes:

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from svc._runtime import codec
 from svc._runtime.binding import Plan, Unprocessable
+from svc._runtime.limits import LOAD_BALANCED_BODY_MAX_BYTES, STREAM_WINDOW_BYTES, WHOLE_BODY_MAX_BYTES
 from svc._runtime.signature import is_async
 from svc.response import Response
 
@@ -29,9 +30,12 @@ class Reply:
 class Bound:
     """Either a reply that needs no function, or a call to make."""
 
-    __slots__ = ("call", "is_async", "reply")
+    __slots__ = ("call", "is_application", "is_async", "is_socket", "reply")
 
-    def __init__(self, reply: Reply | None, call=None, is_async: bool = False) -> None:
+    def __init__(self, reply: Reply | None, call=None, is_async: bool = False, is_application: bool = False) -> None:
+        self.is_application = is_application
+        self.is_socket = False
+        """`call` takes the connection."""
         self.reply = reply
         self.call = call
         self.is_async = is_async
@@ -51,11 +55,18 @@ _PARAMETER = re.compile(r"\{([^}:]+)(?::[^}]*)?\}")
 
 
 class RouteTable:
-    def __init__(self, routes: dict) -> None:
+    def __init__(self, routes: dict, name: str = "") -> None:
+        self.name = name
+        self.application = routes.get(("ANY", "/"))
+        """The ASGI application that answers what no route does."""
+        self.by_path: dict[str, dict[str, Route]] = {}
+        self._document: bytes | None = None
         self._static: dict[str, dict[str, Route]] = {}
         self._patterns: list[tuple[re.Pattern, dict[str, Route]]] = []
-        by_path: dict[str, dict[str, Route]] = {}
+        by_path = self.by_path
         for (method, path), function in routes.items():
+            if method == "ANY":
+                continue
             by_path.setdefault(path, {})[method] = Route(function, method, path)
         for path, methods in by_path.items():
             if "{" in path:
@@ -77,24 +88,53 @@ class RouteTable:
         method, path = head["method"], head["path"]
         methods, values = self._find(path)
         if methods is None:
-            if path == "/ping":
-                return Bound(Reply(200, JSON_HEADERS, b'{"status":"ready"}'))
-            return Bound(error_reply(404, "NOT_FOUND", "Not found", f"There is no route {path} on this endpoint."))
+            return self._without_path(method, path)
         route = methods.get(method)
         if route is None:
             if method == "HEAD" and "GET" in methods:
                 route = methods["GET"]
+            elif self.application is not None and method != "WEBSOCKET":
+                return Bound(None, is_application=True)
             else:
                 return Bound(_without_route(method, path, methods))
         try:
-            given = route.plan.bind(values, head.get("query", ""), head.get("headers", ()), work.body)
+            given = route.plan.bind(values, head.get("query", ""), head.get("headers", ()), work)
         except Unprocessable as error:
             return Bound(Reply(422, JSON_HEADERS, codec.encode({"detail": error.detail})))
         function = route.function
+        if route.plan.socket is not None:
+            return _to_socket(function, route.plan.socket, given)
         if route.positional:
             first = [given.pop(name) for name in route.positional if name in given]
             return Bound(None, lambda: function(*first, **given), route.is_async)
         return Bound(None, lambda: function(**given), route.is_async)
+
+    def _without_path(self, method: str, path: str) -> Bound:
+        if path == "/ping":
+            return Bound(Reply(200, JSON_HEADERS, b'{"status":"ready"}'))
+        if self.application is not None and method != "WEBSOCKET":
+            return Bound(None, is_application=True)
+        if path == "/openapi.json" and method in ("GET", "HEAD"):
+            return Bound(Reply(200, JSON_HEADERS, self.document()))
+        return Bound(error_reply(404, "NOT_FOUND", "Not found", f"There is no route {path} on this endpoint."))
+
+    def document(self) -> bytes:
+        """The endpoint's OpenAPI document, made when it is first asked for."""
+        if self._document is None:
+            from svc._runtime.openapi import openapi
+
+            self._document = codec.encode(openapi(self))
+        return self._document
+
+    def reads_as_it_comes(self, head: dict) -> bool:
+        """Whether the request's function reads its body while it arrives, so that it starts before the end of it."""
+        if head["method"] == "WEBSOCKET":
+            return True  # its body ends with the connection
+        methods, _ = self._find(head["path"])
+        route = methods.get(head["method"]) if methods is not None else None
+        if route is None:
+            return self.application is not None
+        return route.plan.upload is not None
 
     def _find(self, path: str):
         methods = self._static.get(path)
@@ -113,11 +153,20 @@ class RouteTable:
     def reply_to(self, work, value) -> Reply:
         """The reply made from what a function returned. Raises NotJson."""
         reply = _reply(value)
+        if len(reply.body) > WHOLE_BODY_MAX_BYTES:
+            reply = _in_parts(reply)
         if work.head["method"] == "HEAD":
-            reply.headers = [*reply.headers, ["content-length", str(len(reply.body))]]
+            if reply.stream is None:
+                reply.headers = [*reply.headers, ["content-length", str(len(reply.body))]]
             reply.body = b""
             reply.stream = None
         return reply
+
+
+def _to_socket(function, name: str, given: dict) -> Bound:
+    bound = Bound(None, lambda socket: function(**{name: socket}, **given), True)
+    bound.is_socket = True
+    return bound
 
 
 def _pattern(path: str) -> str:
@@ -133,7 +182,7 @@ def _pattern(path: str) -> str:
 
 
 def _without_route(method: str, path: str, methods: dict) -> Reply:
-    allowed = sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
+    allowed = sorted({*(methods.keys() - {"WEBSOCKET"}), "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
     allow = ["allow", ", ".join(allowed)]
     if method == "OPTIONS":
         return Reply(204, [allow])
@@ -185,6 +234,34 @@ def _full_reply(body, status: int, given_headers, response, media_type: str | No
     if body is None and (response is not None or status in (204, 304)):
         return Reply(status, headers)
     return Reply(status, typed("application/json"), codec.encode(body))
+
+
+class Parts:
+    """A large body cut up, so that it goes out as fast as its caller takes it."""
+
+    __slots__ = ("_body", "_next")
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._next = 0
+
+    def __iter__(self) -> Parts:
+        return self
+
+    def __next__(self) -> bytes:
+        part = self._body[self._next : self._next + STREAM_WINDOW_BYTES]
+        if not part:
+            raise StopIteration
+        self._next += len(part)
+        return part
+
+
+def _in_parts(reply: Reply) -> Reply:
+    if len(reply.body) > LOAD_BALANCED_BODY_MAX_BYTES:
+        detail = f"The function's response is larger than {LOAD_BALANCED_BODY_MAX_BYTES} bytes: stream it."
+        return error_reply(502, "BAD_RESPONSE", "The function's response cannot be sent", detail)
+    headers = [*reply.headers, ["content-length", str(len(reply.body))]]
+    return Reply(reply.status, headers, b"", Parts(reply.body))
 
 
 def _pairs(headers):

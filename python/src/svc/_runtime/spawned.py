@@ -16,12 +16,15 @@ def main(descriptor: int) -> None:
         return
     import os
 
-    from svc._runtime import birth
+    from svc._runtime import birth, kernel
+    from svc._runtime.isolation import Isolation
     from svc._runtime.loader import load_handler
     from svc._runtime.worker import run_worker
 
-    birth.become_worker(start, 1, 2)
-    birth.apply_environment(start.get("env") or {})
+    birth.become_worker(start["group"], 1, 2)
+    Isolation.of(start).confine_endpoint(start)
+    kernel.die_with_parent()  # again: the isolation may clear it
+    birth.settle(start)
     birth.fresh_main_module()
     paths = list(start.get("paths") or [])
     if paths and os.path.isdir(paths[0]):

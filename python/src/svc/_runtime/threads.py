@@ -111,7 +111,7 @@ class ThreadWorker(Worker):
         reply = self.routes.answer(work)
         if reply.stream is None:
             return result_frame(work, reply, (perf_counter() - began) * 1000)
-        for frame in answer_frames(work, reply, began):
+        for frame in answer_frames(work, reply, began, self.await_room):
             self.emit(frame, False)
         return None
 

@@ -20,3 +20,8 @@ def type_hints(annotated) -> dict:
                     hint = typing.Any
             found[name] = hint
         return found
+
+
+def is_typed_dict(cls) -> bool:
+    """Also one of `typing_extensions`, which older Pythons need."""
+    return typing.is_typeddict(cls) or (isinstance(cls, type) and hasattr(cls, "__required_keys__"))

@@ -6,14 +6,18 @@ import os
 
 from svc._runtime import codec
 from svc._runtime.failure import BadInput, describe
-from svc._runtime.limits import RESULT_MAX_BYTES
+from svc._runtime.limits import RESULT_MAX_BYTES, STREAM_WINDOW_BYTES
 from svc._runtime.protocol import JOB, RESULT, encode
 from svc.context import Cancelled, Context
 from svc.version import VERSION
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
 
 class Work:
-    __slots__ = ("body", "cancel_reason", "channel", "context", "head", "task", "type")
+    __slots__ = ("body", "cancel_reason", "channel", "context", "gate", "gone", "head", "room", "task", "type", "upload")
 
     def __init__(self, type: int, channel: int, head: dict, body: bytes) -> None:
         self.type = type
@@ -24,6 +28,14 @@ class Work:
         self.cancel_reason = ""
         self.task = None
         """What runs it: a thread's ident or an asyncio task."""
+        self.room = STREAM_WINDOW_BYTES
+        """Bytes of a streamed response that may still be sent."""
+        self.gate: Callable[[], None] | None = None
+        """Wakes whoever waits for room."""
+        self.gone: Callable[[], None] | None = None
+        """Called instead of a cancel: an ASGI application hears of it in its own way."""
+        self.upload = None
+        """The request's body while it arrives, where the function reads it as it comes."""
 
 
 class Identity:
@@ -66,14 +78,15 @@ def call_with(function, given: dict):
     return function.call(**given)
 
 
-def job_result(work: Work, ok: bool, body: bytes, exec_ms: float) -> bytes:
+def job_result(work: Work, ok: bool, body: bytes, exec_ms: float, begun: bool = True) -> bytes:
     """The RESULT frame of a job."""
     head = work.head
-    text = '{"job":%s,"fence":%d,"ok":%s,"execMs":%.3f}' % (
+    text = '{"job":%s,"fence":%d,"ok":%s,"execMs":%.3f%s}' % (
         codec.quote(head["job"]),
         head["fence"],
         "true" if ok else "false",
         exec_ms,
+        "" if begun else ',"begun":false',
     )
     return encode(RESULT, work.channel, text.encode(), body)
 
@@ -109,7 +122,8 @@ def failure_of(error: BaseException, who: Identity, reason: str = "") -> bytes:
 def cancelled_frame(work: Work, who: Identity) -> bytes:
     """The answer to work that was cancelled before it began: its slot is free again."""
     if work.type == JOB:
-        return job_result(work, False, failure_of(Cancelled(work.cancel_reason), who, work.cancel_reason), 0.0)
+        failure = failure_of(Cancelled(work.cancel_reason), who, work.cancel_reason)
+        return job_result(work, False, failure, 0.0, begun=False)
     return encode(RESULT, work.channel, b'{"status":499,"headers":[]}')
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from time import monotonic
 
@@ -19,8 +20,9 @@ from svc._runtime.failure import BootFailure, describe
 from svc._runtime.limits import RECONNECT_DEFAULT_MS
 from svc._runtime.output import JobStream, RateLimit
 from svc._runtime.protocol import MORE, encode, parse_head
+from svc._runtime.upload import Upload
 from svc._runtime.work import Identity, Work, cancelled_frame
-from svc.context import context
+from svc.context import Cancelled, context
 
 
 class Worker:
@@ -29,6 +31,7 @@ class Worker:
     def __init__(self, start: dict, callables: dict, routes, connection: Connection) -> None:
         endpoint = start["endpoint"]
         self.who = Identity(start["worker"], endpoint["name"], endpoint.get("environment", ""))
+        self.endpoint_id = endpoint.get("id", "")
         self.callables = callables
         self.routes = routes
         self.connection = connection
@@ -38,8 +41,12 @@ class Worker:
         self.running: dict[int, Work] = {}
         self.draining = False
         self._arriving: dict[int, tuple[Work, list[bytes]]] = {}
+        self._uploads: dict[int, Upload] = {}
         self.stdout: JobStream | None = None
         self.stderr: JobStream | None = None
+
+    def prepare(self) -> None:
+        """What has to be there before the first work, once the output is captured. Raises BootFailure."""
 
     def loop(self) -> None:
         """Runs until drained. Raises Refused and Unreachable."""
@@ -59,8 +66,18 @@ class Worker:
         elif type == protocol.ACK:
             self.connection.unacknowledged.pop(channel, None)
         elif type == protocol.REQUEST:
-            self._arrived(Work(type, channel, parse_head(head), body), flags)
+            work = Work(type, channel, parse_head(head), body)
+            if flags & MORE and self.routes is not None and self.routes.reads_as_it_comes(work.head):
+                work.upload = self._uploads[channel] = Upload(body, True)
+                self.pending.append(work)
+            else:
+                self._arrived(work, flags)
         elif type == protocol.BODY:
+            upload = self._uploads.get(channel)
+            if upload is not None:
+                upload.put(body, bool(flags & MORE))
+                if not flags & MORE:
+                    del self._uploads[channel]
             arriving = self._arriving.get(channel)
             if arriving is not None:
                 arriving[1].append(body)
@@ -70,6 +87,8 @@ class Worker:
                     self.pending.append(arriving[0])
         elif type == protocol.CANCEL:
             self._cancel(channel, parse_head(head).get("reason", "cancelled"))
+        elif type == protocol.WINDOW:
+            self._widen(channel, parse_head(head).get("bytes", 0))
         elif type == protocol.PING:
             self.connection.send(encode(protocol.PONG))
         elif type == protocol.DRAIN:
@@ -81,8 +100,29 @@ class Worker:
         else:
             self.pending.append(work)
 
+    def _widen(self, channel: int, taken: int) -> None:
+        work = self.running.get(channel)
+        if work is not None:
+            work.room += taken
+            if work.gate is not None:
+                work.gate()
+
+    def await_room(self, work: Work) -> None:
+        """Holds the thread that streams until the caller has taken enough. Raises Cancelled."""
+        opened = threading.Event()
+        work.gate = opened.set
+        while work.room <= 0:
+            if work.cancel_reason:
+                raise Cancelled(work.cancel_reason)
+            opened.wait()
+            opened.clear()
+        work.gate = None
+
     def _cancel(self, channel: int, reason: str) -> None:
         message = {"timeout": "execution timeout", "disconnected": "the caller went away"}.get(reason, reason)
+        upload = self._uploads.pop(channel, None)
+        if upload is not None:
+            upload.break_off(message)
         arriving = self._arriving.pop(channel, None)
         waiting = [arriving[0]] if arriving else [work for work in self.pending if work.channel == channel]
         for work in waiting:
@@ -94,15 +134,22 @@ class Worker:
             work.cancel_reason = message
             self.send_result(work, cancelled_frame(work, self.who))
             return
+        if reason == "recalled":
+            return  # what has begun goes on
         work = self.running.get(channel)
         if work is not None and not work.cancel_reason:
             work.cancel_reason = message
             work.context._cancelled = True
+            if work.gate is not None:
+                work.gate()
             self.cancel_running(work)
 
     def link_broke(self) -> None:
         """Requests do not survive a break: they are cancelled. Jobs go on."""
         self._arriving.clear()
+        for upload in self._uploads.values():
+            upload.break_off("disconnected")
+        self._uploads.clear()
         for work in [work for work in self.pending if work.type == protocol.REQUEST]:
             self.pending.remove(work)
         for work in list(self.running.values()):
@@ -165,10 +212,11 @@ class Worker:
         _exit(0)
 
 
-def run_worker(start: dict, load, import_ms: float) -> None:
+def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
     """The life of a worker process after fork or spawn. Never returns.
 
-    `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot.
+    `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot;
+    `meanwhile()` is called while the platform answers the greeting.
     """
     code = 0
     connection = Connection(
@@ -176,7 +224,7 @@ def run_worker(start: dict, load, import_ms: float) -> None:
     )
     try:
         try:
-            worker = _boot(start, load, import_ms, connection)
+            worker = _boot(start, load, import_ms, connection, meanwhile)
         except BootFailure as failure:
             code = 1
             head = {"worker": start["worker"], **failure.fields}
@@ -206,7 +254,7 @@ def boot_failed(head: dict) -> bytes:
     return encode(protocol.BOOT_FAILED, 0, head)
 
 
-def _boot(start: dict, load, import_ms: float, connection: Connection) -> Worker:
+def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile) -> Worker:
     began = monotonic()
     endpoint = load()
     try:
@@ -217,20 +265,24 @@ def _boot(start: dict, load, import_ms: float, connection: Connection) -> Worker
     routes = endpoint.route_table()
     worker = kind(start, callables, routes, connection)
     worker.capture_output()
+    worker.prepare()
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     now = monotonic()
     import_ms += (now - began) * 1000
     boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
     head = {"slots": worker.concurrency, "bootMs": round(boot_ms, 3), "importMs": round(import_ms, 3)}
-    connection.open(encode(protocol.CREDIT, 0, head))
+    connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
     os.register_at_fork(after_in_child=lambda: _let_go(connection))
     return worker
 
 
 def _let_go(connection: Connection) -> None:
-    """In a child that user code forks: output goes to the launcher's pipes, and the link is not its own."""
+    """In a child that user code forks: plain signals, output to the launcher's pipes, and the link is not its own."""
     connection.disown()
+    for number in (signal.SIGTERM, signal.SIGURG):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
 
@@ -239,7 +291,7 @@ def way_to_run(endpoint, concurrency: int) -> type[Worker]:
     """Imports only what this endpoint needs; a zygote calls it so that its forks find everything imported."""
     from svc._runtime.signature import is_async
 
-    if any(is_async(function) for function in endpoint.functions()):
+    if endpoint.has_application() or any(is_async(function) for function in endpoint.functions()):
         from svc._runtime.event_loop import EventLoopWorker
 
         return EventLoopWorker
@@ -255,7 +307,8 @@ def way_to_run(endpoint, concurrency: int) -> type[Worker]:
 def _leave(worker: Worker) -> None:
     """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
     worker.draining = True
-    if worker.finished():
+    # In the middle of a send or of its first greeting it may not speak; the launcher sends the signal again.
+    if worker.finished() and worker.connection.was_welcome and not worker.connection.is_sending:
         worker.leave("stopped")
 
 

@@ -9,12 +9,14 @@ from svc._runtime.output import OutputPipe
 class WorkerRecord:
     __slots__ = (
         "began", "group", "how", "id", "killed", "pid", "pipes", "reason", "start", "stop_at", "stopping",
+        "term_at",
     )  # fmt: skip
 
-    def __init__(self, start: dict, group: Group, began: float) -> None:
+    def __init__(self, start: dict, began: float) -> None:
         self.id: str = start["worker"]
         self.start = start
-        self.group = group
+        self.group: Group | None = None
+        """Known from the fork or spawn on."""
         self.began = began
         self.pid = 0
         self.how = ""
@@ -24,14 +26,17 @@ class WorkerRecord:
         self.stopping = False
         self.stop_at: float | None = None
         """When SIGKILL follows."""
+        self.term_at: float | None = None
+        """When SIGTERM is sent again: a process on its way into a system call may miss it."""
         self.killed = ""
         """Why we killed it."""
 
 
 def exit_reason(record: WorkerRecord, status: int) -> str:
     """The cause in words."""
-    if status == -9 and not record.killed and record.group.oom_killed():
-        return f"killed: memory limit {record.start['memoryBytes'] / 1024**3:g} GB"
+    if status == -9 and not record.killed and record.group is not None and record.group.oom_killed():
+        machine = record.start.get("machine")
+        return f"killed: memory limit {record.start['memoryBytes'] / 1024**3:g} GB" + (f" of {machine}" if machine else "")
     if record.killed:
         return record.killed
     if status < 0:

@@ -1,10 +1,12 @@
 """A zygote: one endpoint of one build, imported once; it forks workers on request and reports their ends.
 
-    launcher ── START + output pipes ──▶ zygote ── fork ──▶ worker
+    launcher ── fork: limits, channel, output pipes ──▶ zygote ── fork ──▶ child
              ◀── ready | failed | unforkable | forked | unforked | exited ──
+    launcher ── START, on the child's own channel, then or later ──────────▶ child: a worker
 
-It runs no thread and holds nothing but the imported modules. It ends when the launcher closes the channel and,
-after "retire", when its last worker has ended.
+A child without a START is a spare: it did what does not depend on the worker (session, limits, fresh random state) and
+waits. The zygote runs no thread and holds nothing but the imported modules. It ends when the launcher closes the
+channel and, after "retire", when its last child has ended.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from time import monotonic
 
 from svc._runtime import birth, kernel
 from svc._runtime.failure import BootFailure, describe
+from svc._runtime.isolation import Isolation
 from svc._runtime.limits import START_MESSAGE_MAX_BYTES
 from svc._runtime.loader import load_handler
 
 
 def send_message(channel: socket.socket, message: dict, descriptors: tuple = ()) -> None:
-    data = json.dumps(message).encode()
+    data = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
     if descriptors:
         socket.send_fds(channel, [data], list(descriptors))
     else:
@@ -35,7 +38,7 @@ def send_message(channel: socket.socket, message: dict, descriptors: tuple = ())
 def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
     """The next message and its descriptors; (None, []) when the other side is gone."""
     try:
-        data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, 2)
+        data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, 3)
     except ConnectionError:
         return None, []
     return (json.loads(data), descriptors) if data else (None, [])
@@ -43,8 +46,14 @@ def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
 
 def serve(channel: socket.socket, start: dict) -> None:
     """The life of a zygote. Never returns."""
-    kernel.die_with_parent()
     before = _open_descriptors()
+    gc.disable()
+    try:
+        Isolation.of(start).confine_endpoint(start)
+    except OSError as error:
+        send_message(channel, {"failed": _plain(f"its isolation could not be set up: {error}")})
+        os._exit(1)
+    kernel.die_with_parent()  # after the isolation, which may clear it
     try:
         endpoint, import_ms = _load(start)
     except BootFailure as failure:
@@ -63,7 +72,7 @@ def serve(channel: socket.socket, start: dict) -> None:
     gc.collect()
     gc.freeze()
     send_message(channel, {"ready": import_ms})
-    _Forker(channel, endpoint).run()
+    _Forker(channel, endpoint, start).run()
 
 
 def _load(start: dict):
@@ -117,6 +126,10 @@ def _open_descriptors() -> dict[str, str]:
     return found
 
 
+def _plain(message: str) -> dict:
+    return {"error_type": "BootFailure", "error_message": message, "error_traceback": ""}
+
+
 def _bounded(fields: dict) -> dict:
     return {name: str(value)[-8000:] for name, value in fields.items()}
 
@@ -130,10 +143,13 @@ def _flush_output() -> None:
 
 
 class _Forker:
-    def __init__(self, channel: socket.socket, endpoint) -> None:
+    def __init__(self, channel: socket.socket, endpoint, loaded_for: dict) -> None:
         self._channel = channel
+        self._loaded_for = loaded_for
+        """The START that it was made for."""
         self._endpoint = endpoint
-        self._workers: dict[int, str] = {}
+        self._children: dict[int, int] = {}
+        """Pid to the number that the launcher gave it."""
         self._retiring = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -147,7 +163,7 @@ class _Forker:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
-        while not (self._retiring and not self._workers):
+        while not (self._retiring and not self._children):
             for descriptor, _ in poll.poll():
                 if descriptor == self._wake_read:
                     self._reap()
@@ -159,7 +175,7 @@ class _Forker:
         message, descriptors = receive_message(self._channel)
         if message is None:
             # The launcher is gone: nobody could stop these workers any more.
-            for pid in self._workers:
+            for pid in self._children:
                 kernel.kill_descendants(pid)
                 kernel.kill_quietly(pid, signal.SIGKILL)
             os._exit(0)
@@ -168,38 +184,53 @@ class _Forker:
         else:
             self._fork(message, *descriptors)
 
-    def _fork(self, start: dict, stdout: int, stderr: int) -> None:
+    def _fork(self, request: dict, channel: int, stdout: int, stderr: int) -> None:
+        number = request["fork"]
         try:
             pid = os.fork()
         except OSError as error:
-            os.close(stdout)
-            os.close(stderr)
-            send_message(self._channel, {"unforked": start["worker"], "why": error.strerror})
-            return
-        if pid == 0:
-            self._become_worker(start, stdout, stderr)
-        os.close(stdout)
-        os.close(stderr)
-        self._workers[pid] = start["worker"]
-        send_message(self._channel, {"forked": start["worker"], "pid": pid})
+            send_message(self._channel, {"unforked": number, "why": error.strerror})
+        else:
+            if pid == 0:
+                self._become_worker(request, channel, stdout, stderr)
+            self._children[pid] = number
+            send_message(self._channel, {"forked": number, "pid": pid})
+        for descriptor in (channel, stdout, stderr):
+            os.close(descriptor)
 
-    def _become_worker(self, start: dict, stdout: int, stderr: int) -> None:
+    def _become_worker(self, request: dict, descriptor: int, stdout: int, stderr: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             self._channel.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
-            birth.become_worker(start, stdout, stderr)
-            birth.reseed()
-            gc.enable()
+            birth.become_worker(request, stdout, stderr)
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
+            confined = self._confine_ahead()
             from svc._runtime.worker import run_worker
 
+            start, _ = receive_message(channel)
+            channel.close()
+            if start is None:
+                os._exit(0)  # a spare that nobody needs any more
             endpoint = self._endpoint
-            run_worker(start, lambda: endpoint, start.get("importMs", 0.0))
+            # A disk takes its time for a new directory; without code to run before the first job it need not wait.
+            later = confined and not any(target.is_class for target in endpoint.targets)
+            birth.settle(start, confined, later)
+            gc.enable()
+            meanwhile = (lambda: birth.make_directory(start)) if later else None
+            run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile)
         except BaseException as error:
             os.write(2, f"[svc] worker failed at birth: {error!r}\n".encode())
         finally:
             os._exit(70)
+
+    def _confine_ahead(self) -> bool:
+        """Under "strict" a worker's bounds name its own temporary directory, which only its START tells."""
+        if self._loaded_for.get("isolation") == "strict":
+            return False
+        Isolation.of(self._loaded_for).confine_worker(self._loaded_for)
+        return True
 
     def _reap(self) -> None:
         try:
@@ -214,16 +245,15 @@ class _Forker:
                 return
             if pid == 0:
                 return
-            worker = self._workers.pop(pid, None)
-            if worker is not None:
+            number = self._children.pop(pid, None)
+            if number is not None:
                 code = os.waitstatus_to_exitcode(status)
-                send_message(self._channel, {"exited": worker, "status": code})
+                send_message(self._channel, {"exited": number, "status": code})
 
 
 def main(descriptor: int) -> None:
     """Entry of a zygote that runs another interpreter than the launcher: the first message is its START."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
-    gc.disable()
     start, _ = receive_message(channel)
     if start is not None:
         serve(channel, start)

@@ -3,7 +3,7 @@ from svc import Endpoint
 type Names = list[str]
 
 
-@Endpoint(name="w")
+@Endpoint(name="w", python_version="3.14")
 def w[T: (int, str)](x: T, names: Names = []) -> T:
     match x:
         case {"a": [1, *rest]} if rest:

@@ -1,0 +1,26 @@
+import { SvcError } from "../domain/errors.ts";
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  EROFS: "the file system is read-only",
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk quota is used up",
+  ENOTDIR: "a part of its path is a file",
+  EISDIR: "it is a folder",
+  EMFILE: "too many files are open",
+};
+
+/** The disk's own troubles are the user's to solve: they become a BUILD_FAILED with the path. Others stay as they are. */
+export function fileProblem(error: unknown, cacheDir: string): unknown {
+  const { code = "", path, message } = error as NodeJS.ErrnoException;
+  const reason = REASONS[code];
+  if (error instanceof SvcError || reason === undefined) return error;
+  const cached = path?.startsWith(cacheDir);
+  return new SvcError("BUILD_FAILED", `The build cannot use ${path ?? message}: ${reason}.`, {
+    help: cached
+      ? "SVC_CACHE_DIR moves the build cache to another folder."
+      : "Make it writable for you, or free space, and build again.",
+    cause: error,
+  });
+}

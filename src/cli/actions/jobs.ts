@@ -1,0 +1,153 @@
+import { EndpointClient, type JobRecord } from "../../client/gateway.ts";
+import { SvcError } from "../../domain/errors.ts";
+import type { JobFailure, JobState } from "../../domain/job.ts";
+import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
+import { findPlatform, noPlatform } from "../connect.ts";
+import type { CliContext } from "../context.ts";
+import { findJob } from "../find-job.ts";
+import { detectedApp } from "../project-settings.ts";
+import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
+import type { Terminal } from "../terminal.ts";
+
+const LIMIT_DEFAULT = 20;
+const ERROR_CHARS = 60;
+
+interface ListFlags {
+  readonly status?: JobState;
+  readonly limit?: number;
+  readonly app?: string;
+  readonly env?: string;
+  readonly json?: boolean;
+}
+
+interface JobFlags {
+  readonly endpoint?: string;
+  readonly json?: boolean;
+}
+
+export async function listJobs(this: CliContext, flags: ListFlags, name: string): Promise<void> {
+  const { terminal } = this;
+  const connection = await findPlatform(this);
+  if (connection === undefined) throw noPlatform();
+  const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
+  const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));
+  if (endpoint.kind !== "queue") {
+    throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
+  }
+  const limit = flags.limit ?? LIMIT_DEFAULT;
+  const { jobs, more } = await newest(new EndpointClient(endpoint.url, connection.apiKey), flags.status, limit);
+  if (flags.json) return terminal.json(jobs);
+  if (jobs.length === 0) {
+    return terminal.note(
+      `${endpoint.name} (${placeOf(endpoint)}) has no ${flags.status ?? ""} jobs.`.replace("  ", " "),
+    );
+  }
+  await terminal.table(
+    ["JOB", "STATUS", "WAITED", "RAN", "WORKER", "ERROR"],
+    jobs.map((job) => [
+      job.id,
+      statusText(terminal, job.status),
+      duration(job.delayTime),
+      duration(job.executionTime),
+      job.workerId || "-",
+      errorLine(job),
+    ]),
+  );
+  if (more) terminal.note(`There are more; --limit ${limit * 10} shows them.`);
+}
+
+export async function showJob(this: CliContext, flags: JobFlags, jobId: string): Promise<void> {
+  const { terminal } = this;
+  const { endpoint, job } = await findJob(this, jobId, flags.endpoint);
+  if (flags.json) return terminal.json(job);
+  const rows: [label: string, value: string][] = [
+    ["job", job.id],
+    ["endpoint", `${endpoint.name} (${placeOf(endpoint)})`],
+    ["status", statusText(terminal, job.status)],
+    ["waited", duration(job.delayTime)],
+    ["ran", duration(job.executionTime)],
+    ["worker", job.workerId || "-"],
+  ];
+  if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
+  if (job.error !== undefined) rows.push(["error", errorText(job.error)]);
+  for (const label of ["input", "output"] as const) {
+    if (job[label] !== undefined) rows.push([label, JSON.stringify(job[label], null, 2)]);
+  }
+  for (const [label, value] of rows) terminal.out(label.padEnd(10) + value.replaceAll("\n", `\n${" ".repeat(10)}`));
+}
+
+export async function printOutput(this: CliContext, flags: JobFlags, jobId: string): Promise<void> {
+  const { job } = await findJob(this, jobId, flags.endpoint);
+  if (job.status === "COMPLETED") return this.terminal.json(flags.json ? job : (job.output ?? null));
+  const reason = job.error === undefined ? "" : `: ${errorLine(job)}`;
+  throw new SvcError("CONFLICT", `The job has no output: it is ${job.status}${reason}.`, {
+    help: `svc jobs show ${job.id}`,
+  });
+}
+
+export async function retryJob(this: CliContext, flags: JobFlags, jobId: string): Promise<void> {
+  const { client } = await findJob(this, jobId, flags.endpoint);
+  const job = await client.retry(jobId);
+  if (flags.json) return this.terminal.json(job);
+  this.terminal.out(`${job.id} is back in the queue.`);
+}
+
+export async function cancelJob(this: CliContext, flags: JobFlags, jobId: string): Promise<void> {
+  const { client, job: before } = await findJob(this, jobId, flags.endpoint);
+  const job = await client.cancel(jobId);
+  if (flags.json) return this.terminal.json(job);
+  if (job.status === "CANCELLED" && before.status !== "CANCELLED") this.terminal.out(`${job.id} is cancelled.`);
+  else this.terminal.out(`${job.id} was ${job.status} already.`);
+}
+
+async function newest(client: EndpointClient, status: JobState | undefined, limit: number) {
+  const jobs: JobRecord[] = [];
+  let before: string | undefined;
+  do {
+    const page = await client.jobs({ status, limit: Math.min(limit - jobs.length, REQUESTS_PAGE_SIZE), before });
+    jobs.push(...page.requests);
+    before = page.next;
+  } while (before !== undefined && jobs.length < limit);
+  return { jobs, more: before !== undefined };
+}
+
+function statusText(terminal: Terminal, status: JobState): string {
+  const { green, yellow, red, dim } = terminal.colors;
+  const paint = {
+    COMPLETED: green,
+    IN_PROGRESS: yellow,
+    IN_QUEUE: yellow,
+    CANCELLED: dim,
+    FAILED: red,
+    TIMED_OUT: red,
+  };
+  return paint[status](status);
+}
+
+function duration(milliseconds = 0): string {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  return milliseconds < 600_000 ? `${(milliseconds / 1000).toFixed(1)} s` : `${Math.round(milliseconds / 60_000)} min`;
+}
+
+/** A raised exception as Python would show it; any other error as it is. */
+function errorText(error: string): string {
+  const failure = failureOf(error);
+  if (failure === undefined) return error;
+  return `${failure.error_type}: ${failure.error_message}\n${failure.error_traceback}`.trimEnd();
+}
+
+function errorLine({ error = "" }: JobRecord): string {
+  const failure = failureOf(error);
+  const [line = ""] = (failure === undefined ? error : `${failure.error_type}: ${failure.error_message}`).split("\n");
+  return line.length > ERROR_CHARS ? `${line.slice(0, ERROR_CHARS - 1)}…` : line;
+}
+
+function failureOf(error: string): JobFailure | undefined {
+  if (!error.startsWith("{")) return undefined;
+  try {
+    const failure = JSON.parse(error) as Partial<JobFailure>;
+    return failure.error_type === undefined ? undefined : (failure as JobFailure);
+  } catch {
+    return undefined;
+  }
+}

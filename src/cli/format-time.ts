@@ -1,0 +1,17 @@
+/** "2026-11-21 08:43": local time, for lists. */
+export function dateTime(ms: number): string {
+  return `${date(ms)} ${clockTime(ms).slice(0, 5)}`;
+}
+
+/** "08:43:12", local time. */
+export function clockTime(ms: number): string {
+  const at = new Date(ms);
+  return [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+}
+
+function date(ms: number): string {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+const two = (value: number) => String(value).padStart(2, "0");

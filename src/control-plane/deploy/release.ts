@@ -1,0 +1,79 @@
+/**
+ * Makes a build live: app, environment, build and every endpoint in one transaction. A new build that changes nothing
+ * leaves everything as it is and answers with the build that is live; an earlier build is only pointed at again.
+ */
+import { SvcError } from "../../domain/errors.ts";
+import { ARTIFACT_MAX_BYTES } from "../../domain/limits.ts";
+import { type Manifest, manifestLayers } from "../../domain/manifest.ts";
+import { isRemoved } from "../../domain/removal.ts";
+import type { Endpoint } from "../../store/store.ts";
+import { requireEnvironment } from "../authenticate.ts";
+import type { RequestContext } from "../context.ts";
+import { applyBuild } from "./apply.ts";
+import { type BuildRequest, refuse } from "./build-request.ts";
+import { nameOf } from "./diff.ts";
+import { readTarget } from "./target.ts";
+
+export interface Deployment {
+  readonly buildId: string;
+  readonly app: string;
+  readonly environment: string;
+  readonly endpoints: readonly Endpoint[];
+  readonly removed: readonly string[];
+}
+
+/** `earlierBuildId` names the stored build that the request was read from; without it the build is new. */
+export async function release(
+  request: BuildRequest,
+  context: RequestContext,
+  earlierBuildId?: string,
+): Promise<Deployment> {
+  const early = await readTarget(context.store, request, context.config.workerQuota);
+  requireEnvironment(context, early.environment?.id);
+  refuse(early.problems);
+  await checkLayers(request.manifest!, context);
+
+  const { buildId, environmentId, deleted, removed } = await context.store.transaction(async (store) => {
+    const target = await readTarget(store, request, context.config.workerQuota);
+    refuse(target.problems);
+    const live = target.environment?.buildId ?? null;
+    const changesNothing = target.changes.every(({ action }) => action === "unchanged");
+    if (live !== null && changesNothing && (earlierBuildId ?? live) === live) {
+      return { buildId: live, environmentId: target.environment!.id, deleted: [], removed: [] };
+    }
+    const applied = await applyBuild(store, request, target, context, earlierBuildId);
+    return { ...applied, removed: target.changes.filter(({ action }) => action === "remove").map(nameOf) };
+  });
+  for (const id of deleted) await context.jobs.forget(id);
+  const { app, environment } = request;
+  return { buildId, app, environment, endpoints: await liveEndpoints(request, environmentId, context), removed };
+}
+
+/** The build's own endpoints, in its order. */
+async function liveEndpoints(request: BuildRequest, environmentId: string, { store }: RequestContext) {
+  const order = new Map(request.desired.map(({ name }, i) => [name, i]));
+  const endpoints = await store.endpoints.listByEnvironment(environmentId);
+  return endpoints
+    .filter((endpoint) => !isRemoved(endpoint) && order.has(endpoint.name))
+    .sort((a, b) => order.get(a.name)! - order.get(b.name)!);
+}
+
+/** Throws LAYER_MISSING, ARTIFACT_TOO_LARGE. */
+async function checkLayers(manifest: Manifest, { artifacts, config }: RequestContext): Promise<void> {
+  const layers = manifestLayers(manifest);
+  const sizes = await Promise.all(layers.map((digest) => artifacts.size(digest)));
+  const missing = layers.filter((_digest, i) => sizes[i] === undefined);
+  if (missing.length > 0) {
+    throw new SvcError(
+      "LAYER_MISSING",
+      `The platform lacks ${missing.length} of the build's layers: ${missing.join(", ")}.`,
+      { help: "Upload each by PUT /layers/<digest>, then deploy again." },
+    );
+  }
+  const total = sizes.reduce<number>((sum, size) => sum + size!, 0);
+  const maxBytes = config.artifactMaxBytes ?? ARTIFACT_MAX_BYTES;
+  if (total <= maxBytes) return;
+  throw new SvcError("ARTIFACT_TOO_LARGE", `The build has ${total} bytes; at most ${maxBytes} are allowed.`, {
+    help: "Leave packages out with --exclude.",
+  });
+}

@@ -1,0 +1,75 @@
+/**
+ * The shape of svc_manifest.json, for manifests that come from outside. Apart from the types, so that a build, which
+ * makes its manifest itself, does not load the validation library.
+ * Described for readers in docs/reference/manifest.md.
+ */
+import { z } from "zod";
+import { BOOT_TYPES, SCALER_TYPES } from "./endpoint.ts";
+
+const digest = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
+
+export const manifestParameter = z.object({
+  name: z.string(),
+  /** Source text of the annotation; "" without one. */
+  annotation: z.string().default(""),
+  /** Source text of the default value; null when the parameter is required. */
+  default: z.string().nullable().default(null),
+});
+
+export const manifestFunction = z.object({
+  name: z.string(),
+  /** Dotted module path from the project's root. */
+  module: z.string(),
+  kind: z.enum(["function", "class"]).default("function"),
+  async: z.boolean().default(false),
+  generator: z.boolean().default(false),
+  doc: z.string().default(""),
+  parameters: z.array(manifestParameter).default([]),
+  /** Public methods, when kind is class. */
+  methods: z.array(z.string()).default([]),
+});
+
+export const manifestResource = z.object({
+  is_load_balanced: z.literal(true).optional(),
+  imageName: z.string(),
+  workersMin: z.number(),
+  workersMax: z.number(),
+  gpuIds: z.string(),
+  functions: z.array(manifestFunction).min(1),
+
+  gpuCount: z.number(),
+  instanceIds: z.string(),
+  idleTimeout: z.number(),
+  maxConcurrency: z.number(),
+  executionTimeoutMs: z.number(),
+  scalerType: z.enum(SCALER_TYPES),
+  scalerValue: z.number(),
+  svcBootType: z.enum(BOOT_TYPES),
+  networkVolumeId: z.string(),
+  /** Origins of browser pages that may call it: "*", a comma list, "" for none. */
+  cors: z.string().default(""),
+  /** Milliseconds a request may wait for a worker; 0: the platform's own time. */
+  requestTimeoutMs: z.number().default(0),
+  /** Names only: values travel beside the manifest and are never written into an artifact. */
+  envNames: z.array(z.string()),
+  /** "3.11": the interpreter the dependencies were installed for. */
+  pythonVersion: z.string().regex(/^3\.\d+$/),
+  /** Generated entry file, relative to the source layer: "handlers/<name>.py". */
+  handler: z.string().regex(/^handlers\/[a-z0-9_-]+\.py$/),
+  /** As declared. */
+  dependencies: z.array(z.string()),
+  /** Declared requirements that the base image or base layers provide, e.g. ["numpy"]. */
+  baseDependencies: z.array(z.string()),
+  /** Layer with the installed dependencies, or null when there are none. */
+  dependencyLayer: digest.nullable(),
+});
+
+export const manifestSchema = z.object({
+  resources: z.record(z.string(), manifestResource),
+  routes: z.record(z.string(), z.record(z.string(), z.string())),
+  /** Version of this file's shape. */
+  version: z.literal(1),
+  svcVersion: z.string(),
+  /** Layer with the project's files under src/ and the generated files under handlers/. */
+  sourceLayer: digest,
+});

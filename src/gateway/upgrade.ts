@@ -1,0 +1,87 @@
+/**
+ * WebSocket calls of load-balanced endpoints. The worker speaks the protocol; after its 101 the gateway passes the
+ * bytes of the connection through, both ways and no faster than they are taken.
+ */
+import { type IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { PassThrough, type Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { SvcError } from "../domain/errors.ts";
+import type { LoadBalancedResponse } from "../domain/request.ts";
+import type { GatewayContext } from "./context.ts";
+import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { admit } from "./pipeline.ts";
+import { endWith, sendError } from "./respond.ts";
+import { findTarget } from "./target.ts";
+
+/** Answers the call, whatever happens; never rejects. */
+export async function upgrade(
+  req: IncomingMessage,
+  socket: Socket,
+  head: Buffer,
+  gateway: GatewayContext,
+): Promise<void> {
+  socket.on("error", () => socket.destroy());
+  const signal = gateway.callers.watchSocket(socket);
+  const body = new PassThrough();
+  try {
+    if (gateway.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    const target = findTarget(req, gateway.settings.domain);
+    if (target?.kind !== "load-balanced") throw new SvcError("NOT_FOUND", "There is no WebSocket route here.");
+    const { endpoint, secret } = await admit(req, target, gateway);
+    const response = await gateway.forwarder.forward({
+      id: gateway.newId(),
+      endpointId: endpoint.id,
+      method: "WEBSOCKET",
+      path: target.path,
+      query: target.query,
+      headers: forwardedHeaders(req.rawHeaders, secret),
+      body,
+      timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
+      signal,
+    });
+    if (response.status !== 101 || Buffer.isBuffer(response.body)) refuse(req, socket, response);
+    else await passThrough(socket, head, body, response, response.body);
+  } catch (error) {
+    if (!(error instanceof SvcError)) gateway.log.error("an upgrade failed", { error });
+    sendError(req, plainAnswer(req, socket), error, true);
+  } finally {
+    body.destroy();
+  }
+}
+
+async function passThrough(
+  socket: Socket,
+  head: Buffer,
+  body: PassThrough,
+  response: LoadBalancedResponse,
+  answer: Readable,
+): Promise<void> {
+  const flat = responseHeaders({ ...response, status: 200 }, false);
+  const lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"];
+  for (let i = 0; i < flat.length; i += 2) if (flat[i] !== "content-type") lines.push(`${flat[i]}: ${flat[i + 1]}`);
+  socket.write(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
+  if (head.length > 0) body.write(head);
+  socket.pipe(body);
+  await pipeline(answer, socket).catch(() => socket.destroy());
+}
+
+function refuse(req: IncomingMessage, socket: Socket, response: LoadBalancedResponse): void {
+  const res = plainAnswer(req, socket);
+  const { body } = response;
+  if (!Buffer.isBuffer(body)) {
+    body.destroy();
+    throw new SvcError("BAD_RESPONSE", "The worker answered an upgrade with a stream.");
+  }
+  res.writeHead(response.status, responseHeaders(response, false));
+  endWith(res, body);
+}
+
+/** An ordinary answer in place of an upgrade; the connection ends with it. */
+function plainAnswer(req: IncomingMessage, socket: Socket): ServerResponse {
+  const res = new ServerResponse(req);
+  res.shouldKeepAlive = false;
+  res.assignSocket(socket);
+  res.once("finish", () => socket.end());
+  return res;
+}

@@ -1,0 +1,34 @@
+import { randomBytes } from "node:crypto";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import { SEAL_KEY_BYTES } from "../lib/sealed-text.ts";
+
+const KEY_FILE = "secret.key";
+
+/**
+ * The key that seals secrets: `<data>/secret.key`, made at the first start, readable by its owner only and outside
+ * the database, so that a copy of the database alone opens nothing. Throws DATA_DIRECTORY.
+ */
+export function readSecretKey(dataDir: string): Uint8Array {
+  const file = path.join(dataDir, KEY_FILE);
+  makeKey(file);
+  const key = Buffer.from(readFileSync(file, "utf8").trim(), "base64url");
+  if (key.length === SEAL_KEY_BYTES) return key;
+  throw new SvcError("DATA_DIRECTORY", "The key of the secrets cannot be read: it is not what the platform wrote.", {
+    where: file,
+    help: "Restore it from a backup. Without it the secrets cannot be opened and must be set again.",
+  });
+}
+
+/** Nothing when the file is there. A crash leaves the whole key or none: without it the secrets would be lost. */
+function makeKey(file: string): void {
+  if (existsSync(file)) return;
+  const draft = `${file}.${process.pid}`;
+  rmSync(draft, { force: true });
+  const descriptor = openSync(draft, "wx", 0o600);
+  writeSync(descriptor, `${randomBytes(SEAL_KEY_BYTES).toString("base64url")}\n`);
+  fsyncSync(descriptor);
+  closeSync(descriptor);
+  renameSync(draft, file);
+}

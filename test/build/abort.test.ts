@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, test } from "node:test";
+import { buildProject } from "../../src/build/build.ts";
+import { temporaryFolder, writeFiles } from "./project.ts";
+
+const SVC = path.resolve(import.meta.dirname, "../../bin/svc.ts");
+const WORKER = `from svc import Endpoint\n\n\n@Endpoint(name="w", dependencies=["six"])\ndef w(): ...\n`;
+
+/** A project, and an installer that writes half a package, starts a helper, and never ends by itself. */
+function stuckInstall(t: { after(work: () => void): void }) {
+  const dir = temporaryFolder(t);
+  const uv = path.join(dir, "bin/uv");
+  const pids = path.join(dir, "pids");
+  writeFiles(dir, {
+    "project/w.py": WORKER,
+    "bin/uv": `#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = --target ] && target=$2; shift; done
+echo half > "$target/half.py"; echo half > "$TMPDIR/download"
+sleep 600 &
+echo "$! $$" > ${pids}.new && mv ${pids}.new ${pids}
+echo "Downloading six (11.0KiB)"
+wait
+`,
+  });
+  chmodSync(uv, 0o755);
+  const env = { ...process.env, PATH: `${path.join(dir, "bin")}:${process.env.PATH}` };
+  const left = () => ({
+    project: readdirSync(path.join(dir, "project/.svc")),
+    layers: existsSync(path.join(dir, "cache/layers")) ? readdirSync(path.join(dir, "cache/layers")) : [],
+    running: readFileSync(pids, "utf8").trim().split(" ").map(Number).filter(isAlive),
+  });
+  return { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), env, left };
+}
+
+/** A zombie has ended; it waits for whoever adopted it. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+const NOTHING = { project: [], layers: [], running: [] };
+
+describe("a build that is stopped while it installs", () => {
+  test("leaves no folder, no layer and no process behind", async (t) => {
+    const { left, ...options } = stuckInstall(t);
+    const stop = new AbortController();
+    const onProgress = ({ detail = "" }) => void (/installing six/.test(detail) && stop.abort());
+    await assert.rejects(buildProject({ ...options, onProgress, signal: stop.signal }), { name: "AbortError" });
+    assert.deepEqual(left(), NOTHING);
+  });
+
+  test("by Ctrl-C ends with 130 and leaves nothing either", async (t) => {
+    const { left, projectDir, cacheDir, env } = stuckInstall(t);
+    const child = spawn(process.execPath, [SVC, "build"], {
+      cwd: projectDir,
+      env: { ...env, SVC_CACHE_DIR: cacheDir },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let said = "";
+    for await (const text of child.stderr.setEncoding("utf8")) {
+      said += text;
+      if (child.killed === false && said.includes("installing six")) child.kill("SIGINT");
+    }
+    if (child.exitCode === null) await once(child, "exit");
+    assert.equal(child.exitCode, 130, said);
+    assert.deepEqual(left(), NOTHING);
+  });
+
+  test("is cleaned up after by the next build when it was killed", async (t) => {
+    const { projectDir, cacheDir } = stuckInstall(t);
+    mkdirSync(path.join(projectDir, ".svc/.build/999999999-abcdef/deps"), { recursive: true });
+    writeFiles(projectDir, { "w.py": WORKER.replace(', dependencies=["six"]', "") });
+    await buildProject({ projectDir, cacheDir, env: process.env });
+    assert.ok(!existsSync(path.join(projectDir, ".svc/.build")));
+  });
+});

@@ -1,0 +1,6 @@
+from svc import Endpoint
+
+
+@Endpoint(name="w")
+def w(x: int)
+    return x

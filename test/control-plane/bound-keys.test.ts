@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { deploy, ENV, sample } from "./builds.ts";
+import { startPlatform } from "./platform.ts";
+
+async function twoEnvironments(t: Parameters<typeof startPlatform>[0]) {
+  const platform = await startPlatform(t);
+  const build = await sample(platform);
+  const production = (await deploy(platform, build, { env: ENV })).data.deployBuild.endpoints;
+  const staging = (await deploy(platform, build, { env: ENV, environment: "staging" })).data.deployBuild.endpoints;
+  const create = async (input: object) => {
+    const document =
+      "mutation($input: KeyInput!) { createKey(input: $input) { secret key { id app environment endpoint } } }";
+    return platform.ask(document, { input: { name: "ci", scopes: ["deploy", "invoke"], ...input } });
+  };
+  return { platform, build, production, staging, create };
+}
+
+test("a key bound to an environment sees and changes nothing else", async (t) => {
+  const { platform, build, production, staging, create } = await twoEnvironments(t);
+  const { data } = await create({ app: "shop", environment: "staging" });
+  const { secret, key } = data.createKey;
+  assert.deepEqual([key.app, key.environment, key.endpoint], ["shop", "staging", null]);
+  const ask = (document: string, variables = {}) => platform.ask(document, variables, secret);
+
+  const seen = await ask("{ myself { endpoints { id } } apps { environments { name } } }");
+  assert.deepEqual(
+    seen.data.myself.endpoints.map(({ id }: { id: string }) => id).sort(),
+    staging.map(({ id }: { id: string }) => id).sort(),
+  );
+  assert.deepEqual(seen.data.apps, [{ environments: [{ name: "staging" }] }]);
+  assert.equal((await ask(`{ endpoint(id: "${production[0].id}") { id } }`)).data.endpoint, null);
+
+  const input = { app: "shop", manifest: build, env: ENV };
+  const mutation = "mutation($input: BuildInput!) { deployBuild(input: $input) { buildId } }";
+  assert.equal((await ask(mutation, { input: { ...input, environment: "staging" } })).errors, undefined);
+  const refused = [
+    await ask(mutation, { input: { ...input, environment: "production" } }),
+    await ask(mutation, { input: { ...input, environment: "new" } }),
+    await ask(`query($input: BuildInput!) { planBuild(input: $input) { problems } }`, {
+      input: { ...input, environment: "production" },
+    }),
+    await ask(`mutation { saveEndpoint(input: {id: "${production[0].id}", workersMax: 1}) { id } }`),
+    await ask(`mutation { saveEndpoint(input: {name: "x", templateId: "t", gpuIds: "ANY"}) { id } }`),
+    await ask(`mutation { deleteEndpoint(id: "${production[0].id}") }`),
+    await ask(`mutation { rollback(app: "shop", environment: "production") { buildId } }`),
+    await ask(`mutation { deleteEnvironment(app: "shop", name: "production") }`),
+    await ask(`mutation { createEnvironment(app: "shop", name: "third") { name } }`),
+    await ask(`mutation { deleteApp(name: "shop") }`),
+    await ask(
+      `mutation { setSecret(input: {app: "shop", environment: "production", name: "T", value: "v"}) { name } }`,
+    ),
+    await ask(`mutation { deleteSecret(app: "shop", environment: "production", name: "T") }`),
+  ];
+  for (const [i, { errors }] of refused.entries()) {
+    assert.deepEqual(
+      errors?.map(({ extensions }) => extensions.code),
+      ["FORBIDDEN"],
+      `${i}`,
+    );
+  }
+  const logs = await fetch(`${platform.url}/logs/${production[0].id}`, {
+    headers: { authorization: `Bearer ${secret}` },
+  });
+  assert.equal(logs.status, 403);
+  assert.equal((await platform.store.environments.listByApp((await platform.store.apps.list())[0]!.id)).length, 2);
+});
+
+test("a key bound to an endpoint reaches it alone", async (t) => {
+  const { platform, production, create } = await twoEnvironments(t);
+  const [hello, web] = production;
+  const { data } = await create({ endpointId: hello.id });
+  const { secret, key } = data.createKey;
+  assert.deepEqual([key.environment, key.endpoint], ["production", "hello"]);
+  const seen = await platform.ask(
+    "{ myself { endpoints { id } } apps { environments { endpoints { name } } } }",
+    {},
+    secret,
+  );
+  assert.deepEqual(seen.data.myself.endpoints, [{ id: hello.id }]);
+  assert.deepEqual(seen.data.apps[0].environments, [{ endpoints: [{ name: "hello" }] }]);
+  const save = (id: string) =>
+    platform.ask(`mutation { saveEndpoint(input: {id: "${id}", workersMax: 1}) { id } }`, {}, secret);
+  assert.equal((await save(hello.id)).errors, undefined);
+  assert.equal((await save(web.id)).errors![0]!.extensions.code, "FORBIDDEN");
+  await platform.ask(`mutation { saveEndpoint(input: {id: "${hello.id}", workersMin: 0, workersMax: 0}) { id } }`);
+  await platform.ask(`mutation { deleteEndpoint(id: "${hello.id}") }`);
+  const listed = await platform.ask("{ myself { keys { endpoint } } }");
+  assert.deepEqual(
+    listed.data.myself.keys.map(({ endpoint }: { endpoint: string | null }) => endpoint),
+    [null, hello.id],
+    "a key whose endpoint is gone does not look unbound",
+  );
+  const whole = await platform.ask(
+    `mutation { rollback(app: "shop", environment: "production") { buildId } }`,
+    {},
+    secret,
+  );
+  assert.equal(whole.errors![0]!.extensions.code, "FORBIDDEN");
+});
+
+test("a key tells when it was used, to the minute, and a revoked one is refused at once", async (t) => {
+  const { platform, create } = await twoEnvironments(t);
+  const { data } = await create({});
+  const { secret, key } = data.createKey;
+  const lastUsed = async () => (await platform.store.keys.list()).find(({ id }) => id === key.id)!.lastUsedAt;
+  assert.equal(await lastUsed(), null);
+  const before = Date.now();
+  await platform.ask("{ myself { version } }", {}, secret);
+  const first = (await lastUsed())!;
+  assert.ok(first >= before);
+  await platform.ask("{ myself { version } }", {}, secret);
+  assert.equal(await lastUsed(), first);
+  const listed = await platform.ask("{ myself { keys { id lastUsedAt environment } } }");
+  assert.deepEqual(
+    listed.data.myself.keys.find(({ id }: { id: string }) => id === key.id),
+    { id: key.id, lastUsedAt: first, environment: null },
+  );
+  await platform.ask(`mutation { revokeKey(id: "${key.id}") }`);
+  assert.equal((await platform.ask("{ myself { version } }", {}, secret)).status, 401);
+});
+
+test("a key cannot be bound in two ways, half, or with the scope admin", async (t) => {
+  const { production, create } = await twoEnvironments(t);
+  const { errors } = await create({
+    app: "shop",
+    endpointId: production[0].id,
+    environment: "staging",
+    scopes: ["admin"],
+  });
+  assert.match(errors![0]!.message, /not both.*admin cannot be bound/);
+  assert.match((await create({ app: "shop" })).errors![0]!.message, /Give app and environment/);
+  assert.equal((await create({ app: "shop", environment: "nope" })).errors![0]!.extensions.code, "NOT_FOUND");
+  assert.equal((await create({ endpointId: "nope" })).errors![0]!.extensions.code, "ENDPOINT_NOT_FOUND");
+});

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, type TestContext, test } from "node:test";
+import { BaseLayers } from "../../src/drivers/base-layers.ts";
+import { type Interpreter, Interpreters } from "../../src/drivers/interpreter.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+
+function folder(t: TestContext): string {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-base-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** The index as this machine's users reach it. */
+const ONLINE = process.env;
+/** Nothing listens there: refused at once. */
+const NO_NETWORK = {
+  PATH: process.env.PATH,
+  HOME: process.env.HOME,
+  PIP_INDEX_URL: "http://127.0.0.1:1/simple",
+  PIP_RETRIES: "1",
+  UV_DEFAULT_INDEX: "http://127.0.0.1:1/simple",
+  UV_HTTP_RETRIES: "0",
+};
+
+/** A folder with uv and nothing else, from the real index. */
+async function uvFolder(t: TestContext): Promise<string | undefined> {
+  const dir = folder(t);
+  const installed = await runProcess("python3", ["-m", "pip", "install", "-q", "--target", dir, "uv"], { env: ONLINE });
+  if (installed.code !== 0)
+    return void t.skip(`uv cannot be installed here: ${installed.stderr.trim().split("\n").at(-1)}`);
+  mkdirSync(path.join(dir, "only"));
+  symlinkSync(path.join(dir, "bin/uv"), path.join(dir, "only/uv"));
+  return path.join(dir, "only");
+}
+
+async function installs(
+  dir: string,
+  interpreter: Interpreter,
+  env: Record<string, string | undefined>,
+): Promise<string[]> {
+  const said: string[] = [];
+  const layers = new BaseLayers(path.join(dir, "base"), env);
+  const [first, second] = await Promise.all([
+    layers.ensure(["numpy"], interpreter, (line) => said.push(line)),
+    layers.ensure(["numpy"], interpreter, () => {}),
+  ]);
+  assert.equal(first, second, "two endpoints share one environment");
+  const code = "import sys; sys.path.insert(0, sys.argv[1]); import numpy; print(numpy.arange(3).sum())";
+  const { stdout, stderr } = await runProcess(interpreter.path, ["-I", "-c", code, first]);
+  assert.equal(stdout.trim(), "3", stderr);
+  assert.deepEqual(readdirSync(path.join(dir, "base")), [path.basename(first)]);
+  return said;
+}
+
+describe("numpy on a fresh machine", () => {
+  test("is installed with pip alone, and the progress is told in words", { timeout: 120_000 }, async (t) => {
+    const interpreter = await new Interpreters(undefined).default();
+    const withoutUv = (process.env.PATH ?? "").split(path.delimiter).filter((dir) => !existsSync(path.join(dir, "uv")));
+    const env = { ...ONLINE, PATH: withoutUv.join(path.delimiter) };
+    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    const said = await installs(folder(t), interpreter, env);
+    assert.ok(
+      said.some((line) => /^installing numpy \d[\w.]* \([\d.]+ MB\)$/.test(line)),
+      said.join("\n"),
+    );
+    assert.deepEqual(
+      said.filter((line) => /WARNING|whl|notice|━|%/.test(line)),
+      [],
+    );
+  });
+
+  test("is installed with uv alone, where no Python has pip", { timeout: 120_000 }, async (t) => {
+    const bin = await uvFolder(t);
+    if (bin === undefined) return;
+    const interpreter = await new Interpreters(undefined).default();
+    const said = await installs(folder(t), interpreter, { ...ONLINE, PATH: bin, UV_CACHE_DIR: folder(t) });
+    assert.ok(
+      said.some((line) => /^installing numpy \([\d.]+ MB\)$/.test(line)),
+      said.join("\n"),
+    );
+  });
+
+  test("without a network ends in one clear reason, leaves nothing, and a later try succeeds", {
+    timeout: 120_000,
+  }, async (t) => {
+    const interpreter = await new Interpreters(undefined).default();
+    const dir = folder(t);
+    const cut = new BaseLayers(path.join(dir, "base"), NO_NETWORK);
+    await assert.rejects(
+      cut.ensure(["numpy"], interpreter, () => {}),
+      { code: "DEPENDENCIES_FAILED", message: "numpy could not be installed: the package index cannot be reached." },
+    );
+    assert.deepEqual(readdirSync(path.join(dir, "base")), []);
+    await installs(dir, interpreter, ONLINE);
+  });
+
+  test("without any installer says which to install", async (t) => {
+    const layers = new BaseLayers(path.join(folder(t), "base"), { PATH: "/nowhere" });
+    await assert.rejects(
+      layers.ensure(["numpy"], { path: "/nowhere/python3", version: "3.11" }, () => {}),
+      { code: "DEPENDENCIES_FAILED", help: /Install uv, or pip/ },
+    );
+  });
+});

@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { connect, type Socket } from "node:net";
+import { describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { WebSocket } from "ws";
+import { deployApi } from "./load-balanced/deployed.ts";
+
+describe("streams of a load-balanced endpoint", () => {
+  const on = deployApi();
+
+  test("server-sent events leave as they are made: the first arrives long before the last", async () => {
+    await on.platform.call(`${on.url.live}/pid`);
+    const asked = performance.now();
+    const response = await fetch(`${on.url.live}/ticks?count=10&pause=0.1`, {
+      headers: { authorization: `Bearer ${on.platform.key}` },
+    });
+    assert.equal(response.headers.get("content-type"), "text/event-stream");
+    const reader = response.body!.getReader();
+    const first = await reader.read();
+    const firstMs = performance.now() - asked;
+    assert.match(Buffer.from(first.value!).toString(), /^data: 0\n\n/);
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) text += Buffer.from(part.value);
+    const allMs = performance.now() - asked;
+    assert.ok(text.endsWith("data: 9\n\n"));
+    assert.ok(allMs > 900, `all: ${allMs} ms`);
+    assert.ok(firstMs < allMs / 4, `first after ${firstMs} ms of ${allMs}`);
+  });
+
+  test("an upload reaches an async function part by part, and streams back while it is still being sent", async () => {
+    const sum = await upload(`${on.url.live}/sum`, [Buffer.alloc(3_000_000), Buffer.alloc(3_000_000)]);
+    assert.deepEqual(JSON.parse(sum), { size: 6_000_000, several: true });
+
+    const { req, response } = on.open(`${on.url.live}/mirror`, "POST");
+    req.write(Buffer.alloc(70_000, "a"));
+    const res = await response;
+    await once(res, "readable");
+    const early = (res.read() as Buffer).length;
+    assert.ok(early > 0, "an answer comes before the upload ends");
+    req.end(Buffer.alloc(70_000, "b"));
+    let bytes = early;
+    for await (const chunk of res) bytes += (chunk as Buffer).length;
+    assert.equal(bytes, 140_000);
+  });
+
+  test("a caller that leaves cancels an async function by CancelledError and a sync one by its cancelled flag", async () => {
+    for (const [target, begun, ended] of [
+      [`${on.url.live}/wait`, "wait-began", "wait-cancelled"],
+      [`${on.url.api}/sleep?seconds=30`, "sleep-began", "sleep-cancelled-True"],
+      [`${on.url.live}/forever`, "forever-began", "forever-ended"],
+    ] as const) {
+      const { req } = on.open(target, "GET");
+      await on.noted(begun);
+      req.destroy();
+      await on.noted(ended);
+    }
+  });
+
+  test("a worker killed in the middle of an answer breaks that answer off; the next request is served", async () => {
+    const pid = (await on.platform.call(`${on.url.live}/pid`)).json as number;
+    const { response } = on.open(`${on.url.live}/ticks?count=1000&pause=0.05`, "GET");
+    const res = await response;
+    await once(res, "data");
+    process.kill(pid, "SIGKILL");
+    await assert.rejects(
+      async () => {
+        for await (const _ of res);
+      },
+      { code: "ECONNRESET" },
+    );
+    const next = await on.platform.call(`${on.url.live}/pid`);
+    assert.equal(next.status, 200);
+    assert.notEqual(next.json, pid);
+  });
+
+  test("1,000 slow readers of endless answers: bounded memory, and others are answered", {
+    timeout: 120_000,
+  }, async () => {
+    await on.platform.call(`${on.url.live}/pid`);
+    const base = rssMb(on.platform.pid);
+    const { port, pathname } = new URL(`${on.url.live}/forever`);
+    const readers: Socket[] = [];
+    for (let batch = 0; batch < 10; batch++) {
+      const opened = Array.from({ length: 100 }, async () => {
+        const socket = connect(Number(port), "127.0.0.1");
+        readers.push(socket);
+        socket.on("error", () => {});
+        socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${on.platform.key}\r\n\r\n`);
+        await once(socket, "data");
+        socket.pause();
+      });
+      await Promise.all(opened);
+    }
+    await delay(1000); // long enough to fill any memory that is not bounded: the functions never stop
+    const grown = rssMb(on.platform.pid) - base;
+    assert.ok(grown < 400, `the platform grew by ${grown} MB`);
+    const asked = performance.now();
+    assert.equal((await on.platform.call(`${on.url.live}/pid`)).status, 200);
+    assert.ok(performance.now() - asked < 5000);
+    for (const socket of readers) socket.destroy();
+  });
+
+  test("a WebSocket route talks both ways: texts, bytes, large messages, its parameters and subprotocol", async () => {
+    const socket = chat("lobby?n=3", ["v1", "v2"]);
+    await once(socket, "open");
+    assert.equal(socket.protocol, "v2");
+    socket.send("grüße");
+    assert.deepEqual(JSON.parse(String((await once(socket, "message"))[0])), { room: "lobby", n: 3, text: "grüße" });
+    for (const size of [0, 125, 126, 70_000, 1_000_000]) {
+      const bytes = Buffer.alloc(size, "ab");
+      socket.send(bytes);
+      assert.deepEqual((await once(socket, "message"))[0], bytes);
+    }
+    socket.ping("still there?");
+    assert.equal(String((await once(socket, "pong"))[0]), "still there?");
+    socket.close(4001, "bye");
+    assert.equal((await once(socket, "close"))[0], 4001);
+    await on.noted("chat-closed-4001");
+  });
+
+  test("a WebSocket is refused without a key, with wrong parameters, by its function, and off its routes", async () => {
+    for (const [target, headers, status] of [
+      ["lobby", { authorization: "" }, 401],
+      ["lobby?n=x", {}, 422],
+      ["closed", {}, 403],
+      ["a/b", {}, 404],
+    ] as const) {
+      const socket = chat(target, [], headers);
+      const [, response] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
+      assert.equal(response.statusCode, status, target);
+      response.resume();
+    }
+    const plain = await on.platform.call(`${on.url.live}/chat/lobby`);
+    assert.equal(plain.status, 405);
+  });
+
+  test("a failing WebSocket function closes with 1011; a caller that breaks off cancels it", async () => {
+    const broken = chat("broken");
+    const [code, reason] = (await once(broken, "close")) as [number, Buffer];
+    assert.deepEqual([code, String(reason)], [1011, "the function failed"]);
+    const leaving = chat("lobby");
+    await once(leaving, "open");
+    leaving.terminate();
+    await on.noted("chat-c", (name) => name === "chat-cancelled" || name === "chat-closed-1006");
+  });
+
+  test("an ASGI application gets its lifespan, its root path, and bodies streamed both ways; it hears of a caller that left", async () => {
+    const { req, response } = on.open(`${on.url.whole}/some/path`, "POST");
+    req.write("hello");
+    const res = await response;
+    assert.equal(res.statusCode, 202);
+    const root = new URL(on.url.whole!).pathname;
+    assert.equal(res.headers["x-path"], `${root}/some/path`);
+    req.end(" there");
+    let text = "";
+    for await (const chunk of res) text += chunk;
+    assert.equal(text, `yes ${root} hello there`);
+
+    const leaving = on.open(`${on.url.whole}/`, "POST");
+    leaving.req.write("wait");
+    await on.noted("app-waits");
+    leaving.req.destroy();
+    await on.noted("app-disconnected");
+  });
+
+  function chat(target: string, protocols: string[] = [], headers: Record<string, string> = {}): WebSocket {
+    const address = `${on.url.live!.replace("http", "ws")}/chat/${target}`;
+    const all = { authorization: `Bearer ${on.platform.key}`, ...headers };
+    const socket = new WebSocket(address, protocols, { headers: all });
+    socket.on("error", () => {});
+    return socket;
+  }
+
+  async function upload(target: string, parts: readonly Buffer[]): Promise<string> {
+    const { req, response } = on.open(target, "POST");
+    for (const part of parts) req.write(part);
+    req.end();
+    let text = "";
+    for await (const chunk of await response) text += chunk;
+    return text;
+  }
+});
+
+function rssMb(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1024;
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
+import { newJob } from "../conformance/queue.ts";
+import { openTestQueue } from "./open-queue.ts";
+
+const never = new AbortController().signal;
+
+async function open(t: TestContext, bounds: Partial<QueueBounds>) {
+  const clock = { now: 1_700_000_000_000 };
+  const under = await openTestQueue(clock, "normal", bounds);
+  t.after(() => under.close());
+  const failed = async (endpointId: string, state: "FAILED" | "TIMED_OUT" = "FAILED") => {
+    const { id } = await under.queue.enqueue(newJob(endpointId, { retentionMs: 1_000 }));
+    const [claim] = await under.queue.claim(endpointId, "w", 1, never);
+    await under.queue.finish(claim!, { state, error: "x" });
+    return id;
+  };
+  const kept = async (ids: readonly string[]) => {
+    const jobs = await Promise.all(ids.map((id) => under.queue.find(id)));
+    return jobs.map((job) => job !== undefined);
+  };
+  return { under, clock, failed, kept };
+}
+
+test("of many failed jobs the newest stay; the others go when their own retention has passed, and are still counted", async (t) => {
+  const { under, clock, failed, kept } = await open(t, { failedKeptMax: 2 });
+  const ids: string[] = [];
+  for (let n = 0; n < 4; n++) ids.push(await failed("e"));
+  const late = await failed("e", "TIMED_OUT");
+  const other = await failed("other");
+  await under.queue.sweep();
+  assert.deepEqual(await kept(ids), [true, true, true, true], "their retention has not passed");
+  clock.now += 1_000;
+  assert.equal(await under.queue.sweep(), 2);
+  assert.deepEqual(await kept([...ids, late, other]), [false, false, true, true, true, true]);
+  assert.equal((await under.queue.counts("e")).failed, 5);
+});
+
+test("a failed job that was deleted for its number is found by the first sweep after a restart too", async (t) => {
+  const { under, clock, failed, kept } = await open(t, { failedKeptMax: 1 });
+  const ids = [await failed("e"), await failed("e")];
+  clock.now += 1_000;
+  await under.reopen();
+  await under.queue.sweep();
+  assert.deepEqual(await kept(ids), [false, true]);
+});
+
+test("a full queue refuses further jobs, alone in their batch, until one is claimed", async (t) => {
+  const { under } = await open(t, { queuedMax: 2 });
+  const { queue } = under;
+  const results = await Promise.allSettled(Array.from({ length: 4 }, () => queue.enqueue(newJob("e"))));
+  assert.deepEqual(
+    results.map((result) => (result.status === "rejected" ? result.reason.code : "accepted")),
+    ["accepted", "accepted", "QUEUE_FULL", "QUEUE_FULL"],
+  );
+  assert.equal((await queue.counts("e")).inQueue, 2);
+  await queue.claim("e", "w", 1, never);
+  assert.equal((await queue.enqueue(newJob("e"))).created, true);
+  await assert.rejects(queue.enqueue(newJob("e", { idempotencyKey: "k" })), { code: "QUEUE_FULL" });
+});
