@@ -15,7 +15,7 @@ import type {
 import { type Platform, putStream, request } from "./request.ts";
 
 const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
-  idleTimeout routes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason }`;
+  idleTimeout routes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation }`;
 
 export class ControlPlane {
   readonly platform: Platform;

@@ -11,6 +11,10 @@ export interface PodRecord {
   /** Belongs to the endpoint's live build and settings. */
   readonly current: boolean;
   readonly reason: string;
+  /** "fork", or "spawn: why"; "" while it is not known, like the two below. */
+  readonly boot: string;
+  readonly limits: string;
+  readonly isolation: string;
 }
 
 export interface EndpointRecord {

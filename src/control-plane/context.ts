@@ -1,7 +1,7 @@
 /** What the control plane is given, and what each of its requests knows. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
-import type { ScalingDecision, WorkerView } from "../domain/worker.ts";
+import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerLogs } from "./logs.ts";
@@ -24,6 +24,8 @@ export interface ControlPlaneDeps {
   readonly workers: WorkerView & {
     /** Why workers were started and stopped, oldest first. */
     decisions(endpointId: string): readonly ScalingDecision[];
+    /** Undefined while it starts, and for a worker that an earlier run of the platform started. */
+    startOf(workerId: string): WorkerStart | undefined;
   };
   /** Whether workers that ask for these GPUs run on the CPU instead. */
   readonly emulatesGpu: (gpuIds: string) => boolean;

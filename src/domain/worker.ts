@@ -52,6 +52,17 @@ export interface ScalingDecision {
   readonly times: number;
 }
 
+/** How a worker came up, and what is in force around it. */
+export interface WorkerStart {
+  readonly how: "fork" | "spawn";
+  /** Why it was no fork of a zygote; "" when it was. */
+  readonly reason: string;
+  /** Memory and CPU: cgroup2, cgroup1, rlimit or none. */
+  readonly limits: string;
+  /** What keeps it from the platform's files and other workers, e.g. "landlock"; "" for nothing. */
+  readonly isolation: string;
+}
+
 /** What the rest of the platform may ask about an endpoint's workers. */
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;

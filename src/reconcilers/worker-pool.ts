@@ -13,6 +13,7 @@ import {
   isInitializing,
   type ScalingDecision,
   type WorkerCounts,
+  type WorkerStart,
   type WorkerView,
 } from "../domain/worker.ts";
 import type { WorkerDriver, WorkerExit } from "../drivers/worker-driver.ts";
@@ -22,17 +23,6 @@ import { DecisionLog } from "./decision-log.ts";
 import type { Images } from "./images.ts";
 
 const STOP_POLL_MS = 20;
-
-/** How a worker came up, and what is in force around it. */
-export interface WorkerStart {
-  readonly how: "fork" | "spawn";
-  /** Why it was no fork of a zygote; "" when it was. */
-  readonly reason: string;
-  /** Memory and CPU: cgroup2, cgroup1, rlimit or none. */
-  readonly limits: string;
-  /** What keeps it from the platform's files and other workers, e.g. "landlock"; "" for nothing. */
-  readonly isolation: string;
-}
 
 interface Decision {
   readonly start: number;

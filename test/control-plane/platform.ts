@@ -62,6 +62,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
     workers: {
       counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
       health: () => ({ state: "READY", reason: "", progress: [] }),
+      startOf: () => ({ how: "spawn", reason: "a thread is alive", limits: "cgroup1", isolation: "landlock" }),
       decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
     emulatesGpu: (gpuIds) => gpuIds !== "",

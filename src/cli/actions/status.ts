@@ -58,6 +58,10 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
   for (const line of endpoint.status.progress) terminal.out(`${"".padEnd(10)}${line}`);
   for (const pod of endpoint.pods) {
     terminal.out(`${"worker".padEnd(10)}${pod.id} ${pod.state}${pod.reason === "" ? "" : `: ${pod.reason}`}`);
+    if (pod.boot !== "") {
+      const isolation = pod.isolation === "" ? "none" : pod.isolation;
+      terminal.out(`${"".padEnd(12)}started by ${pod.boot}; limits: ${pod.limits}; isolation: ${isolation}`);
+    }
   }
   terminal.out();
   for (const { command } of examples) terminal.out(command);

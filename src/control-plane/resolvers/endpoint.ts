@@ -26,14 +26,20 @@ export const endpointFields = {
     return environmentId === null ? null : ((await loader.environment(environmentId))?.name ?? null);
   },
 
-  async pods({ id, revision }: Endpoint, _args: unknown, { loader }: RequestContext) {
-    return (await loader.workersOf(id)).map((worker) => ({
-      id: worker.id,
-      desiredStatus: isActive(worker.state) ? "RUNNING" : "EXITED",
-      state: worker.state,
-      current: worker.revision === revision,
-      reason: worker.reason,
-    }));
+  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers }: RequestContext) {
+    return (await loader.workersOf(id)).map((worker) => {
+      const start = workers.startOf(worker.id);
+      return {
+        id: worker.id,
+        desiredStatus: isActive(worker.state) ? "RUNNING" : "EXITED",
+        state: worker.state,
+        current: worker.revision === revision,
+        reason: worker.reason,
+        boot: start === undefined ? "" : start.reason === "" ? start.how : `${start.how}: ${start.reason}`,
+        limits: start?.limits ?? "",
+        isolation: start?.isolation ?? "",
+      };
+    });
   },
 
   async routes(one: Endpoint, _args: unknown, { loader }: RequestContext) {
