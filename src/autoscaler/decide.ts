@@ -1,6 +1,7 @@
 /**
  * sample → what to start and what to stop. Pure. Up at once; down only workers that have been idle for the idle
- * time-out, never a busy one. Workers of an earlier revision stay until a current one is ready.
+ * time-out, or are idle at all when there are more than workersMax; never a busy one. Workers of an earlier revision
+ * stay until a current one is ready.
  */
 import type { Decision, Sample, SampledWorker } from "./sample.ts";
 import { queueDelay } from "./scalers/queue-delay.ts";
@@ -19,10 +20,9 @@ export function decide(sample: Sample): Decision {
   else if (current.some((worker) => worker.ready)) stop.push(...stale);
   const surplus = current.length - desired;
   if (surplus > 0 && sample.workersMax > 0) {
-    const idle = current
-      .filter((worker) => !worker.busy && worker.idleMs >= sample.idleTimeoutMs)
-      .sort((a, b) => b.idleMs - a.idleMs);
-    stop.push(...idle.slice(0, surplus));
+    const tooMany = current.length - sample.workersMax;
+    const idle = current.filter((worker) => !worker.busy).sort((a, b) => b.idleMs - a.idleMs);
+    stop.push(...idle.slice(0, surplus).filter((w, index) => index < tooMany || w.idleMs >= sample.idleTimeoutMs));
   }
   const start = Math.max(0, desired - current.length);
   return { start, stop: stop.map((worker) => worker.id), reason: why(sample, wanted, desired, start, stop.length) };
@@ -37,7 +37,8 @@ function why(sample: Sample, wanted: number, desired: number, start: number, sto
   }
   if (stops === 0) return "";
   if (sample.workersMax === 0) return "workersMax is 0";
-  return sample.workers.some((worker) => !worker.current)
-    ? "replaced by a new revision"
+  if (sample.workers.some((worker) => !worker.current)) return "replaced by a new revision";
+  return sample.workers.length > sample.workersMax
+    ? `workersMax is ${sample.workersMax}`
     : `idle for ${sample.idleTimeoutMs / 1000} s`;
 }

@@ -2,6 +2,7 @@
 import { buildApplication, buildRouteMap, ExitCode, run, text_en } from "@stricli/core";
 import { appRoutes } from "./commands/app.ts";
 import { buildSpec } from "./commands/build.ts";
+import { completionsSpec } from "./commands/completions.ts";
 import { deploySpec } from "./commands/deploy.ts";
 import { envRoutes } from "./commands/env.ts";
 import { initSpec } from "./commands/init.ts";
@@ -15,6 +16,7 @@ import { secretRoutes } from "./commands/secret.ts";
 import { statusSpec } from "./commands/status.ts";
 import { undeploySpec } from "./commands/undeploy.ts";
 import { versionSpec } from "./commands/version.ts";
+import { completionLines } from "./complete.ts";
 import type { CliContext } from "./context.ts";
 import { exitCodeOf, formatError } from "./format-error.ts";
 import { Terminal } from "./terminal.ts";
@@ -39,6 +41,7 @@ const root = buildRouteMap<string, CliContext>({
     secret: secretRoutes,
     key: keyRoutes,
     platform: platformRoutes,
+    completions: completionsSpec,
     version: versionSpec,
   },
   docs: {
@@ -81,7 +84,12 @@ export async function runCli(
       no = true;
     },
   };
-  await run(application(terminal, env.SVC_DEBUG === "1", argv), argv, context);
+  const app = application(terminal, env.SVC_DEBUG === "1", argv);
+  if (argv[0] === "__complete") {
+    terminal.write(await completionLines(app, argv.slice(1), context));
+    return 0;
+  }
+  await run(app, argv, context);
   return exitCode(Number(outcome.exitCode ?? 0)) || Number(no);
 }
 

@@ -84,6 +84,14 @@ test("A worker goes after it has been idle for the idle time-out", () => {
   assert.deepEqual(decide({ ...QUIET, workers: [worker({ idleMs: 60_000 })] }).stop, ["w"]);
 });
 
+test("Above workersMax an idle worker goes at once, a busy one when its work is done", () => {
+  const workers = [worker({ id: "a", busy: true }), worker({ id: "b" }), worker({ id: "c", idleMs: 5 })];
+  const lowered = { ...QUIET, workersMin: 1, running: 1, averageLoad: 3, averageExecMs: 1, workers };
+  assert.deepEqual(decide({ ...lowered, workersMax: 2 }), { start: 0, stop: ["c"], reason: "workersMax is 2" });
+  assert.deepEqual(decide({ ...lowered, workersMax: 1 }).stop, ["c", "b"]);
+  assert.deepEqual(decide({ ...lowered, workersMax: 3 }).stop, []);
+});
+
 test("Workers of an earlier revision stay until a current one is ready, then all go", () => {
   const stale = [worker({ id: "old", current: false, busy: true })];
   assert.deepEqual(decide({ ...QUIET, workers: stale }), {

@@ -19,6 +19,7 @@ const COMMANDS = [
   ["platform", "stop"],
   ["platform", "status"],
   ["platform", "logs"],
+  ["completions"],
   ["version"],
 ];
 
