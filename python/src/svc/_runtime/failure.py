@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 
 _IMPORTLIB = os.path.dirname(importlib.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -52,8 +53,6 @@ def message_of(error: BaseException, endpoint: str = "") -> str:
 
 
 def missing_module(name: str, endpoint: str) -> str:
-    import sys
-
     top = name.partition(".")[0]
     if top != name and top in sys.modules:
         return f"module {name!r} not found in the installed {top!r}"
@@ -62,7 +61,9 @@ def missing_module(name: str, endpoint: str) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """As Python prints it, without the frames of this runtime and of the import machinery."""
+    """As Python prints it, with files as the user names them, without the frames of this runtime and of importlib."""
+    if isinstance(error, BadInput):
+        return f"TypeError: {error}\n"
     import traceback
 
     def keep_user_frames(summary: traceback.TracebackException | None, seen: set[int]) -> None:
@@ -70,6 +71,9 @@ def user_traceback(error: BaseException) -> str:
             return
         seen.add(id(summary))
         kept = [frame for frame in summary.stack if not _is_ours(frame.filename)]
+        for frame in kept:
+            _ = frame.line  # Looks the source line up; it needs the whole path.
+            frame.filename = _as_imported(frame.filename)
         summary.stack = traceback.StackSummary.from_list(kept)
         keep_user_frames(summary.__cause__, seen)
         keep_user_frames(summary.__context__, seen)
@@ -80,6 +84,12 @@ def user_traceback(error: BaseException) -> str:
         return "".join(summary.format())
     except Exception:
         return f"{type(error).__name__}\n"
+
+
+def _as_imported(filename: str) -> str:
+    """The path below the folder of sys.path it was imported from: "worker.py" instead of where its layer lies."""
+    folders = [folder + os.sep for folder in sys.path if folder and filename.startswith(folder + os.sep)]
+    return filename[len(max(folders, key=len)) :] if folders else filename
 
 
 def _is_ours(filename: str) -> bool:
