@@ -111,6 +111,9 @@ function record({ id, name, app, environment, kind, workersMin, workersMax, reas
     pods: Array.from({ length: pods ?? 0 }, (_, i) => ({
       id: `w-${i}`,
       desiredStatus: "RUNNING",
+      boot: "fork",
+      limits: "cgroup1",
+      isolation: "landlock",
       state: "READY",
       current: true,
       reason: "",
