@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { ROOT, tempDir } from "./platform.ts";
+import { ROOT } from "./platform.ts";
 
 test("make demo deploys the tutorial and calls every endpoint; twice works; make demo-stop ends it", async (t) => {
-  const dir = path.join(tempDir(t), "demo");
+  const home = mkdtempSync(path.join(tmpdir(), "svc-demo-"));
+  const dir = path.join(home, "demo");
   const env = {
     ...process.env,
     SVC_DEMO_DIR: dir,
@@ -16,7 +18,10 @@ test("make demo deploys the tutorial and calls every endpoint; twice works; make
   };
   const demo = (command: string) =>
     runProcess(process.execPath, [path.join(ROOT, "examples/demo.ts"), command], { env, cwd: ROOT });
-  t.after(() => demo("stop"));
+  t.after(async () => {
+    await demo("stop");
+    rmSync(home, { recursive: true, force: true });
+  });
 
   for (const turn of ["first", "second"]) {
     const result = await demo("start");
