@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
-import { isActive } from "../domain/worker.ts";
+import { type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobReader } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
@@ -12,23 +12,11 @@ import { decide } from "./decide.ts";
 import { LoadAverage } from "./load-average.ts";
 import type { Decision, Sample, SampledWorker } from "./sample.ts";
 
-export interface LinkSample {
-  readonly waitingRequests: number;
-  readonly running: number;
-  readonly averageExecMs: number | undefined;
-  readonly workers: readonly {
-    readonly id: string;
-    readonly ready: boolean;
-    readonly busy: boolean;
-    readonly idleMs: number;
-  }[];
-}
-
 interface AutoscalerDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly queue: JobReader;
-  readonly sampleLink: (endpointId: string) => LinkSample;
+  readonly sampleLink: (endpointId: string) => EndpointSample;
   /** Workers may not be started now (boot back-off, still being prepared). */
   readonly mayStart: (endpoint: Endpoint) => boolean;
   readonly mustProve: (endpoint: Endpoint) => boolean;
@@ -125,7 +113,7 @@ export class Autoscaler {
   }
 }
 
-function sampledWorkers(endpoint: Endpoint, rows: readonly Worker[], link: LinkSample): SampledWorker[] {
+function sampledWorkers(endpoint: Endpoint, rows: readonly Worker[], link: EndpointSample): SampledWorker[] {
   const connected = new Map(link.workers.map((worker) => [worker.id, worker]));
   return rows.map((row) => {
     const seen = connected.get(row.id);

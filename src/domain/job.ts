@@ -18,14 +18,6 @@ export function isFinal(state: JobState): boolean {
   return state !== "IN_QUEUE" && state !== "IN_PROGRESS";
 }
 
-export function isRetryable(state: JobState): boolean {
-  return state === "FAILED" || state === "TIMED_OUT";
-}
-
-export function isCancellable(state: JobState): boolean {
-  return !isFinal(state);
-}
-
 /** ids as clients of this kind of service know them. */
 export function runJobId(uuid: string): string {
   return `${uuid}-l1`;
@@ -33,10 +25,6 @@ export function runJobId(uuid: string): string {
 
 export function runsyncJobId(uuid: string): string {
   return `sync-${uuid}-l1`;
-}
-
-export function isRunsyncJobId(id: string): boolean {
-  return id.startsWith("sync-");
 }
 
 /** The `error` of a job whose function raised; travels as a JSON string. */

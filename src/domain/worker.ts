@@ -68,3 +68,16 @@ export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
 }
+
+/** An endpoint's load as the worker link sees it now: what the autoscaler samples. */
+export interface EndpointSample {
+  readonly waitingRequests: number;
+  readonly running: number;
+  readonly averageExecMs: number | undefined;
+  readonly workers: readonly {
+    readonly id: string;
+    readonly ready: boolean;
+    readonly busy: boolean;
+    readonly idleMs: number;
+  }[];
+}

@@ -59,10 +59,6 @@ export class Images {
     void this.#run(endpoint, state);
   }
 
-  forget(endpoint: Endpoint): void {
-    this.#states.delete(key(endpoint));
-  }
-
   async #run(endpoint: Endpoint, state: ImageState): Promise<void> {
     try {
       const prepared = await this.#describe(endpoint);

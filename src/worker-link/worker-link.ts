@@ -18,7 +18,7 @@ import {
   WORKER_BOOT_TIMEOUT_MS,
 } from "../domain/limits.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
-import type { EndpointHealth } from "../domain/worker.ts";
+import type { EndpointHealth, EndpointSample } from "../domain/worker.ts";
 import {
   type BootFailure,
   type CreditHead,
@@ -58,19 +58,6 @@ export interface LinkHooks {
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
   launcherConnected(secret: string, connection: Connection): boolean;
-}
-
-/** What the autoscaler samples. */
-export interface EndpointSample {
-  readonly waitingRequests: number;
-  readonly running: number;
-  readonly averageExecMs: number | undefined;
-  readonly workers: readonly {
-    readonly id: string;
-    readonly ready: boolean;
-    readonly busy: boolean;
-    readonly idleMs: number;
-  }[];
 }
 
 interface LinkDeps {

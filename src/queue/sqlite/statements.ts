@@ -25,11 +25,6 @@ export interface JobRow {
 /** Bytes, or the digest of the file with them. */
 export type Body = Uint8Array | string;
 
-export interface ResultBodies {
-  readonly output: Body | null;
-  readonly error: Body | null;
-}
-
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
   lease_until, expires_at, retention_ms, execution_timeout_ms, method, webhook`;
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -27,6 +31,23 @@ def become_subreaper() -> bool:
 def die_with_parent() -> None:
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def ended_children(wake_read: int) -> Iterator[tuple[int, int]]:
+    """Reaps every child that has ended: its pid and exit code. `wake_read` is the signal pipe, which is emptied first."""
+    try:
+        while os.read(wake_read, 512):
+            pass
+    except BlockingIOError:
+        pass
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
 
 
 def checked(result: int) -> int:

@@ -264,19 +264,7 @@ class Launcher:
     # Ends.
 
     def _reap(self) -> None:
-        try:
-            while os.read(self._wake_read, 512):
-                pass
-        except BlockingIOError:
-            pass
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            code = os.waitstatus_to_exitcode(status)
+        for pid, code in kernel.ended_children(self._wake_read):
             if pid in self._zygotes:
                 self._zygotes.reaped(pid, code)
                 continue

@@ -233,21 +233,9 @@ class _Forker:
         return True
 
     def _reap(self) -> None:
-        try:
-            while os.read(self._wake_read, 512):
-                pass
-        except BlockingIOError:
-            pass
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code in kernel.ended_children(self._wake_read):
             number = self._children.pop(pid, None)
             if number is not None:
-                code = os.waitstatus_to_exitcode(status)
                 send_message(self._channel, {"exited": number, "status": code})
 
 
