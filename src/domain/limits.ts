@@ -65,6 +65,8 @@ export const LEASE_RENEW_MS = 5_000;
 export const REQUESTS_PAGE_SIZE = 100;
 /** Rows deleted in one transaction. */
 export const DELETE_BATCH_ROWS = 500;
+/** Rows of the index of final jobs that one step of a sweep reads. */
+export const SWEEP_WINDOW_ROWS = 20_000;
 
 // API keys
 /** The last use of a key is written down at most this often. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
 import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
@@ -58,4 +59,26 @@ test("a full queue refuses further jobs, alone in their batch, until one is clai
   await queue.claim("e", "w", 1, never);
   assert.equal((await queue.enqueue(newJob("e"))).created, true);
   await assert.rejects(queue.enqueue(newJob("e", { idempotencyKey: "k" })), { code: "QUEUE_FULL" });
+});
+
+test("a result whose retention has passed goes though more than one step's worth of older ones stays", async (t) => {
+  const { under, clock, kept } = await open(t, {});
+  const finishAll = async (ids: readonly string[]) => {
+    const claims = await under.queue.claim("e", "w", ids.length, never);
+    await Promise.all(
+      claims.map((claim) => under.queue.finish(claim, { state: "COMPLETED", output: Buffer.from("1") })),
+    );
+  };
+  const accept = async (retentionMs: number, count: number) => {
+    const jobs = Array.from({ length: count }, () => under.queue.enqueue(newJob("e", { retentionMs })));
+    return (await Promise.all(jobs)).map(({ id }) => id);
+  };
+  const long = await accept(60_000, SWEEP_WINDOW_ROWS + 10);
+  const short = await accept(1_000, 3);
+  await finishAll([...long, ...short]);
+  clock.now += 1_000;
+  assert.equal(await under.queue.sweep(), 3);
+  assert.deepEqual(await kept([long[0]!, long.at(-1)!, ...short]), [true, true, false, false, false]);
+  clock.now += 59_000;
+  assert.equal(await under.queue.sweep(), long.length);
 });

@@ -40,6 +40,8 @@ export class QueueCore {
   readonly claims: PendingClaims;
   readonly clock: () => number;
   readonly bounds: QueueBounds;
+  /** Endpoints that may have final jobs. */
+  readonly finalSince = new Set<EndpointState>();
   /** Endpoints with failed jobs that the last sweep has not seen. */
   readonly failedSince = new Set<EndpointState>();
   /** Waiting for a final state. */
@@ -69,7 +71,10 @@ export class QueueCore {
     this.files = files;
     this.clock = clock;
     this.bounds = bounds;
-    for (const endpoint of this.live.endpoints.values()) if (endpoint.failed > 0) this.failedSince.add(endpoint);
+    for (const endpoint of this.live.endpoints.values()) {
+      if (endpoint.failed > 0) this.failedSince.add(endpoint);
+      this.finalSince.add(endpoint);
+    }
     this.claims = new PendingClaims(this.sql, this.live, files, {
       deleteExpired: (seq, id) => this.delete(seq, id),
       inputLost: (job) => this.run(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
@@ -103,6 +108,7 @@ export class QueueCore {
 
   finished(id: string, endpoint: EndpointState, state: number, webhook: string, job?: Job): void {
     this.#finished.push({ id, endpoint, state, webhook, job });
+    this.finalSince.add(endpoint);
     if (state === FAILED || state === TIMED_OUT) this.failedSince.add(endpoint);
   }
 

@@ -71,6 +71,13 @@ const STEPS = [
   ) STRICT;
   CREATE INDEX webhooks_due ON webhooks (due_at, host);
   `,
+  `
+  -- A job that becomes final touches one index only, which also answers which of them have outlived their retention.
+  DROP INDEX jobs_final;
+  DROP INDEX jobs_expiring;
+  CREATE INDEX jobs_final ON jobs (endpoint, state, seq, expires_at) WHERE state > 1;
+  CREATE INDEX jobs_queued_expiring ON jobs (expires_at) WHERE state = 0;
+  `,
 ];
 
 export function migrateQueue(connection: DatabaseSync): void {

@@ -89,8 +89,12 @@ export function prepareStatements(db: DatabaseSync) {
     queuedUpTo: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued WHERE endpoint = ? AND state = 0 AND seq <= ?
       LIMIT ?`),
     anyFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state > 1 LIMIT ?`),
-    expired: prepare(`SELECT ${META} FROM jobs WHERE state <> 1 AND expires_at <= ? AND ${DELIVERED}
+    expiredQueued: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued_expiring WHERE state = 0 AND expires_at <= ?
       ORDER BY expires_at LIMIT ?`),
+    finalAfter: prepare(`SELECT seq FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state = ? AND state > 1
+      AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?`),
+    expiredFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state = ? AND state > 1
+      AND seq > ? AND seq <= ? AND expires_at <= ? AND ${DELIVERED} LIMIT ?`),
     surplusFailed: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final
       WHERE endpoint = ?1 AND state = ?2 AND state > 1 AND seq <= (SELECT seq FROM jobs INDEXED BY jobs_final
         WHERE endpoint = ?1 AND state = ?2 AND state > 1 ORDER BY seq DESC LIMIT 1 OFFSET ?3)

@@ -1,10 +1,13 @@
 /** Deletions, in small batches so that a million jobs do not stop the loop; and leases that passed. */
-import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
+import { setImmediate } from "node:timers/promises";
+import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
-import { COMPLETED, type EndpointState, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
+import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { JobRow } from "./statements.ts";
 import { loseJob } from "./transitions.ts";
+
+const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
 export type Upkeep = JobUpkeep & Pick<Queue, "purge">;
 
@@ -23,6 +26,28 @@ export function queueUpkeep(core: QueueCore): Upkeep {
       deleted += count;
       if (count < DELETE_BATCH_ROWS) return deleted;
     }
+  }
+
+  /**
+   * Deletes the final jobs that have outlived their retention. They are not in the order of their end, so the index is
+   * read through, a window at a time. The endpoint is looked at again as long as it has final jobs.
+   */
+  async function deleteExpired(endpoint: EndpointState, now: number): Promise<number> {
+    core.finalSince.delete(endpoint);
+    let deleted = 0;
+    for (const state of FINAL_STATES) {
+      let after = -1;
+      while (after !== Number.MAX_SAFE_INTEGER) {
+        const end = sql.finalAfter.get(endpoint.number, state, after, SWEEP_WINDOW_ROWS) as { seq: number } | undefined;
+        const last = end?.seq ?? Number.MAX_SAFE_INTEGER;
+        const expired = (limit: number) => sql.expiredFinal.all(endpoint.number, state, after, last, now, limit);
+        if (expired(1).length > 0) deleted += await deleteAll(() => expired(DELETE_BATCH_ROWS), true);
+        else await setImmediate();
+        after = last;
+      }
+    }
+    if (sql.anyFinal.all(endpoint.number, 1).length > 0) core.finalSince.add(endpoint);
+    return deleted;
   }
 
   /** Deletes the oldest of too many failed jobs. The endpoint is looked at again as long as there are too many. */
@@ -65,7 +90,8 @@ export function queueUpkeep(core: QueueCore): Upkeep {
 
     async sweep() {
       const now = core.clock();
-      let deleted = await deleteAll(() => sql.expired.all(now, DELETE_BATCH_ROWS), true);
+      let deleted = await deleteAll(() => sql.expiredQueued.all(now, DELETE_BATCH_ROWS), true);
+      for (const endpoint of [...core.finalSince]) deleted += await deleteExpired(endpoint, now);
       for (const endpoint of [...core.failedSince]) deleted += await trimFailed(endpoint, now);
       await core.files.sweep((digest) => sql.namesFile.get(digest) !== undefined);
       return deleted;
