@@ -19,6 +19,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "svc deploy: first, nothing changed, one line, one line under 500 MB of dependencies",
     load: () => import("./deploy.ts"),
   },
+  "dev-loop": {
+    about: "svc run: from a save to the answer of the new code",
+    load: () => import("./dev-loop.ts"),
+  },
   chaos: {
     about: "20,000 jobs while workers and the platform are killed at random: none may be lost",
     load: () => import("./chaos.ts"),

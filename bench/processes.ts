@@ -5,12 +5,11 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { connect } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import getPort from "get-port";
 import { runProcess } from "../src/lib/run-process.ts";
+import { ROOT as root, startPlatformProcess } from "../test/e2e/platform-process.ts";
 
-const root = path.resolve(import.meta.dirname, "..");
 export const CACHE = path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), ".cache"), "svc-bench");
 
 export interface Peer {
@@ -82,28 +81,16 @@ export interface BenchPlatform {
 export async function startPlatform(env: Readonly<Record<string, string>> = {}): Promise<BenchPlatform> {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
   const dataDir = path.join(dir, "data");
-  const args = [
-    path.join(root, "bin/svc.ts"),
-    "platform",
-    "start",
-    "--foreground",
-    "--port",
-    "0",
-    "--data-dir",
-    dataDir,
-  ];
-  const child = spawn(process.execPath, args, {
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-  });
-  const [message] = (await once(child, "message")) as [{ ready: boolean; url: string; firstKey: string }];
-  if (!message.ready) throw new Error(`the platform did not start: ${JSON.stringify(message)}`);
-  const { url, firstKey: key } = message;
   const pids = new Map<string, number>();
-  createInterface(child.stderr!).on("line", (line) => {
-    const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
-    if (started !== null) pids.set(started[1]!, Number(started[2]));
+  const running = await startPlatformProcess({
+    dataDir,
+    env: { ...process.env, ...env },
+    onLogLine: (line) => {
+      const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
+      if (started !== null) pids.set(started[1]!, Number(started[2]));
+    },
   });
+  const { url, pid, firstKey: key = "" } = running;
   const query: BenchPlatform["query"] = async (document) => {
     const answer = await fetch(`${url}/graphql?api_key=${key}`, {
       method: "POST",
@@ -117,7 +104,7 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
   return {
     url,
     key,
-    pid: child.pid!,
+    pid,
     dataDir,
     deploy: async (files) => {
       const project = mkdtempSync(path.join(dir, "project-"));
@@ -141,7 +128,7 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
     query,
     workerPid: (workerId) => pids.get(workerId),
     stop: async () => {
-      await end(child, "SIGQUIT");
+      await running.end("SIGQUIT");
       rmSync(dir, { recursive: true, force: true });
     },
   };

@@ -20,6 +20,7 @@ if (files.length === 0) {
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
+const failedFiles = new Set<string>();
 const started = performance.now();
 const events = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: 180_000, cwd: root });
 
@@ -32,9 +33,11 @@ events.on("test:pass", (event) => {
 });
 events.on("test:fail", (event) => {
   const error = event.details.error as Error & { cause?: unknown };
-  // A suite or a file fails with its tests; it counts only when it failed by itself.
+  // A suite or a file fails with its tests; it counts only when it failed by itself, as one that cannot be loaded does.
   if (event.details.type === "suite" && /subtests? failed/.test(error.message)) return;
-  if (isFile(event.name) && /test failed/.test(error.message)) return;
+  const file = path.resolve(root, isFile(event.name) ? event.name : (event.file ?? ""));
+  if (isFile(event.name) && /test failed/.test(error.message) && failedFiles.has(file)) return;
+  failedFiles.add(file);
   counts.failed += 1;
   const cause =
     error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : String(error.cause ?? error.message);

@@ -113,7 +113,7 @@ test("Folders and files have names that say what they hold", () => {
 test("Python code imports the standard library only", () => {
   const standard = /^(from|import)\s+(svc|\.|__future__)|^(from|import)\s+[a-z_]+/;
   const known = new Set(
-    "__future__ abc argparse array ast asyncio base64 builtins collections contextlib contextvars copy ctypes dataclasses datetime email enum errno fcntl functools gc hashlib heapq importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy secrets select selectors shutil signal site socket socketserver ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time tokenize traceback types typing _thread typing_extensions unicodedata urllib uuid warnings weakref zlib svc numpy torch pydantic".split(
+    "__future__ abc argparse array ast asyncio base64 binascii builtins collections contextlib contextvars copy ctypes dataclasses datetime email enum errno fcntl functools gc hashlib heapq hmac http importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy secrets select selectors shutil signal site socket socketserver ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time tokenize traceback types typing _thread typing_extensions unicodedata urllib uuid warnings weakref zlib svc numpy torch pydantic".split(
       " ",
     ),
   );

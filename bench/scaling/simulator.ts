@@ -6,6 +6,7 @@ import type { SimulatedJob } from "./shapes.ts";
 const WORKERS_MAX = 30;
 const START_SECONDS = 1;
 const STEP_SECONDS = 0.05;
+const IDLE_TIMEOUT_MS = 1_000;
 
 interface SimulatedWorker {
   readonly id: string;
@@ -88,23 +89,27 @@ function surplus(view: View, desired: number): string[] {
 
 function ours(): Policy {
   const average = new LoadAverage();
+  const averageLow = new LoadAverage();
   return (view) => {
     const nowMs = view.now * 1000;
     const normal = view.waiting.filter((job) => !job.lowPriority);
+    const runningLowPriority = view.workers.filter((worker) => worker.job?.lowPriority).length;
     return decide({
       scalerType: "QUEUE_DELAY",
       scalerValue: 4,
       workersMin: 0,
       workersMax: WORKERS_MAX,
-      idleTimeoutMs: 5_000,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
       maxConcurrency: 1,
       queued: normal.length,
       queuedLowPriority: view.waiting.length - normal.length,
       oldestWaitMs: normal[0] === undefined ? 0 : nowMs - normal[0].arrival * 1000,
       waitingRequests: 0,
       running: view.running,
+      runningLowPriority,
       averageExecMs: view.averageSeconds === undefined ? undefined : view.averageSeconds * 1000,
-      averageLoad: average.observe(normal.length + view.running, nowMs),
+      averageLoad: average.observe(normal.length + view.running - runningLowPriority, nowMs),
+      averageLowPriority: averageLow.observe(runningLowPriority, nowMs),
       workers: view.workers.map((worker) => ({
         id: worker.id,
         current: true,

@@ -252,6 +252,8 @@ class LauncherTest(unittest.TestCase):
     """A platform, a launcher and a project in a temporary directory."""
 
     reconnect_ms = 60_000
+    settings: dict = {}
+    """Further ones of the launcher."""
 
     def setUp(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="svc-test-")
@@ -267,6 +269,7 @@ class LauncherTest(unittest.TestCase):
         )
         self.addCleanup(self._end_launcher)
         settings = {"socket": self.platform.path, "token": "t", "id": "launcher", "reconnectMs": self.reconnect_ms}
+        settings.update(self.settings)
         self.process.stdin.write(json.dumps(settings).encode() + b"\n")
         self.process.stdin.close()
         self.launcher = self.platform.link("launcher")
@@ -294,7 +297,7 @@ class LauncherTest(unittest.TestCase):
         return path
 
     def start(self, source: str | None = None, function: str = "run", *, kind: str = "function", endpoint: str = "hello",
-              routes: dict | None = None, module: str = "worker_file", **changes) -> str:  # fmt: skip
+              routes: dict | None = None, module: str = "worker_file", environment: str = "production", **changes) -> str:  # fmt: skip
         """Writes a worker file, asks for a worker of it and returns the worker's id."""
         if source is not None:
             self.write(f"{module}.py", source)
@@ -316,12 +319,14 @@ class LauncherTest(unittest.TestCase):
             "endpoint": {
                 "id": "ep",
                 "name": endpoint,
-                "environment": "production",
+                "app": "shop",
+                "environment": environment,
                 "kind": "queue" if routes is None else "load-balanced",
             },
             "env": {},
             "concurrency": 1,
             "socket": self.platform.path,
+            "platformUrl": "http://127.0.0.1:1",
             "tempDir": os.path.join(self.directory, "tmp", worker),
             "reconnectMs": self.reconnect_ms,
             **changes,

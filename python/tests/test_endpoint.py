@@ -1,12 +1,17 @@
-"""The SDK: declarations change nothing about the functions they mark."""
+"""The SDK: declared functions look and behave like the functions they are."""
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import inspect
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
+import typing
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -16,21 +21,59 @@ from support import ROOT, SOURCE
 import svc
 from svc import Endpoint, GpuGroup, GpuType, Secret
 from svc._runtime import limits
+from svc.endpoint import DECLARED
+
+
+@Endpoint(name="module-level")
+def declared_here(n: int) -> int:
+    return n
 
 
 class Declaration(unittest.TestCase):
-    def test_a_decorated_function_or_class_is_returned_unchanged_and_recorded(self):
-        def hello(name):
+    def test_a_decorated_function_is_recorded_and_looks_like_itself_and_a_class_stays_as_it_is(self):
+        def hello(name: str, times: int = 1) -> str:
+            """Greets."""
             return f"hi {name}"
+
+        hello.note = "kept"
 
         class Model:
             pass
 
         endpoint = Endpoint(name="one", cpu="cpu3c-1-2")
-        self.assertIs(endpoint(hello), hello)
+        declared = endpoint(hello)
         self.assertIs(endpoint(Model), Model)
         self.assertEqual(endpoint.functions, [hello, Model])
-        self.assertEqual(hello("x"), "hi x")
+        self.assertIs(declared.__wrapped__, hello)
+        self.assertEqual((declared.__name__, declared.__doc__, declared.note), ("hello", "Greets.", "kept"))
+        self.assertEqual(declared.__module__, __name__)
+        self.assertEqual(declared.__code__, hello.__code__)
+        self.assertEqual(inspect.signature(declared), inspect.signature(hello))
+        self.assertEqual(typing.get_type_hints(declared), {"name": str, "times": int, "return": str})
+        self.assertEqual(declared.local("x"), "hi x")
+        self.assertIn("hello of endpoint 'one' (queue-based)", repr(declared))
+
+    def test_a_declared_function_is_pickled_and_copied_by_its_name(self):
+        self.assertIs(pickle.loads(pickle.dumps(declared_here)), declared_here)
+        self.assertIs(copy.deepcopy(declared_here), declared_here)
+
+    def test_a_declared_async_function_is_known_as_one(self):
+        async def wait():
+            pass
+
+        for is_async in (inspect.iscoroutinefunction, asyncio.iscoroutinefunction):
+            self.assertTrue(is_async(Endpoint(name="one")(wait)))
+            self.assertFalse(is_async(declared_here))
+
+    def test_a_client_by_id_declares_nothing(self):
+        before = len(DECLARED)
+        client = Endpoint(id="ep-1")
+        self.assertIsInstance(client, svc.EndpointClient)
+        self.assertEqual(len(DECLARED), before)
+        with self.assertRaisesRegex(TypeError, "declares none"):
+            client(lambda: 1)
+        with self.assertRaisesRegex(TypeError, "an id or a name"):
+            svc.EndpointClient()
 
     def test_routes_are_recorded_by_method_and_path(self):
         api = Endpoint(name="api")
@@ -39,7 +82,8 @@ class Declaration(unittest.TestCase):
             def route():
                 return method
 
-            self.assertIs(getattr(api, method)("/x")(route), route)
+            declared = getattr(api, method)("/x")(route)
+            self.assertEqual((declared.__wrapped__, declared.route), (route, (method.upper(), "/x")))
             self.assertIs(api.routes[(method.upper(), "/x")], route)
         with self.assertRaisesRegex(ValueError, "starts with '/'"):
             api.get("x")

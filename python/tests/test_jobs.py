@@ -126,21 +126,34 @@ class Jobs(LauncherTest):
         )
         self.assertEqual(link.run(1, {"x": 5}).json, 5)
 
-    def test_results_that_are_not_json_say_how_to_convert_them(self):
+    def test_results_become_plain_json_and_what_cannot_is_named_with_its_place(self):
         link = self.ready(
             """
+            import dataclasses, enum, datetime
             class ndarray:
                 def tolist(self): return [1]
             ndarray.__module__ = "numpy"
-            VALUES = {"bytes": b"x", "numpy": {"a": ndarray()}, "other": object(), "nan": [float("nan"), {"a": float("inf")}], "key": {(1, 2): 3}}
+            class Tensor(ndarray): pass
+            Tensor.__module__ = "torch"
+            class Color(enum.Enum): RED = "red"
+            @dataclasses.dataclass
+            class Item:
+                image: object
+            VALUES = {"bytes": {"b": b"x\\xff"}, "numpy": {"a": ndarray()}, "other": {"items": [1, Item(object())]},
+                "torch": (1, {"t": Tensor()}), "some": [{1}, (2, 3), Color.RED, datetime.date(2024, 2, 29), 1j, Item(4)], "nan": [float("nan"), {"a": float("inf")}], "key": {(1, 2): 3}}
             VALUES["self"] = loop = []
             loop.append(loop)
             def run(which): return VALUES[which]
             """
         )
-        self.assertIn("base64", link.run(1, {"which": "bytes"}).json["error_message"])
-        self.assertIn("convert it with .tolist()", link.run(2, {"which": "numpy"}).json["error_message"])
-        self.assertIn("which is not JSON", link.run(3, {"which": "other"}).json["error_message"])
+        self.assertEqual(link.run(1, {"which": "bytes"}).json, {"b": "eP8="})
+        self.assertEqual(link.run(2, {"which": "numpy"}).json, {"a": [1]})
+        message = link.run(3, {"which": "other"}).json["error_message"]
+        self.assertTrue(message.startswith('result["items"][1].image: a object is not JSON; make it of'), message)
+        message = link.run(7, {"which": "torch"}).json["error_message"]
+        self.assertEqual(message, 'result[1]["t"]: a torch.Tensor is not JSON; convert it with .tolist()')
+        some = [[1], [2, 3], "red", "2024-02-29", [0.0, 1.0], {"image": 4}]
+        self.assertEqual(link.run(8, {"which": "some"}).json, some)
         self.assertEqual(link.run(4, {"which": "nan"}).json, [None, {"a": None}])
         self.assertIn("not JSON", link.run(5, {"which": "key"}).json["error_message"])
         self.assertIn("holds itself", link.run(6, {"which": "self"}).json["error_message"])

@@ -4,7 +4,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -21,8 +21,8 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
   await mkdir(incoming, { recursive: true, mode: 0o700 });
 
   return {
-    has: async (digest) => (await sizeOf(pathOf(dir, digest))) !== undefined,
-    size: (digest) => sizeOf(pathOf(dir, digest)),
+    has: async (digest) => (await use(pathOf(dir, digest))) !== undefined,
+    size: (digest) => use(pathOf(dir, digest)),
     async put(digest, bytes, maxBytes) {
       const path = pathOf(dir, digest);
       const temporary = join(incoming, randomUUID());
@@ -57,8 +57,15 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
       const entries = await readdir(dir, { recursive: true, withFileTypes: true });
       return entries.filter((entry) => entry.isFile() && DIGEST.test(entry.name)).map((entry) => entry.name);
     },
-    async delete(digest) {
-      await rm(pathOf(dir, digest), { force: true });
+    async deleteUnused(digest, before) {
+      const path = pathOf(dir, digest);
+      // Out of the way first: a use before that shows in its time, and after it nobody is told that it is there.
+      const aside = join(incoming, randomUUID());
+      if (!(await renamed(path, aside))) return true;
+      const isUsed = (await stat(aside)).mtimeMs >= before;
+      if (isUsed) await rename(aside, path);
+      else await rm(aside);
+      return !isUsed;
     },
   };
 }
@@ -71,12 +78,22 @@ function pathOf(dir: string, digest: string): string {
   return join(dir, digest.slice(0, 2), digest);
 }
 
-async function sizeOf(path: string): Promise<number | undefined> {
-  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+/** Its size, and a file time of now; undefined when it is not there. */
+async function use(path: string): Promise<number | undefined> {
+  const now = new Date();
+  const found = await ifThere(utimes(path, now, now).then(() => stat(path)));
+  return found?.size;
+}
+
+async function renamed(from: string, to: string): Promise<boolean> {
+  return (await ifThere(rename(from, to).then(() => true))) ?? false;
+}
+
+function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
+  return work.catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
     throw error;
   });
-  return found?.size;
 }
 
 /** Writes the bytes and resolves their SHA-256. Throws TOO_LARGE as soon as more than `maxBytes` came. */

@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { isLiveName } from "../domain/names.ts";
 import { type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobReader } from "../queue/queue.ts";
@@ -30,7 +31,7 @@ export class Autoscaler {
   readonly #looking = new Map<string, "once" | "again">();
   /** Endpoints that have workers or work: looked at every tick. */
   readonly #awake = new Set<string>();
-  readonly #loads = new Map<string, LoadAverage>();
+  readonly #loads = new Map<string, Readonly<Record<"normal" | "lowPriority", LoadAverage>>>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(deps: AutoscalerDeps) {
@@ -88,7 +89,10 @@ export class Autoscaler {
     const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;
     if (busy || endpoint.workersMin > 0) this.#awake.add(endpointId);
     else this.#awake.delete(endpointId);
-    const load = counts.inQueue - counts.inQueueLowPriority + link.waitingRequests + link.running;
+    const runningLowPriority = Math.min(link.running, counts.inProgressLowPriority);
+    const load = counts.inQueue - counts.inQueueLowPriority + link.waitingRequests + link.running - runningLowPriority;
+    const fresh = () => ({ normal: new LoadAverage(), lowPriority: new LoadAverage() });
+    const loads = getOrInsert(this.#loads, endpointId, fresh);
     const sample: Sample = {
       scalerType: endpoint.scalerType,
       scalerValue: endpoint.scalerValue,
@@ -101,15 +105,19 @@ export class Autoscaler {
       oldestWaitMs: counts.oldestQueuedAt === null ? 0 : this.#deps.clock() - counts.oldestQueuedAt,
       waitingRequests: link.waitingRequests,
       running: link.running,
+      runningLowPriority,
       averageExecMs: link.averageExecMs,
-      averageLoad: getOrInsert(this.#loads, endpointId, () => new LoadAverage()).observe(load, this.#deps.clock()),
+      averageLoad: loads.normal.observe(load, this.#deps.clock()),
+      averageLowPriority: loads.lowPriority.observe(runningLowPriority, this.#deps.clock()),
       workers: sampledWorkers(endpoint, rows, link),
       mustProve: this.#deps.mustProve(endpoint),
+      switchesAtOnce: isLiveName(endpoint.name),
     };
     const decision = decide(sample);
     const start = mayStart(endpoint) ? decision.start : 0;
-    if (start > 0 || decision.stop.length > 0) await apply(endpoint, { ...decision, start });
-    return rows.length > 0;
+    await apply(endpoint, { ...decision, start });
+    // Those of earlier code do not count where new code takes over at once: its first worker must not wait.
+    return rows.some((row) => row.revision === endpoint.revision || !isLiveName(endpoint.name));
   }
 }
 

@@ -16,12 +16,18 @@ export interface Sample {
   readonly waitingRequests: number;
   /** Jobs and requests on workers. */
   readonly running: number;
+  /** Part of running: they scale nothing up. */
+  readonly runningLowPriority: number;
   readonly averageExecMs: number | undefined;
-  /** Moving average of the jobs there were at a time, waiting or running; 0 at first. */
+  /** Moving average of the jobs of normal priority there were at a time, waiting or running; 0 at first. */
   readonly averageLoad: number;
+  /** Moving average of the low-priority jobs that ran at a time. */
+  readonly averageLowPriority: number;
   readonly workers: readonly SampledWorker[];
   /** A new revision must show once that it can start. */
   readonly mustProve: boolean;
+  /** Workers of an earlier revision go at once, before a current one is ready: a developer waits for the new code. */
+  readonly switchesAtOnce?: boolean;
 }
 
 export interface SampledWorker {
@@ -36,6 +42,12 @@ export interface SampledWorker {
 
 export interface Decision {
   readonly start: number;
+  /** How many workers of the present revision there are to be. */
+  readonly desired: number;
+  /** Work waits for what starts, or workersMin or a new revision asks for it. */
+  readonly urgent: boolean;
   readonly stop: readonly string[];
+  /** Busy ones beyond workersMax: they take no more work and go when they have finished what they have. */
+  readonly drain: readonly string[];
   readonly reason: string;
 }

@@ -12,7 +12,12 @@ export interface SyntaxCheck {
   readonly python: () => Promise<Interpreter>;
   /** What Python accepted at an earlier build. Without it Python is asked only where the grammar stumbles. */
   readonly memory?: SyntaxMemory;
+  /** Asked instead of a Python that is started for it. */
+  readonly judge?: SyntaxJudge;
 }
+
+/** One verdict for each file, given as its name and text. */
+export type SyntaxJudge = (files: readonly (readonly [name: string, text: string])[]) => Promise<Verdict[]>;
 
 export interface SyntaxMemory {
   readonly accepted: () => readonly string[];
@@ -22,16 +27,16 @@ export interface SyntaxMemory {
 
 /** For each module: null when it is right, undefined when Python could not be asked. */
 export type SyntaxVerdicts = ReadonlyMap<PythonModule, Verdict | undefined>;
-type Verdict = [message: string, line: number, column: number] | null;
+export type Verdict = [message: string, line: number, column: number] | null;
 
 export async function askSyntax(modules: readonly PythonModule[], check: SyntaxCheck): Promise<SyntaxVerdicts> {
-  const { memory } = check;
+  const { memory, judge } = check;
   const known = new Set(memory?.accepted());
   const asked = modules.filter((module) =>
-    memory === undefined ? module.root.hasError : !known.has(digestOf(module.text)),
+    memory === undefined ? judge !== undefined || module.root.hasError : !known.has(digestOf(module.text)),
   );
   if (asked.length === 0) return new Map();
-  const answers = await ask(asked, check.python);
+  const answers = await (judge === undefined ? ask(asked, check.python) : judged(asked, judge));
   const verdicts = new Map(asked.map((module, i) => [module, answers?.[i]]));
   if (memory !== undefined && answers !== undefined) {
     const accepted = modules.filter((module) => verdicts.get(module) === null || !verdicts.has(module));
@@ -63,20 +68,26 @@ export function syntaxProblems(verdicts: SyntaxVerdicts, otherPython: string | u
   });
 }
 
-const PARSE = `
+/** The program that judges: a JSON list of files a line in, their verdicts a line out. */
+export const PARSE = `
 import ast, json, sys, warnings
 warnings.simplefilter("ignore")
-found = []
-for file, text in json.load(sys.stdin):
-    try:
-        ast.parse(text, file)
-        found.append(None)
-    except SyntaxError as error:
-        found.append([error.msg, error.lineno or 1, error.offset or 1])
-    except (ValueError, RecursionError, MemoryError) as error:
-        found.append([str(error) or "too deeply nested", 1, 1])
-print(json.dumps(found))
+for line in sys.stdin:
+    found = []
+    for file, text in json.loads(line):
+        try:
+            ast.parse(text, file)
+            found.append(None)
+        except SyntaxError as error:
+            found.append([error.msg, error.lineno or 1, error.offset or 1])
+        except (ValueError, RecursionError, MemoryError) as error:
+            found.append([str(error) or "too deeply nested", 1, 1])
+    print(json.dumps(found), flush=True)
 `;
+
+async function judged(modules: readonly PythonModule[], judge: SyntaxJudge): Promise<Verdict[] | undefined> {
+  return judge(modules.map((module) => [module.path, module.text])).catch(() => undefined);
+}
 
 async function ask(
   modules: readonly PythonModule[],

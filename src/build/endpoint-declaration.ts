@@ -16,6 +16,8 @@ export interface EndpointDeclaration {
   readonly name: string;
   readonly kind: EndpointKind;
   readonly settings: EndpointSettings;
+  /** Selectors of `gpu=` as written, best first; empty for a CPU endpoint. */
+  readonly gpuPreference: readonly string[];
   /** One for a queue-based endpoint; for a load-balanced one, each function once. */
   readonly functions: readonly ManifestFunction[];
   /** Empty for a queue-based endpoint. */

@@ -156,7 +156,15 @@ function objectOf(meaning: Meaning, names: NamesInScope): EndpointObject | undef
   if (meaning.kind !== "expression" || meaning.node.type !== "call") return undefined;
   const { module, node } = meaning;
   if (!isEndpointClass(names.meaningOf(module, node.childForFieldName("function")!))) return undefined;
+  if (isClient(module, node)) return undefined;
   return { key: `${module.path}:${node.startIndex}`, module, call: node };
+}
+
+/** `Endpoint(id="…")` calls an endpoint and declares none. */
+function isClient(module: PythonModule, call: Node): boolean {
+  return parts(call.childForFieldName("arguments")!).some(
+    (part) => part.type === "keyword_argument" && textOf(module, part.childForFieldName("name")!) === "id",
+  );
 }
 
 /** Runs when the module is imported, so that importing it declares the endpoint. */
@@ -173,7 +181,7 @@ function strayCalls(module: PythonModule, names: NamesInScope, seen: ReadonlySet
     const called = call.childForFieldName("function")!;
     if (called.type !== "identifier" && called.type !== "attribute") return [];
     if (!isEndpointClass(names.meaningOf(module, called))) return [];
-    if (call.parent?.type === "decorator") return [];
+    if (call.parent?.type === "decorator" || isClient(module, call)) return [];
     return [
       {
         severity: "warning",

@@ -56,11 +56,12 @@ export function groupEndpoints(
     checkRoutes(name, routes, report);
     const functions = [...new Set(allUses.map((use) => describe(use.module, use.definition)))];
     if (first!.settings.name === undefined) continue;
-    const { settings, dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
+    const { settings, gpuPreference, dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
     endpoints.push({
       name,
       kind: first!.kind,
       settings,
+      gpuPreference,
       functions,
       routes,
       dependencies,
@@ -161,8 +162,8 @@ function checkSameName(name: string, same: readonly Declared[], report: Report):
   }
 }
 
-function comparable({ settings, dependencies, env, pythonVersion }: ReadSettings): unknown {
-  return [settings, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
+function comparable({ settings, gpuPreference, dependencies, env, pythonVersion }: ReadSettings): unknown {
+  return [settings, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
 }
 
 function routeOf(

@@ -40,6 +40,7 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     workersMax: settings.workersMax,
     gpuIds: settings.gpuIds,
     functions: [...endpoint.functions],
+    gpuPreference: [...endpoint.gpuPreference],
     gpuCount: settings.gpuCount,
     instanceIds: settings.instanceIds,
     idleTimeout: settings.idleTimeout,

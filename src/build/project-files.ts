@@ -26,6 +26,8 @@ export interface DroppedFile {
 export interface ProjectFiles {
   /** Sorted by path. */
   readonly files: readonly ProjectFile[];
+  /** That were looked into, with "/" at the end; "" is the project. */
+  readonly folders: readonly string[];
   readonly dropped: readonly DroppedFile[];
   readonly diagnostics: readonly Diagnostic[];
 }
@@ -33,6 +35,7 @@ export interface ProjectFiles {
 /** What the project ships and what stays out and why. Throws NO_ENDPOINTS when the folder does not exist. */
 export function listProjectFiles(projectDir: string): ProjectFiles {
   const files: ProjectFile[] = [];
+  const folders: string[] = [];
   const dropped: DroppedFile[] = [];
   const diagnostics: Diagnostic[] = [];
   const root = realFolder(projectDir);
@@ -44,6 +47,7 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
       dropped.push({ path: folder, rule: "a virtual environment (built in)" });
       return;
     }
+    folders.push(folder);
     const rules = [...inherited, ...ruleFilesIn(root, folder, names)];
     for (const entry of entries) {
       const relative = `${folder}${entry.name}${entry.isDirectory() ? "/" : ""}`;
@@ -74,7 +78,7 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
   walk("", ruleFilesAbove(root));
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   dropped.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { files, dropped, diagnostics };
+  return { files, folders, dropped, diagnostics };
 }
 
 function realFolder(projectDir: string): string {

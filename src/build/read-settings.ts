@@ -9,11 +9,10 @@ import {
   SCALER_TYPES,
 } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
-import { gpuIds } from "../domain/gpu.ts";
+import { gpuCountProblem, gpuIds } from "../domain/gpu.ts";
 import {
   EXECUTION_TIMEOUT_MAX_MS,
   EXECUTION_TIMEOUT_MIN_MS,
-  GPU_COUNT_MAX,
   IDLE_TIMEOUT_MAX_S,
   IDLE_TIMEOUT_MIN_S,
   MAX_CONCURRENCY_LIMIT,
@@ -62,6 +61,8 @@ export interface ReadSettings {
   /** undefined when it is missing, unknown or no valid name. */
   readonly name: string | undefined;
   readonly settings: EndpointSettings;
+  /** Selectors of `gpu=` as written: best first. */
+  readonly gpuPreference: readonly string[];
   readonly dependencies: readonly string[];
   readonly env: EnvValues;
   readonly pythonVersion: string | undefined;
@@ -89,7 +90,8 @@ export class SettingsReader {
 
   read(object: EndpointObject, kind: EndpointKind): ReadSettings {
     const given = this.#keywords(object);
-    const gpu = this.#gpuIds(given);
+    const gpuPreference = given.has("gpu") ? gpuSelectors(given.get("gpu")!, this.#report) : [];
+    const gpu = gpuPreference === undefined || !given.has("gpu") ? undefined : gpuIds(gpuPreference);
     const cpu = this.#cpu(given);
     if (given.has("gpu") && given.has("cpu")) {
       this.#error(
@@ -109,7 +111,7 @@ export class SettingsReader {
       workersMax,
       idleTimeout:
         this.#whole(given, "idle_timeout", IDLE_TIMEOUT_MIN_S, IDLE_TIMEOUT_MAX_S, "seconds") ?? defaults.idleTimeout,
-      gpuCount: this.#whole(given, "gpu_count", 1, GPU_COUNT_MAX) ?? defaults.gpuCount,
+      gpuCount: this.#gpuCount(given) ?? defaults.gpuCount,
       maxConcurrency: this.#whole(given, "max_concurrency", 1, MAX_CONCURRENCY_LIMIT) ?? defaults.maxConcurrency,
       executionTimeoutMs:
         this.#whole(
@@ -139,6 +141,7 @@ export class SettingsReader {
     return {
       name: this.#name(object, named),
       settings,
+      gpuPreference: gpuPreference ?? [],
       dependencies: this.#dependencies(dependencies),
       env,
       pythonVersion: this.#pythonVersion(given.get("python_version")),
@@ -221,11 +224,14 @@ export class SettingsReader {
     return undefined;
   }
 
-  #gpuIds(given: Given): string | undefined {
-    const value = given.get("gpu");
+  #gpuCount(given: Given): number | undefined {
+    const value = given.get("gpu_count");
     if (value === undefined) return undefined;
-    const selectors = gpuSelectors(value, this.#report);
-    return selectors === undefined ? undefined : gpuIds(selectors);
+    if (value.kind !== "number") return this.#unknown(value, "gpu_count", "a number such as 1 or 0.5");
+    const wanted = gpuCountProblem(value.value);
+    if (wanted === undefined) return value.value;
+    const help = "Write gpu_count=2 for two GPUs, or gpu_count=0.5 for half of one.";
+    return this.#error("invalid-setting", value, `gpu_count is ${wanted}, not ${value.value}.`, help);
   }
 
   #cpu(given: Given): string | undefined {

@@ -7,7 +7,7 @@ import path from "node:path";
 import type { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { checkImports } from "./check-imports.ts";
-import { askSyntax, type SyntaxMemory, syntaxProblems } from "./check-syntax.ts";
+import { askSyntax, type SyntaxJudge, type SyntaxMemory, syntaxProblems } from "./check-syntax.ts";
 import { BuildProblems, isError, sortDiagnostics } from "./diagnostics.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { findEndpoints } from "./find-endpoints.ts";
@@ -30,6 +30,8 @@ export interface ScanOptions {
   readonly python?: () => Promise<Interpreter>;
   /** With it Python judges every file once, not only those that the grammar doubts. */
   readonly syntaxMemory?: SyntaxMemory;
+  /** With it every file is judged by it. */
+  readonly syntaxJudge?: SyntaxJudge;
 }
 
 export interface Scan {
@@ -61,7 +63,7 @@ async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: Pyth
   const modules = candidates(options.projectDir, files, graph, report);
   const python = options.python ?? (() => findPython({ env: options.environment }));
   // Python reads the files while they are looked into here.
-  const judged = askSyntax(modules, { python, memory: options.syntaxMemory });
+  const judged = askSyntax(modules, { python, memory: options.syntaxMemory, judge: options.syntaxJudge });
 
   const found = modules.map((module) => findEndpoints(module, names));
   for (const each of found) diagnostics.push(...each.diagnostics);

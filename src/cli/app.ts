@@ -12,6 +12,7 @@ import { loginSpec, logoutSpec, whoamiSpec } from "./commands/login.ts";
 import { logsSpec } from "./commands/logs.ts";
 import { platformRoutes } from "./commands/platform.ts";
 import { rollbackSpec } from "./commands/rollback.ts";
+import { runSpec } from "./commands/run.ts";
 import { secretRoutes } from "./commands/secret.ts";
 import { statusSpec } from "./commands/status.ts";
 import { undeploySpec } from "./commands/undeploy.ts";
@@ -27,6 +28,7 @@ const root = buildRouteMap<string, CliContext>({
   routes: {
     init: initSpec,
     build: buildSpec,
+    run: runSpec,
     deploy: deploySpec,
     rollback: rollbackSpec,
     undeploy: undeploySpec,
@@ -51,6 +53,7 @@ const root = buildRouteMap<string, CliContext>({
       "",
       "Examples:",
       "  svc init my-project      Start a project from working examples",
+      "  svc run                  Try its functions on a local address",
       "  svc deploy               Put the endpoints of this directory live",
       "  svc status               See what runs",
       "  svc undeploy --all       Take this directory's endpoints down",

@@ -1,9 +1,10 @@
 /** A job's id does not say its endpoint: it is asked for at each that could have it. */
-import { EndpointClient, type JobRecord } from "../client/gateway.ts";
+import type { EndpointClient, JobRecord } from "../client/gateway.ts";
 import type { EndpointRecord } from "../client/records.ts";
 import { SvcError } from "../domain/errors.ts";
 import { type Connection, findPlatform, noPlatform } from "./connect.ts";
 import type { CliContext } from "./context.ts";
+import { endpointClient } from "./endpoint-client.ts";
 import { detectedApp } from "./project-settings.ts";
 import { endpointNamed } from "./select-endpoints.ts";
 
@@ -36,7 +37,7 @@ export async function findJob(context: CliContext, jobId: string, endpointName?:
 }
 
 async function jobAt({ apiKey }: Connection, endpoint: EndpointRecord, jobId: string): Promise<FoundJob | undefined> {
-  const client = new EndpointClient(endpoint.url, apiKey);
+  const client = endpointClient(endpoint.url, apiKey);
   try {
     return { endpoint, client, job: await client.inspect(jobId) };
   } catch (error) {

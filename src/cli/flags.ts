@@ -1,4 +1,6 @@
-/** Flags that several commands share, described once. */
+/** Flags and parameters that several commands share, described once. */
+import { COMPLETION_MAX_MS } from "../domain/limits.ts";
+import type { CliContext } from "./context.ts";
 
 export const jsonFlag = {
   kind: "boolean",
@@ -22,6 +24,16 @@ export const envFlag = {
   placeholder: "NAME",
   brief: "Environment; default: the only one there is",
 } as const;
+
+/** An endpoint's name as a positional parameter, completed by the shell; `others` are words that may stand in its place. */
+export function endpointParameter<B extends string>(brief: B, others: readonly string[] = []) {
+  async function proposeCompletions(this: CliContext, partial: string): Promise<string[]> {
+    const { endpointNames } = await import("./endpoint-names.ts");
+    const names = await endpointNames(this, COMPLETION_MAX_MS).catch(() => []);
+    return [...others, ...names].filter((name) => name.startsWith(partial));
+  }
+  return { placeholder: "ENDPOINT_NAME", parse: String, brief, proposeCompletions } as const;
+}
 
 /** A switch that is off unless it is given. */
 export function switchFlag<B extends string>(brief: B) {

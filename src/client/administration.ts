@@ -1,7 +1,8 @@
 /** What the CLI does with whole apps and environments, builds, keys and secrets. */
 import type { KeyScope } from "../domain/api-key.ts";
+import type { Platform } from "./answer-error.ts";
 import type { KeyRecord } from "./records.ts";
-import { type Platform, request } from "./request.ts";
+import { request } from "./request.ts";
 
 /** A build of an environment. Times are milliseconds since the epoch. */
 export interface BuildRecord {

@@ -2,6 +2,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { ScalingDecision } from "../domain/worker.ts";
+import type { Platform } from "./answer-error.ts";
 import type {
   AccountRecord,
   AppRecord,
@@ -12,10 +13,13 @@ import type {
   EndpointRecord,
   Plan,
 } from "./records.ts";
-import { type Platform, putStream, request } from "./request.ts";
+import { putStream, request } from "./request.ts";
 
 const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
   idleTimeout routes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation }`;
+
+const APP_FIELDS = `id name environments { id name buildId endpoints { ${ENDPOINT_FIELDS} } }`;
+const PLAN_FIELDS = "changes { action name kind details } missingLayers problems";
 
 export class ControlPlane {
   readonly platform: Platform;
@@ -33,6 +37,12 @@ export class ControlPlane {
   async endpoints(): Promise<readonly EndpointRecord[]> {
     const document = `{ myself { endpoints { ${ENDPOINT_FIELDS} } } }`;
     return (await this.#query<{ myself: { endpoints: EndpointRecord[] } }>(document)).myself.endpoints;
+  }
+
+  async endpointNames(signal?: AbortSignal): Promise<readonly string[]> {
+    const body = { query: "{ myself { endpoints { name } } }", variables: {} };
+    const answer = await request<{ myself: { endpoints: { name: string }[] } }>(this.platform, body, signal);
+    return answer.myself.endpoints.map(({ name }) => name);
   }
 
   async endpoint(id: string): Promise<EndpointRecord | null> {
@@ -60,17 +70,22 @@ export class ControlPlane {
   }
 
   async app(name: string): Promise<AppRecord | null> {
-    const document = `query ($name: String!) {
-      app(name: $name) { id name environments { id name buildId endpoints { ${ENDPOINT_FIELDS} } } }
-    }`;
+    const document = `query ($name: String!) { app(name: $name) { ${APP_FIELDS} } }`;
     return (await this.#query<{ app: AppRecord | null }>(document, { name })).app;
   }
 
   async planBuild(input: BuildInput): Promise<Plan> {
-    const document = `query ($input: BuildInput!) {
-      planBuild(input: $input) { changes { action name kind details } missingLayers problems }
-    }`;
+    const document = `query ($input: BuildInput!) { planBuild(input: $input) { ${PLAN_FIELDS} } }`;
     return (await this.#query<{ planBuild: Plan }>(document, { input })).planBuild;
+  }
+
+  /** The plan, and the app as it is, in one round trip: all that a deploy without changes needs. */
+  async planAndApp(input: BuildInput): Promise<{ readonly plan: Plan; readonly app: AppRecord | null }> {
+    const document = `query ($input: BuildInput!, $app: String!) {
+      plan: planBuild(input: $input) { ${PLAN_FIELDS} }
+      app(name: $app) { ${APP_FIELDS} }
+    }`;
+    return this.#query(document, { input, app: input.app });
   }
 
   async deployBuild(input: BuildInput): Promise<Deployment> {

@@ -3,7 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import { DEVICE_SLOW_DOWN_S } from "../domain/limits.ts";
-import { answerError, fetchText } from "./request.ts";
+import { answerError } from "./answer-error.ts";
+import { fetchText } from "./request.ts";
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
 

@@ -3,15 +3,9 @@ import { type ClientRequest, request as httpRequest, type RequestOptions } from 
 import { request as httpsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { ERROR_CATALOGUE, type ErrorCode, SvcError } from "../domain/errors.ts";
+import { SvcError } from "../domain/errors.ts";
 import { CONNECT_MAX_MS } from "../domain/limits.ts";
-
-/** Where a platform is and the key to use there. */
-export interface Platform {
-  /** Without a slash at the end. */
-  readonly url: string;
-  readonly apiKey: string | undefined;
-}
+import { answerError, keyError, knownCode, type Platform, parsed, unreachable } from "./answer-error.ts";
 
 interface GraphqlAnswer {
   readonly data?: unknown;
@@ -22,13 +16,18 @@ interface GraphqlAnswer {
 }
 
 /** Runs one GraphQL operation. All of its errors end up in one SvcError with the code of the first. */
-export async function request<T>(platform: Platform, body: { query: string; variables: object }): Promise<T> {
+export async function request<T>(
+  platform: Platform,
+  body: { query: string; variables: object },
+  signal?: AbortSignal,
+): Promise<T> {
   const { status, text } = await fetchText(platform, `${platform.url}/graphql`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
+    signal,
   });
-  const answer = parse<GraphqlAnswer>(text);
+  const answer = parsed<GraphqlAnswer>(text);
   if (status === 401) throw keyError(platform);
   const first = answer?.errors?.[0];
   if (answer?.errors !== undefined && first !== undefined) {
@@ -95,12 +94,14 @@ export async function* fetchLines(
   url: string,
   signal: AbortSignal | undefined,
   refuse: (status: number, text: string) => SvcError,
+  onOpen: () => void = () => {},
 ): AsyncGenerator<string> {
   let rest = "";
   try {
     const response = await fetch(url, { headers: authorization(platform), signal });
     if (response.status === 401) throw keyError(platform);
     if (response.status !== 200) throw refuse(response.status, await response.text());
+    onOpen();
     for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
       const lines = (rest + text).split("\n");
       rest = lines.pop()!;
@@ -132,63 +133,6 @@ export async function putStream(platform: Platform, path: string, bytes: Readabl
   }
 }
 
-/** The SvcError of an answer with the one error body; anything else is described by its status. */
-export function answerError(url: string, status: number, text: string): SvcError {
-  const body = parse<{ detail?: string; error?: string; code?: string }>(text);
-  if (body?.code !== undefined) return new SvcError(knownCode(body.code), body.detail ?? body.error ?? text);
-  return new SvcError("INTERNAL", `${url} answered ${status}, not as a svc platform does.`, {
-    help: "Check PLATFORM_URL, or read svc platform logs.",
-  });
-}
-
-export function keyError(platform: Platform): SvcError {
-  const help = "Set PLATFORM_API_KEY or run svc login.";
-  if (platform.apiKey === undefined) {
-    return new SvcError("MISSING_KEY", `No API key is known for ${platform.url}.`, { help });
-  }
-  return new SvcError("WRONG_KEY", `The API key ${platform.apiKey.slice(0, 10)}… is not valid for ${platform.url}.`, {
-    help,
-  });
-}
-
-function unreachable(url: string, cause: unknown): SvcError {
-  const reason = connectionReason(cause);
-  return new SvcError("PLATFORM_UNREACHABLE", `The platform at ${url} cannot be reached (${reason}).`, {
-    help: "Check PLATFORM_URL, or start one on this machine with svc platform start.",
-    cause,
-  });
-}
-
-function connectionReason(error: unknown): string {
-  let root = error;
-  while (root instanceof Error && root.cause instanceof Error) root = root.cause;
-  const code = (root as NodeJS.ErrnoException).code ?? "";
-  return CONNECTION_REASONS[code] ?? (root instanceof Error ? root.message : String(root));
-}
-
-const CONNECTION_REASONS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "connection refused",
-  ENOTFOUND: "unknown host",
-  ECONNRESET: "connection lost",
-  EPIPE: "connection lost",
-  UND_ERR_SOCKET: "connection lost",
-  ETIMEDOUT: "no answer",
-  UND_ERR_CONNECT_TIMEOUT: "no answer",
-  UND_ERR_HEADERS_TIMEOUT: "no answer",
-};
-
 function authorization(platform: Platform): Record<string, string> {
   return platform.apiKey === undefined ? {} : { authorization: `Bearer ${platform.apiKey}` };
-}
-
-function knownCode(code: string | undefined): ErrorCode {
-  return code !== undefined && code in ERROR_CATALOGUE ? (code as ErrorCode) : "INTERNAL";
-}
-
-function parse<T>(text: string): T | undefined {
-  try {
-    return JSON.parse(text) as T;
-  } catch {
-    return undefined;
-  }
 }

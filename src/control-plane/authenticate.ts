@@ -31,11 +31,6 @@ export function requireScope({ principal }: { readonly principal: Principal }, s
   });
 }
 
-/** A worker may look its peers up; its environment then bounds what it sees. Throws FORBIDDEN. */
-export function requireLook(context: { readonly principal: Principal }): void {
-  if (context.principal.kind !== "worker") requireScope(context, "read");
-}
-
 /** Whether the principal sees what belongs to this environment. */
 export function sees(principal: Principal, environmentId: string | null): boolean {
   return principal.environmentId === null || principal.environmentId === environmentId;

@@ -6,6 +6,8 @@ import {
   GPU_IMAGE,
   type ScalerType,
 } from "../domain/endpoint.ts";
+import { SAVED_NAME_MAX_CHARS } from "../domain/limits.ts";
+import type { EnvEntry, TemplateInput } from "./resolvers/save-template.ts";
 
 /** The fields of EndpointInput that are settings. */
 const SETTING_FIELDS = [
@@ -29,18 +31,27 @@ type SettingField = (typeof SETTING_FIELDS)[number];
 
 /** As the schema has it: a field that is null counts as not given. */
 export type EndpointInput = {
-  readonly [field in SettingField | "id" | "name" | "templateId"]?: string | number | null;
+  readonly [field in SettingField | "id" | "name" | "templateId" | "imageName"]?: string | number | null;
+} & {
+  readonly template?: TemplateInput | null;
+  readonly env?: readonly EnvEntry[] | null;
 };
 
-export type GivenFields = Partial<Pick<EndpointSettings, SettingField>> & {
+export type GivenFields = Partial<Pick<EndpointSettings, SettingField | "imageName">> & {
   readonly id?: string;
   readonly name?: string;
   readonly templateId?: string;
+  readonly template?: TemplateInput;
+  readonly env?: readonly EnvEntry[];
 };
 
 export function givenFields(input: EndpointInput): GivenFields {
   const given = Object.entries(input).filter(([, value]) => value !== null && value !== undefined);
   return Object.fromEntries(given) as GivenFields;
+}
+
+export function isPrintableName(name: string): boolean {
+  return /^\P{Cc}+$/u.test(name) && name.trim() !== "" && name.length <= SAVED_NAME_MAX_CHARS;
 }
 
 /**

@@ -15,15 +15,19 @@ import { deleteApp } from "./resolvers/delete-app.ts";
 import { deleteEndpoint } from "./resolvers/delete-endpoint.ts";
 import { deleteEnvironment } from "./resolvers/delete-environment.ts";
 import { deleteSecret } from "./resolvers/delete-secret.ts";
+import { deleteTemplate } from "./resolvers/delete-template.ts";
 import { deployBuild } from "./resolvers/deploy-build.ts";
 import { endpoint, endpointFields } from "./resolvers/endpoint.ts";
 import { keyFields } from "./resolvers/key.ts";
 import { myself } from "./resolvers/myself.ts";
+import { peer } from "./resolvers/peer.ts";
 import { planBuild } from "./resolvers/plan-build.ts";
 import { revokeKey } from "./resolvers/revoke-key.ts";
 import { rollback } from "./resolvers/rollback.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
+import { saveTemplate } from "./resolvers/save-template.ts";
 import { setSecret } from "./resolvers/set-secret.ts";
+import { templateFields, templates } from "./resolvers/templates.ts";
 import { jsonScalar, lenientScalar } from "./scalars.ts";
 
 export type GraphQLHandler = (
@@ -37,10 +41,12 @@ export function createGraphQL(deps: ControlPlaneDeps): GraphQLHandler {
     schema: createSchema<RequestContext>({
       typeDefs: readSchema(),
       resolvers: {
-        Query: { myself, app, apps, endpoint, planBuild },
+        Query: { myself, app, apps, endpoint, peer, planBuild, templates },
         Mutation: {
           saveEndpoint,
           deleteEndpoint,
+          saveTemplate,
+          deleteTemplate,
           deployBuild,
           rollback,
           createEnvironment,
@@ -56,6 +62,7 @@ export function createGraphQL(deps: ControlPlaneDeps): GraphQLHandler {
         Environment: environment,
         Endpoint: endpointFields,
         Key: keyFields,
+        Template: templateFields,
         JSON: jsonScalar,
         Lenient: lenientScalar,
       },

@@ -42,7 +42,8 @@ export async function answerLogs(
   response.on("close", stop);
   const kept = (await deps.logs.read(endpoint.id)).filter(wanted);
   const written = new Set(kept);
-  response.write(kept.slice(-tail).join(""));
+  response.flushHeaders();
+  response.write(kept.slice(kept.length - Math.min(tail, kept.length)).join(""));
   response.write(early.filter((line) => wanted(line) && !written.has(line)).join(""));
   early = undefined;
   if (url.searchParams.get("follow") !== "1") response.end();
@@ -51,8 +52,8 @@ export async function answerLogs(
 function tailLines(text: string | null): number {
   if (text === null) return LOG_TAIL_DEFAULT_LINES;
   const lines = Number(text);
-  if (Number.isInteger(lines) && lines >= 1 && lines <= LOG_TAIL_MAX_LINES) return lines;
-  throw new SvcError("BAD_INPUT", `tail must be a whole number from 1 to ${LOG_TAIL_MAX_LINES}, not ${text}.`);
+  if (Number.isInteger(lines) && lines >= 0 && lines <= LOG_TAIL_MAX_LINES) return lines;
+  throw new SvcError("BAD_INPUT", `tail must be a whole number from 0 to ${LOG_TAIL_MAX_LINES}, not ${text}.`);
 }
 
 function ofJob(job: string | null): (line: string) => boolean {

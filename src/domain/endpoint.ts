@@ -4,7 +4,7 @@
  */
 import { isOrigin, ORIGIN_HELP, originsOf } from "./cors.ts";
 import { SvcError } from "./errors.ts";
-import { unknownGpuId } from "./gpu.ts";
+import { gpuCountProblem, unknownGpuId } from "./gpu.ts";
 import {
   EXECUTION_TIMEOUT_DEFAULT_MS,
   EXECUTION_TIMEOUT_MAX_MS,
@@ -39,6 +39,7 @@ export interface EndpointSettings {
   readonly idleTimeout: number;
   /** GPU groups as in gpu.ts; "" for a CPU endpoint. */
   readonly gpuIds: string;
+  /** GPUs of one worker, or below 1 the part of a GPU that is its own. */
   readonly gpuCount: number;
   /** CPU machine type; "" for a GPU endpoint. */
   readonly instanceIds: string;
@@ -93,7 +94,8 @@ export function settingsProblems(settings: EndpointSettings): string[] {
   whole("workersMin", settings.workersMin, 0, WORKERS_MAX_LIMIT);
   whole("workersMax", settings.workersMax, 0, WORKERS_MAX_LIMIT);
   whole("idleTimeout", settings.idleTimeout, IDLE_TIMEOUT_MIN_S, IDLE_TIMEOUT_MAX_S, " seconds");
-  whole("gpuCount", settings.gpuCount, 1, 16);
+  const gpus = gpuCountProblem(settings.gpuCount);
+  if (gpus !== undefined) problems.push(`gpuCount must be ${gpus}, not ${settings.gpuCount}.`);
   whole("maxConcurrency", settings.maxConcurrency, 1, MAX_CONCURRENCY_LIMIT);
   whole("executionTimeoutMs", settings.executionTimeoutMs, EXECUTION_TIMEOUT_MIN_MS, EXECUTION_TIMEOUT_MAX_MS, " ms");
   whole("scalerValue", settings.scalerValue, 1, 100_000);

@@ -2,6 +2,7 @@
  * GPU groups and their members. A type's value is the driver's product string, so a line of `nvidia-smi`
  * maps to it. `gpuIds` is the sorted comma list of groups; `-<product>` leaves a member of a group out.
  */
+import { GPU_COUNT_MAX, GPU_FRACTION_MIN } from "./limits.ts";
 
 interface GpuType {
   /** Member name of the Python enum `GpuType`. */
@@ -112,6 +113,27 @@ export function gpuMatches(ids: string, product: string): boolean {
   if (parts.includes(`-${product}`)) return false;
   const group = groupOfProduct.get(product);
   return parts.includes(GPU_ANY) || (group !== undefined && parts.includes(group));
+}
+
+/** How much a product is preferred: the place in `preference` (groups and members of GpuType) that fits it first, 0 best. */
+export function gpuRank(preference: readonly string[], product: string): number {
+  const group = groupOfProduct.get(product);
+  const rank = preference.findIndex(
+    (selector) => selector === GPU_ANY || selector === group || productOfMember.get(selector) === product,
+  );
+  return rank === -1 ? preference.length : rank;
+}
+
+/** The product string of a member of GpuType or of a product string; undefined outside the catalogue. */
+export function gpuProduct(text: string): string | undefined {
+  return groupOfProduct.has(text) ? text : productOfMember.get(text);
+}
+
+/** What is wrong with a number of GPUs for one worker: whole, or a fraction of one that workers share; else undefined. */
+export function gpuCountProblem(count: number): string | undefined {
+  const isFraction = count >= GPU_FRACTION_MIN && count < 1;
+  if (isFraction || (Number.isInteger(count) && count >= 1 && count <= GPU_COUNT_MAX)) return undefined;
+  return `a whole number from 1 to ${GPU_COUNT_MAX}, or a fraction of one GPU from ${GPU_FRACTION_MIN} to below 1`;
 }
 
 /** The first part of `ids` that names no group and no product, for validation; undefined when all are known. */

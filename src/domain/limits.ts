@@ -15,6 +15,9 @@ export const DEPENDENCY_LAYERS_KEPT = 100;
 export const DEPENDENCY_LAYERS_KEPT_BYTES = 20_000 * MB;
 /** A layer used this recently is not removed: another build may be packing it. */
 export const CACHE_IN_USE_MS = 3_600_000;
+/** A layer on the platform that no build refers to, or an unpacked one that nobody runs, stays so long after its last use. */
+export const LAYER_UNUSED_KEPT_MS = 24 * 3_600_000;
+export const LAYER_SWEEP_MS = 3_600_000;
 export const GZIP_LEVEL_SOURCE = 6;
 export const GZIP_LEVEL_DEPENDENCIES = 4;
 export const INSTALLS_AT_ONCE = 2;
@@ -35,6 +38,8 @@ export const EXECUTION_TIMEOUT_MAX_MS = 7 * 24 * 3_600_000;
 export const SCALER_VALUE_DEFAULT = 4;
 export const SCALER_VALUE_MAX = 100_000;
 export const GPU_COUNT_MAX = 16;
+/** The smallest part of a GPU that a worker can ask for. */
+export const GPU_FRACTION_MIN = 0.05;
 export const PYTHON_MINOR_MIN = 10;
 export const PYTHON_MINOR_MAX = 14;
 
@@ -106,6 +111,8 @@ export const WEBHOOK_CHECK_MS = 1_000;
 // Caches over the store
 export const CACHED_KEYS_MAX = 10_000;
 export const CACHED_ENDPOINTS_MAX = 20_000;
+/** Source layers of builds. */
+export const CACHED_BUILDS_MAX = 10_000;
 
 // Rate limits of the job routes, per endpoint and window
 export const RATE_WINDOW_MS = 10_000;
@@ -143,10 +150,17 @@ export const FRAME_MAX_BYTES = 64 * MB;
 export const WORKER_BOOT_TIMEOUT_MS = 600_000;
 export const WORKER_DRAIN_GRACE_MS = 30_000;
 export const CANCEL_GRACE_MS = 5_000;
+/** An acknowledgement waits so long for another frame to go with. */
+export const ACK_DELAY_MAX_MS = 5;
 export const LINK_SWEEP_MS = 250;
 export const LINK_PING_MS = 5_000;
 export const LINK_SILENCE_MAX_MS = 15_000;
 export const LINK_RETURN_MS = 1_000;
+/** Before a connection has proved who it is. */
+export const LINK_GREETING_MAX_MS = 5_000;
+export const LINK_GREETING_MAX_BYTES = 128 * KB;
+/** Connections of other machines that have not said who they are, at once. */
+export const LINK_GREETERS_MAX = 256;
 export const PREFETCH_JOBS_MAX = 128;
 export const PREFETCH_EXECUTION_MAX_MS = 10;
 export const PREFETCH_PAUSE_MS = 60_000;
@@ -157,7 +171,14 @@ export const BOOT_BACKOFF_MS = 1_000;
 export const BOOT_BACKOFF_MAX_MS = 60_000;
 export const AUTOSCALER_TICK_MS = 1_000;
 export const AUTOSCALER_PAUSE_MS = 20;
-export const CAPACITY_RETRY_MS = 1_000;
+/** A start that was refused for another reason than room. */
+export const START_RETRY_MS = 1_000;
+/** On a full machine: a worker with nothing to do for so long may go for another endpoint, */
+export const FAIR_IDLE_MS = 20;
+/** the only one of its endpoint, for an endpoint that has some, after this time; */
+export const FAIR_LAST_IDLE_MS = 5_000;
+/** and an endpoint that has none gets its turn after this time, even from those that hold no more than it would. */
+export const FAIR_TURN_MS = 15_000;
 export const LAUNCHER_RETURN_MS = 3_000;
 export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
@@ -173,6 +194,18 @@ export const SWEEP_MS = 10_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;
 export const STOP_GRACE_MS = 30_000;
 
+// Containers
+/** From the request for an endpoint's container until the launcher in it dials in. */
+export const CONTAINER_START_TIMEOUT_MS = 60_000;
+/** What a container may use besides its workers: the launcher and the zygote's imports. */
+export const CONTAINER_EXTRA_BYTES = 256 * MB;
+/** Processes and threads of one worker. */
+export const CONTAINER_WORKER_PIDS = 1024;
+/** After a worker's end, until its container's limits shrink. */
+export const CONTAINER_SHRINK_MS = 2_000;
+/** An engine that does not answer is asked again after this time. */
+export const CONTAINER_CALL_RETRY_MS = 1_000;
+
 // Control plane
 export const GRAPHQL_BODY_MAX_BYTES = 8 * MB;
 export const GRAPHQL_TOKENS_MAX = 20_000;
@@ -182,6 +215,18 @@ export const GRAPHQL_DEPTH_MAX = 10;
 export const SAVED_NAME_MAX_CHARS = 191;
 export const PEER_CACHE_MS = 300_000;
 export const LOCAL_PORT_DEFAULT = 8888;
+export const LOCAL_PORTS_TRIED_MAX = 100;
+/** A save is over when nothing changed for so long; a call that comes earlier does not wait for it. */
+export const SAVE_SETTLES_MS = 25;
+/** A live endpoint with new code gets a warm worker this long after the calls that wait for theirs. */
+export const LIVE_WARM_UP_DELAY_MS = 150;
+export const PROVISIONS_AT_ONCE = 3;
+/** `svc run --auto-provision` asks before it makes more endpoints than this. */
+export const PROVISIONS_UNASKED_MAX = 5;
+/** A platform that went away is looked for this often. */
+export const PLATFORM_RETRY_MS = 500;
+/** A larger .platform/resources.pkl is not read. */
+export const RESOURCES_FILE_MAX_BYTES = 1 * MB;
 export const PLATFORM_PORT_DEFAULT = 7878;
 
 // Command line
@@ -189,5 +234,23 @@ export const PLATFORM_START_TIMEOUT_MS = 60_000;
 export const DEPLOY_READY_MAX_MS = 30 * 60_000;
 export const DRAIN_WAIT_MAX_MS = 15 * 60_000;
 export const CONNECT_MAX_MS = 10_000;
+/** A shell waits for the names that it completes. */
+export const COMPLETION_MAX_MS = 1_000;
+/** svc/client: one long poll, and how long an answer may take beyond it. */
+export const CLIENT_POLL_MS = 30_000;
+export const CLIENT_ANSWER_MAX_MS = 30_000;
+/** svc/client: a request's body is given a millisecond more for so many of its characters. */
+export const CLIENT_SLOWEST_CHARS_PER_MS = 16;
+/** svc/client: a platform that answered before and is away is looked for so long, with pauses that double. */
+export const CLIENT_PATIENCE_MS = 60_000;
+export const CLIENT_RETRY_PAUSE_MS = 100;
+export const CLIENT_RETRY_PAUSE_MAX_MS = 2_000;
+/** Local ports of a preview's endpoints: below those that systems hand out by themselves. */
+export const PREVIEW_PORT_FIRST = 20_000;
+export const PREVIEW_PORTS = 10_000;
+/** A preview's platform has so long to end by itself. */
+export const PREVIEW_STOP_MAX_MS = 10_000;
+/** How long the container engine may take for its answer to a first question. */
+export const ENGINE_ANSWER_MAX_MS = 10_000;
 export const POLL_FIRST_MS = 25;
 export const POLL_MAX_MS = 1_000;

@@ -37,6 +37,9 @@ export const manifestResource = z.object({
   gpuIds: z.string(),
   functions: z.array(manifestFunction).min(1),
 
+  /** Selectors of `gpu=` in the order of preference: groups and members of GpuType. */
+  gpuPreference: z.array(z.string()).default([]),
+  /** GPUs of one worker, or below 1 the part of a GPU that is its own. */
   gpuCount: z.number(),
   instanceIds: z.string(),
   idleTimeout: z.number(),

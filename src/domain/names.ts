@@ -7,6 +7,14 @@ export function isValidName(name: string): boolean {
   return NAME.test(name);
 }
 
+/** `svc run` puts it before the names of its environment and endpoints. */
+export const LIVE_PREFIX = "live-";
+
+/** Whether the environment or endpoint belongs to `svc run`: nobody else may use the prefix. */
+export function isLiveName(name: string): boolean {
+  return name.startsWith(LIVE_PREFIX);
+}
+
 /** What an app or environment is called while its endpoints drain: its own name is free for a new one at once. */
 export function removedName({ name, id }: { readonly name: string; readonly id: string }): string {
   return `${name}~${id}`;

@@ -23,7 +23,6 @@ export function removal(endpoint: Removable, now: number) {
     buildId: null,
     workersMin: 0,
     workersMax: 0,
-    workersDesired: 0,
     reason: "removed",
     updatedAt: now,
   } as const;

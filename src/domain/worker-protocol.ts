@@ -84,12 +84,15 @@ export interface StartHead {
   readonly endpoint: {
     readonly id: string;
     readonly name: string;
+    readonly app: string;
     readonly environment: string;
     readonly kind: string;
   };
   readonly env: Readonly<Record<string, string>>;
   readonly concurrency: number;
   readonly socket: string;
+  /** Base URL of the platform's HTTP side as the worker reaches it, without a slash at its end. */
+  readonly platformUrl: string;
   /** Machine type, for messages. */
   readonly machine: string;
   readonly memoryBytes: number;

@@ -63,10 +63,20 @@ export interface WorkerStart {
   readonly isolation: string;
 }
 
+/** What bringing a worker up took. */
+export interface WorkerBoot {
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly bootMs: number;
+  readonly importMs: number;
+}
+
 /** What the rest of the platform may ask about an endpoint's workers. */
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+  /** Undefined once the worker is gone. */
+  bootOf?(workerId: string): WorkerBoot | undefined;
 }
 
 /** An endpoint's load as the worker link sees it now: what the autoscaler samples. */

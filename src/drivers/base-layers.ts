@@ -10,6 +10,7 @@ import { installComplaint, installFailure, installStep } from "../lib/install-ou
 import { InstallFailed, NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Interpreter } from "./interpreter.ts";
+import { FolderUse } from "./unused-folders.ts";
 
 const COMPLAINT_LINES_MAX = 5;
 
@@ -17,11 +18,13 @@ export class BaseLayers {
   readonly #dir: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #installing = new Map<string, Promise<string>>();
+  readonly #use: FolderUse;
 
   /** `env` has PATH and the user's settings of pip and uv. */
   constructor(dir: string, env: Readonly<Record<string, string | undefined>>) {
     this.#dir = dir;
     this.#env = env;
+    this.#use = new FolderUse(dir);
   }
 
   path(requirements: readonly string[], interpreter: Interpreter): string {
@@ -32,12 +35,18 @@ export class BaseLayers {
   /** Resolves the folder to put on sys.path. `report` gets lines such as "installing numpy 2.1.0 (16.9 MB)". */
   ensure(requirements: readonly string[], interpreter: Interpreter, report: (line: string) => void): Promise<string> {
     const target = this.path(requirements, interpreter);
+    this.#use.note(path.basename(target));
     let work = this.#installing.get(target);
     if (work === undefined) {
       work = this.#ensure(target, requirements, interpreter, report).finally(() => this.#installing.delete(target));
       this.#installing.set(target, work);
     }
     return work;
+  }
+
+  /** Removes the folders that are not among `keep` and nobody asked for since `before`. */
+  async removeUnused(keep: readonly string[], before: number): Promise<void> {
+    await this.#use.removeUnused(new Set(keep.map((folder) => path.basename(folder))), before);
   }
 
   async #ensure(

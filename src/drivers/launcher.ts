@@ -1,37 +1,14 @@
 /**
- * The launcher: one small Python process that forks every worker. It is started while this process is small (forking
- * a large one blocks it) and outlives the platform: the next platform finds it by the file `launcher.json`.
+ * The launcher of this machine: one small Python process that forks every worker. It is started while this process is
+ * small (forking a large one blocks it) and outlives the platform: the next platform finds it by the file `launcher.json`.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { hashSecret, newSecret } from "../domain/api-key.ts";
 import { LAUNCHER_RETURN_MS, RECONNECT_MAX_MS } from "../domain/limits.ts";
-import {
-  type ExitedHead,
-  FRAME,
-  type StartedHead,
-  type StartHead,
-  type WorkersHead,
-} from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
-
-/** The launcher's connection, as the worker link hands it over. */
-export interface LauncherChannel {
-  send(type: number, channel: number, head?: object): void;
-  onFrame: (frame: Frame) => void;
-  onClose: () => void;
-}
-
-export interface LauncherEvents {
-  /** A worker of before a break of the link runs; `share` is that of its START. */
-  survived(workerId: string, share: unknown): void;
-  started(head: StartedHead): void;
-  exited(head: ExitedHead): void;
-  bootFailed(workerId: string, head: object): void;
-  log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-}
+import { type LauncherChannel, type LauncherEvents, LauncherLink } from "./launcher-link.ts";
 
 interface LauncherOptions {
   /** The launcher inherits a few variables of it: PATH, HOME, locale, certificates, CUDA. */
@@ -41,6 +18,8 @@ interface LauncherOptions {
   readonly pythonPath: string;
   readonly socketPath: string;
   readonly logFd: number;
+  /** What zygotes without workers may hold together. */
+  readonly zygoteMemoryBytes: number;
   readonly events: LauncherEvents;
 }
 
@@ -52,15 +31,15 @@ interface StateFile {
 export class Launcher {
   readonly #options: LauncherOptions;
   readonly #stateFile: string;
+  readonly link: LauncherLink;
   #tokenHash = "";
-  #channel: LauncherChannel | undefined;
-  #connected = Promise.withResolvers<void>();
-  /** Workers known to run. */
-  readonly alive = new Set<string>();
+  /** Resolves when it is known which launcher is ours: one of an earlier platform may dial in before. */
+  readonly #known = Promise.withResolvers<void>();
 
   constructor(options: LauncherOptions) {
     this.#options = options;
     this.#stateFile = path.join(options.stateDir, "launcher.json");
+    this.link = new LauncherLink(options.events);
   }
 
   /** Waits for the launcher of an earlier platform, or starts one. `python` is resolved only when it is needed. */
@@ -68,96 +47,33 @@ export class Launcher {
     const earlier = this.#readState();
     if (earlier !== undefined && isAlive(earlier.pid)) {
       this.#tokenHash = earlier.tokenHash;
-      const timer = setTimeout(() => this.#connected.reject(new Error("late")), LAUNCHER_RETURN_MS);
-      const back = await this.#connected.promise.then(
+      this.#known.resolve();
+      const timer = setTimeout(() => this.link.giveUp(new Error("late")), LAUNCHER_RETURN_MS);
+      const back = await this.link.connected().then(
         () => true,
         () => false,
       );
       clearTimeout(timer);
       if (back) return;
     }
-    this.#connected = Promise.withResolvers<void>();
+    this.link.expectAnother();
     await this.#spawn(await python());
-    await this.#connected.promise;
+    await this.link.connected();
   }
 
-  /** The link has a connection that says it is the launcher. False: it is not ours. */
-  attach(secret: string, channel: LauncherChannel): boolean {
-    if (this.#tokenHash === "" || hashSecret(secret) !== this.#tokenHash) return false;
-    this.#channel = channel;
-    channel.onFrame = (frame) => this.#onFrame(frame);
-    const onClose = channel.onClose;
-    channel.onClose = () => {
-      onClose();
-      if (this.#channel === channel) this.#channel = undefined;
-    };
+  /** The platform's socket has a connection that says it is the launcher. False: it is not ours. */
+  async attach(secret: string, channel: LauncherChannel): Promise<boolean> {
+    await this.#known.promise;
+    if (!channel.isOpen || this.#tokenHash === "" || hashSecret(secret) !== this.#tokenHash) return false;
+    this.link.attach(channel);
     return true;
-  }
-
-  startWorker(head: StartHead): void {
-    if (this.#channel === undefined) throw new Error("the launcher is not connected");
-    this.alive.add(head.worker);
-    this.#channel.send(FRAME.START, 0, head);
-  }
-
-  stopWorker(workerId: string, graceMs: number): void {
-    this.#channel?.send(FRAME.STOP, 0, { worker: workerId, graceMs });
-  }
-
-  retire(zygote: string): void {
-    this.#channel?.send(FRAME.RETIRE, 0, { zygote });
-  }
-
-  /** Ends every worker and the launcher itself; resolves when its connection is closed. */
-  async shutdown(graceMs: number): Promise<void> {
-    const channel = this.#channel;
-    if (channel === undefined) return;
-    await new Promise<void>((resolve) => {
-      const onClose = channel.onClose;
-      channel.onClose = () => {
-        onClose();
-        resolve();
-      };
-      channel.send(FRAME.SHUTDOWN, 0, { graceMs });
-    });
-  }
-
-  #onFrame(frame: Frame): void {
-    const { events } = this.#options;
-    switch (frame.type) {
-      case FRAME.WORKERS:
-        this.alive.clear();
-        for (const { worker, share } of parseHead<WorkersHead>(frame).workers) {
-          this.alive.add(worker);
-          if (share !== undefined && share !== null) events.survived(worker, share);
-        }
-        this.#connected.resolve();
-        break;
-      case FRAME.STARTED:
-        events.started(parseHead<StartedHead>(frame));
-        break;
-      case FRAME.EXITED: {
-        const head = parseHead<ExitedHead>(frame);
-        this.alive.delete(head.worker);
-        events.exited(head);
-        break;
-      }
-      case FRAME.BOOT_FAILED: {
-        const head = parseHead<{ worker: string }>(frame);
-        events.bootFailed(head.worker, head);
-        break;
-      }
-      case FRAME.LOG: {
-        const head = parseHead<{ worker?: string; stream?: "stdout" | "stderr" }>(frame);
-        events.log(head.worker ?? "", head.stream ?? "stderr", frame.body.toString("utf8"));
-      }
-    }
   }
 
   async #spawn(python: string): Promise<void> {
     const { secret, hash } = newSecret("worker");
     this.#tokenHash = hash;
-    const { pythonPath, socketPath, logFd } = this.#options;
+    this.#known.resolve();
+    const { pythonPath, socketPath, logFd, zygoteMemoryBytes } = this.#options;
     const file = path.join(pythonPath, "svc", "_runtime", "launcher.py");
     const child = spawn(python, ["-I", "-S", file], {
       detached: true,
@@ -165,12 +81,17 @@ export class Launcher {
       cwd: "/",
       env: launcherEnvironment(this.#options.env),
     });
-    child.on("error", (error) => this.#connected.reject(error));
-    child.on("exit", (code) => this.#connected.reject(new Error(`the launcher exited with code ${code}`)));
+    child.on("error", (error) => this.link.giveUp(error));
+    child.on("exit", (code) => this.link.giveUp(new Error(`the launcher exited with code ${code}`)));
     child.stdin!.on("error", () => {});
-    child.stdin!.end(
-      `${JSON.stringify({ socket: socketPath, token: secret, id: "launcher", reconnectMs: RECONNECT_MAX_MS })}\n`,
-    );
+    const settings = {
+      socket: socketPath,
+      token: secret,
+      id: "launcher",
+      reconnectMs: RECONNECT_MAX_MS,
+      zygoteMemoryBytes,
+    };
+    child.stdin!.end(`${JSON.stringify(settings)}\n`);
     child.unref();
     const state: StateFile = { pid: child.pid ?? 0, tokenHash: hash };
     await writeFileAtomic(this.#stateFile, JSON.stringify(state));

@@ -10,15 +10,19 @@ import { createGunzip } from "node:zlib";
 import tar from "tar-stream";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { SvcError } from "../domain/errors.ts";
+import { FolderUse } from "./unused-folders.ts";
+import type { WorkerImage } from "./worker-driver.ts";
 
 export class LayerFolder {
   readonly #dir: string;
   readonly #artifacts: ArtifactStore;
   readonly #unpacking = new Map<string, Promise<string>>();
+  readonly #use: FolderUse;
 
   constructor(dir: string, artifacts: ArtifactStore) {
     this.#dir = dir;
     this.#artifacts = artifacts;
+    this.#use = new FolderUse(dir);
   }
 
   /** The folder of an unpacked layer. */
@@ -36,12 +40,19 @@ export class LayerFolder {
 
   /** Unpacks the layer unless it is there; two callers share one unpacking. */
   ensure(digest: string): Promise<string> {
+    this.#use.note(digest);
     let work = this.#unpacking.get(digest);
     if (work === undefined) {
       work = this.#ensure(digest).finally(() => this.#unpacking.delete(digest));
       this.#unpacking.set(digest, work);
     }
     return work;
+  }
+
+  /** Removes the layers that none of the images needs and nobody asked for since `before`. */
+  async removeUnused(images: readonly WorkerImage[], before: number): Promise<void> {
+    const keep = images.flatMap(({ sourceLayer, dependencyLayer }) => [sourceLayer, dependencyLayer ?? sourceLayer]);
+    await this.#use.removeUnused(new Set(keep), before);
   }
 
   async #ensure(digest: string): Promise<string> {

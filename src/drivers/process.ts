@@ -1,21 +1,24 @@
 /** Workers as processes of this machine, forked by the launcher. */
 import { mkdir } from "node:fs/promises";
+import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import { RECONNECT_MAX_MS } from "../domain/limits.ts";
-import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { Share } from "../domain/capacity.ts";
+import type { StartedHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
-import { type CapacityLedger, machineOf, type Share } from "./capacity.ts";
+import type { CapacityLedger } from "./capacity.ts";
 import { Interpreters } from "./interpreter.ts";
-import { Launcher, type LauncherChannel } from "./launcher.ts";
+import { Launcher } from "./launcher.ts";
+import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
-import type { Capacity, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
-
-const GB = 1024 ** 3;
+import { startHead, zygoteKey } from "./start-head.ts";
+import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
 
 interface ProcessDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
+  /** Base URL under which processes of this machine reach the platform; known once it listens. */
+  readonly platformUrl: () => string;
   readonly pythonPath: string;
   readonly python: string | undefined;
   /** Environment of pip and uv; the launcher inherits a few of its variables. */
@@ -24,6 +27,8 @@ interface ProcessDriverOptions {
   /** Folders of the platform and its users that workers must not see. */
   readonly hidden: readonly string[];
   readonly logFd: number;
+  /** What zygotes without workers may hold together; default: a quarter of the machine's memory. */
+  readonly zygoteMemoryMb: number | undefined;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: {
@@ -40,7 +45,7 @@ interface Prepared {
   readonly paths: readonly string[];
 }
 
-export class ProcessDriver implements WorkerDriver {
+export class ProcessDriver implements WorkerDriver, PreparedFiles {
   readonly #options: ProcessDriverOptions;
   readonly #layers: LayerFolder;
   readonly #baseLayers: BaseLayers;
@@ -61,6 +66,7 @@ export class ProcessDriver implements WorkerDriver {
       pythonPath: options.pythonPath,
       socketPath: options.socketPath,
       logFd: options.logFd,
+      zygoteMemoryBytes: options.zygoteMemoryMb === undefined ? totalmem() / 4 : options.zygoteMemoryMb * 1024 ** 2,
       events: {
         survived: (worker, share) => options.ledger.restore(worker, share as Share),
         started: hooks.started,
@@ -76,7 +82,7 @@ export class ProcessDriver implements WorkerDriver {
     await this.#launcher.start(async () => (await this.#interpreters.default()).path);
   }
 
-  attachLauncher(secret: string, channel: LauncherChannel): boolean {
+  attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
     return this.#launcher.attach(secret, channel);
   }
 
@@ -102,42 +108,27 @@ export class ProcessDriver implements WorkerDriver {
     if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
     const share = this.#options.ledger.book(spec);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
-    const machine = machineOf(spec);
-    const head: StartHead = {
-      worker: spec.workerId,
-      token: spec.token,
-      zygote: `${image.endpointId}:${spec.revision}`,
+    const { ledger, socketPath, platformUrl, isolation, hidden } = this.#options;
+    const head = startHead(spec, share, {
       python: prepared.python,
-      boot: image.bootType,
       handler: prepared.handler,
       paths: prepared.paths,
-      endpoint: {
-        id: image.endpointId,
-        name: image.endpointName,
-        environment: spec.environmentName,
-        kind: spec.kind,
-      },
-      env: spec.gpuIds === "" ? spec.env : { ...spec.env, CUDA_VISIBLE_DEVICES: share.gpus.join(",") },
-      concurrency: spec.maxConcurrency,
-      socket: this.#options.socketPath,
-      machine: machine.id,
-      memoryBytes: machine.memoryGb * GB,
-      vcpus: machine.vcpus,
+      env: { ...spec.env, ...ledger.gpuEnv(spec, share) },
+      socket: socketPath,
+      platformUrl: platformUrl(),
       tempDir,
-      reconnectMs: RECONNECT_MAX_MS,
-      isolation: this.#options.isolation,
-      hidden: this.#options.hidden,
-      share,
-    };
-    this.#launcher.startWorker(head);
+      isolation,
+      hidden,
+    });
+    this.#launcher.link.startWorker(head);
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
-    this.#launcher.stopWorker(workerId, graceMs);
+    this.#launcher.link.stopWorker(workerId, graceMs);
   }
 
   async list(): Promise<string[]> {
-    return [...this.#launcher.alive];
+    return [...this.#launcher.link.alive];
   }
 
   async capacity(): Promise<Capacity> {
@@ -149,11 +140,23 @@ export class ProcessDriver implements WorkerDriver {
   }
 
   async retire(endpointId: string, revision: string): Promise<void> {
-    this.#launcher.retire(`${endpointId}:${revision}`);
+    this.#launcher.link.retire(zygoteKey(endpointId, revision));
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    const baseLayers: string[] = [];
+    for (const { baseDependencies, pythonVersion } of keep) {
+      if (baseDependencies.length === 0) continue;
+      const interpreter = await this.#interpreters.find(pythonVersion).catch(() => undefined);
+      if (interpreter === undefined) return; // Nobody can say which are its own.
+      baseLayers.push(this.#baseLayers.path(baseDependencies, interpreter));
+    }
+    await this.#layers.removeUnused(keep, before);
+    await this.#baseLayers.removeUnused(baseLayers, before);
   }
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
-    if (stopAll) await this.#launcher.shutdown(0);
+    if (stopAll) await this.#launcher.link.shutdown(0);
   }
 
   #exited(workerId: string, code: number | null, signal: string | null, reason?: string): void {

@@ -2,6 +2,7 @@
  * Starts and stops workers on something: processes of this machine, containers, Pods. A driver knows nothing of
  * jobs; a worker it starts dials the platform's socket by itself and proves who it is with its token.
  */
+import type { Machine, Share } from "../domain/capacity.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
@@ -24,6 +25,7 @@ export interface WorkerSpec {
   readonly token: string;
   readonly revision: string;
   readonly image: WorkerImage;
+  readonly appName: string;
   readonly environmentName: string;
   readonly kind: EndpointKind;
   readonly env: Readonly<Record<string, string>>;
@@ -31,7 +33,11 @@ export interface WorkerSpec {
   /** CPU machine type id, or "" with gpuIds set. */
   readonly instanceIds: string;
   readonly gpuIds: string;
+  /** Groups and members of GpuType, best first. */
+  readonly gpuPreference: readonly string[];
   readonly gpuCount: number;
+  /** vCPUs and memory beyond what the machine declares may be used: workers that run already wait for this one. */
+  readonly beyondCapacity: boolean;
 }
 
 export interface WorkerExit {
@@ -42,13 +48,15 @@ export interface WorkerExit {
   readonly reason: string;
 }
 
-export interface Capacity {
-  readonly vcpus: number;
-  readonly memoryGb: number;
-  /** Product strings of the GPUs. */
-  readonly gpus: readonly string[];
-  /** GPU requests are served by the CPU because the configuration says so. */
-  readonly emulatesGpu: boolean;
+/** What the machine has, and what its workers have of it by their ids. */
+export interface Capacity extends Machine {
+  readonly shares: ReadonlyMap<string, Share>;
+}
+
+/** What a driver keeps on the disk of this machine for the images it prepared. */
+export interface PreparedFiles {
+  /** Removes what none of these images needs and nothing used since `before` (milliseconds since the epoch). */
+  removeUnused(keep: readonly WorkerImage[], before: number): Promise<void>;
 }
 
 export interface WorkerDriver {

@@ -8,6 +8,7 @@ import type { JobQueue } from "../queue/queue.ts";
 import type { Endpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
+import type { PeerCalls } from "./peer-calls.ts";
 import type { RateLimiter, RateLimits } from "./rate-limits.ts";
 
 export interface GatewayDeps {
@@ -16,6 +17,8 @@ export interface GatewayDeps {
   readonly keys: KeyChecker;
   readonly forwarder: RequestForwarder;
   readonly workers: WorkerView;
+  /** The source layer a build was made of; undefined when there is no such build. */
+  readonly sourceOf?: (buildId: string) => string | undefined | Promise<string | undefined>;
   /** A fresh UUID: jobs and requests are named after it. */
   readonly newId: () => string;
   /** Milliseconds since the epoch. */
@@ -75,6 +78,7 @@ export interface GatewayContext extends GatewayDeps {
   readonly lookers: CallerWatch;
   /** Callers whose work runs: answered when the grace is over at the latest. */
   readonly callers: CallerWatch;
+  readonly peers: PeerCalls;
   /** The platform shuts down. */
   closing: boolean;
 }

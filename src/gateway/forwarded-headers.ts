@@ -1,7 +1,9 @@
 /** Which headers pass between the caller and a function, in both directions. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { SvcError } from "../domain/errors.ts";
-import type { HeaderList, LoadBalancedResponse, RequestTiming } from "../domain/request.ts";
+import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
+import { SOURCE_HEADER } from "./check-source.ts";
+import { serverTiming } from "./server-timing.ts";
 
 /** They belong to one connection, not to the message (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = new Set([
@@ -28,7 +30,7 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
     const name = rawHeaders[i]!.toLowerCase();
     const value = rawHeaders[i + 1]!;
     if (name === "connection") named = listedNames(value, named);
-    if (name === "authorization" || HOP_BY_HOP.has(name) || value.includes(secret)) continue;
+    if (name === "authorization" || name === SOURCE_HEADER || HOP_BY_HOP.has(name) || value.includes(secret)) continue;
     headers.push([name, value]);
   }
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
@@ -71,14 +73,6 @@ function check(name: string, value: string): void {
       },
     );
   }
-}
-
-function serverTiming({ queueMs, bootMs, importMs, execMs }: RequestTiming): string {
-  return `queue;dur=${ms(queueMs)}, boot;dur=${ms(bootMs)}, import;dur=${ms(importMs)}, exec;dur=${ms(execMs)}`;
-}
-
-function ms(value: number): number {
-  return Math.round(value * 1000) / 1000;
 }
 
 function listedNames(connection: string, known: Set<string> | undefined): Set<string> {

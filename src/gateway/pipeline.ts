@@ -1,15 +1,16 @@
 /**
  * What happens to a call, in order:
  *
- *   route ─▶ authenticate ─▶ find endpoint ─▶ authorise ─▶ kind ─▶ rate limit ─▶ handler
- *     └──────────┴────────────────┴───────────────┴─────────┴──────────┴────────────┴──▶ error body
+ *   route ─▶ authenticate ─▶ find endpoint ─▶ authorise ─▶ kind ─▶ source ─▶ rate limit ─▶ handler
+ *     └──────────┴────────────────┴───────────────┴─────────┴────────┴───────────┴────────────┴──▶ error body
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { KeyScope } from "../domain/api-key.ts";
+import type { KeyScope, Principal } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, authorise, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
+import { checkSource, SOURCE_HEADER } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
 import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
@@ -25,15 +26,18 @@ export async function answer(
   target: Target,
   gateway: GatewayContext,
 ): Promise<void> {
+  let leave = () => {};
   try {
     if (gateway.closing)
       throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again soon." });
-    if (req.headers.origin !== undefined && target.kind === "load-balanced") {
+    if (req.headers.origin !== undefined) {
       const asked = await gateway.endpoints.find(target.endpointId);
       if (asked !== undefined && answerForPage(asked, req, res)) return;
     }
     const route = target.kind === "job" ? jobRoute(target, req.method ?? "") : undefined;
-    const { endpoint, secret } = await admit(req, target, gateway, route?.scopes ?? CALL);
+    const { endpoint, secret, principal } = await admit(req, target, gateway, route?.scopes ?? CALL);
+    if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
+    if (req.headers[SOURCE_HEADER] !== undefined) await checkSource(req, endpoint, gateway);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
     const { query, jobId, path } = target;
     await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret }, gateway);
@@ -43,6 +47,8 @@ export async function answer(
       gateway.log.error("a call failed inside the gateway", { method: req.method, path: target.path, error });
     }
     sendError(req, res, error, gateway.closing);
+  } finally {
+    leave();
   }
 }
 
@@ -52,7 +58,7 @@ export async function admit(
   target: Target,
   gateway: GatewayContext,
   scopes: readonly KeyScope[] = CALL,
-): Promise<{ endpoint: Endpoint; secret: string }> {
+): Promise<{ endpoint: Endpoint; secret: string; principal: Principal }> {
   const secret = secretOf(req);
   const checked = authenticate(secret, gateway.keys);
   const principal = checked instanceof Promise ? await checked : checked;
@@ -60,7 +66,7 @@ export async function admit(
   const endpoint = known(found instanceof Promise ? await found : found, target);
   authorise(principal, endpoint, scopes);
   checkKind(endpoint, target);
-  return { endpoint, secret };
+  return { endpoint, secret, principal };
 }
 
 function jobRoute(target: Target, method: string): JobRoute {

@@ -8,9 +8,9 @@ import { RateLimited } from "./rate-limits.ts";
 const ONE_WRITE_MAX_BYTES = 8 * 1024;
 
 /** Success is exactly 200. */
-export function sendJson(res: ServerResponse, body: Buffer): void {
+export function sendJson(res: ServerResponse, body: Buffer, headers: readonly string[] = []): void {
   if (res.destroyed) return;
-  res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(body.length)]);
+  res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(body.length), ...headers]);
   endWith(res, body);
 }
 

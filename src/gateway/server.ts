@@ -14,6 +14,7 @@ import {
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
+import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
 import { RateLimiter } from "./rate-limits.ts";
 import { rawError, sendError } from "./respond.ts";
@@ -38,6 +39,8 @@ export interface Gateway {
    * who still wait for a job are answered with it as it is (it goes on), and what is left is closed.
    */
   close(graceMs: number): Promise<void>;
+  /** Whether a worker of another endpoint waits for an answer of this one. */
+  peersWait(endpointId: string): boolean;
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -48,6 +51,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
     lookers: new CallerWatch(),
     callers: new CallerWatch(),
+    peers: new PeerCalls(),
     closing: false,
   };
   const arrival = deps.settings.arrival ?? ARRIVAL_DEFAULT;
@@ -79,6 +83,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   let closed: Promise<void> | undefined;
   return {
     server,
+    peersWait: (endpointId) => context.peers.waitFor(endpointId),
     listen: (host, port) => listen(server, host, port),
     close: (graceMs) => {
       // Called again while it closes, it shortens the grace.

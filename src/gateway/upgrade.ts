@@ -8,6 +8,7 @@ import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import type { LoadBalancedResponse } from "../domain/request.ts";
+import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
 import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
 import { admit } from "./pipeline.ts";
@@ -24,11 +25,14 @@ export async function upgrade(
   socket.on("error", () => socket.destroy());
   const signal = gateway.callers.watchSocket(socket);
   const body = new PassThrough();
+  let leave = () => {};
   try {
     if (gateway.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     const target = findTarget(req, gateway.settings.domain);
     if (target?.kind !== "load-balanced") throw new SvcError("NOT_FOUND", "There is no WebSocket route here.");
-    const { endpoint, secret } = await admit(req, target, gateway);
+    const { endpoint, secret, principal } = await admit(req, target, gateway);
+    if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
+    await checkSource(req, endpoint, gateway);
     const response = await gateway.forwarder.forward({
       id: gateway.newId(),
       endpointId: endpoint.id,
@@ -46,6 +50,7 @@ export async function upgrade(
     if (!(error instanceof SvcError)) gateway.log.error("an upgrade failed", { error });
     sendError(req, plainAnswer(req, socket), error, true);
   } finally {
+    leave();
     body.destroy();
   }
 }

@@ -52,12 +52,13 @@ export function parseHead<T>(frame: Frame): T {
 
 /** Cuts a byte stream into frames. Throws FrameError on a length outside the bounds: the link must be closed. */
 export class FrameReader {
-  readonly #maxBytes: number;
+  /** A longer frame is an error. */
+  maxBytes: number;
   #chunks: Buffer[] = [];
   #buffered = 0;
 
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+    this.maxBytes = maxBytes;
   }
 
   /** The frames completed by `chunk`, in order. */
@@ -90,7 +91,7 @@ export class FrameReader {
   }
 
   #check(length: number): void {
-    if (length < 8 || length > this.#maxBytes) throw new FrameError(`frame length ${length} is out of bounds`);
+    if (length < 8 || length > this.maxBytes) throw new FrameError(`frame length ${length} is out of bounds`);
   }
 }
 

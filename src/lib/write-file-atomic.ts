@@ -7,12 +7,12 @@ export function temporaryName(file: string): string {
   return `${file}.${process.pid}-${randomBytes(4).toString("hex")}.tmp`;
 }
 
-/** Replaces the file whole or not at all; makes its folder. */
-export async function writeFileAtomic(file: string, content: string | Uint8Array): Promise<void> {
+/** Replaces the file whole or not at all; makes its folder. `mode`: 0o600 for what is nobody else's business. */
+export async function writeFileAtomic(file: string, content: string | Uint8Array, mode = 0o666): Promise<void> {
   const temporary = temporaryName(file);
   await mkdir(path.dirname(file), { recursive: true });
   try {
-    await writeFile(temporary, content);
+    await writeFile(temporary, content, { mode });
     await rename(temporary, file);
   } catch (error) {
     await rm(temporary, { force: true });

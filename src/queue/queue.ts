@@ -70,6 +70,8 @@ export interface JobCounts {
   /** Part of inQueue; does not scale up. */
   readonly inQueueLowPriority: number;
   readonly inProgress: number;
+  /** Part of inProgress. */
+  readonly inProgressLowPriority: number;
   readonly completed: number;
   readonly failed: number;
   readonly retried: number;
@@ -135,6 +137,16 @@ export interface JobProgress {
     holdMs: number,
     signal?: AbortSignal,
   ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[] } | undefined>;
+  /**
+   * The chunks behind the one numbered `after` (0: all) with their numbers, which rise. They stay: who lost an answer
+   * asks again. Waits as takeChunks does. Of one job, use one of the two.
+   */
+  readChunks(
+    jobId: string,
+    after: number,
+    holdMs: number,
+    signal?: AbortSignal,
+  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[]; readonly numbers: number[] } | undefined>;
 }
 
 /** A final job whose caller wants to be told. */

@@ -8,17 +8,26 @@ const PROGRESS_LINES_MAX = 5;
 const RETRY_MS = 10_000;
 
 interface ImageState {
-  prepared: { readonly image: WorkerImage; readonly environmentName: string } | undefined;
+  prepared:
+    | {
+        readonly image: WorkerImage;
+        readonly appName: string;
+        readonly environmentName: string;
+        readonly gpuPreference: readonly string[];
+      }
+    | undefined;
   running: boolean;
   progress: string[];
   /** Why the last try failed; "" when it did not. */
   problem: string;
   failedAt: number;
+  /** When a worker was started from it last, or it was asked for. */
+  usedAt: number;
 }
 
 interface ImagesDeps {
   readonly store: Store;
-  readonly driver: WorkerDriver;
+  readonly driver: Pick<WorkerDriver, "prepare">;
   /** The endpoint's image is ready, or cannot be made. */
   readonly settled: (endpointId: string) => void;
   readonly clock: () => number;
@@ -37,7 +46,26 @@ export class Images {
   }
 
   of(endpoint: Endpoint): ImageState["prepared"] {
-    return this.#states.get(key(endpoint))?.prepared;
+    const state = this.#states.get(key(endpoint));
+    if (state !== undefined) state.usedAt = this.#deps.clock();
+    return state?.prepared;
+  }
+
+  /**
+   * Forgets what is prepared for an image that is not needed and was not used since `before`. Returns all whose files must stay:
+   * those needed and those that are still known here.
+   */
+  keepOnly(needed: readonly WorkerImage[], before: number): WorkerImage[] {
+    const builds = new Set(needed.map(({ endpointId, buildId }) => `${endpointId}:${buildId}`));
+    const kept = [...needed];
+    for (const [name, { prepared, running, usedAt }] of this.#states) {
+      if (prepared === undefined) {
+        if (!running && usedAt < before) this.#states.delete(name);
+      } else if (builds.has(`${prepared.image.endpointId}:${prepared.image.buildId}`) || usedAt >= before) {
+        kept.push(prepared.image);
+      } else this.#states.delete(name);
+    }
+    return kept;
   }
 
   state(endpoint: Endpoint): { readonly progress: readonly string[]; readonly problem: string } {
@@ -52,6 +80,7 @@ export class Images {
       progress: [],
       problem: "",
       failedAt: 0,
+      usedAt: this.#deps.clock(),
     }));
     if (state.running || state.prepared !== undefined) return;
     if (state.problem !== "" && this.#deps.clock() - state.failedAt < RETRY_MS) return;
@@ -61,7 +90,7 @@ export class Images {
 
   async #run(endpoint: Endpoint, state: ImageState): Promise<void> {
     try {
-      const prepared = await this.#describe(endpoint);
+      const prepared = await this.describe(endpoint);
       await this.#deps.driver.prepare(prepared.image, (line) => {
         state.progress = [...state.progress, line].slice(-PROGRESS_LINES_MAX);
       });
@@ -79,11 +108,13 @@ export class Images {
     }
   }
 
-  async #describe(endpoint: Endpoint): Promise<NonNullable<ImageState["prepared"]>> {
+  /** Throws CONFLICT when the endpoint's build does not declare it. */
+  async describe(endpoint: Endpoint): Promise<NonNullable<ImageState["prepared"]>> {
     const build = endpoint.buildId === null ? undefined : await this.#deps.store.builds.find(endpoint.buildId);
     const resource = build?.manifest.resources[endpoint.name];
     if (build === undefined || resource === undefined) throw new SvcError("CONFLICT", "Its build does not declare it.");
     const environment = await this.#deps.store.environments.find(build.environmentId);
+    const app = environment && (await this.#deps.store.apps.find(environment.appId));
     const image: WorkerImage = {
       endpointId: endpoint.id,
       endpointName: endpoint.name,
@@ -96,7 +127,12 @@ export class Images {
       imageName: endpoint.imageName,
       bootType: endpoint.svcBootType,
     };
-    return { image, environmentName: environment?.name ?? "" };
+    return {
+      image,
+      appName: app?.name ?? "",
+      environmentName: environment?.name ?? "",
+      gpuPreference: resource.gpuPreference ?? [], // A manifest of an earlier version has none.
+    };
   }
 }
 

@@ -12,11 +12,12 @@ import envPaths from "env-paths";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
+import { emulatesGpu } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
-import { RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import { LAYER_SWEEP_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import { isLiveName } from "../domain/names.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
-import { CapacityLedger, emulatesGpu, findGpus } from "../drivers/capacity.ts";
-import { ProcessDriver } from "../drivers/process.ts";
+import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import { jobJson } from "../gateway/job-json.ts";
 import { createGateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
@@ -24,18 +25,24 @@ import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { BootRecord } from "../reconcilers/boot-record.ts";
+import { failQueued } from "../reconcilers/fail-queued.ts";
 import { Images } from "../reconcilers/images.ts";
 import { Reconciler } from "../reconcilers/reconciler.ts";
 import { removeDrainedEndpoints } from "../reconcilers/removed-endpoints.ts";
+import { removeUnusedLayers } from "../reconcilers/unused-layers.ts";
 import { openWebhookSecret } from "../reconcilers/webhook-signature.ts";
 import { Webhooks } from "../reconcilers/webhooks.ts";
 import { WorkerPool } from "../reconcilers/worker-pool.ts";
 import { createEndpointCache } from "../store/endpoint-cache.ts";
 import { createKeyChecker } from "../store/key-check.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
+import { createSourceLayers } from "../store/source-layers.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
+import { withWorkerTokens } from "../store/worker-tokens.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import type { Config } from "./config.ts";
+import { ContainerCalls } from "./container-calls.ts";
+import { makeDriver } from "./driver.ts";
 import { LogFiles } from "./log-files.ts";
 import { readSecretKey } from "./secret-key.ts";
 import { SecretValues } from "./secret-values.ts";
@@ -49,11 +56,19 @@ function loginDir(env: Config["installerEnv"]): string {
   return env.SVC_CONFIG_DIR ?? envPaths("svc", { suffix: "" }).config;
 }
 
-export async function compose(config: Config, socketPath: string, log: Log, publicUrl: () => string) {
+/** Base URLs of the platform's HTTP side, known once it listens. */
+export interface PlatformUrls {
+  /** As callers reach it. */
+  readonly public: () => string;
+  /** As processes of this machine reach it. */
+  readonly local: () => string;
+}
+
+export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
   const clock = Date.now;
   const { dataDir } = config;
   const database = openPlatformDatabase(dataDir, config.durability);
-  const store = await openSqliteStore(database);
+  const store = withWorkerTokens(await openSqliteStore(database));
   const bounds = { queuedMax: config.queueLimit, failedRetentionMs: config.retention.failedMs };
   const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds });
   const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
@@ -72,23 +87,26 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     // What user code raises may hold a secret that it was given, and this error is shown by `svc status`.
     const { code, message, help = "" } = bootError(endpoint.name, failure);
     const masked = (text: string) => secrets.mask(endpoint.id, text);
+    if (isLiveName(endpoint.name)) {
+      const text = masked(help === "" ? message : `${message}\n${help}`);
+      logFiles.append({ endpointId: endpoint.id, workerId, jobId: "", stream: "stderr", text });
+    }
     await pool.bootFailed(workerId, new SvcError(code, masked(message), { help: masked(help) }));
   };
 
   const ledger = new CapacityLedger(config, await findGpus());
-  const driver = new ProcessDriver({
-    dataDir,
+  const containerCalls = new ContainerCalls(() => gateway.server, urls.local);
+  const driver = makeDriver({
+    config,
     socketPath,
+    platformUrl: urls.local,
+    containerCalls,
     pythonPath: PYTHON_PATH,
-    python: config.python,
-    installerEnv: config.installerEnv,
-    isolation: config.isolation,
     hidden: [dataDir, loginDir(config.installerEnv)],
-    logFd: 2,
     artifacts,
     ledger,
     hooks: {
-      bootFailed: (workerId, failure) => void bootFailed(workerId, failure as BootFailure),
+      bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
       log: (workerId, stream, text) => void logOfWorker(workerId, stream, text),
       started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
         log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
@@ -107,8 +125,9 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     queue,
     hooks: {
       workerReady: (worker) => void pool.workerReady(worker),
+      workerIdle: () => pool.workerIdle(),
       workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
-      bootFailed: (workerId, failure) => void bootFailed(workerId, failure),
+      bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure)),
       workerStuck: (workerId, reason) => void pool.kill(workerId, reason),
       requestWaiting: (endpointId) => autoscaler.wake(endpointId),
       log: (line) => logFiles.append(line),
@@ -126,10 +145,13 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     images,
     boots,
     envOf: (endpoint) => secrets.envOf(endpoint),
+    failJobs: (endpointId, workerId, error) => failQueued(queue, endpointId, workerId, error),
     link,
     clock,
+    peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
     log: (line) => log.info(line),
+    onError: failed("making room for workers failed"),
   });
   const autoscaler: Autoscaler = new Autoscaler({
     store,
@@ -165,6 +187,12 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
     new Reconciler("expired-jobs", 1_000, () => queue.expireLeases(), reconcilerFailed),
     new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
+    new Reconciler(
+      "unused-layers",
+      LAYER_SWEEP_MS,
+      () => removeUnusedLayers({ store, artifacts, files: driver, images, clock }),
+      reconcilerFailed,
+    ),
   ];
 
   queue.events.jobFinished(({ webhook }) => {
@@ -193,7 +221,7 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     logs: logFiles,
     seal,
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
-    config: { publicUrl, domain: config.domain, workerQuota: config.workerQuota },
+    config: { publicUrl: urls.public, domain: config.domain, workerQuota: config.workerQuota },
     clock,
     random: randomBytes,
     log: { error: (message, cause) => log.error(message, { cause }) },
@@ -204,6 +232,7 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     keys,
     forwarder: link,
     workers: pool,
+    sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
     now: clock,
     settings: {
@@ -215,5 +244,5 @@ export async function compose(config: Config, socketPath: string, log: Log, publ
     fallback: (req: IncomingMessage, res: ServerResponse) => void controlPlane(req, res),
     log,
   });
-  return { database, store, queue, driver, link, pool, autoscaler, reconcilers, gateway };
+  return { database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };
 }

@@ -1,6 +1,7 @@
 /** The platform's configuration, read once at the edge. Every key is described in docs/reference/config.md. */
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
+import { gpuProduct } from "../domain/gpu.ts";
 import {
   FAILED_RETENTION_MS,
   PLATFORM_PORT_DEFAULT,
@@ -33,6 +34,33 @@ const rateLimits = z.string().transform((text, context): RateLimits | undefined 
   return limits as RateLimits;
 });
 
+/** Comma list of KEY=VALUE. */
+const pairs = z.string().transform((text, context): Readonly<Record<string, string>> => {
+  const parts = text.split(",").filter((part) => part.trim() !== "");
+  const bad = parts.filter((part) => !/^[^=]+=./.test(part));
+  for (const part of bad) context.addIssue(`"${part}" is not KEY=VALUE`);
+  return Object.fromEntries(
+    parts.map((part) => [part.slice(0, part.indexOf("=")).trim(), part.slice(part.indexOf("=") + 1).trim()]),
+  );
+});
+
+/** `tls://host:port`, the host perhaps an IPv6 address in brackets. */
+const tlsAddress = z.string().transform((text, context) => {
+  const [, host = "", port] = /^tls:\/\/(\[[\da-fA-F:.]+\]|[\w.-]+):(\d{1,5})$/.exec(text) ?? [];
+  if (host !== "" && Number(port) <= 65535) return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+  context.addIssue(`"${text}" is not tls://HOST:PORT`);
+  return z.NEVER;
+});
+
+const gpuProducts = z.string().transform((text, context) =>
+  text.split(",").flatMap((part) => {
+    const product = gpuProduct(part.trim());
+    if (product !== undefined) return [product];
+    context.addIssue(`"${part.trim()}" is no GPU of the catalogue; write a member of GpuType such as NVIDIA_L4`);
+    return [];
+  }),
+);
+
 /** One line per key: the environment variable, its rule and its default. */
 const schema = z.object({
   /** Directory with everything the platform keeps. */
@@ -41,6 +69,8 @@ const schema = z.object({
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Address under which callers reach the platform; default: http://<host>:<port>. */
   SVC_PUBLIC_URL: z.url().optional(),
+  /** Workers of other machines dial in here, by TLS. */
+  SVC_WORKER_LISTEN: tlsAddress.optional(),
   /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>. */
   SVC_DOMAIN: z.string().default(""),
   /** normal: a 200 survives a killed platform; full: also a power loss. */
@@ -52,6 +82,10 @@ const schema = z.object({
   SVC_MEMORY_OVERCOMMIT: number(0.1, 1000).default(2),
   /** Run GPU endpoints on the CPU of a machine without GPUs. */
   SVC_EMULATE_GPU: flag.default(false),
+  /** GPUs that the platform takes this machine to have: comma list of GpuType members or product strings. */
+  SVC_EMULATED_GPUS: gpuProducts.default([]),
+  /** MB that zygotes without workers may hold together. */
+  SVC_ZYGOTE_MEMORY_MB: number(0, 1e9).optional(),
   SVC_REQUEST_TIMEOUT_MS: number(100, 86_400_000).default(REQUEST_TIMEOUT_MS),
   /** Interpreter for workers; default: the first python3 on the PATH. */
   SVC_PYTHON: z.string().optional(),
@@ -66,6 +100,17 @@ const schema = z.object({
   SVC_FAILED_RETENTION_S: retention(FAILED_RETENTION_MS),
   /** How far workers are kept from the machine and each other (docs/reference/config.md). */
   SVC_ISOLATION: z.enum(["none", "standard", "strict"]).default("standard"),
+  /** What workers run in: processes of this machine, or containers of its Docker engine (docs/reference/containers.md). */
+  SVC_DRIVER: z.enum(["process", "docker"]).default("process"),
+  /** Images of endpoints without an own one; default: those that `svc platform images build` makes. */
+  SVC_CPU_IMAGE: z.string().min(1).optional(),
+  SVC_GPU_IMAGE: z.string().min(1).optional(),
+  /** A network of the engine that containers join; default: one that the platform makes. */
+  SVC_DOCKER_NETWORK: z.string().default(""),
+  /** Names that containers can look up: comma list of NAME=ADDRESS. */
+  SVC_DOCKER_HOSTS: pairs.default({}),
+  /** Labels put on every container besides the platform's own: comma list of KEY=VALUE. */
+  SVC_DOCKER_LABELS: pairs.default({}),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
 });
@@ -77,12 +122,17 @@ export interface Config {
   readonly host: string;
   readonly port: number;
   readonly publicUrl: string | undefined;
+  /** Undefined: workers of this machine only. */
+  readonly workerListen: { readonly host: string; readonly port: number } | undefined;
   readonly domain: string;
   readonly durability: "normal" | "full";
   readonly workerQuota: number;
   readonly cpuOvercommit: number;
   readonly memoryOvercommit: number;
   readonly emulateGpu: boolean;
+  /** Product strings. */
+  readonly emulatedGpus: readonly string[];
+  readonly zygoteMemoryMb: number | undefined;
   readonly requestTimeoutMs: number;
   readonly python: string | undefined;
   /** The whole environment, for pip and uv: PATH, proxies, and the user's own settings of them. */
@@ -93,6 +143,16 @@ export interface Config {
   /** Milliseconds that results are kept. */
   readonly retention: Readonly<Record<"runMs" | "runsyncMs" | "runsyncWaitMs" | "failedMs", number>>;
   readonly isolation: "none" | "standard" | "strict";
+  readonly driver: "process" | "docker";
+  readonly docker: {
+    /** Undefined: the images that `svc platform images build` makes. */
+    readonly images: { readonly cpu: string | undefined; readonly gpu: string | undefined };
+    /** "" makes one. */
+    readonly network: string;
+    /** Address by name. */
+    readonly hosts: Readonly<Record<string, string>>;
+    readonly labels: Readonly<Record<string, string>>;
+  };
   readonly webhookPrivate: boolean;
 }
 
@@ -112,12 +172,15 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     host: c.SVC_HOST,
     port: c.SVC_PORT,
     publicUrl: c.SVC_PUBLIC_URL,
+    workerListen: c.SVC_WORKER_LISTEN,
     domain: c.SVC_DOMAIN,
     durability: c.SVC_DURABILITY,
     workerQuota: c.SVC_WORKER_QUOTA,
     cpuOvercommit: c.SVC_CPU_OVERCOMMIT,
     memoryOvercommit: c.SVC_MEMORY_OVERCOMMIT,
     emulateGpu: c.SVC_EMULATE_GPU,
+    emulatedGpus: c.SVC_EMULATED_GPUS,
+    zygoteMemoryMb: c.SVC_ZYGOTE_MEMORY_MB,
     requestTimeoutMs: c.SVC_REQUEST_TIMEOUT_MS,
     python: c.SVC_PYTHON,
     installerEnv: env,
@@ -130,6 +193,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       failedMs: c.SVC_FAILED_RETENTION_S * 1000,
     },
     isolation: c.SVC_ISOLATION,
+    driver: c.SVC_DRIVER,
+    docker: {
+      images: { cpu: c.SVC_CPU_IMAGE, gpu: c.SVC_GPU_IMAGE },
+      network: c.SVC_DOCKER_NETWORK,
+      hosts: c.SVC_DOCKER_HOSTS,
+      labels: c.SVC_DOCKER_LABELS,
+    },
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
   });
 }

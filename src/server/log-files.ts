@@ -13,7 +13,7 @@ export interface LoggedLine {
   readonly endpointId: string;
   readonly workerId: string;
   readonly jobId: string;
-  readonly stream: "stdout" | "stderr";
+  readonly stream: "stdout" | "stderr" | "progress";
   readonly text: string;
 }
 

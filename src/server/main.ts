@@ -11,9 +11,12 @@ import { SvcError } from "../domain/errors.ts";
 import { RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { createLog } from "../lib/log.ts";
+import { fingerprint } from "../lib/self-signed-certificate.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import type { WorkerLink } from "../worker-link/worker-link.ts";
 import { compose } from "./compose.ts";
 import type { Config } from "./config.ts";
+import { openLinkCertificate } from "./link-certificate.ts";
 
 /** Longest path the kernel takes for a Unix socket. */
 const SOCKET_PATH_MAX = 100;
@@ -37,22 +40,25 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   openDataDir(config.dataDir);
   const socketPath = privateSocket(config.dataDir);
   let url = config.publicUrl ?? "";
-  const platform = await compose(config, socketPath, log, () => url);
-  const { store, queue, driver, link, pool, autoscaler, reconcilers, gateway, database } = platform;
+  let localUrl = "";
+  const platform = await compose(config, socketPath, log, { public: () => url, local: () => localUrl });
+  const { store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway, database } = platform;
   const recordFile = path.join(config.dataDir, "platform.json");
   try {
     const { port } = await gateway.listen(config.host, config.port);
     url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
+    localUrl = `http://${localHost(config.host)}:${port}`;
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);
+    const workersDial = config.workerListen && (await listenForWorkers(link, config.workerListen, config.dataDir));
     await driver.open();
     await pool.recover();
     await autoscaler.start();
     for (const reconciler of reconcilers) reconciler.start();
     const firstKey = await ensureFirstKey(store);
-    const record = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
+    const record = { pid: process.pid, url, workersDial, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(recordFile, JSON.stringify(record));
-    log.info("the platform listens", { url });
+    log.info("the platform listens", { url, workersDial });
     const hurry = new AbortController();
     const end = async () => {
       const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
@@ -66,6 +72,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await pool.stopAll(graceMs, hurry.signal);
       link.handBackAll();
       await driver.close({ stopAll: true });
+      containerCalls.close();
       await link.close();
       await queue.close();
       await store.close();
@@ -81,12 +88,24 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     };
     return { url, firstKey, stop };
   } catch (error) {
+    containerCalls.close();
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
     await queue.close().catch(() => {});
     await store.close().catch(() => {});
     throw error;
   }
+}
+
+/** Resolves the address that workers of other machines dial, with the fingerprint they know the platform by. */
+async function listenForWorkers(
+  link: WorkerLink,
+  { host, port }: NonNullable<Config["workerListen"]>,
+  dataDir: string,
+): Promise<string> {
+  const certificate = await openLinkCertificate(dataDir);
+  const taken = await link.listenTls({ host, port, ...certificate });
+  return `tls://${shownHost(host)}:${taken}#${fingerprint(certificate.cert)}`;
 }
 
 function openDataDir(dataDir: string): void {
@@ -114,6 +133,13 @@ function privateSocket(dataDir: string): string {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   chmodSync(dir, 0o700); // Throws when another user made it first.
   return path.join(dir, "platform.sock");
+}
+
+/** Where this machine itself reaches a server that listens on `host`. */
+function localHost(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1";
+  if (host === "::") return "[::1]";
+  return shownHost(host);
 }
 
 function shownHost(host: string): string {

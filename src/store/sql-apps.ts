@@ -5,6 +5,7 @@ import type { Tables } from "./tables.ts";
 
 export function appRepository({ db, guard }: Session): AppRepository {
   return {
+    find: (id) => db.selectFrom("apps").selectAll().where("id", "=", id).executeTakeFirst(),
     findByName: (name) => db.selectFrom("apps").selectAll().where("name", "=", name).executeTakeFirst(),
     list: () => db.selectFrom("apps").selectAll().orderBy("name").execute(),
     async insert(app) {

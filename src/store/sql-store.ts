@@ -5,6 +5,7 @@ import { appRepository, buildRepository, environmentRepository } from "./sql-app
 import { endpointRepository } from "./sql-endpoints.ts";
 import { keyRepository } from "./sql-keys.ts";
 import { secretRepository } from "./sql-secrets.ts";
+import { templateRepository } from "./sql-templates.ts";
 import { workerRepository } from "./sql-workers.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
@@ -66,5 +67,6 @@ function repositories(session: Session) {
     workers: workerRepository(session),
     keys: keyRepository(session),
     secrets: secretRepository(session),
+    templates: templateRepository(session),
   };
 }

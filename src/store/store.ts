@@ -45,8 +45,6 @@ export interface Endpoint extends EndpointSettings {
   readonly env: EnvValues;
   /** Changes when running workers must be replaced (code, dependencies, env, machine, image, boot, concurrency). */
   readonly revision: string;
-  /** Workers the autoscaler wants now. */
-  readonly workersDesired: number;
   /** Why the endpoint cannot run as wished (capacity, failing boot), shown to callers and in status; "" when it can. */
   readonly reason: string;
   readonly createdAt: number;
@@ -94,7 +92,19 @@ export interface StoredSecret {
   readonly updatedAt: number;
 }
 
+/** What several endpoints made by saveEndpoint start from: their image and environment variables. */
+export interface Template {
+  readonly id: string;
+  /** Unique. */
+  readonly name: string;
+  readonly imageName: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
 export interface AppRepository {
+  find(id: string): Promise<App | undefined>;
   findByName(name: string): Promise<App | undefined>;
   list(): Promise<App[]>;
   insert(app: App): Promise<void>;
@@ -158,6 +168,16 @@ export interface SecretRepository {
   delete(environmentId: string, name: string): Promise<boolean>;
 }
 
+export interface TemplateRepository {
+  find(id: string): Promise<Template | undefined>;
+  /** By name. */
+  list(): Promise<Template[]>;
+  /** Makes the template or replaces it; the time it was made stays. */
+  save(template: Template): Promise<void>;
+  /** Resolves false when there is no such template. */
+  delete(id: string): Promise<boolean>;
+}
+
 /** Told after the commit, so that caches can drop what they hold. */
 export type StoreChange = { readonly table: "endpoints" | "keys" | "workers"; readonly id: string };
 
@@ -169,6 +189,7 @@ export interface Store {
   readonly workers: WorkerRepository;
   readonly keys: KeyRepository;
   readonly secrets: SecretRepository;
+  readonly templates: TemplateRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

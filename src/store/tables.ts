@@ -1,5 +1,5 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
-import type { App, Endpoint, Environment, StoredSecret, Worker } from "./store.ts";
+import type { App, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
 
 interface BuildTable {
   id: string;
@@ -8,6 +8,8 @@ interface BuildTable {
   env: string;
   createdAt: number;
 }
+
+type TemplateTable = Omit<Template, "env"> & { env: string };
 
 type EndpointTable = Omit<Endpoint, "env"> & { env: string };
 
@@ -32,4 +34,5 @@ export interface Tables {
   workers: Worker;
   apiKeys: ApiKeyTable;
   secrets: StoredSecret;
+  templates: TemplateTable;
 }

@@ -1,19 +1,23 @@
 /**
- * One framed connection. Frames sent in one turn of the event loop leave in one write; a link that stays silent
- * is pinged and then closed.
+ * One framed connection. Frames sent in one turn of the event loop leave in one write, jobs of one commit too; an
+ * acknowledgement, which nobody is in a hurry for, goes with the next frame. A link that stays silent is pinged and
+ * then closed.
  */
 import type { Socket } from "node:net";
-import { FRAME_MAX_BYTES } from "../domain/limits.ts";
+import { ACK_DELAY_MAX_MS, FRAME_MAX_BYTES, LINK_GREETING_MAX_BYTES } from "../domain/limits.ts";
+import { FRAME } from "../domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
 
 export class Connection {
   readonly #socket: Socket;
-  readonly #reader = new FrameReader(FRAME_MAX_BYTES);
+  readonly #reader = new FrameReader(LINK_GREETING_MAX_BYTES);
   #outgoing: Buffer[] = [];
   #outgoingBytes = 0;
   #flushScheduled = false;
+  /** Runs while nothing but acknowledgements waits. */
+  #lateFlush: NodeJS.Timeout | undefined;
   /** When something was last heard, in milliseconds of `performance.now()`. */
   lastHeard = performance.now();
   onFrame: (frame: Frame) => void = () => {};
@@ -33,13 +37,24 @@ export class Connection {
       this.#outgoingBytes += buffer.length;
     }
     if (this.#flushScheduled) return;
+    if (type === FRAME.ACK) {
+      this.#lateFlush ??= setTimeout(this.#flush, ACK_DELAY_MAX_MS);
+      return;
+    }
     this.#flushScheduled = true;
-    setImmediate(() => this.#flush());
+    // Jobs follow a commit, which has gathered the work of a turn already.
+    if (type === FRAME.JOB) process.nextTick(this.#flush);
+    else setImmediate(this.#flush);
+  }
+
+  /** The other end has proved who it is: its frames may be as large as frames get. */
+  trust(): void {
+    this.#reader.maxBytes = FRAME_MAX_BYTES;
   }
 
   /** Resolves when what was sent so far has left far enough that more may be sent. */
   async drained(): Promise<void> {
-    if (this.#flushScheduled) this.#flush();
+    this.#flush();
     if (!this.#socket.writableNeedDrain || this.#socket.destroyed) return;
     await new Promise<void>((resolve) => {
       const done = () => {
@@ -53,7 +68,7 @@ export class Connection {
   }
 
   close(): void {
-    if (this.#flushScheduled) this.#flush();
+    this.#flush();
     this.#socket.end(() => this.#socket.destroy());
   }
 
@@ -61,8 +76,10 @@ export class Connection {
     return !this.#socket.destroyed;
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     this.#flushScheduled = false;
+    clearTimeout(this.#lateFlush);
+    this.#lateFlush = undefined;
     const buffers = this.#outgoing;
     if (buffers.length === 0 || this.#socket.destroyed) return;
     const bytes = this.#outgoingBytes;
@@ -75,7 +92,7 @@ export class Connection {
       for (const buffer of buffers) this.#socket.write(buffer);
       this.#socket.uncork();
     }
-  }
+  };
 
   #receive(chunk: Buffer): void {
     this.lastHeard = performance.now();

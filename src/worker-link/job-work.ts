@@ -28,6 +28,7 @@ export class JobWork implements Work {
     switch (frame.type) {
       case FRAME.PROGRESS:
         if (!this.#settled) void this.#queue.progress(this.claim, frame.body);
+        this.#session.onProgress?.(this.claim.jobId, frame.body.toString("utf8"));
         return false;
       case FRAME.CHUNK:
         if (!this.#settled) void this.#queue.chunk(this.claim, frame.body);

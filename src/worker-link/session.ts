@@ -23,6 +23,8 @@ export class WorkerSession {
   /** Aborts when it takes no more work: it drains, or it is gone. */
   readonly intake = new AbortController();
   onFree: () => void = () => {};
+  /** A job reported progress, as JSON text. */
+  onProgress: ((jobId: string, text: string) => void) | undefined;
   #nextChannel = 1;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;

@@ -1,11 +1,9 @@
 /**
- * The platform's end of the worker protocol (docs/reference/protocol.md): a private Unix socket that workers and the
- * launcher dial. A worker that breaks off has a moment to come back before its jobs are given to another.
+ * The platform's end of the worker protocol (docs/reference/protocol.md): what workers and the launcher, who dial in, get
+ * and send. A worker that breaks off has a moment to come back before its jobs are given to another.
  *
  *   connection ──HELLO──▶ known token? ──CREDIT──▶ session: claims jobs, takes requests ──GOODBYE / close──▶ gone
  */
-import { chmodSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { hashSecret } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
@@ -16,9 +14,11 @@ import {
   LINK_SWEEP_MS,
   PREFETCH_EXECUTION_MAX_MS,
   WORKER_BOOT_TIMEOUT_MS,
+  WORKER_DRAIN_GRACE_MS,
 } from "../domain/limits.ts";
+import { isLiveName } from "../domain/names.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
-import type { EndpointHealth, EndpointSample } from "../domain/worker.ts";
+import type { EndpointHealth, EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import {
   type BootFailure,
   type CreditHead,
@@ -30,10 +30,11 @@ import { type Frame, parseHead } from "../lib/frames.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobProgress, JobQueue, JobReader, Queue } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
-import { Connection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { EndpointLoad } from "./endpoint-load.ts";
 import { dispatchJobs } from "./job-dispatch.ts";
 import { JobWork } from "./job-work.ts";
+import { Reception, refuse, type TlsListen } from "./reception.ts";
 import { RequestDispatch } from "./request-dispatch.ts";
 import { WorkerSession } from "./session.ts";
 
@@ -41,7 +42,8 @@ export interface LogLine {
   readonly workerId: string;
   readonly endpointId: string;
   readonly jobId: string;
-  readonly stream: "stdout" | "stderr";
+  /** progress: an update that a job of a live endpoint reported. */
+  readonly stream: "stdout" | "stderr" | "progress";
   readonly text: string;
 }
 
@@ -49,6 +51,8 @@ export interface LogLine {
 export interface LinkHooks {
   workerReady(worker: Worker): void;
   workerGone(workerId: string, endpointId: string): void;
+  /** A worker has finished all it had. */
+  workerIdle(): void;
   bootFailed(workerId: string, failure: BootFailure): void;
   /** It ignored a cancel or went silent: it must be killed. */
   workerStuck(workerId: string, reason: string): void;
@@ -57,7 +61,7 @@ export interface LinkHooks {
   log(line: LogLine): void;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
-  launcherConnected(secret: string, connection: Connection): boolean;
+  launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
 }
 
 interface LinkDeps {
@@ -69,8 +73,7 @@ interface LinkDeps {
 
 export class WorkerLink implements RequestForwarder {
   readonly #deps: LinkDeps;
-  readonly #server: Server;
-  readonly #connections = new Set<Connection>();
+  readonly #reception = new Reception((connection, hello) => this.#onHello(connection, hello));
   readonly #sessions = new Map<string, WorkerSession>();
   readonly #byEndpoint = new Map<string, Set<WorkerSession>>();
   readonly #loads = new Map<string, EndpointLoad>();
@@ -85,22 +88,21 @@ export class WorkerLink implements RequestForwarder {
       onWaiting: (id) => deps.hooks.requestWaiting(id),
       health: (id) => deps.hooks.health(id),
     });
-    this.#server = createServer({ noDelay: true }, (socket) => this.#accept(new Connection(socket)));
     deps.queue.events.jobCancelled(({ jobId, workerId }) => this.#cancel(workerId, jobId));
   }
 
   async listen(socketPath: string): Promise<void> {
-    rmSync(socketPath, { force: true });
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen(socketPath, resolve);
-    });
-    chmodSync(socketPath, 0o600);
+    await this.#reception.listen(socketPath);
     this.#timers = [
       setInterval(() => this.#sweep(), LINK_SWEEP_MS),
       setInterval(() => void this.#renewLeases(), LEASE_RENEW_MS),
       setInterval(() => this.#ping(), LINK_PING_MS),
     ];
+  }
+
+  /** For workers of other machines. Resolves the port. */
+  listenTls(options: TlsListen): Promise<number> {
+    return this.#reception.listenTls(options);
   }
 
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
@@ -117,6 +119,26 @@ export class WorkerLink implements RequestForwarder {
     });
     const averageExecMs = this.#loads.get(endpointId)?.averageExecMs;
     return { waitingRequests: this.#requests.waitingFor(endpointId), running, averageExecMs, workers };
+  }
+
+  /**
+   * From now on only workers of `revision` get work. The others finish what they have begun; what waits on them goes back
+   * to the queue.
+   */
+  switchOver(endpointId: string, revision: string): void {
+    for (const session of this.#sessions.values()) {
+      if (session.endpoint.id !== endpointId || session.worker.revision === revision) continue;
+      if (session.endpoint.kind === "queue") session.recall(performance.now(), 0);
+      session.drain(WORKER_DRAIN_GRACE_MS);
+    }
+  }
+
+  /** What bringing the worker up took, in milliseconds; undefined when it is not connected or not ready. */
+  bootOf(workerId: string): WorkerBoot | undefined {
+    const session = this.#sessions.get(workerId);
+    if (session?.credit === undefined) return undefined;
+    const { bootMs = 0, importMs = 0 } = session.credit;
+    return { startedAt: session.worker.createdAt, bootMs, importMs };
   }
 
   isConnected(workerId: string): boolean {
@@ -155,38 +177,18 @@ export class WorkerLink implements RequestForwarder {
     for (const timer of this.#returnTimers.values()) clearTimeout(timer);
     this.#requests.close();
     for (const session of this.#sessions.values()) session.intake.abort();
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const connection of this.#connections) connection.close();
-    await closed;
+    await this.#reception.close();
   }
 
-  #accept(connection: Connection): void {
-    this.#connections.add(connection);
-    const late = setTimeout(() => connection.close(), LINK_PING_MS);
-    connection.onClose = () => {
-      clearTimeout(late);
-      this.#connections.delete(connection);
-    };
-    connection.onFrame = (frame) => {
-      if (frame.type !== FRAME.HELLO) {
-        connection.close();
-        return;
-      }
-      clearTimeout(late);
-      const hello = parseHead<HelloHead>(frame);
-      if (hello.protocol !== PROTOCOL_VERSION) {
-        refuse(connection, `protocol ${hello.protocol} is not spoken here`);
-        return;
-      }
-      if (hello.role === "launcher") this.#helloLauncher(connection, hello);
-      else void this.#helloWorker(connection, hello);
-    };
+  #onHello(connection: Connection, hello: HelloHead): void {
+    if (hello.role === "launcher") void this.#helloLauncher(connection, hello);
+    else void this.#helloWorker(connection, hello);
   }
 
-  #helloLauncher(connection: Connection, hello: HelloHead): void {
+  async #helloLauncher(connection: Connection, hello: HelloHead): Promise<void> {
     connection.onFrame = () => {};
-    if (!this.#deps.hooks.launcherConnected(hello.token, connection)) refuse(connection, "unknown launcher");
-    else connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION });
+    if (await this.#deps.hooks.launcherConnected(hello.token, connection)) welcome(connection);
+    else refuse(connection, "unknown launcher");
   }
 
   async #helloWorker(connection: Connection, hello: HelloHead): Promise<void> {
@@ -196,6 +198,8 @@ export class WorkerLink implements RequestForwarder {
     const worker = await this.#deps.store.workers.findByToken(hashSecret(hello.token));
     const endpoint = worker && (await this.#deps.endpoints.find(worker.endpointId));
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
+    const replaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
+    if (replaced && !hello.unacknowledged?.length) return refuse(connection, "replaced by a new revision");
     const session = await this.#resume(connection, worker, endpoint, hello);
     connection.onFrame = (frame) => this.#onFrame(session, frame);
     const onClose = connection.onClose;
@@ -203,7 +207,8 @@ export class WorkerLink implements RequestForwarder {
       onClose();
       this.#onBreak(session, connection);
     };
-    connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION });
+    welcome(connection);
+    if (replaced) session.drain(WORKER_DRAIN_GRACE_MS);
     for (const frame of early) this.#onFrame(session, frame);
   }
 
@@ -215,6 +220,7 @@ export class WorkerLink implements RequestForwarder {
     this.#returnTimers.delete(worker.id);
     if (session === undefined) {
       session = new WorkerSession(worker, endpoint, this.#load(endpoint.id), connection);
+      if (isLiveName(endpoint.name)) session.onProgress = (jobId, text) => this.#progress(worker, jobId, text);
       this.#sessions.set(worker.id, session);
       if (held.size === 0 && worker.state === "STARTING") return session;
     } else session.connection = connection;
@@ -264,6 +270,7 @@ export class WorkerLink implements RequestForwarder {
 
   #over(session: WorkerSession, work: { channel: number }): void {
     session.remove(work as Parameters<WorkerSession["remove"]>[0]);
+    if (session.works.size === 0) this.#deps.hooks.workerIdle();
     if (session.endpoint.kind === "load-balanced") this.#requests.serve(session);
   }
 
@@ -295,6 +302,10 @@ export class WorkerLink implements RequestForwarder {
       stream: head.stream ?? "stdout",
       text: frame.body.toString("utf8"),
     });
+  }
+
+  #progress({ id: workerId, endpointId }: Worker, jobId: string, text: string): void {
+    this.#deps.hooks.log({ workerId, endpointId, jobId, stream: "progress", text });
   }
 
   #onBreak(session: WorkerSession, connection: Connection): void {
@@ -361,9 +372,9 @@ export class WorkerLink implements RequestForwarder {
   }
 }
 
-function refuse(connection: Connection, reason: string): void {
-  connection.send(FRAME.REFUSED, 0, { reason });
-  connection.close();
+function welcome(connection: Connection): void {
+  connection.trust();
+  connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION });
 }
 
 export function bootError(endpointName: string, failure: BootFailure): SvcError {

@@ -16,8 +16,10 @@ const QUIET: Sample = {
   oldestWaitMs: 0,
   waitingRequests: 0,
   running: 0,
+  runningLowPriority: 0,
   averageExecMs: undefined,
   averageLoad: 0,
+  averageLowPriority: 0,
   workers: [],
   mustProve: false,
 };
@@ -31,7 +33,7 @@ const worker = (changes: Partial<SampledWorker> = {}): SampledWorker => ({
 });
 
 test("Without work and without a minimum there are no workers", () => {
-  assert.deepEqual(decide(QUIET), { start: 0, stop: [], reason: "" });
+  assert.deepEqual(decide(QUIET), { start: 0, desired: 0, urgent: false, stop: [], drain: [], reason: "" });
 });
 
 test("The first queued job starts a worker at once", () => {
@@ -74,6 +76,22 @@ test("Low-priority jobs start one worker from zero and never more", () => {
   assert.equal(decide({ ...QUIET, queuedLowPriority: 500, workers: [worker({ busy: true })] }).start, 0);
 });
 
+test("Low-priority jobs that run ask for nothing; among others, what they hold is made up for, at most as much again", () => {
+  const busy = Array.from({ length: 3 }, (_, i) => worker({ id: String(i), busy: true }));
+  const low = {
+    ...QUIET,
+    workersMax: 30,
+    running: 3,
+    runningLowPriority: 3,
+    averageExecMs: 1_000,
+    averageLowPriority: 3,
+  };
+  assert.equal(decide({ ...low, queuedLowPriority: 500, workers: busy }).start, 0, "500 wait, 3 run: no worker more");
+  const mixed = { ...low, running: 4, averageLoad: 1, workers: [...busy, worker({ id: "3", busy: true })] };
+  assert.equal(decide(mixed).start, 0, "one of the others: (1 + 1) / 0.66 slots");
+  assert.equal(decide({ ...mixed, running: 6, averageLoad: 3, queuedLowPriority: 500 }).start, 6);
+});
+
 test("The minimum is kept, and replaced when lost", () => {
   assert.equal(decide({ ...QUIET, workersMin: 2 }).start, 2);
   assert.equal(decide({ ...QUIET, workersMin: 2, workers: [worker()] }).start, 1);
@@ -87,16 +105,38 @@ test("A worker goes after it has been idle for the idle time-out", () => {
 test("Above workersMax an idle worker goes at once, a busy one when its work is done", () => {
   const workers = [worker({ id: "a", busy: true }), worker({ id: "b" }), worker({ id: "c", idleMs: 5 })];
   const lowered = { ...QUIET, workersMin: 1, running: 1, averageLoad: 3, averageExecMs: 1, workers };
-  assert.deepEqual(decide({ ...lowered, workersMax: 2 }), { start: 0, stop: ["c"], reason: "workersMax is 2" });
+  assert.deepEqual(decide({ ...lowered, workersMax: 2 }), {
+    start: 0,
+    desired: 1,
+    urgent: false,
+    stop: ["c"],
+    drain: [],
+    reason: "workersMax is 2",
+  });
   assert.deepEqual(decide({ ...lowered, workersMax: 1 }).stop, ["c", "b"]);
   assert.deepEqual(decide({ ...lowered, workersMax: 3 }).stop, []);
+});
+
+test("Workers above workersMax that are always busy take no more work, and go when they have finished what they have", () => {
+  const workers = ["a", "b", "c"].map((id) => worker({ id, busy: true }));
+  const lowered = { ...QUIET, running: 3, queued: 50, averageExecMs: 1_000, workers };
+  assert.deepEqual(
+    [decide({ ...lowered, workersMax: 1 }).stop, decide({ ...lowered, workersMax: 1 }).drain],
+    [[], ["a", "b"]],
+  );
+  const oneIdle = [...workers, worker({ id: "d" })];
+  const { stop, drain } = decide({ ...lowered, workersMax: 2, workers: oneIdle });
+  assert.deepEqual([stop, drain], [["d"], ["a"]]);
 });
 
 test("Workers of an earlier revision stay until a current one is ready, then all go", () => {
   const stale = [worker({ id: "old", current: false, busy: true })];
   assert.deepEqual(decide({ ...QUIET, workers: stale }), {
     start: 1,
+    desired: 1,
+    urgent: true,
     stop: [],
+    drain: [],
     reason: "a new revision must show that it starts",
   });
   assert.deepEqual(decide({ ...QUIET, workers: [...stale, worker({ id: "new", ready: false })] }).stop, []);
@@ -127,19 +167,23 @@ test("Whatever the sample: never beyond workersMax, never a busy current worker 
     oldestWaitMs: fc.nat(100_000),
     waitingRequests: fc.nat(1_000),
     running: fc.nat(100),
+    runningLowPriority: fc.nat(100),
     averageExecMs: fc.option(fc.nat(60_000), { nil: undefined }),
     averageLoad: fc.nat(1_000),
+    averageLowPriority: fc.nat(1_000),
     workers: fc.array(sampledWorker, { maxLength: 12 }),
     mustProve: fc.boolean(),
   });
   fc.assert(
     fc.property(sample, ({ extra, ...rest }) => {
       const given = { ...rest, workersMax: rest.workersMin + extra };
-      const { start, stop } = decide(given);
+      const { start, stop, drain } = decide(given);
       const current = given.workers.filter((one) => one.current);
       const stoppedCurrent = current.filter((one) => stop.includes(one.id));
       assert.ok(start === 0 || current.length + start <= given.workersMax);
       assert.ok(stoppedCurrent.every((one) => !one.busy));
+      assert.ok(drain.length <= Math.max(0, current.length - given.workersMax));
+      assert.ok(current.length - stoppedCurrent.length - drain.length <= given.workersMax);
       assert.ok(stoppedCurrent.length === 0 || current.length - stoppedCurrent.length >= given.workersMin);
       assert.ok(start === 0 || stoppedCurrent.length === 0);
     }),

@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { COMPLETION_SHELLS } from "../../src/cli/completion-scripts.ts";
+import { COMPLETION_MAX_MS } from "../../src/domain/limits.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { serve } from "../client/serve.ts";
 import { sandbox } from "./run-svc.ts";
+import { schemaServer } from "./schema-server.ts";
 
 const BIN = fileURLToPath(new URL("../../bin/", import.meta.url));
 const box = await sandbox();
@@ -23,13 +28,15 @@ const missing = (shell: string) =>
 const skip = { zsh: await missing("zsh"), fish: await missing("fish") };
 
 /** What bash shows after Tab behind `words`, the last of which is being typed. */
-async function bash(words: readonly string[], command = "svc"): Promise<string[]> {
+async function bash(words: readonly string[], command = "svc", more: Record<string, string> = {}): Promise<string[]> {
   const script = `
     eval "$(svc completions bash)"
     [[ "$(complete -p svc)" == "complete -o default -F _svc svc" ]] || exit 9
     COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
     _svc && printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const { code, stdout, stderr } = await runProcess("bash", ["-c", script, "bash", command, ...words], { env });
+  const { code, stdout, stderr } = await runProcess("bash", ["-c", script, "bash", command, ...words], {
+    env: { ...env, ...more },
+  });
   assert.deepEqual([code, stderr], [0, ""]);
   return stdout.split("\n").filter((line) => line !== "");
 }
@@ -42,6 +49,37 @@ describe("svc completions", () => {
     assert.deepEqual(await bash(["deploy", "--app", "x", "--e"]), ["--env", "--exclude"]);
     assert.deepEqual(await bash(["platform", "start", "--durability", "f"]), ["full"]);
     assert.deepEqual(await bash(["completions", ""]), [...COMPLETION_SHELLS]);
+  });
+
+  test("the names of endpoints are completed, each once", async () => {
+    const place = { app: "shop", environment: "production" };
+    const { url } = await schemaServer([
+      { id: "1", name: "hello", ...place },
+      { id: "2", name: "help", ...place },
+      { id: "3", name: "hello", app: "other", environment: "production" },
+      { id: "4", name: "resize", ...place },
+    ]);
+    const named = { PLATFORM_URL: url, PLATFORM_API_KEY: "k", SVC_CONFIG_DIR: home };
+    for (const words of [["logs"], ["status"], ["undeploy"], ["jobs", "list"], ["logs", "--app", "shop"]]) {
+      assert.deepEqual(await bash([...words, "hel"], "svc", named), ["hello", "help"], words.join(" "));
+    }
+    assert.deepEqual(await bash(["undeploy", ""], "svc", named), ["list", "hello", "help", "resize"]);
+    assert.deepEqual(await bash(["jobs", "r"], "svc", named), ["resize"]);
+    assert.deepEqual(await bash(["logs", "resize", ""], "svc", named), []);
+  });
+
+  test("a platform that is away, silent, or wants another key leaves Tab quick and silent", async (t) => {
+    const silent = createServer().listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    t.after(() => silent.close());
+    const refusing = await serve((_request, response) => void response.writeHead(401).end("{}"));
+    const { port } = silent.address() as AddressInfo;
+    for (const url of [`http://127.0.0.1:${port}`, "http://127.0.0.1:1", refusing, "no address"]) {
+      const began = performance.now();
+      const named = { PLATFORM_URL: url, PLATFORM_API_KEY: "k", SVC_CONFIG_DIR: home };
+      assert.deepEqual(await bash(["logs", ""], "svc", named), []);
+      assert.ok(performance.now() - began < COMPLETION_MAX_MS + 4000, url);
+    }
   });
 
   test("with nothing to offer, or an svc that fails, bash is left to complete files", async () => {

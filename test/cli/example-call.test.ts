@@ -6,7 +6,7 @@ import { json } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
 import { bestCall, exampleCalls } from "../../src/cli/deploy/example-call.ts";
-import { exampleValue } from "../../src/cli/deploy/example-value.ts";
+import { exampleValue } from "../../src/domain/example-value.ts";
 import type { ManifestFunction } from "../../src/domain/manifest.ts";
 
 interface Seen {
@@ -69,7 +69,7 @@ describe("example calls", () => {
     assert.equal(authorization, "Bearer svc_key");
     const input = (body as { input: Record<string, unknown> }).input;
     assert.equal(typeof input.text, "string");
-    assert.deepEqual({ ...input, text: "" }, { text: "", count: 3, name: "plain" });
+    assert.deepEqual({ ...input, text: "" }, { text: "", count: 3, mark: "it's", name: "plain" });
   });
 
   test("each route of a load-balanced endpoint gets a call with its method, path and body", async () => {
@@ -132,6 +132,13 @@ describe("example calls", () => {
       ["Optional[int]", Number.isInteger],
       ["typing.Optional[int]", Number.isInteger],
       ["None | int", Number.isInteger],
+      [
+        "tuple[int, str]",
+        (value) => Array.isArray(value) && Number.isInteger(value[0]) && typeof value[1] === "string",
+      ],
+      ["list", (value) => Array.isArray(value)],
+      ["datetime.date", (value) => /^\d{4}-\d\d-\d\d$/.test(String(value))],
+      ["Item", (value) => JSON.stringify(value) === "{}"],
       ["int | None", Number.isInteger],
       ["dict[str, int | None] | None", (value) => typeof value === "object"],
       ["Annotated[int, 'a|b']", Number.isInteger],
@@ -141,6 +148,22 @@ describe("example calls", () => {
     for (const [annotation, check] of kinds) {
       const value = exampleValue({ name: "x", annotation, default: null });
       assert.ok(check(value), `${annotation} gives ${JSON.stringify(value)}`);
+    }
+    const presets: [preset: string, value: unknown][] = [
+      ["-1.5e3", -1500],
+      ["1_000", 1000],
+      ["True", true],
+      ["None", undefined],
+      ["('a', 'b')", ["a", "b"]],
+      [`{"k": [1, None]}`, { k: [1, null] }],
+      ['r"\\d" "x"', "\\dx"],
+      ["os.getcwd()", undefined],
+      ["LIMIT", undefined],
+      ['f"{x}"', undefined],
+      ["1 + 2", undefined],
+    ];
+    for (const [preset, value] of presets) {
+      assert.deepEqual(exampleValue({ name: "x", annotation: "", default: preset }), value, preset);
     }
   });
 });

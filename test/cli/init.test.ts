@@ -4,8 +4,10 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
+import { VERSION } from "../../src/domain/version.ts";
 import { sandbox } from "./run-svc.ts";
 
+/** The wheel of svc's Python package lies in .svc. */
 const FILES = [
   ".env.example",
   ".gitignore",
@@ -24,10 +26,10 @@ describe("svc init", () => {
     const { svc, cwd } = await sandbox();
     const { code, stdout } = await svc(["init", "My Project"]);
     assert.equal(code, 0);
-    assert.deepEqual((await readdir(join(cwd, "My Project"))).sort(), FILES);
+    assert.deepEqual((await readdir(join(cwd, "My Project"))).sort(), [...FILES, ".svc"].sort());
     assert.match(await readFile(join(cwd, "My Project", "pyproject.toml"), "utf8"), /^name = "my-project"$/m);
     for (const file of FILES) {
-      assert.ok(!(await readFile(join(cwd, "My Project", file), "utf8")).includes("__PROJECT_NAME__"), file);
+      assert.ok(!(await readFile(join(cwd, "My Project", file), "utf8")).match(/__[A-Z_]+__/), file);
     }
     assert.match(stdout, /svc deploy/);
   });
@@ -35,7 +37,8 @@ describe("svc init", () => {
   test('"." initialises the current directory', async () => {
     const { svc, cwd } = await sandbox();
     assert.equal((await svc(["init", "."])).code, 0);
-    assert.deepEqual((await readdir(cwd)).sort(), FILES);
+    assert.deepEqual((await readdir(cwd)).sort(), [...FILES, ".svc"].sort());
+    assert.deepEqual(await readdir(join(cwd, ".svc")), ["wheels"]);
   });
 
   test("lists the files to be overwritten, asks, and with N, nothing or no input leaves every file alone", async () => {
@@ -97,7 +100,7 @@ describe("svc init", () => {
     const requirements = await readFile(join(cwd, "requirements.txt"), "utf8");
     assert.deepEqual(
       requirements.split("\n").filter((line) => line !== "" && !line.startsWith("#")),
-      [],
+      [`./.svc/wheels/svc-${VERSION}-py3-none-any.whl`],
     );
     assert.match(await readFile(join(cwd, "pyproject.toml"), "utf8"), /^dependencies = \[\]$/m);
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 import { describe, test } from "node:test";
-import { EndpointClient } from "../../src/client/gateway.ts";
+import { endpointClient } from "../../src/cli/endpoint-client.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
 import { serve } from "./serve.ts";
 
@@ -13,7 +13,7 @@ describe("calls of an endpoint", () => {
       calls.push(`${request.method} ${request.url} ${await text(request)}`.trim());
       response.end('{"id":"j","status":"COMPLETED","output":2}');
     });
-    const client = new EndpointClient(`${url}/v2/ep/`, "svc_k");
+    const client = endpointClient(`${url}/v2/ep/`, "svc_k");
     assert.equal((await client.runsync({ x: 1 }, { waitMs: 1000 })).output, 2);
     await client.run({});
     await client.status("j");
@@ -34,16 +34,15 @@ describe("calls of an endpoint", () => {
     const url = await serve((_request, response) => {
       response.writeHead(404).end('{"code":"JOB_NOT_FOUND","detail":"There is no job j."}');
     });
-    await assert.rejects(new EndpointClient(url, "k").status("j"), (error: SvcError) => {
+    await assert.rejects(endpointClient(url, "k").status("j"), (error: SvcError) => {
       assert.equal(error.code, "JOB_NOT_FOUND");
       assert.equal(error.message, "There is no job j.");
       return true;
     });
   });
 
-  test("any status of a route is an answer", async () => {
-    const url = await serve((_request, response) => response.writeHead(422).end("no"));
-    const answer = await new EndpointClient(url, "k").request("POST", "/analyze", { text: "x" });
-    assert.deepEqual(answer, { status: 422, text: "no" });
+  test("a refused key says how to give another", async () => {
+    const url = await serve((_request, response) => response.writeHead(401).end('{"code":"WRONG_KEY","detail":"no"}'));
+    await assert.rejects(endpointClient(url, "svc_k").health(), { code: "WRONG_KEY", help: /svc login/ });
   });
 });

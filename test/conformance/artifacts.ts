@@ -84,9 +84,31 @@ export function artifactConformance(name: string, open: () => Promise<ArtifactsU
       const digest = digestOf(bytes);
       await assert.rejects(under.store.open(digest), withCode("LAYER_MISSING"));
       await under.store.put(digest, inPieces(bytes), MAX_BYTES);
-      await under.store.delete(digest);
-      await under.store.delete(digest);
+      const later = Date.now() + 1000;
+      assert.equal(await under.store.deleteUnused(digest, later), true);
+      assert.equal(await under.store.deleteUnused(digest, later), true);
       await assert.rejects(under.store.open(digest), withCode("LAYER_MISSING"));
+    });
+
+    test("a layer that was stored or asked for since is not deleted", async () => {
+      const bytes = randomBytes(1_000);
+      const digest = digestOf(bytes);
+      const before = Date.now() - 1000;
+      await under.store.put(digest, inPieces(bytes), MAX_BYTES);
+      assert.equal(await under.store.deleteUnused(digest, before), false);
+      assert.ok(bytes.equals(await buffer(await under.store.open(digest))));
+    });
+
+    test("who was told that a layer is there finds it, however often it is swept meanwhile", async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const bytes = randomBytes(1_000);
+        const digest = digestOf(bytes);
+        await under.store.put(digest, inPieces(bytes), MAX_BYTES);
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        const before = Date.now();
+        const [told] = await Promise.all([under.store.has(digest), under.store.deleteUnused(digest, before)]);
+        if (told) assert.ok(bytes.equals(await buffer(await under.store.open(digest))), `round ${round}`);
+      }
     });
 
     test("only 64 lower-case hex digits name a layer", async () => {
@@ -94,7 +116,7 @@ export function artifactConformance(name: string, open: () => Promise<ArtifactsU
         await assert.rejects(async () => under.store.has(wrong), withCode("BAD_INPUT"));
         await assert.rejects(async () => under.store.open(wrong), withCode("BAD_INPUT"));
         await assert.rejects(async () => under.store.put(wrong, Readable.from([]), 1), withCode("BAD_INPUT"));
-        await assert.rejects(async () => under.store.delete(wrong), withCode("BAD_INPUT"));
+        await assert.rejects(async () => under.store.deleteUnused(wrong, 0), withCode("BAD_INPUT"));
       }
     });
   });

@@ -439,6 +439,7 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
       inQueue: 0,
       inQueueLowPriority: 0,
       inProgress: 0,
+      inProgressLowPriority: 0,
       completed: 0,
       failed: 0,
       retried: 0,
@@ -451,14 +452,19 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     await enqueued(e);
     await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
     await claimOne(e);
+    const before = { ...empty, inQueue: 1, inQueueLowPriority: 1, inProgress: 1, completed: 1, oldestQueuedAt: oldest };
+    assert.deepEqual(await queue().counts(e), before);
+    const low = await claimOne(e);
     assert.deepEqual(await queue().counts(e), {
-      ...empty,
-      inQueue: 1,
-      inQueueLowPriority: 1,
-      inProgress: 1,
-      completed: 1,
-      oldestQueuedAt: oldest,
+      ...before,
+      inQueue: 0,
+      inQueueLowPriority: 0,
+      inProgress: 2,
+      inProgressLowPriority: 1,
+      oldestQueuedAt: null,
     });
+    await queue().finish(low, { state: "COMPLETED", output: OUTPUT });
+    assert.equal((await queue().counts(e)).inProgressLowPriority, 0);
   });
 
   test("a list is newest first, can be of one state, and goes on before a job", async () => {
@@ -532,6 +538,30 @@ function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
     assert.deepEqual([last?.state, last?.chunks.map(text)], ["COMPLETED", ["4"]]);
     assert.deepEqual(await queue().takeChunks(id, 60_000), { state: "COMPLETED", chunks: [] });
     assert.equal(await queue().takeChunks("unknown", 60_000), undefined);
+  });
+
+  test("chunks that are read by number stay: who lost an answer asks again", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const big = large("c");
+    for (const chunk of [Buffer.from("1"), big]) await queue().chunk(claim, chunk);
+    const first = (await queue().readChunks(id, 0, 0))!;
+    assert.deepEqual(first.chunks.map(text), ["1", text(big)]);
+    assert.deepEqual(await queue().readChunks(id, 0, 0), first);
+    const [one, two] = first.numbers as [number, number];
+    assert.ok(one < two);
+    assert.deepEqual((await queue().readChunks(id, one, 0))?.chunks.map(text), [text(big)]);
+    assert.deepEqual(await queue().readChunks(id, two, 0), { state: "IN_PROGRESS", chunks: [], numbers: [] });
+    const waiting = queue().readChunks(id, two, 60_000);
+    await queue().chunk(claim, Buffer.from("3"));
+    const third = (await waiting)!;
+    assert.deepEqual(third.chunks.map(text), ["3"]);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    const behind = queue().readChunks(id, third.numbers[0]!, 60_000);
+    assert.deepEqual(await behind, { state: "COMPLETED", chunks: [], numbers: [] });
+    assert.deepEqual((await queue().readChunks(id, 0, 0))!.chunks.length, 3);
+    assert.equal(await queue().readChunks("unknown", 0, 60_000), undefined);
   });
 
   test("who waits for a chunk gets it the moment it is there", async () => {
@@ -725,7 +755,7 @@ function upkeep(
     await enqueued(e, { input: large("f") });
     await queue().forget(e);
     assert.deepEqual(await queue().list(e, { limit: 10 }), []);
-    assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, null]);
+    assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, 0, null]);
     assert.equal(await queue().finish(running, { state: "COMPLETED", output: OUTPUT }), false);
     await enqueued(e);
     assert.equal((await queue().counts(e)).inQueue, 1);

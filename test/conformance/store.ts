@@ -4,7 +4,17 @@ import { after, before, describe, test } from "node:test";
 import { defaultSettings } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import type { Manifest } from "../../src/domain/manifest.ts";
-import type { ApiKey, App, Build, Endpoint, Environment, Store, StoreChange, Worker } from "../../src/store/store.ts";
+import type {
+  ApiKey,
+  App,
+  Build,
+  Endpoint,
+  Environment,
+  Store,
+  StoreChange,
+  Template,
+  Worker,
+} from "../../src/store/store.ts";
 
 export interface StoreUnderTest {
   store: Store;
@@ -37,7 +47,6 @@ export function newEndpoint(environmentId: string | null, changes: Partial<Endpo
     templateId: "default",
     env: { GREETING: "hi", snake_case: "kept" },
     revision: "r1",
-    workersDesired: 0,
     reason: "",
     createdAt: NOW,
     updatedAt: NOW,
@@ -106,6 +115,7 @@ export function storeConformance(name: string, open: () => Promise<StoreUnderTes
     appsAndBuilds(store, environment);
     endpointsAndWorkers(store, environment);
     keys(store);
+    templates(store);
     transactions(store);
 
     test("everything is there after the platform was restarted", async () => {
@@ -130,6 +140,7 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
     const app = newApp();
     await store().apps.insert(app);
     assert.deepEqual(await store().apps.findByName(app.name), app);
+    assert.deepEqual(await store().apps.find(app.id), app);
     assert.ok((await store().apps.list()).some((found) => found.id === app.id));
     await assert.rejects(store().apps.insert({ ...app, id: unique("id") }), isConflict);
     assert.equal(await store().apps.findByName("nobody"), undefined);
@@ -249,6 +260,32 @@ function keys(store: () => Store): void {
   });
 }
 
+function templates(store: () => Store): void {
+  test("a template keeps every field, its name is unique, and saving it again replaces it", async () => {
+    const template = (): Template => ({
+      id: unique("template"),
+      name: unique("torch"),
+      imageName: "registry.example/torch:2",
+      env: { snake_case: "kept", MODE: "fast" },
+      createdAt: NOW,
+      updatedAt: NOW,
+    });
+    const [first, second] = [template(), template()];
+    await store().templates.save(first);
+    await store().templates.save(second);
+    await assert.rejects(store().templates.save({ ...template(), name: first.name }), isConflict);
+    await assert.rejects(store().templates.save({ ...second, name: first.name }), isConflict);
+    const changed = { ...first, imageName: "other", env: {}, updatedAt: NOW + 1 };
+    await store().templates.save({ ...changed, createdAt: NOW + 1 });
+    assert.deepEqual(await store().templates.find(first.id), changed);
+    const listed = (await store().templates.list()).filter(({ id }) => id === first.id || id === second.id);
+    assert.deepEqual(listed, [changed, second]);
+    assert.equal(await store().templates.delete(first.id), true);
+    assert.equal(await store().templates.delete(first.id), false);
+    assert.equal(await store().templates.find(first.id), undefined);
+  });
+}
+
 function transactions(store: () => Store): void {
   test("a transaction writes all or nothing, and its changes are told only after the commit", async () => {
     const heard: StoreChange[] = [];
@@ -279,13 +316,13 @@ function transactions(store: () => Store): void {
   });
 
   test("transactions and single writes at the same time do not mix", async () => {
-    const endpoint = newEndpoint(null, { workersDesired: 0 });
+    const endpoint = newEndpoint(null, { scalerValue: 0 });
     await store().endpoints.insert(endpoint);
     const outside = newApp();
     const add = (fails: boolean) =>
       store().transaction(async (inner) => {
-        const now = (await inner.endpoints.find(endpoint.id))!.workersDesired;
-        await inner.endpoints.update(endpoint.id, { workersDesired: now + 1 });
+        const now = (await inner.endpoints.find(endpoint.id))!.scalerValue;
+        await inner.endpoints.update(endpoint.id, { scalerValue: now + 1 });
         if (fails) throw new Error("undo");
       });
     const all = await Promise.allSettled([add(false), add(true), store().apps.insert(outside), add(false), add(true)]);
@@ -293,7 +330,7 @@ function transactions(store: () => Store): void {
       all.map(({ status }) => status),
       ["fulfilled", "rejected", "fulfilled", "fulfilled", "rejected"],
     );
-    assert.equal((await store().endpoints.find(endpoint.id))?.workersDesired, 2);
+    assert.equal((await store().endpoints.find(endpoint.id))?.scalerValue, 2);
     assert.deepEqual(await store().apps.findByName(outside.name), outside);
   });
 

@@ -3,8 +3,7 @@ import { test } from "node:test";
 import { getIntrospectionQuery } from "graphql";
 import { ensureFirstKey } from "../../src/control-plane/first-key.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
-import { manifest, resource } from "./builds.ts";
-import { addWorker, startPlatform, type TestPlatform } from "./platform.ts";
+import { startPlatform, type TestPlatform } from "./platform.ts";
 
 const CREATE_KEY =
   "mutation($input: KeyInput!) { createKey(input: $input) { secret key { id prefix scopes expiresAt } } }";
@@ -108,38 +107,6 @@ test("the first key is made once, and the last admin key cannot be revoked", asy
   await createKey(platform, ["admin"]);
   assert.equal((await revoke()).errors, undefined);
   assert.equal((await platform.ask("{ apps { name } }")).status, 401);
-});
-
-test("a worker's token looks its peers up and sees no other environment", async (t) => {
-  const platform = await startPlatform(t);
-  const source = await platform.upload(Buffer.from("source"));
-  const deploy = `mutation($input: BuildInput!) { deployBuild(input: $input) { endpoints { id } } }`;
-  const ids: string[] = [];
-  for (const environment of ["production", "staging"]) {
-    const input = { app: "shop", environment, manifest: manifest(source, { hello: resource("hello") }) };
-    ids.push((await platform.ask(deploy, { input })).data.deployBuild.endpoints[0].id);
-  }
-  await platform.ask(deploy, {
-    input: { app: "bank", environment: "production", manifest: manifest(source, { x: resource("x") }) },
-  });
-  const token = await addWorker(platform.store, ids[1]!);
-  const { data, errors } = await platform.ask(
-    `{ myself { endpoints { id url } } apps { name environments { name endpoints { name } } }
-       app(name: "shop") { environments { name } } bank: app(name: "bank") { name } other: endpoint(id: "${ids[0]}") { id } }`,
-    {},
-    token,
-  );
-  assert.equal(errors, undefined);
-  assert.deepEqual(data, {
-    myself: { endpoints: [{ id: ids[1], url: `${platform.url}/v2/${ids[1]}` }] },
-    apps: [{ name: "shop", environments: [{ name: "staging", endpoints: [{ name: "hello" }] }] }],
-    app: { environments: [{ name: "staging" }] },
-    bank: null,
-    other: null,
-  });
-  for (const query of [`mutation { deleteEndpoint(id: "${ids[1]}") }`, "{ myself { keys { id } } }"]) {
-    assert.equal((await platform.ask(query, {}, token)).errors?.[0]?.extensions.code, "FORBIDDEN");
-  }
 });
 
 test("introspection is on", async (t) => {

@@ -13,6 +13,7 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     functions: [
       { name, module: name, kind: "function", async: false, generator: false, doc: "", parameters: [], methods: [] },
     ],
+    gpuPreference: [],
     gpuCount: 1,
     instanceIds: "cpu3c-1-2",
     idleTimeout: 60,

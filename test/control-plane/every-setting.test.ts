@@ -38,10 +38,11 @@ const EVERYWHERE: Record<string, Expectation> = {
 const QUEUE: Record<string, Expectation> = {
   ...EVERYWHERE,
   gpu: {
-    written: "[GpuGroup.AMPERE_16, GpuType.NVIDIA_H200]",
+    written: "[GpuType.NVIDIA_H200, GpuGroup.AMPERE_16]",
     record: { gpuIds: "AMPERE_16,HOPPER_141", instanceIds: "" },
+    manifest: { gpuPreference: ["NVIDIA_H200", "AMPERE_16"] },
   },
-  gpu_count: { written: "2", record: { gpuCount: 2 } },
+  gpu_count: { written: "0.5", record: { gpuCount: 0.5 } },
   scaler_type: { written: '"REQUEST_COUNT"', record: { scalerType: "REQUEST_COUNT" } },
 };
 const LOAD_BALANCED: Record<string, Expectation> = {

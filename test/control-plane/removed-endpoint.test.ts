@@ -33,7 +33,7 @@ test("an endpoint that left the code goes, unless it is kept; with workers it dr
   assert.deepEqual(data.deployBuild.removed, ["web"]);
   const draining = (await platform.store.endpoints.find(ids.web))!;
   assert.ok(isRemoved(draining));
-  assert.deepEqual([draining.workersMin, draining.workersMax, draining.workersDesired], [0, 0, 0]);
+  assert.deepEqual([draining.workersMin, draining.workersMax], [0, 0]);
   const listed = await platform.ask(`{ myself { endpoints { name } } endpoint(id: "${ids.web}") { id } }`);
   assert.deepEqual(listed.data, { myself: { endpoints: [{ name: "hello" }] }, endpoint: null });
   assert.ok(await platform.queue.find(running), "its jobs stay until its workers are gone");

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { gpuGroupOf, gpuIds, gpuMatches, gpuTypeMembers, unknownGpuId } from "../../src/domain/gpu.ts";
+import {
+  gpuCountProblem,
+  gpuGroupOf,
+  gpuIds,
+  gpuMatches,
+  gpuRank,
+  gpuTypeMembers,
+  unknownGpuId,
+} from "../../src/domain/gpu.ts";
 
 test("gpuIds is the sorted comma list of groups; a single type leaves the other members of its group out", () => {
   assert.equal(gpuIds(["ADA_24"]), "ADA_24");
@@ -50,3 +58,16 @@ const SINGLE: Record<string, string> = {
   HOPPER_141: "NVIDIA H200",
   BLACKWELL_180: "NVIDIA B200",
 };
+
+test("gpu_count is a whole number of GPUs, or a fraction of one", () => {
+  for (const good of [1, 2, 16, 0.05, 0.5, 0.99]) assert.equal(gpuCountProblem(good), undefined, String(good));
+  for (const bad of [0, -1, 17, 1.5, 0.04, Number.NaN])
+    assert.match(gpuCountProblem(bad)!, /a whole number from 1 to 16/);
+});
+
+test("A list of GPUs is an order of preference; what it does not name comes last", () => {
+  const order = ["NVIDIA_L4", "ADA_24", "ANY"];
+  const ranks = ["NVIDIA L4", "NVIDIA GeForce RTX 4090", "NVIDIA H200"].map((product) => gpuRank(order, product));
+  assert.deepEqual(ranks, [0, 1, 2]);
+  assert.equal(gpuRank(["ADA_24"], "NVIDIA L4"), 1);
+});

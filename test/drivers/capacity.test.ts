@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
-import { CapacityLedger, emulatesGpu, type Share } from "../../src/drivers/capacity.ts";
+import { emulatesGpu, type Share } from "../../src/domain/capacity.ts";
+import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import type { WorkerSpec } from "../../src/drivers/worker-driver.ts";
 
 const spec = (workerId: string, changes: Partial<WorkerSpec>): WorkerSpec =>
-  ({ workerId, instanceIds: "cpu3c-1-2", gpuIds: "", gpuCount: 1, ...changes }) as WorkerSpec;
-const options = { cpuOvercommit: 1, memoryOvercommit: 1000, emulateGpu: false };
+  ({ workerId, instanceIds: "cpu3c-1-2", gpuIds: "", gpuPreference: [], gpuCount: 1, ...changes }) as WorkerSpec;
+const options = { cpuOvercommit: 1, memoryOvercommit: 1000, emulateGpu: false, emulatedGpus: [] };
 
 test("The machine never promises more vCPUs than it has, times the overcommit factor", () => {
   const ledger = new CapacityLedger(options, []);
@@ -23,6 +24,21 @@ test("One worker owns its GPU; the reason says what is missing", () => {
   assert.throws(() => ledger.book(spec("b", gpu)), { code: "NO_CAPACITY", message: /0 of 1 is free/ });
   assert.deepEqual(ledger.book(spec("c", { instanceIds: "", gpuIds: "ANY" })).gpus, [1]);
   assert.throws(() => ledger.book(spec("d", { instanceIds: "", gpuIds: "ADA_24" })), /No GPU available/);
+});
+
+test("A worker that others sit and wait for goes beyond vCPUs and memory, and never beyond the GPUs", () => {
+  const beyond = { beyondCapacity: true };
+  const ledger = new CapacityLedger(options, ["NVIDIA L4"]);
+  for (let i = 0; i < availableParallelism(); i++) ledger.book(spec(`w${i}`, {}));
+  assert.equal(ledger.book(spec("peer", beyond)).vcpus, 1);
+  assert.throws(() => ledger.book(spec("other", {})), { code: "NO_CAPACITY", message: /, 0 of \d+ is free/ });
+  const gpu = { instanceIds: "", gpuIds: "AMPERE_24", ...beyond };
+  assert.deepEqual(ledger.book(spec("first", gpu)).gpus, [0]);
+  assert.throws(() => ledger.book(spec("second", gpu)), {
+    code: "NO_CAPACITY",
+    message: /1 GPU, 0 of 1 is free/,
+    help: /a GPU cannot be lent twice/,
+  });
 });
 
 test("A machine without GPUs serves GPU endpoints on the CPU only when the configuration says so", () => {

@@ -169,7 +169,10 @@ test("No GPU available: a job stays IN_QUEUE; a request of a GPU endpoint gets t
   const platform = await startPlatform(t, { SVC_EMULATE_GPU: "0", SVC_REQUEST_TIMEOUT_MS: "500" });
   const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "work.py": GPU }) });
   assert.equal(code, 0, stderr);
-  assert.match(stderr, /warning: queued: No GPU available: .*Jobs stay IN_QUEUE\..*--emulate-gpu/);
+  assert.match(
+    stderr,
+    /warning: queued: No GPU available: .*jobs stay IN_QUEUE and requests time out\..*--emulate-gpu/,
+  );
   const endpoints = await platform.endpoints();
   const url = (name: string) => endpoints.find((endpoint) => endpoint.name === name)!.url;
 

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { WebSocket } from "ws";
 import { pythonEnvironment } from "../../bench/processes.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { project, ROOT, startPlatform } from "./platform.ts";
@@ -35,8 +39,9 @@ api = Endpoint(name="api", dependencies=["fastapi"], workers=(0, 1), max_concurr
 @api.asgi
 def app():
     from contextlib import asynccontextmanager
-    from fastapi import FastAPI
-    from fastapi.responses import StreamingResponse
+    import asyncio
+    from fastapi import FastAPI, WebSocket, WebSocketDisconnect
+    from fastapi.responses import JSONResponse, StreamingResponse
     from pydantic import BaseModel
 
     ready = {}
@@ -51,6 +56,40 @@ def app():
     class Item(BaseModel):
         name: str
         price: float
+
+    @app.websocket("/rooms/{room}")
+    async def chat(socket: WebSocket, room: str, times: int = 1):
+        if room == "closed":
+            await socket.close()
+            return
+        if room == "paid":
+            await socket.send_denial_response(JSONResponse({"detail": "pay first"}, status_code=402))
+            return
+        await socket.accept(subprotocol="chat.v1" if "chat.v1" in socket.scope["subprotocols"] else None,
+                            headers=[(b"x-room", room.encode())])
+        if room == "broken":
+            raise ValueError("no such thing")
+        if room == "clock":
+            try:
+                while True:
+                    await socket.send_json({"tick": 1})
+                    await asyncio.sleep(0.01)
+            except WebSocketDisconnect as gone:
+                ready["clock"] = gone.code
+            return
+        try:
+            while True:
+                message = await socket.receive()
+                if message["type"] == "websocket.disconnect":
+                    ready["left"] = message["code"]
+                    return
+                for _ in range(times):
+                    if message.get("text") is not None:
+                        await socket.send_text(f"{room}: {message['text']}")
+                    else:
+                        await socket.send_bytes(message["bytes"])
+        finally:
+            ready["model_seen"] = ready["model"]
 
     @app.get("/model")
     def model():
@@ -85,4 +124,72 @@ test("a FastAPI application runs unchanged, with its lifespan, its documents and
   assert.equal(documents.json.info.title, "Mounted");
   assert.deepEqual(documents.json.servers, [{ url: new URL(url).pathname }]);
   assert.equal((await platform.call(`${url}/missing`)).status, 404);
+});
+
+test("its WebSocket routes talk, refuse, fail and hear of the end as they do on its own server", {
+  timeout: 60_000,
+}, async (t) => {
+  if ((await fastapi(t)) === undefined) return;
+  const platform = await startPlatform(t);
+  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "app.py": APPLICATION }) });
+  assert.equal(deploy.code, 0, deploy.stderr + deploy.stdout);
+  const [endpoint] = await platform.endpoints();
+  const url = endpoint!.url;
+  const dial = (target: string, protocols: string[] = []) =>
+    new WebSocket(`${url.replace("http", "ws")}${target}`, protocols, {
+      headers: { authorization: `Bearer ${platform.key}` },
+    });
+  const model = async () => (await platform.call(`${url}/model`)).json;
+
+  const chat = dial("/rooms/blue?times=2", ["other", "chat.v1"]);
+  const [[upgraded]] = await Promise.all([once(chat, "upgrade"), once(chat, "open")]);
+  assert.equal(upgraded.headers["x-room"], "blue");
+  assert.equal(chat.protocol, "chat.v1");
+  const heard: (string | Buffer)[] = [];
+  const whole = Promise.withResolvers<void>();
+  chat.on("message", (data: Buffer, isBinary) => {
+    heard.push(isBinary ? data : data.toString());
+    if (heard.length === 4) whole.resolve();
+  });
+  const large = Buffer.alloc(1_000_000, 7);
+  chat.send("hällo");
+  chat.send(large);
+  await whole.promise;
+  assert.deepEqual(heard.slice(0, 2), ["blue: hällo", "blue: hällo"]);
+  assert.ok((heard[2] as Buffer).equals(large) && (heard[3] as Buffer).equals(large));
+  const ponged = once(chat, "pong");
+  chat.ping();
+  await ponged;
+  chat.close(4001, "bye");
+  assert.equal((await once(chat, "close"))[0], 4001);
+  assert.equal((await model()).left, 4001);
+
+  for (const [target, status, body] of [
+    ["/rooms/closed", 403, /refused/],
+    ["/rooms/paid", 402, /pay first/],
+    ["/nowhere", 403, /refused/],
+  ] as const) {
+    const [, answer] = await once(dial(target), "unexpected-response");
+    assert.equal(answer.statusCode, status, target);
+    assert.match(await text(answer), body);
+  }
+  const broken = dial("/rooms/broken");
+  assert.equal((await once(broken, "close"))[0], 1011);
+
+  // An application that only sends answers pings and hears that its caller has gone.
+  const clock = dial("/rooms/clock");
+  await once(clock, "message");
+  clock.ping();
+  await once(clock, "pong");
+  clock.close(1000);
+  await once(clock, "close");
+  const cut = dial("/rooms/blue");
+  await once(cut, "open");
+  cut.terminate();
+  let seen = await model();
+  for (let i = 0; i < 200 && (seen.left !== 1006 || seen.clock === undefined); i += 1) {
+    await delay(10);
+    seen = await model();
+  }
+  assert.deepEqual([seen.left, seen.clock, seen.model_seen], [1006, 1006, "loaded"]);
 });

@@ -1,14 +1,14 @@
-/** A real platform in a process of its own, and the real CLI beside it, for end-to-end tests. */
+/** A real platform, and the real CLI beside it, for end-to-end tests. */
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
-export const ROOT = path.resolve(import.meta.dirname, "../..");
+export { ROOT };
+
 const SVC = path.join(ROOT, "bin/svc");
 
 export interface TestPlatform {
@@ -31,7 +31,7 @@ export interface TestPlatform {
   ): Promise<Answer>;
   /** SIGKILL to the platform alone: launcher and workers live on. */
   kill(): Promise<void>;
-  /** Starts it again on the same data directory. */
+  /** Starts it again on the same data directory and port. */
   restart(): Promise<TestPlatform>;
   stop(): Promise<void>;
 }
@@ -90,51 +90,28 @@ function track(t: TestContext, platform: TestPlatform, dir: string, env: Record<
   return {
     ...platform,
     restart: async () => {
-      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key);
+      const { port } = new URL(platform.url);
+      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key, port);
       return { ...running, restart: platform.restart };
     },
   };
 }
 
-async function launch(dir: string, env: Record<string, string>, knownKey: string | undefined): Promise<TestPlatform> {
+async function launch(
+  dir: string,
+  env: Record<string, string>,
+  knownKey: string | undefined,
+  port = "0",
+): Promise<TestPlatform> {
   const dataDir = path.join(dir, "data");
   const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...env };
-  const args = [
-    path.join(ROOT, "bin/svc.ts"),
-    "platform",
-    "start",
-    "--foreground",
-    "--port",
-    "0",
-    "--data-dir",
-    dataDir,
-  ];
-  const child = spawn(process.execPath, args, { env: childEnv, stdio: ["ignore", "ignore", "pipe", "ipc"] });
-  let log = "";
-  child.stderr!.setEncoding("utf8").on("data", (text: string) => {
-    log = (log + text).slice(-20_000);
-  });
-  const message = (await Promise.race([
-    once(child, "message").then(([value]) => value),
-    once(child, "exit").then(([code]) => ({ ready: false, error: { message: `exited with ${code}\n${log}` } })),
-  ])) as { ready: boolean; url: string; firstKey?: string; error?: { message: string } };
-  assert.ok(message.ready, message.error?.message);
-  // A platform that ends by itself is why the test fails: say so.
-  child.on("exit", (code) => {
-    if (code !== 0 && code !== null) process.stderr.write(`The platform exited with code ${code}:\n${log}\n`);
-  });
-  const key = knownKey ?? message.firstKey;
+  const running = await startPlatformProcess({ dataDir, env: childEnv, port });
+  const key = knownKey ?? running.firstKey;
   assert.ok(key, "the first start shows a key");
-  return control(child, dir, dataDir, message.url, key);
+  return control(running, dir, dataDir, key);
 }
 
-function control(child: ChildProcess, dir: string, dataDir: string, url: string, key: string): TestPlatform {
-  const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, "exit");
-    child.kill(signal);
-    await ended;
-  };
+function control({ url, pid, end }: PlatformProcess, dir: string, dataDir: string, key: string): TestPlatform {
   const call: TestPlatform["call"] = async (target, options = {}) => {
     const headers: Record<string, string> = { "content-type": "application/json", ...options.headers };
     if (options.key !== null) headers.authorization = `Bearer ${options.key ?? key}`;
@@ -158,7 +135,7 @@ function control(child: ChildProcess, dir: string, dataDir: string, url: string,
     key,
     dir,
     dataDir,
-    pid: child.pid!,
+    pid,
     call,
     query,
     svc: (args, options = {}) =>

@@ -17,7 +17,7 @@ function commands(heading: string): string {
 }
 
 /** A shell whose platform, key and caches are the test's own. */
-function shell(t: TestContext, cwd: string, script: string) {
+function shell(t: TestContext) {
   const home = mkdtempSync(path.join(tmpdir(), "svc-readme-"));
   const env = {
     PATH: `${path.join(ROOT, "bin")}:${process.env.PATH}`,
@@ -31,7 +31,7 @@ function shell(t: TestContext, cwd: string, script: string) {
     await runProcess("svc", ["platform", "stop", "--now"], { env, cwd: ROOT });
     rmSync(home, { recursive: true, force: true });
   });
-  return runProcess("bash", ["-euc", script], { cwd, env });
+  return { env, run: (cwd: string, script: string) => runProcess("bash", ["-euc", script], { cwd, env }) };
 }
 
 test("The five minutes of the README work as written, from svc init to svc platform stop", async (t) => {
@@ -41,12 +41,12 @@ test("The five minutes of the README work as written, from svc init to svc platf
     .filter((line) => !/^(make setup|export PATH=)/.test(line))
     .join("\n");
   assert.match(script, /svc init hello[\s\S]*svc deploy[\s\S]*svc undeploy/);
-  const result = await shell(t, tempDir(t), script);
+  const result = await shell(t).run(tempDir(t), script);
   assert.equal(result.code, 0, result.stdout + result.stderr);
   assert.match(result.stdout, /curl .*\/runsync/);
 });
 
-test("The first example of the README works: its function, its deploy, its call", async (t) => {
+test("The first example of the README works: its function, its deploy, its calls from a shell and from Python", async (t) => {
   const python = /^```python\n([\s\S]*?)^```/m.exec(readme)?.[1];
   const calls = /^```sh\n([\s\S]*?)^```/m.exec(readme)?.[1];
   assert.ok(python && calls);
@@ -58,7 +58,17 @@ test("The first example of the README works: its function, its deploy, its call"
     "export PLATFORM_API_KEY=$(svc whoami --show-key)",
     ...curl,
   ].join("\n");
-  const result = await shell(t, cwd, script);
+  const { env, run } = shell(t);
+  const result = await run(cwd, script);
   assert.equal(result.code, 0, result.stdout + result.stderr);
   assert.match(result.stdout, /"output":\{"words":3\}/);
+
+  const calling = [...readme.matchAll(/^```python\n([\s\S]*?)^```/gm)][1]?.[1];
+  assert.match(calling ?? "", /from word_count import word_count[\s\S]*\.map\(/);
+  const called = await runProcess("python3", ["-c", `${calling}\nprint(list(word_count.map(["one", "two words"])))`], {
+    cwd,
+    env: { ...env, PYTHONPATH: path.join(ROOT, "python/src") },
+  });
+  assert.equal(called.code, 0, called.stderr);
+  assert.equal(called.stdout.trim(), "[{'words': 1}, {'words': 2}]");
 });

@@ -248,6 +248,29 @@ test("stream hands out each chunk once, and with the final status all that remai
   assert.deepEqual((await platform.get(path)).json, { status: "COMPLETED", stream: [] });
 });
 
+test("a caller of stream that says which chunk it had last gets the ones behind it, as often as it asks", async (t) => {
+  const platform = await startPlatform(t);
+  const { json: job } = await platform.post("/v2/jobs/run", { input: {} });
+  const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5000));
+  for (const chunk of ["1", '"two"']) await platform.queue.chunk(claim!, Buffer.from(chunk));
+  const path = `/v2/jobs/stream/${job.id}`;
+  const first = (await platform.get(`${path}?after=0`)).json;
+  assert.deepEqual(first.stream, [{ output: 1 }, { output: "two" }]);
+  assert.deepEqual((await platform.get(`${path}?after=0`)).json, first);
+  const nothing = (await platform.get(`${path}?after=${first.last}&wait=0`)).json;
+  assert.deepEqual(nothing, { status: "IN_PROGRESS", stream: [], last: first.last });
+  await platform.queue.chunk(claim!, Buffer.from("3"));
+  await platform.queue.finish(claim!, { state: "COMPLETED", output: Buffer.from("[]") });
+  const accept = { accept: "text/event-stream" };
+  const { text } = await platform.get(path, { ...accept, "last-event-id": String(first.last) });
+  const [, number] = /^id: (\d+)\ndata: {"output":3}\n\nevent: status\ndata: {"status":"COMPLETED"}\n\n$/.exec(text)!;
+  assert.equal(
+    (await platform.get(`${path}?after=${number}`)).text,
+    `{"status":"COMPLETED","stream":[],"last":${number}}`,
+  );
+  assert.equal((await platform.get(`${path}?after=-1`)).status, 400);
+});
+
 test("stream with nothing to hand out answers when its hold is over", async (t) => {
   const platform = await startPlatform(t);
   const { json: job } = await platform.post("/v2/jobs/run", HELLO);

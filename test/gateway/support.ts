@@ -129,7 +129,6 @@ export function endpoint(id: string, kind: EndpointKind): Endpoint {
     templateId: "",
     env: {},
     revision: "r1",
-    workersDesired: 0,
     reason: "",
     createdAt: 0,
     updatedAt: 0,

@@ -144,6 +144,7 @@ async function agree(model: Model, { queue, database }: SqliteQueueUnderTest): P
     inQueue: model.count("IN_QUEUE"),
     inQueueLowPriority: [...model.jobs.values()].filter((job) => job.low && job.state === "IN_QUEUE").length,
     inProgress: model.count("IN_PROGRESS"),
+    inProgressLowPriority: [...model.jobs.values()].filter((job) => job.low && job.state === "IN_PROGRESS").length,
     completed: model.count("COMPLETED"),
     failed,
     retried: model.retried,

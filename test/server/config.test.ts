@@ -28,3 +28,20 @@ test("Rate limits are off, as documented, or as named", () => {
     message: /SVC_RATE_LIMITS.*"walk=5".*the classes are run/,
   });
 });
+
+test("Workers of other machines may dial in by TLS only, and nowhere unless asked", () => {
+  const listen = (text?: string) => readConfig({ SVC_DATA_DIR: "/d", SVC_WORKER_LISTEN: text }).workerListen;
+  assert.equal(listen(), undefined);
+  assert.deepEqual(listen("tls://0.0.0.0:7443"), { host: "0.0.0.0", port: 7443 });
+  assert.deepEqual(listen("tls://[::1]:0"), { host: "::1", port: 0 });
+  for (const wrong of ["tcp://0.0.0.0:7443", "0.0.0.0:7443", "tls://host", "tls://host:70000", "tls://:1"]) {
+    assert.throws(() => listen(wrong), { code: "CONFIG_INVALID", message: /SVC_WORKER_LISTEN.*is not tls:/ });
+  }
+});
+
+test("Emulated GPUs are members of GpuType or product strings, and every other name is refused", () => {
+  const gpus = (text?: string) => readConfig({ SVC_DATA_DIR: "/d", SVC_EMULATED_GPUS: text }).emulatedGpus;
+  assert.deepEqual(gpus(), []);
+  assert.deepEqual(gpus("NVIDIA_L4, NVIDIA_L4,NVIDIA H200"), ["NVIDIA L4", "NVIDIA L4", "NVIDIA H200"]);
+  assert.throws(() => gpus("NVIDIA_L4,L5"), { code: "CONFIG_INVALID", message: /SVC_EMULATED_GPUS.*"L5" is no GPU/ });
+});

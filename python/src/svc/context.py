@@ -8,7 +8,7 @@ from time import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
 
 class Cancelled(BaseException):
@@ -24,7 +24,7 @@ class Context:
 
     __slots__ = (
         "channel", "deadline", "endpoint", "environment", "job_id", "method", "path", "worker_id",
-        "_cancelled", "_headers", "_report",
+        "_cancelled", "_headers", "_hops", "_report",
     )  # fmt: skip
 
     job_id: str
@@ -59,7 +59,8 @@ class Context:
         self.deadline = time() + timeout_ms / 1000 if timeout_ms else None
         self.method = ""
         self.path = ""
-        self._headers = ()
+        self._headers: Sequence[tuple[str, str]] = ()
+        self._hops: tuple[str, ...] = ()
         self.channel = channel
         self._cancelled = False
         self._report = report

@@ -1,16 +1,34 @@
-"""The `Endpoint` declaration. It marks functions and changes nothing about them: they stay callable as they are."""
+"""The `Endpoint` declaration. It turns functions into typed objects that are called like before and run on their
+endpoint."""
 
 from __future__ import annotations
 
+from svc.function import RemoteFunction, plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping, Sequence, TypeVar
+    from typing import Any, Callable, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
 
+    from svc.client import EndpointClient
     from svc.gpu import GpuGroup, GpuType
     from svc.secret import Secret
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
     F = TypeVar("F", bound=Callable[..., Any])
+    C = TypeVar("C", bound=type)
     Gpu = GpuType | GpuGroup
+
+    class Mark(Protocol):
+        """A decorator that keeps the function's signature."""
+
+        def __call__(self, function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+
+else:
+
+    def overload(function):
+        return function
+
 
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
@@ -38,6 +56,11 @@ class Endpoint:
         @api.post("/analyze")
         def analyze(text: str): ...
 
+    A declared function is called as it was before: from the endpoint's own code a plain call, from elsewhere a call to
+    the endpoint (see `RemoteFunction`). A class stays as it is; `svc.remote(Model).predict(...)` calls its endpoint.
+
+    `Endpoint(id="…")` declares nothing: it is an `EndpointClient`, which calls the endpoint of that id.
+
     Parameters (all by keyword):
         name: identity of the endpoint, `[a-z0-9][a-z0-9_-]{0,62}`.
         gpu: `GpuType`, `GpuGroup` or a list of them in order of preference. Not together with `cpu`.
@@ -54,9 +77,10 @@ class Endpoint:
         image: container image, for platforms that run containers.
         volume: id of a network volume.
         python_version: `"3.12"`; default: the version that runs the build.
-        gpu_count: GPUs per worker. Default 1.
+        gpu_count: GPUs per worker, or below 1 the part of a GPU that is its own: `0.5` for two workers to a GPU.
+            Default 1.
         boot: `"SVCBOOT"` (workers are forked from an imported copy, the default) or `"OFF"`.
-        cors: origins of browser pages that may call a load-balanced endpoint, e.g. `["https://example.com"]`, or
+        cors: origins of browser pages that may call the endpoint, e.g. `["https://example.com"]`, or
             `"*"`. Default: none.
         request_timeout_ms: milliseconds a request of a load-balanced endpoint may wait for a worker, 1000 to
             3600000. Default: the platform's, 60000.
@@ -74,92 +98,114 @@ class Endpoint:
     application: Any
     """What `.asgi(app)` was given, or None."""
 
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        gpu: Gpu | Sequence[Gpu] | None = None,
-        cpu: str | None = None,
-        workers: tuple[int, int] | int | None = None,
-        idle_timeout: int | None = None,
-        dependencies: Sequence[str] | None = None,
-        max_concurrency: int | None = None,
-        execution_timeout_ms: int | None = None,
-        scaler_type: str | None = None,
-        scaler_value: int | None = None,
-        env: Mapping[str, str | Secret] | None = None,
-        image: str | None = None,
-        volume: str | None = None,
-        python_version: str | None = None,
-        gpu_count: int | None = None,
-        boot: str | None = None,
-        cors: Sequence[str] | str | None = None,
-        request_timeout_ms: int | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown:
-            raise TypeError(_unknown_keywords(unknown))
-        if gpu is not None and cpu is not None:
-            raise TypeError(f"Endpoint {name!r}: give gpu or cpu, not both")
-        given = locals()
-        self.name = name
-        self.settings = {key: given[key] for key in PARAMETERS if given[key] is not None}
-        self.functions = []
-        self.routes = {}
-        self.application = None
-        DECLARED.append(self)
+    if TYPE_CHECKING:
 
-    def __call__(self, function: F) -> F:
-        """Marks a function or class as what this queue-based endpoint runs; returns it unchanged."""
+        @overload
+        def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...
+        @overload
+        def __new__(
+            cls,
+            *,
+            name: str | None = None,
+            gpu: Gpu | Sequence[Gpu] | None = None,
+            cpu: str | None = None,
+            workers: tuple[int, int] | int | None = None,
+            idle_timeout: int | None = None,
+            dependencies: Sequence[str] | None = None,
+            max_concurrency: int | None = None,
+            execution_timeout_ms: int | None = None,
+            scaler_type: str | None = None,
+            scaler_value: int | None = None,
+            env: Mapping[str, str | Secret] | None = None,
+            image: str | None = None,
+            volume: str | None = None,
+            python_version: str | None = None,
+            gpu_count: float | None = None,
+            boot: str | None = None,
+            cors: Sequence[str] | str | None = None,
+            request_timeout_ms: int | None = None,
+        ) -> Endpoint: ...
+        def __new__(cls, **settings: Any) -> Endpoint: ...
+
+    else:
+
+        def __new__(cls, *, id=None, **settings):
+            if id is None or cls is not Endpoint:
+                return super().__new__(cls)
+            from svc.client import EndpointClient
+
+            return super().__new__(EndpointClient)  # whose __init__ Python calls next
+
+        def __init__(self, **settings):
+            unknown = [key for key in settings if key not in PARAMETERS]
+            if unknown:
+                raise TypeError(_unknown_keywords(unknown))
+            self.name = settings.get("name")
+            if settings.get("gpu") is not None and settings.get("cpu") is not None:
+                raise TypeError(f"Endpoint {self.name!r}: give gpu or cpu, not both")
+            self.settings = {key: settings[key] for key in PARAMETERS if settings.get(key) is not None}
+            self.functions = []
+            self.routes = {}
+            self.application = None
+            DECLARED.append(self)
+
+    @overload
+    def __call__(self, function: C, /) -> C: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+    def __call__(self, function: Any, /) -> Any:
+        """Marks a function or class as what this queue-based endpoint runs. A class is returned unchanged."""
+        function = plain(function)
         self.functions.append(function)
-        return function
+        return function if isinstance(function, type) else RemoteFunction(function, self)
 
-    def route(self, method: str, path: str) -> Callable[[F], F]:
-        """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`; returns it unchanged."""
+    def route(self, method: str, path: str) -> Mark:
+        """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`."""
         method = method.upper()
         if method not in METHODS:
             raise ValueError(f"Endpoint {self.name!r}: {method} is not one of {', '.join(METHODS)}")
         if not isinstance(path, str) or not path.startswith("/"):
             raise ValueError(f"Endpoint {self.name!r}: a route's path starts with '/', not {path!r}")
 
-        def mark(function: F) -> F:
-            self.routes[(method, path)] = function
-            return function
+        def mark(function: Callable[P, R], /) -> RemoteFunction[P, R]:
+            self.routes[(method, path)] = plain(function)
+            return RemoteFunction(plain(function), self, (method, path))
 
         return mark
 
-    def get(self, path: str) -> Callable[[F], F]:
+    def get(self, path: str) -> Mark:
         """Route `GET path`; HEAD is answered by it too."""
         return self.route("GET", path)
 
-    def post(self, path: str) -> Callable[[F], F]:
+    def post(self, path: str) -> Mark:
         """Route `POST path`: the function's parameters are fields of the JSON body."""
         return self.route("POST", path)
 
-    def put(self, path: str) -> Callable[[F], F]:
+    def put(self, path: str) -> Mark:
         """Route `PUT path`."""
         return self.route("PUT", path)
 
-    def patch(self, path: str) -> Callable[[F], F]:
+    def patch(self, path: str) -> Mark:
         """Route `PATCH path`."""
         return self.route("PATCH", path)
 
-    def delete(self, path: str) -> Callable[[F], F]:
+    def delete(self, path: str) -> Mark:
         """Route `DELETE path`."""
         return self.route("DELETE", path)
 
-    def head(self, path: str) -> Callable[[F], F]:
+    def head(self, path: str) -> Mark:
         """Route `HEAD path`."""
         return self.route("HEAD", path)
 
-    def options(self, path: str) -> Callable[[F], F]:
+    def options(self, path: str) -> Mark:
         """Route `OPTIONS path`; without one, OPTIONS is answered with 204 and the allowed methods."""
         return self.route("OPTIONS", path)
 
     def websocket(self, path: str) -> Callable[[F], F]:
-        """WebSocket route: an async function whose first parameter is the `svc.WebSocket`; the others come from path and
-        query."""
-        return self.route("WEBSOCKET", path)
+        """WebSocket route: an async function whose first parameter is the `svc.WebSocket`; the others come from path
+        and query. The function is returned unchanged."""
+        mark = self.route("WEBSOCKET", path)
+        return lambda function: plain(mark(function))
 
     def asgi(self, app: Any) -> Any:
         """Serves a whole ASGI application, e.g. a FastAPI one, below the endpoint's URL; routes of its own come first.
@@ -179,7 +225,7 @@ class Endpoint:
         return f"Endpoint(name={self.name!r})"
 
 
-def _unknown_keywords(unknown: Mapping[str, Any]) -> str:
+def _unknown_keywords(unknown: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     lines = []

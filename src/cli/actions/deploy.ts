@@ -2,14 +2,15 @@
  * key and environment → build → plan → (refuse | nothing to do) → upload → deploy → wait → print.
  * What can be wrong without a build is found before it; nothing is uploaded before the plan is shown.
  */
-import type { Deployment } from "../../client/records.ts";
-import { keyError } from "../../client/request.ts";
-import { SvcError } from "../../domain/errors.ts";
+
+import { keyError } from "../../client/answer-error.ts";
+import type { AppRecord, Deployment } from "../../client/records.ts";
+import { refuseProblems } from "../../client/refuse-problems.ts";
 import { type Connection, connect } from "../connect.ts";
 import type { CliContext } from "../context.ts";
 import { type BuildFlags, buildDirectory } from "../deploy/build-directory.ts";
 import { deployedJson, showEndpoints } from "../deploy/endpoints-view.ts";
-import { changesNothing, refuseProblems, showPlan } from "../deploy/plan-view.ts";
+import { changesNothing, showPlan } from "../deploy/plan-view.ts";
 import { resolveTarget, type Target } from "../deploy/target.ts";
 import { uploadLayers } from "../deploy/upload.ts";
 import { waitReady } from "../deploy/wait-ready.ts";
@@ -23,7 +24,10 @@ interface Flags extends BuildFlags {
 }
 
 export async function deploy(this: CliContext, flags: Flags): Promise<void> {
-  if (flags.preview) throw previewMissing();
+  if (flags.preview) {
+    const { preview } = await import("../preview/preview.ts");
+    return preview(this, flags);
+  }
   const { terminal } = this;
   // Loads while the platform is asked; the build itself reports what goes wrong.
   import("../../build/build.ts").catch(() => {});
@@ -33,14 +37,14 @@ export async function deploy(this: CliContext, flags: Flags): Promise<void> {
   const { manifest, layers, env } = await buildDirectory(this, flags);
   const input = { app: target.app, environment: target.environment, manifest, env, keepRemoved: flags.keepRemoved };
 
-  const plan = await controlPlane.planBuild(input);
+  const { plan, app } = await controlPlane.planAndApp(input);
   const unchanged = changesNothing(plan) && !target.newEnvironment;
   if (!unchanged) showPlan(terminal, target, plan);
   refuseProblems(plan);
 
   let deployment: Deployment;
   if (unchanged) {
-    deployment = await deployed(connection, target);
+    deployment = deployed(app, target);
   } else {
     await uploadLayers(terminal, controlPlane, layers, plan.missingLayers);
     deployment = await controlPlane.deployBuild(input);
@@ -72,8 +76,7 @@ function requireKey(connection: Connection): Connection {
 }
 
 /** What is live, in the form of a deploy that changed nothing. */
-async function deployed({ controlPlane }: Connection, target: Target): Promise<Deployment> {
-  const app = await controlPlane.app(target.app);
+function deployed(app: AppRecord | null, target: Target): Deployment {
   const environment = app?.environments.find((candidate) => candidate.name === target.environment);
   return {
     app: target.app,
@@ -82,14 +85,4 @@ async function deployed({ controlPlane }: Connection, target: Target): Promise<D
     endpoints: environment?.endpoints ?? [],
     removed: [],
   };
-}
-
-function previewMissing(): SvcError {
-  return new SvcError(
-    "TOOL_MISSING",
-    "--preview runs the build in containers and needs a Docker engine; it is not available yet.",
-    {
-      help: "svc deploy runs the same build on the platform of this machine.",
-    },
-  );
 }

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { SvcError } from "../../domain/errors.ts";
 import type { CliContext } from "../context.ts";
 import { detectedApp } from "../project-settings.ts";
+import { placeWheel, WHEEL_NAME } from "../python-wheel.ts";
 
 /** Names a package registry would drop or take as its own are stored without their dot. */
 const TARGET_NAMES: Readonly<Record<string, string>> = {
@@ -13,6 +14,16 @@ const TARGET_NAMES: Readonly<Record<string, string>> = {
 };
 
 const PROJECT_NAME = "__PROJECT_NAME__";
+const WHEEL = "__WHEEL__";
+/** Beside what builds leave there; .gitignore lets it into the repository, so a clone of the project installs too. */
+const WHEEL_FOLDER = ".svc/wheels";
+
+const NEXT_STEPS = [
+  "cp .env.example .env                   # set the platform's address and key there; not needed for one on this machine",
+  "pip install -r requirements.txt        # to call your endpoints from Python, and for your editor",
+  "svc run                                # then open http://localhost:8888/docs",
+  "svc deploy",
+];
 
 /** Writes the template. Existing files are overwritten only with --force or after a yes. */
 export async function init(this: CliContext, flags: { readonly force?: boolean }, name: string): Promise<void> {
@@ -32,12 +43,13 @@ export async function init(this: CliContext, flags: { readonly force?: boolean }
     }
   }
   await writeFiles(target, files);
+  await placeWheel(join(target, WHEEL_FOLDER), this.env);
   terminal.out(target === cwd ? "Filled this directory:" : `Created ${name}:`);
   for (const file of files.keys()) terminal.out(`  ${file}`);
   terminal.out();
   terminal.out("Next:");
   if (target !== cwd) terminal.out(`  cd ${relative(cwd, target)}`);
-  terminal.out("  svc deploy");
+  for (const step of NEXT_STEPS) terminal.out(`  ${step}`);
 }
 
 async function refuseFile(target: string, name: string): Promise<void> {
@@ -54,7 +66,7 @@ async function templateFiles(projectName: string): Promise<Map<string, string>> 
   const directory = await templateDirectory();
   const files = (await readdir(directory)).map(async (stored): Promise<[name: string, text: string]> => {
     const text = await readFile(join(directory, stored), "utf8");
-    return [TARGET_NAMES[stored] ?? stored, text.replaceAll(PROJECT_NAME, projectName)];
+    return [TARGET_NAMES[stored] ?? stored, text.replaceAll(PROJECT_NAME, projectName).replaceAll(WHEEL, WHEEL_NAME)];
   });
   return new Map((await Promise.all(files)).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -1,9 +1,10 @@
-import { EndpointClient, type JobRecord } from "../../client/gateway.ts";
+import type { EndpointClient, JobRecord } from "../../client/gateway.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { JobFailure, JobState } from "../../domain/job.ts";
 import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
 import { findPlatform, noPlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
+import { endpointClient } from "../endpoint-client.ts";
 import { findJob } from "../find-job.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
@@ -35,7 +36,7 @@ export async function listJobs(this: CliContext, flags: ListFlags, name: string)
     throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
   }
   const limit = flags.limit ?? LIMIT_DEFAULT;
-  const { jobs, more } = await newest(new EndpointClient(endpoint.url, connection.apiKey), flags.status, limit);
+  const { jobs, more } = await newest(endpointClient(endpoint.url, connection.apiKey), flags.status, limit);
   if (flags.json) return terminal.json(jobs);
   if (jobs.length === 0) {
     return terminal.note(

@@ -9,7 +9,9 @@ interface StartFlags {
   readonly dataDir?: string;
   readonly emulateGpu?: boolean;
   readonly durability?: "normal" | "full";
+  readonly driver?: "process" | "docker";
   readonly foreground?: boolean;
+  readonly withParent?: boolean;
   readonly json?: boolean;
 }
 

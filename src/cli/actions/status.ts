@@ -49,7 +49,7 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
       "runs on",
       endpoint.gpuIds === ""
         ? endpoint.instanceIds
-        : `GPU ${endpoint.gpuIds}${endpoint.emulatesGpu ? ` (${GPU_EMULATED})` : ""}`,
+        : `${endpoint.gpuCount === 1 ? "" : `${endpoint.gpuCount} × `}GPU ${endpoint.gpuIds}${endpoint.emulatesGpu ? ` (${GPU_EMULATED})` : ""}`,
     ],
     ["build", endpoint.buildId ?? "none"],
   ];

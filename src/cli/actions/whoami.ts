@@ -1,4 +1,4 @@
-import { keyError } from "../../client/request.ts";
+import { keyError } from "../../client/answer-error.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { type Connection, findPlatform, noPlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";

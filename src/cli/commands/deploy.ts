@@ -23,6 +23,7 @@ export const deploySpec = buildCommand({
         ["svc deploy", "Deploy to the only environment, or to production"],
         ["svc deploy --env staging", "Deploy to staging, making it when missing"],
         ["svc deploy --exclude scipy", "Leave a package out of the artifact"],
+        ["svc deploy --preview", "Try the build in containers of this machine until Ctrl+C"],
       ],
     ),
   },

@@ -1,6 +1,6 @@
 import { buildCommand, buildRouteMap } from "@stricli/core";
 import { JOB_STATES, type JobState } from "../../domain/job.ts";
-import { appFlag, envFlag, jsonFlag, wholeNumber, withExamples } from "../flags.ts";
+import { appFlag, endpointParameter, envFlag, jsonFlag, wholeNumber, withExamples } from "../flags.ts";
 
 const LIMIT_MAX = 10_000;
 
@@ -27,7 +27,7 @@ const listSpec = buildCommand({
       json: jsonFlag,
     },
     aliases: { n: "limit", a: "app", e: "env" },
-    positional: { kind: "tuple", parameters: [{ placeholder: "ENDPOINT_NAME", parse: String, brief: "Endpoint" }] },
+    positional: { kind: "tuple", parameters: [endpointParameter("Endpoint")] },
   },
   docs: {
     brief: "List an endpoint's jobs, newest first",

@@ -1,6 +1,6 @@
 import { buildCommand } from "@stricli/core";
 import { LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../../domain/limits.ts";
-import { appFlag, envFlag, jsonFlag, switchFlag, wholeNumber, withExamples } from "../flags.ts";
+import { appFlag, endpointParameter, envFlag, jsonFlag, switchFlag, wholeNumber, withExamples } from "../flags.ts";
 
 export const logsSpec = buildCommand({
   loader: async () => (await import("../actions/logs.ts")).logs,
@@ -20,7 +20,7 @@ export const logsSpec = buildCommand({
       json: { ...jsonFlag, brief: "Print one JSON object a line" },
     },
     aliases: { f: "follow", n: "tail", a: "app", e: "env" },
-    positional: { kind: "tuple", parameters: [{ placeholder: "ENDPOINT_NAME", parse: String, brief: "Endpoint" }] },
+    positional: { kind: "tuple", parameters: [endpointParameter("Endpoint")] },
   },
   docs: {
     brief: "Show what an endpoint's workers print",

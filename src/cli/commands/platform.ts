@@ -1,5 +1,6 @@
 import { buildCommand, buildRouteMap } from "@stricli/core";
 import { jsonFlag, switchFlag, wholeNumber, withExamples } from "../flags.ts";
+import { imagesRoutes } from "./platform-images.ts";
 
 const dataDir = {
   kind: "parsed",
@@ -35,7 +36,14 @@ const startSpec = buildCommand({
         optional: true,
         brief: "normal: accepted jobs survive a crash of the platform; full: also a power loss",
       },
+      driver: {
+        kind: "enum",
+        values: ["process", "docker"],
+        optional: true,
+        brief: "What workers run in: processes of this machine, or containers of its Docker engine; default: process",
+      },
       foreground: switchFlag("Stay in this terminal until Ctrl+C"),
+      withParent: { ...switchFlag("In the foreground: end when the process that started it does"), hidden: true },
       json: jsonFlag,
     },
   },
@@ -46,6 +54,7 @@ const startSpec = buildCommand({
       [
         ["svc platform start", "Start it on port 7878"],
         ["svc platform start --port 0 --emulate-gpu", "Any free port; GPU endpoints run on the CPU"],
+        ["svc platform start --driver docker", "Workers run in containers"],
         ["svc platform start --foreground", "For a service manager or a container"],
       ],
     ),
@@ -107,6 +116,6 @@ const logsSpec = buildCommand({
 });
 
 export const platformRoutes = buildRouteMap({
-  routes: { start: startSpec, stop: stopSpec, status: statusSpec, logs: logsSpec },
+  routes: { start: startSpec, stop: stopSpec, status: statusSpec, logs: logsSpec, images: imagesRoutes },
   docs: { brief: "The platform of this machine" },
 });

@@ -1,5 +1,5 @@
 import { buildCommand } from "@stricli/core";
-import { appFlag, envFlag, jsonFlag, switchFlag, withExamples } from "../flags.ts";
+import { appFlag, endpointParameter, envFlag, jsonFlag, switchFlag, withExamples } from "../flags.ts";
 
 export const statusSpec = buildCommand({
   loader: async () => (await import("../actions/status.ts")).status,
@@ -13,9 +13,7 @@ export const statusSpec = buildCommand({
     aliases: { a: "app", e: "env" },
     positional: {
       kind: "tuple",
-      parameters: [
-        { placeholder: "ENDPOINT_NAME", parse: String, brief: "Show this endpoint with its calls", optional: true },
-      ],
+      parameters: [{ ...endpointParameter("Show this endpoint with its calls"), optional: true }],
     },
   },
   docs: {

@@ -1,5 +1,5 @@
 import { buildCommand } from "@stricli/core";
-import { appFlag, envFlag, jsonFlag, switchFlag, withExamples } from "../flags.ts";
+import { appFlag, endpointParameter, envFlag, jsonFlag, switchFlag, withExamples } from "../flags.ts";
 
 export const undeploySpec = buildCommand({
   loader: async () => (await import("../actions/undeploy.ts")).undeploy,
@@ -14,9 +14,7 @@ export const undeploySpec = buildCommand({
     aliases: { f: "force", a: "app", e: "env" },
     positional: {
       kind: "tuple",
-      parameters: [
-        { placeholder: "ENDPOINT_NAME", parse: String, brief: 'Endpoint to remove, or "list"', optional: true },
-      ],
+      parameters: [{ ...endpointParameter('Endpoint to remove, or "list"', ["list"]), optional: true }],
     },
   },
   docs: {

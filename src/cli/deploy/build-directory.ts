@@ -1,4 +1,4 @@
-import type { ProjectBuild } from "../../build/build.ts";
+import type { BuildOptions, ProjectBuild } from "../../build/build.ts";
 import type { CliContext } from "../context.ts";
 import { cacheDir } from "../paths.ts";
 
@@ -16,7 +16,7 @@ const INTERRUPTED_CODE = 130;
 /** Builds the project svc was called in, showing progress and warnings. */
 export async function buildDirectory(
   context: CliContext,
-  flags: BuildFlags & { readonly keepBuild?: boolean },
+  flags: BuildFlags & Pick<BuildOptions, "keepBuild" | "onScan">,
 ): Promise<ProjectBuild> {
   const { terminal, cwd, env } = context;
   const progress = await terminal.progress("Building");
@@ -34,6 +34,7 @@ export async function buildDirectory(
       noDeps: flags.noDeps,
       exclude: flags.exclude?.split(",").flatMap((name) => name.trim() || []),
       keepBuild: flags.keepBuild,
+      onScan: flags.onScan,
       cacheDir: cacheDir(env),
       python: env.SVC_PYTHON,
       onProgress: ({ step, detail }) => {

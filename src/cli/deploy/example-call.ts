@@ -3,8 +3,8 @@
  * defaults and annotations; the key is taken from PLATFORM_API_KEY, so none is ever printed.
  */
 import type { EndpointRecord } from "../../client/records.ts";
+import { exampleValue } from "../../domain/example-value.ts";
 import type { ManifestFunction, ManifestParameter } from "../../domain/manifest.ts";
-import { exampleValue } from "./example-value.ts";
 
 export interface ExampleCall {
   /** `POST /analyze`, or `POST /runsync` of a queue-based endpoint. */
@@ -43,6 +43,11 @@ export function callsOfRecord(endpoint: EndpointRecord): ExampleCall[] {
 /** The call that tells most about an endpoint: one with a body, if there is one. */
 export function bestCall(calls: readonly ExampleCall[]): ExampleCall | undefined {
   return calls.find((call) => call.route.startsWith("POST ")) ?? calls[0];
+}
+
+/** The same call of an endpoint that asks for no key. */
+export function withoutKey(call: ExampleCall): ExampleCall {
+  return { ...call, command: call.command.replace(` ${KEY}`, "") };
 }
 
 function queueCall(url: string, fn: ManifestFunction | undefined): ExampleCall {

@@ -1,5 +1,4 @@
 import type { Plan, PlannedChange } from "../../client/records.ts";
-import { SvcError } from "../../domain/errors.ts";
 import type { Terminal } from "../terminal.ts";
 import type { Target } from "./target.ts";
 
@@ -21,15 +20,6 @@ export function showPlan(terminal: Terminal, target: Target, plan: Plan): void {
 
 export function changesNothing(plan: Plan): boolean {
   return plan.changes.every((change) => change.action === "unchanged");
-}
-
-/** Throws what the platform would refuse, all of it, before a byte is uploaded. */
-export function refuseProblems(plan: Plan): void {
-  if (plan.problems.length === 0) return;
-  const quota = plan.problems.some((problem) => /quota/i.test(problem));
-  throw new SvcError(quota ? "QUOTA_EXCEEDED" : "INVALID_SETTING", plan.problems.join("\n"), {
-    help: "Nothing was uploaded and nothing was changed.",
-  });
 }
 
 const ORDER = ["create", "update", "remove", "unchanged"];

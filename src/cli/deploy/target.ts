@@ -1,5 +1,6 @@
 import type { ControlPlane } from "../../client/control-plane.ts";
 import { SvcError } from "../../domain/errors.ts";
+import { isLiveName, LIVE_PREFIX } from "../../domain/names.ts";
 import { checkName, detectedApp } from "../project-settings.ts";
 
 export const ENVIRONMENT_DEFAULT = "production";
@@ -22,6 +23,12 @@ export async function resolveTarget(
 ): Promise<Target> {
   const app = flags.app === undefined ? detectedApp(projectDir) : checkName(flags.app, "--app");
   const given = flags.env === undefined ? undefined : checkName(flags.env, "--env");
+  if (given !== undefined && isLiveName(given)) {
+    throw new SvcError("INVALID_NAME", `Names that begin with "${LIVE_PREFIX}" belong to svc run.`, {
+      where: "--env",
+      help: `Try --env ${given.slice(LIVE_PREFIX.length) || ENVIRONMENT_DEFAULT}.`,
+    });
+  }
   const existing = await controlPlane.environmentNames(app);
   const environment = given ?? chooseEnvironment(existing ?? []);
   return {
@@ -32,8 +39,9 @@ export async function resolveTarget(
   };
 }
 
-/** Throws MULTIPLE_ENVIRONMENTS when there is more than one. */
-export function chooseEnvironment(existing: readonly string[]): string {
+/** Throws MULTIPLE_ENVIRONMENTS when there is more than one; those of `svc run` do not count. */
+export function chooseEnvironment(all: readonly string[]): string {
+  const existing = all.filter((name) => !isLiveName(name));
   if (existing.length > 1) {
     throw new SvcError("MULTIPLE_ENVIRONMENTS", `Multiple environments found: ${[...existing].sort().join(", ")}`, {
       help: "Give --env NAME.",

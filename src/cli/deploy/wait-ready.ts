@@ -7,11 +7,19 @@ import { reasonText } from "../endpoints-view.ts";
 import { poll } from "../poll.ts";
 import type { Terminal } from "../terminal.ts";
 
+/** How a failure is put: of a deploy unless it is said otherwise. */
+export interface FailureWords {
+  /** Before the reasons. */
+  readonly failed: string;
+  readonly help: string;
+}
+
 /** Resolves with the endpoints as they are then. Throws BOOT_FAILED with the reasons when one is blocked. */
 export async function waitReady(
   terminal: Terminal,
   controlPlane: ControlPlane,
   deployment: Deployment,
+  words?: FailureWords,
 ): Promise<readonly EndpointRecord[]> {
   const ids = new Set(deployment.endpoints.map((endpoint) => endpoint.id));
   if (deployment.endpoints.every(isSettled)) return deployment.endpoints;
@@ -21,7 +29,7 @@ export async function waitReady(
       const app = await controlPlane.app(deployment.app);
       const environment = app?.environments.find((candidate) => candidate.name === deployment.environment);
       const endpoints = environment?.endpoints.filter((endpoint) => ids.has(endpoint.id)) ?? [];
-      refuseBlocked(endpoints);
+      refuseBlocked(endpoints, words);
       const waiting = endpoints.filter((endpoint) => !isSettled(endpoint));
       if (waiting.length === 0) return endpoints;
       progress.update(waiting.map(waitingFor).join("; "));
@@ -43,17 +51,14 @@ function isSettled({ status, pods }: EndpointRecord): boolean {
   return status.state === "READY" && !oldTakesCalls;
 }
 
-function refuseBlocked(endpoints: readonly EndpointRecord[]): void {
+function refuseBlocked(endpoints: readonly EndpointRecord[], words?: FailureWords): void {
   const blocked = endpoints.filter((endpoint) => endpoint.status.state === "BLOCKED");
   if (blocked.length === 0) return;
   const lines = blocked.map(reasonText);
-  throw new SvcError(
-    "BOOT_FAILED",
-    `Deployed, but ${blocked.length === 1 ? "an endpoint" : "endpoints"} cannot run.\n${lines.join("\n")}`,
-    {
-      help: "Correct what it says and run svc deploy again. svc status shows the state.",
-    },
-  );
+  const failed = words?.failed ?? `Deployed, but ${blocked.length === 1 ? "an endpoint" : "endpoints"} cannot run.`;
+  throw new SvcError("BOOT_FAILED", `${failed}\n${lines.join("\n")}`, {
+    help: words?.help ?? "Correct what it says and run svc deploy again. svc status shows the state.",
+  });
 }
 
 function waitingFor({ name, status, pods }: EndpointRecord): string {

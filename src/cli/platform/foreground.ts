@@ -14,7 +14,7 @@ import type { ReadyMessage, StartOptions } from "./start.ts";
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   try {
     const platform = await runPlatform(readConfig(configuration(context, options)));
-    const stopped = stopOnSignal(platform.stop);
+    const stopped = stopOnSignal(platform.stop, options.withParent ?? false);
     const { url, firstKey } = platform;
     if (process.send === undefined) announce(context, url, firstKey);
     else tellParent({ ready: true, url, firstKey });
@@ -37,13 +37,14 @@ function configuration(context: CliContext, options: StartOptions): Record<strin
     SVC_PORT: options.port?.toString(),
     SVC_HOST: options.host,
     SVC_DURABILITY: options.durability,
+    SVC_DRIVER: options.driver,
     SVC_EMULATE_GPU: options.emulateGpu ? "1" : undefined,
   };
   const flags = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...context.env, ...Object.fromEntries(flags) };
 }
 
-function stopOnSignal(stop: (options: { now: boolean }) => Promise<void>): Promise<void> {
+function stopOnSignal(stop: (options: { now: boolean }) => Promise<void>, withParent: boolean): Promise<void> {
   return new Promise((resolve, reject) => {
     let stopping = false;
     const end = (now: boolean) => {
@@ -54,6 +55,9 @@ function stopOnSignal(stop: (options: { now: boolean }) => Promise<void>): Promi
     process.on("SIGTERM", () => end(false));
     process.on("SIGINT", () => end(false));
     process.on("SIGQUIT", () => end(true));
+    if (!withParent) return;
+    if (process.connected) process.once("disconnect", () => end(true));
+    else end(true);
   });
 }
 

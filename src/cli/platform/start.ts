@@ -25,6 +25,7 @@ export interface StartOptions {
   readonly host?: string;
   readonly emulateGpu?: boolean;
   readonly durability?: "normal" | "full";
+  readonly driver?: "process" | "docker";
   /** In the foreground: end, at once, when the process that started it does. */
   readonly withParent?: boolean;
   /** Take another port when the default one is busy, instead of failing. */
@@ -100,6 +101,7 @@ function spawnDetached(context: CliContext, options: StartOptions): ChildProcess
   if (options.host !== undefined) args.push("--host", options.host);
   if (options.emulateGpu) args.push("--emulate-gpu");
   if (options.durability !== undefined) args.push("--durability", options.durability);
+  if (options.driver !== undefined) args.push("--driver", options.driver);
   // The caller's own key and platform are no business of the new platform.
   const { PLATFORM_API_KEY: _key, PLATFORM_URL: _url, ...env } = context.env;
   const log = openSync(logPath(options.dataDir), "a", 0o600);

@@ -104,7 +104,6 @@ function newEndpoint(desired: DesiredEndpoint, { environmentId, buildId, secrets
     templateId: "",
     env,
     revision: revisionOf({ ...settings, kind, env }, code, secrets),
-    workersDesired: settings.workersMin,
     reason: "",
     createdAt: now,
     updatedAt: now,

@@ -1,11 +1,11 @@
 /** Reads a BuildInput: what the caller wants each endpoint to be, and everything that speaks against it. */
 import { z } from "zod";
 import { type EndpointKind, type EndpointSettings, settingsProblems } from "../../domain/endpoint.ts";
-import type { EnvValues } from "../../domain/env.ts";
+import { type EnvValues, isEnvName } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
-import { isValidName, suggestName } from "../../domain/names.ts";
+import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
 import { own } from "../own.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
 
@@ -45,7 +45,6 @@ export interface BuildRequest {
 
 const envValue = z.union([z.string(), z.strictObject({ secret: z.string() })], 'must be a text or {"secret": NAME}');
 const envSchema = z.record(z.string(), z.record(z.string(), envValue)).nullish();
-const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const ROUTE_KEY = /^[A-Z]+ \/\S*$/;
 
 export function readBuildRequest(input: BuildInput): BuildRequest {
@@ -63,6 +62,7 @@ export function readBuildRequest(input: BuildInput): BuildRequest {
     for (const name of names) {
       desired.push(desiredEndpoint(manifest.data, name, own(variables, name) ?? {}));
       problems.push(...nameProblems("endpoint", name), ...resourceProblems(manifest.data, name));
+      problems.push(...liveProblems(input.environment, name));
       if (env.success) problems.push(...variableProblems(manifest.data, name, own(variables, name) ?? {}));
     }
     for (const name of Object.keys(variables)) {
@@ -123,6 +123,16 @@ export function nameProblems(what: string, name: string): Problem[] {
   return [{ code: "INVALID_NAME", message }];
 }
 
+/** Live endpoints follow other rules (they switch at once), so their names tell them from the others. */
+function liveProblems(environment: string, name: string): Problem[] {
+  if (isLiveName(environment) === isLiveName(name)) return [];
+  const whose = `names that begin with "${LIVE_PREFIX}" belong to svc run`;
+  const message = isLiveName(name)
+    ? `The endpoint "${name}" must be called otherwise: ${whose}.`
+    : `The environment "${environment}" takes no endpoint "${name}": ${whose}.`;
+  return [{ code: "INVALID_NAME", message }];
+}
+
 function resourceProblems(manifest: Manifest, name: string): Problem[] {
   const resource = own(manifest.resources, name)!;
   const problems = settingsProblems({ ...resource, locations: "" }).map(
@@ -146,7 +156,7 @@ function variableProblems(manifest: Manifest, name: string, env: EnvValues): Pro
   });
   return [
     ...Object.keys(env)
-      .filter((variable) => !ENV_NAME.test(variable))
+      .filter((variable) => !isEnvName(variable))
       .map((variable) => problem(JSON.stringify(variable), "is not a valid name.")),
     ...declared
       .filter((variable) => own(env, variable) === undefined)

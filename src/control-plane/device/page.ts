@@ -30,7 +30,9 @@ button { flex: 1; padding: .7rem; font: 600 1rem system-ui, sans-serif; border-r
 button.main { background: var(--main); border-color: var(--main); color: var(--card) }
 input:focus-visible, button:focus-visible { outline: 3px solid var(--main); outline-offset: 2px }
 .bad { color: var(--bad); font-weight: 600 } .good { color: var(--good) }
-small { color: var(--soft) } code { font-family: ui-monospace, monospace }
+small { display: block; margin-top: .6rem; color: var(--soft) } code { font-family: ui-monospace, monospace; white-space: nowrap }
+li + li { margin-top: .25rem }
+@media (max-width: 480px) { body { padding: .75rem } main { padding: 1.5rem } }
 `;
 
 /** The page loads nothing, runs nothing, posts only to its own platform and cannot be framed. */

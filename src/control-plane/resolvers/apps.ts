@@ -2,17 +2,17 @@ import { reaches } from "../../domain/api-key.ts";
 import { isRemovedName } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { App, Environment } from "../../store/store.ts";
-import { requireLook, requireScope, sees } from "../authenticate.ts";
+import { requireScope, sees } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 
 export async function app(_: unknown, { name }: { name: string }, context: RequestContext): Promise<App | null> {
-  requireLook(context);
+  requireScope(context, "read");
   const found = isRemovedName(name) ? undefined : await context.store.apps.findByName(name);
   return found !== undefined && (await isVisible(found, context)) ? found : null;
 }
 
 export async function apps(_: unknown, _args: unknown, context: RequestContext): Promise<App[]> {
-  requireLook(context);
+  requireScope(context, "read");
   const all = (await context.store.apps.list()).filter((one) => !isRemovedName(one.name));
   const visible = await Promise.all(all.map((one) => isVisible(one, context)));
   return all.filter((_one, i) => visible[i]);

@@ -2,12 +2,12 @@ import { reaches } from "../../domain/api-key.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { isActive } from "../../domain/worker.ts";
 import type { Endpoint } from "../../store/store.ts";
-import { requireLook } from "../authenticate.ts";
+import { requireScope } from "../authenticate.ts";
 import type { ControlPlaneConfig, RequestContext } from "../context.ts";
 import { own } from "../own.ts";
 
 export async function endpoint(_: unknown, { id }: { id: string }, context: RequestContext): Promise<Endpoint | null> {
-  requireLook(context);
+  requireScope(context, "read");
   const found = await context.store.endpoints.find(id);
   if (found === undefined || isRemoved(found) || !reaches(context.principal, found)) return null;
   return found;

@@ -6,7 +6,8 @@ import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
 import { requireReach, requireScope, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
-import { type EndpointInput, type GivenFields, givenFields, withGiven } from "../endpoint-input.ts";
+import { type EndpointInput, type GivenFields, givenFields, isPrintableName, withGiven } from "../endpoint-input.ts";
+import { templateContents } from "../endpoint-template.ts";
 import { randomId } from "../ids.ts";
 import { knownEndpoint } from "../known-endpoint.ts";
 import { codeOf, revisionOf, secretTimes } from "../revision.ts";
@@ -27,14 +28,15 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
   requireUnbound(context);
   const missing: string[] = [];
   if (!given.name) missing.push("name");
-  if (!given.templateId) missing.push("templateId");
+  if (!given.templateId && given.template === undefined) missing.push("templateId");
   if (!given.gpuIds && !given.instanceIds) missing.push("gpuIds (or instanceIds for a CPU endpoint)");
   if (missing.length > 0) {
     throw new SvcError("BAD_INPUT", `A new endpoint needs ${missing.join(", ")}.`, {
       help: "To change an existing endpoint give its id.",
     });
   }
-  const settings = withGiven(defaultSettings("queue", given.gpuIds), given);
+  const { templateId = "", env = {}, ...image } = await templateContents(store, given, given.name!, context);
+  const settings = { ...withGiven(defaultSettings("queue", given.gpuIds), given), ...image };
   const now = context.clock();
   const endpoint: Endpoint = {
     ...settings,
@@ -43,10 +45,9 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
     kind: "queue",
     environmentId: null,
     buildId: null,
-    templateId: given.templateId!,
-    env: {},
-    revision: revisionOf({ ...settings, kind: "queue", env: {} }, null, new Map()),
-    workersDesired: 0,
+    templateId,
+    env,
+    revision: revisionOf({ ...settings, kind: "queue", env }, null, new Map()),
     reason: "",
     createdAt: now,
     updatedAt: now,
@@ -64,12 +65,18 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
       help: "Rename it in the code and deploy, or leave `name` out.",
     });
   }
+  const contents = await templateContents(store, given, current.name, context);
+  if (current.environmentId !== null && (contents.imageName !== undefined || contents.env !== undefined)) {
+    throw new SvcError("CONFLICT", `Endpoint "${current.name}" was deployed from code, which gives it image and env.`, {
+      help: "Set `image` and `env` in the code and deploy.",
+    });
+  }
   const settings = withGiven(current, given);
   const build = current.buildId === null ? undefined : await store.builds.find(current.buildId);
   const changes = {
     ...settings,
+    ...contents,
     name: given.name ?? current.name,
-    templateId: given.templateId ?? current.templateId,
     updatedAt: context.clock(),
   };
   const code = build === undefined ? null : codeOf(build.manifest, current.name);
@@ -84,8 +91,7 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
 
 /** Throws INVALID_NAME, INVALID_SETTING, QUOTA_EXCEEDED. */
 async function check(store: Store, endpoint: Endpoint, { config }: RequestContext): Promise<void> {
-  const printable = /^\P{Cc}+$/u.test(endpoint.name) && endpoint.name.trim() !== "";
-  if (!printable || endpoint.name.length > SAVED_NAME_MAX_CHARS) {
+  if (!isPrintableName(endpoint.name)) {
     throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
   }
   checkSettings(endpoint.name, endpoint);

@@ -4,6 +4,7 @@ import { jobJson } from "../job-json.ts";
 import { CALL, type JobRoute, ownJob } from "../job-route.ts";
 import { wholeNumber } from "../query.ts";
 import { sendJson } from "../respond.ts";
+import { jobTiming, serverTiming } from "../server-timing.ts";
 import { submit } from "../submit.ts";
 
 /** Accepts a job and answers when it is final, or with the job as it is when the wait is over. It goes on either way. */
@@ -21,7 +22,9 @@ export const runsync: JobRoute = {
       retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
     });
     const signal = gateway.callers.watch(call.req, call.res);
-    const job = await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal);
-    sendJson(call.res, jobJson(ownJob(job, { ...call, jobId: id }), gateway.now()));
+    const job = ownJob(await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal), { ...call, jobId: id });
+    const now = gateway.now();
+    const timing = jobTiming(job, now, gateway.workers.bootOf?.(job.workerId));
+    sendJson(call.res, jobJson(job, now), ["Server-Timing", serverTiming(timing)]);
   },
 };

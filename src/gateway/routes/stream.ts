@@ -1,6 +1,6 @@
 /**
- * Chunks of a generator, each handed out once: as one JSON answer per call, or with Accept: text/event-stream as
- * server-sent events until the job is final.
+ * Chunks of a generator: as one JSON answer per call, or with Accept: text/event-stream as server-sent events until the
+ * job is final. Each is handed out once, unless the caller says which it had last: then it may ask again.
  */
 import type { ServerResponse } from "node:http";
 import { isFinal, type JobState } from "../../domain/job.ts";
@@ -21,29 +21,59 @@ export const stream: JobRoute = {
     await jobOf(call, gateway);
     const signal = gateway.lookers.watch(call.req, call.res);
     if (call.req.headers.accept?.includes("text/event-stream")) return sendEvents(call, gateway, signal);
-    const taken = await gateway.queue.takeChunks(call.jobId, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
+    const after = afterOf(call);
+    const taken = await chunksOf(call, gateway, after, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
     if (taken === undefined) ownJob(undefined, call);
-    else sendJson(call.res, streamJson(taken.state, taken.chunks));
+    else sendJson(call.res, streamJson(taken, after));
   },
 };
 
-function streamJson(state: JobState, chunks: readonly Uint8Array[]): Buffer {
+interface Taken {
+  readonly state: JobState;
+  readonly chunks: readonly Uint8Array[];
+  /** Undefined when the caller keeps no count. */
+  readonly numbers?: readonly number[];
+}
+
+/** Number of the chunk the caller had last, 0 for none; undefined when it keeps no count. */
+function afterOf({ req, query }: Call): number | undefined {
+  const after = wholeNumber(query, "after", 0, Number.MAX_SAFE_INTEGER);
+  const lastEvent = req.headers["last-event-id"];
+  return after ?? (typeof lastEvent === "string" && /^\d{1,15}$/.test(lastEvent) ? Number(lastEvent) : undefined);
+}
+
+function chunksOf(
+  { jobId }: Call,
+  { queue }: GatewayContext,
+  after: number | undefined,
+  holdMs: number,
+  signal: AbortSignal,
+): Promise<Taken | undefined> {
+  return after === undefined ? queue.takeChunks(jobId, holdMs, signal) : queue.readChunks(jobId, after, holdMs, signal);
+}
+
+function streamJson({ state, chunks, numbers }: Taken, after: number | undefined): Buffer {
   const parts: Uint8Array[] = [Buffer.from(`{"status":"${state}","stream":[`)];
   chunks.forEach((chunk, index) => {
     parts.push(Buffer.from(index === 0 ? '{"output":' : ',{"output":'), chunk, Buffer.from("}"));
   });
-  parts.push(Buffer.from("]}"));
+  parts.push(Buffer.from(numbers === undefined ? "]}" : `],"last":${numbers.at(-1) ?? after}}`));
   return Buffer.concat(parts);
 }
 
 async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSignal): Promise<void> {
-  const { res, jobId } = call;
+  const { res } = call;
   res.writeHead(200, ["Content-Type", "text/event-stream", "Cache-Control", "no-cache", "X-Accel-Buffering", "no"]);
   res.flushHeaders();
+  let after = afterOf(call);
   while (!signal.aborted) {
-    const taken = await gateway.queue.takeChunks(jobId, STREAM_HOLD_MAX_MS, signal);
+    const taken = await chunksOf(call, gateway, after, STREAM_HOLD_MAX_MS, signal);
     if (taken === undefined) break; // deleted meanwhile
-    for (const chunk of taken.chunks) await write(res, eventOf(chunk));
+    for (const [i, chunk] of taken.chunks.entries()) {
+      const number = taken.numbers?.[i];
+      await write(res, eventOf(chunk, number));
+      after = number ?? after;
+    }
     if (isFinal(taken.state)) {
       await write(res, `event: status\ndata: {"status":"${taken.state}"}\n\n`);
       break;
@@ -54,10 +84,11 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
 }
 
 /** A line break in JSON text is white space between tokens; in an event it would end the line. */
-function eventOf(chunk: Uint8Array): Buffer {
-  const event = Buffer.concat([Buffer.from('data: {"output":'), chunk, Buffer.from("}\n\n")]);
-  for (let at = 0; at < event.length - 2; at++) if (event[at] === 0x0a || event[at] === 0x0d) event[at] = 0x20;
-  return event;
+function eventOf(chunk: Uint8Array, number: number | undefined): Buffer {
+  const data = Buffer.concat([Buffer.from('data: {"output":'), chunk, Buffer.from("}")]);
+  for (let at = 0; at < data.length; at++) if (data[at] === 0x0a || data[at] === 0x0d) data[at] = 0x20;
+  const id = number === undefined ? "" : `id: ${number}\n`;
+  return Buffer.concat([Buffer.from(id), data, Buffer.from("\n\n")]);
 }
 
 /** Resolves when the caller takes more, or is gone. */

@@ -19,6 +19,7 @@ export interface EndpointState {
   inQueue: number;
   inQueueLowPriority: number;
   inProgress: number;
+  inProgressLowPriority: number;
   completed: number;
   failed: number;
   retried: number;
@@ -123,8 +124,10 @@ export class LiveState {
     if (state === IN_QUEUE) {
       endpoint.inQueue += n;
       if (lowPriority) endpoint.inQueueLowPriority += n;
-    } else if (state === IN_PROGRESS) endpoint.inProgress += n;
-    else if (state === COMPLETED) endpoint.completed += n;
+    } else if (state === IN_PROGRESS) {
+      endpoint.inProgress += n;
+      if (lowPriority) endpoint.inProgressLowPriority += n;
+    } else if (state === COMPLETED) endpoint.completed += n;
     else if (state === FAILED || state === TIMED_OUT) endpoint.failed += n;
   }
 
@@ -152,17 +155,29 @@ export class LiveState {
 
   started(job: RunningJob): void {
     this.running.set(job.id, job);
-    job.endpoint.inProgress++;
+    this.#run(job, 1);
   }
 
   /** The job leaves IN_PROGRESS for `state`. */
   stopped(job: RunningJob, state: number): void {
     this.running.delete(job.id);
-    job.endpoint.inProgress--;
+    this.#run(job, -1);
     this.count(job.endpoint, state, job.lowPriority, 1);
+  }
+
+  #run({ endpoint, lowPriority }: RunningJob, n: number): void {
+    this.count(endpoint, IN_PROGRESS, lowPriority, n);
   }
 }
 
 function zeroCounts() {
-  return { inQueue: 0, inQueueLowPriority: 0, inProgress: 0, completed: 0, failed: 0, retried: 0 };
+  return {
+    inQueue: 0,
+    inQueueLowPriority: 0,
+    inProgress: 0,
+    inProgressLowPriority: 0,
+    completed: 0,
+    failed: 0,
+    retried: 0,
+  };
 }

@@ -1,10 +1,13 @@
 /** What a running job says before it is done: progress updates and the chunks of a generator. */
-import { isFinal, JOB_STATES } from "../../domain/job.ts";
+import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
 import type { JobProgress } from "../queue.ts";
 import { held } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
+
+/** For a file that is gone. */
+const NOTHING = Buffer.from("null");
 
 export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgress {
   const { sql, files } = core;
@@ -22,6 +25,24 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       if (typeof body === "string") files.dropped(body);
     }
     return chunks;
+  }
+
+  /** As `look` finds them; waits once for the first chunk or the final state. */
+  async function heldChunks<T extends { readonly chunks: Uint8Array[] }>(
+    jobId: string,
+    holdMs: number,
+    signal: AbortSignal | undefined,
+    look: (seq: number) => Promise<T>,
+  ): Promise<(T & { readonly state: JobState }) | undefined> {
+    for (let waited = false; ; waited = true) {
+      const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
+      if (row === undefined) return undefined;
+      // Read together with the chunks: an answer with a final state carries all that remains.
+      const state = JOB_STATES[row.state]!;
+      const found = await look(row.seq);
+      if (found.chunks.length > 0 || isFinal(state) || waited) return { state, ...found };
+      await core.chunks.wait(jobId, holdMs, signal);
+    }
   }
 
   return {
@@ -46,16 +67,17 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
         }),
       ),
 
-    async takeChunks(jobId, holdMs, signal) {
-      for (let waited = false; ; waited = true) {
-        const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
-        if (row === undefined) return undefined;
-        // Read together with the chunks: an answer with a final state carries all that remains.
-        const state = JOB_STATES[row.state]!;
-        if (sql.anyChunk.get(row.seq) !== undefined) return { state, chunks: await take(row.seq) };
-        if (isFinal(state) || waited) return { state, chunks: [] };
-        await core.chunks.wait(jobId, holdMs, signal);
-      }
-    },
+    takeChunks: (jobId, holdMs, signal) =>
+      heldChunks(jobId, holdMs, signal, async (seq) => ({
+        chunks: sql.anyChunk.get(seq) === undefined ? [] : await take(seq),
+      })),
+
+    readChunks: (jobId, after, holdMs, signal) =>
+      heldChunks(jobId, holdMs, signal, async (seq) => {
+        const rows = sql.chunksAfter.all(seq, after) as unknown as { seq: number; body: Body }[];
+        const read = rows.map(({ body }) => (typeof body === "string" ? files.read(body) : body));
+        const chunks = (await Promise.all(read)).map((bytes) => bytes ?? NOTHING);
+        return { chunks, numbers: rows.map((row) => row.seq) };
+      }),
   };
 }

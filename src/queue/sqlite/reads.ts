@@ -48,6 +48,7 @@ export function queueReads(core: QueueCore): JobReader {
         inQueue: endpoint?.inQueue ?? 0,
         inQueueLowPriority: endpoint?.inQueueLowPriority ?? 0,
         inProgress: endpoint?.inProgress ?? 0,
+        inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
         completed: endpoint?.completed ?? 0,
         failed: endpoint?.failed ?? 0,
         retried: endpoint?.retried ?? 0,

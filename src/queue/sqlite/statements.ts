@@ -110,6 +110,7 @@ export function prepareStatements(db: DatabaseSync) {
 
     insertChunk: prepare("INSERT INTO chunks (job, body) VALUES (?, ?)"),
     anyChunk: prepare("SELECT 1 FROM chunks WHERE job = ? LIMIT 1"),
+    chunksAfter: prepare("SELECT seq, body FROM chunks WHERE job = ? AND seq > ? ORDER BY seq"),
     takeChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING seq, body"),
     namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input = ?1
       UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output = ?1

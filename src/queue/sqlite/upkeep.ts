@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
-import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
+import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { JobRow } from "./statements.ts";
 import { loseJob } from "./transitions.ts";
 
@@ -104,7 +104,7 @@ export function queueUpkeep(core: QueueCore): Upkeep {
         for (const job of [...live.running.values()]) {
           if (job.endpoint !== endpoint) continue;
           live.running.delete(job.id);
-          endpoint.inProgress--;
+          live.count(endpoint, IN_PROGRESS, job.lowPriority, -1);
           core.delete(job.seq, job.id);
         }
       });

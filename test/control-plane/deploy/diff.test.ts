@@ -37,7 +37,7 @@ function deployed(desired: readonly DesiredEndpoint[]): CurrentEndpoint[] {
   return desired.map(({ name, kind, settings, env, code }) => {
     const all = { ...settings, locations: "", kind, env };
     const record = { id: `id-${name}`, name, environmentId: "e", buildId: "b", templateId: "", reason: "" };
-    const times = { workersDesired: 0, createdAt: 0, updatedAt: 0 };
+    const times = { createdAt: 0, updatedAt: 0 };
     return { endpoint: { ...all, ...record, ...times, revision: revisionOf(all, code, new Map()) }, code };
   });
 }

@@ -1,4 +1,4 @@
-"""Runs a whole ASGI application on a worker's event loop: its lifespan, and requests with bodies streamed both ways."""
+"""Runs a whole ASGI application on a worker's event loop: its lifespan, requests with bodies streamed both ways, WebSockets."""
 
 from __future__ import annotations
 
@@ -155,8 +155,11 @@ class Application:
 
     async def serve(self, work, worker) -> None:
         """Answers the request, whatever happens."""
+        if work.head["method"] == "WEBSOCKET":
+            await self._serve_socket(work, worker)
+            return
         exchange = Exchange(work, worker, self._root_path(work.head), self.lifespan.state)
-        work.gone = lambda: self._disconnect(exchange, work)
+        work.gone = lambda: self._disconnect(exchange.disconnected.set, work)
         try:
             await self._app(exchange.scope, exchange.receive, exchange.send)
             if exchange.disconnected.is_set():
@@ -169,9 +172,18 @@ class Application:
         finally:
             work.gone = None
 
-    def _disconnect(self, exchange: Exchange, work) -> None:
+    async def _serve_socket(self, work, worker) -> None:
+        from svc._runtime import asgi_websocket, websocket_route
+
+        def on_gone(heard) -> None:
+            work.gone = heard and (lambda: self._disconnect(heard, work))
+
+        scope = _scope(work.head, self._root_path(work.head), self.lifespan.state)
+        await websocket_route.serve(work, worker, lambda socket: asgi_websocket.run(self._app, scope, socket, on_gone))
+
+    def _disconnect(self, heard, work) -> None:
         """The application hears of it first; one that goes on is cancelled."""
-        exchange.disconnected.set()
+        heard()
         task = work.task
         asyncio.get_running_loop().call_later(ASGI_DISCONNECT_GRACE_S, lambda: task.done() or task.cancel())
 

@@ -30,6 +30,7 @@ class Plan:
     def __init__(self, function, name: str, method: str, path_names: tuple[str, ...]) -> None:
         signature = Signature(function, name)
         hints = type_hints(signature.function)
+        self._function = signature.function
         self._takes_any = signature.takes_any
         self._positional_only = signature.positional_only
         self._place = "body" if method in _BODY_METHODS else "query"
@@ -89,7 +90,7 @@ class Plan:
                     break
             if content_type.startswith("application/json") or not content_type or "+json" in content_type:
                 try:
-                    data = codec.decode(body)
+                    data = self._tagged_body(body) if work.tagged else codec.decode(body)
                 except ValueError as error:
                     if not self._raw_member():
                         raise _bad_json(error) from None
@@ -101,6 +102,11 @@ class Plan:
             else:
                 data, text_fields = self._other_body(content_type, body)
         return self._bind_slowly(path_values, query_fields(query) if query else {}, data, text_fields)
+
+    def _tagged_body(self, body: bytes):
+        from svc._runtime.peer import body_of
+
+        return body_of(body, self._function)
 
     def _from_object(self, data: dict) -> dict | None:
         """The quick way: a JSON object with a field for each parameter. None when the slow way must look."""

@@ -21,11 +21,13 @@ import threading
 from time import perf_counter, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
-from svc._runtime import codec, protocol
+from svc._runtime import protocol
 from svc._runtime.connection import Refused, Unreachable
 from svc._runtime.limits import COALESCE_S, SIGNAL_AGAIN_MS, WATCH_PARK_TICKS, WATCH_TICK_S
 from svc._runtime.protocol import CHUNK, encode
-from svc._runtime.work import Work, bounded, call_with, failure_of, job_call, job_result, new_context, output_of
+from svc._runtime.work import (
+    Work, bounded, call_with, encoded, failure_of, job_call, job_result, new_context, output_of,
+)  # fmt: skip
 from svc._runtime.worker import Worker
 from svc.context import Cancelled, foreground
 
@@ -127,7 +129,7 @@ class BlockingWorker(Worker):
             else:
                 if kind is CoroutineType or kind is AsyncGeneratorType:
                     value = _run_to_end(value)
-                ok, body = output_of(value)
+                ok, body = output_of(work, value)
             self._interruptible = None
         except BaseException as error:
             self._interruptible = None
@@ -142,7 +144,7 @@ class BlockingWorker(Worker):
         parts = []
         try:
             for value in values:
-                part = codec.encode(value)
+                part = encoded(work, value)
                 parts.append(part)
                 self.emit(encode(CHUNK, work.channel, None, part), True)
         finally:

@@ -12,6 +12,11 @@ from svc._runtime.limits import WORKER_PIDS_MAX
 
 _ROOT = "/sys/fs/cgroup"
 _PERIOD_US = 100_000
+_REQUIRED = "memory"
+"""The controller without which version 2 is of no use."""
+_MOVE_ROUNDS = 20
+# Of version 2 and of version 1.
+_OOM_FILES = ("memory.events", "memory.oom_control")
 
 
 class Group:
@@ -21,6 +26,8 @@ class Group:
         self.kind = kind
         self.directories = directories
         self._memory = memory
+        """Directory in which the kernel counts whom it killed for want of memory: its own, or one that it shares."""
+        self._killed_before = 0 if directories else _oom_kills(memory)
         self._memory_bytes = memory_bytes
         self._vcpus = vcpus
 
@@ -37,18 +44,13 @@ class Group:
 
     def oom_killed(self) -> bool:
         """Whether the kernel killed something in it for want of memory."""
-        if self._memory is None:
-            return False
-        name = "memory.events" if self.kind == "cgroup2" else "memory.oom_control"
-        try:
-            with open(os.path.join(self._memory, name)) as file:
-                return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in file)
-        except OSError:
-            return False
+        return _oom_kills(self._memory) > self._killed_before
 
     def remove(self) -> bool:
-        """True when nothing is left of it; False while processes still end."""
+        """Its worker has ended. True when nothing is left of it; False while processes still end."""
         for directory in list(self.directories):
+            if self.kind == "cgroup2":
+                _try_write(directory, "cgroup.kill", "1")  # what got away from its worker
             try:
                 os.rmdir(directory)
             except FileNotFoundError:
@@ -67,6 +69,7 @@ class Confinement:
         self._made = 0
         self._version2 = self._prepare_version2()
         self._version1 = {} if self._version2 else self._prepare_version1()
+        self._shared = _own_memory_directory()
 
     def group(self, start: dict) -> Group:
         """A group with a START's limits; without cgroups one that is "rlimit", or "none" when no limit is asked for."""
@@ -82,7 +85,7 @@ class Confinement:
                 return self._group1(leaf, memory_bytes, vcpus)
         except OSError:
             pass
-        return Group("rlimit" if memory_bytes else "none", [], None, memory_bytes, vcpus)
+        return Group("rlimit" if memory_bytes else "none", [], self._shared, memory_bytes, vcpus)
 
     def _group2(self, leaf: str, memory_bytes: int, vcpus: float) -> Group:
         directory = os.path.join(self._version2, leaf)
@@ -117,30 +120,34 @@ class Confinement:
     def _prepare_version2(self) -> str:
         """Our directory below our own group, with controllers for its children; "" when that cannot be.
 
-        A group with processes may not hand controllers on, so the launcher moves itself into a leaf first.
+        A group with processes may hand on no controllers, except at the root of the machine. So what is in our group moves
+        into a leaf first: in a container or a service of systemd that is the platform with all that belongs to it.
         """
-        own = _own_groups().get("")
-        if own is None or not os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
+        base = _own_directory2()
+        if base is None:
             return ""
-        base = os.path.join(_ROOT, own.lstrip("/"))
+        home = os.path.join(base, f"svc-{self._name}")
+        leaf = os.path.join(home, "launcher")
+        moved = False
         try:
             with open(os.path.join(base, "cgroup.controllers")) as file:
-                if "memory" not in file.read().split():
+                if _REQUIRED not in file.read().split():
                     return ""
-            home = os.path.join(base, f"svc-{self._name}")
             _remove_stale(base, self._name)
-            os.makedirs(os.path.join(home, "launcher"), exist_ok=True)
-            if base != _ROOT:
-                for pid in _pids(base):
-                    if pid == os.getpid():
-                        _write(os.path.join(home, "launcher"), "cgroup.procs", "0")
-            _write(base, "cgroup.subtree_control", "+memory")
-            _write(home, "cgroup.subtree_control", "+memory")
-            for controller in ("+cpu", "+pids"):
-                for directory in (base, home):
-                    _try_write(directory, "cgroup.subtree_control", controller)
+            os.makedirs(leaf, exist_ok=True)
+            if os.path.exists(os.path.join(base, "cgroup.type")):  # not the machine's root
+                moved = True
+                _move_all(base, leaf)
+            for directory in (base, home):
+                _write(directory, "cgroup.subtree_control", f"+{_REQUIRED}")
+                for controller in ("cpu", "pids"):
+                    _try_write(directory, "cgroup.subtree_control", f"+{controller}")
             return home
         except OSError:
+            if moved:
+                _move_all(leaf, base)
+            for directory in (leaf, home):
+                _try_remove(directory)
             return ""
 
     def _prepare_version1(self) -> dict[str, str]:
@@ -164,10 +171,28 @@ class Confinement:
         for directory in [self._version2, *self._version1.values()]:
             if directory:
                 for name in ("launcher", ""):
-                    try:
-                        os.rmdir(os.path.join(directory, name))
-                    except OSError:
-                        pass
+                    _try_remove(os.path.join(directory, name))
+
+
+def _own_memory_directory() -> str | None:
+    """Where this process's own group shows: a container's is mounted in the place of the root."""
+    own = _own_groups()
+    for controller in ("memory", ""):
+        for path in (own.get(controller), "/"):
+            directory = os.path.join(_ROOT, controller, (path or "/").lstrip("/"))
+            if any(os.path.exists(os.path.join(directory, name)) for name in _OOM_FILES):
+                return directory
+    return None
+
+
+def _oom_kills(directory: str | None) -> int:
+    for name in _OOM_FILES if directory else ():
+        try:
+            with open(os.path.join(directory, name)) as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        except OSError:
+            pass
+    return 0
 
 
 def _asked(start: dict) -> tuple[int, float]:
@@ -183,10 +208,7 @@ def _remove_stale(parent: str, name: str) -> None:
             continue
         directory = os.path.join(parent, entry)
         for leaf in [*(os.path.join(directory, one.name) for one in os.scandir(directory) if one.is_dir()), directory]:
-            try:
-                os.rmdir(leaf)
-            except OSError:
-                pass
+            _try_remove(leaf)
 
 
 def _own_groups() -> dict[str, str]:
@@ -201,6 +223,32 @@ def _own_groups() -> dict[str, str]:
     except (OSError, ValueError):
         pass
     return found
+
+
+def _own_directory2() -> str | None:
+    """Of version 2, as it shows here: a container may see its own group as the root. None when there is none."""
+    own = _own_groups().get("")
+    if own is None or not os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
+        return None
+    directory = os.path.join(_ROOT, own.lstrip("/"))
+    return directory if os.path.isdir(directory) and ".." not in own.split("/") else _ROOT
+
+
+def _move_all(source: str, target: str) -> None:
+    """Moves every process of one group to another, also those that are born meanwhile. What cannot move stays."""
+    for _ in range(_MOVE_ROUNDS):
+        pids = _pids(source)
+        for pid in pids:
+            _try_write(target, "cgroup.procs", str(pid))
+        if not pids:
+            return
+
+
+def _try_remove(directory: str) -> None:
+    try:
+        os.rmdir(directory)
+    except OSError:
+        pass
 
 
 def _pids(directory: str) -> list[int]:

@@ -29,6 +29,9 @@ from svc._runtime.limits import (
 from svc._runtime.protocol import FrameError, FrameReader, encode, parse_head
 
 
+TLS = "tls://"
+
+
 class Refused(Exception):
     """The platform does not want this worker: it must not try again."""
 
@@ -38,17 +41,13 @@ class Unreachable(Exception):
 
 
 def dial(address: str) -> socket.socket:
-    """Connects to a Unix socket's path, `tcp://host:port` or `tls://host:port`."""
-    scheme, _, rest = address.partition("://")
-    if rest and scheme in ("tcp", "tls"):
-        host, _, port = rest.rpartition(":")
-        sock = socket.create_connection((host.strip("[]"), int(port)))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if scheme == "tls":
-            import ssl
+    """Connects to a Unix socket's path or `tls://host:port#fingerprint` (docs/reference/protocol.md). Raises OSError."""
+    if address.startswith(TLS):
+        from svc._runtime.tls import dial_tls
 
-            return ssl.create_default_context().wrap_socket(sock, server_hostname=host)
-        return _moved_up(sock)
+        place, _, pin = address[len(TLS) :].partition("#")
+        host, _, port = place.rpartition(":")
+        return dial_tls(host.strip("[]"), int(port), pin, GREETING_TIMEOUT_S, _moved_up)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(address)
@@ -179,10 +178,10 @@ class Connection:
             try:
                 self._greet()
                 return True
-            except (OSError, FrameError):
-                pass
+            except (OSError, FrameError) as error:
+                why = error
             if monotonic() >= deadline:
-                raise Unreachable(f"the platform did not come back within {self._reconnect_s:g} s")
+                raise Unreachable(f"the platform did not come back within {self._reconnect_s:g} s: {why}")
             pause = min(pause * 2, RECONNECT_STEP_MAX_S) if pause else RECONNECT_FIRST_S
         return False
 

@@ -13,11 +13,15 @@ import threading
 from time import perf_counter
 from types import AsyncGeneratorType, GeneratorType
 
-from svc._runtime import codec, protocol
+from svc._runtime import protocol
 from svc._runtime.protocol import CHUNK, encode
-from svc._runtime.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
+from svc._runtime.requests import (
+    NOTHING, broken_end, failed_reply, result_frame, stream_end, stream_part, stream_start,
+)  # fmt: skip
 from svc._runtime.routes import Parts
-from svc._runtime.work import Work, bounded, call_with, failure_of, job_call, job_result, new_context, output_of
+from svc._runtime.work import (
+    Work, bounded, call_with, encoded, failure_of, job_call, job_result, new_context, output_of,
+)  # fmt: skip
 from svc._runtime.worker import Worker
 from svc.context import Cancelled, current
 
@@ -166,14 +170,14 @@ class EventLoopWorker(Worker):
         if kind is AsyncGeneratorType or kind is GeneratorType:
             ok, body = True, await self._stream_chunks(work, value)
         else:
-            ok, body = output_of(value)
+            ok, body = output_of(work, value)
         return job_result(work, ok, body, (perf_counter() - began) * 1000)
 
     async def _stream_chunks(self, work: Work, values) -> bytes:
         parts = []
 
         def send(value) -> None:
-            parts.append(codec.encode(value))
+            parts.append(encoded(work, value))
             self.emit(encode(CHUNK, work.channel, None, parts[-1]), True)
 
         if isinstance(values, GeneratorType):
@@ -185,6 +189,8 @@ class EventLoopWorker(Worker):
 
     async def _request_frame(self, work: Work, began: float) -> bytes | None:
         bound = self.routes.bind(work)
+        if bound.is_application or bound.is_socket:
+            work.tagged = False  # these speak for themselves
         if bound.is_application:
             await self._application.serve(work, self)
             return None
@@ -218,13 +224,12 @@ class EventLoopWorker(Worker):
                 if work.room <= 0:
                     await self.room(work)
             if not started:
-                self.write(stream_start(work, reply, None, began))
+                self.write(stream_start(work, reply, NOTHING, began))
             self.write(stream_end(work))
         except BaseException as error:
             if not started:
                 raise
-            failed_reply(Cancelled() if isinstance(error, asyncio.CancelledError) else error, work)
-            self.write(stream_end(work, failed=True))
+            self.write(broken_end(work, Cancelled() if isinstance(error, asyncio.CancelledError) else error))
         finally:
             await values.aclose()
 

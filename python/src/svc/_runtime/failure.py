@@ -46,6 +46,8 @@ def message_of(error: BaseException, endpoint: str = "") -> str:
         return missing_module(error.name, endpoint)
     if isinstance(error, KeyError) and error.args:
         return f"KeyError: {error.args[0]!r}"
+    if type(error).__module__ == "svc":
+        return error.short_message  # its traceback has the rest
     try:
         return str(error) or type(error).__name__
     except Exception:

@@ -50,6 +50,15 @@ def ended_children(wake_read: int) -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
+def proportional_bytes(pid: int) -> int:
+    """Memory of the process, pages that it shares divided among those who share them; 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
+    except OSError:
+        return 0
+
+
 def checked(result: int) -> int:
     """The result of one of the calls below; raises OSError when it failed."""
     if result < 0:

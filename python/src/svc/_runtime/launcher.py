@@ -22,6 +22,7 @@ if __name__ == "__main__":
 
 import gc
 import json
+import math
 import select
 import signal
 import socket
@@ -54,7 +55,8 @@ class Launcher:
         self._stop_at: float | None = None
         self._poll = select.poll()
         self._outputs = Outputs(self._poll, self._link)
-        self._zygotes = ZygotePool(self._poll, nursery, self._outputs, self._confinement, self)
+        idle_max = settings.get("zygoteMemoryBytes", math.inf)
+        self._zygotes = ZygotePool(self._poll, nursery, self._outputs, self._confinement, self, idle_max)
         self._remains = Remains(self._is_known)
         self._nursery = nursery
         self._isolation = isolation
@@ -326,6 +328,9 @@ def main() -> None:
     import svc._runtime.blocking  # noqa: F401
 
     assert svc
+    from svc._runtime.rehearsal import rehearse
+
+    rehearse()
     gc.collect()
     gc.freeze()
     isolation = Isolation.find()

@@ -52,6 +52,9 @@ LOAD_BALANCED_BODY_MAX_BYTES = 30 * 1024 * 1024
 ASGI_DISCONNECT_GRACE_S = 1.0
 ASGI_SHUTDOWN_S = 10.0
 
+# Of a WebSocket inside an ASGI application: read before the application asks for it.
+ASGI_MESSAGES_AHEAD = 16
+
 WEBSOCKET_MESSAGE_MAX_BYTES = 16 * 1024 * 1024
 
 # A larger result of a job fails; a larger response body goes out in parts.

@@ -6,9 +6,11 @@ import os
 import sys
 from importlib import import_module
 
+from svc._runtime import place
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.signature import Signature, is_async
 from svc.endpoint import DECLARED
+from svc.function import RemoteFunction, plain
 
 
 class Target:
@@ -44,6 +46,8 @@ class LoadedEndpoint:
         self.routes = routes
         """(METHOD, path) to function; empty for a queue-based endpoint."""
         self._route_table = None
+        self.instances: dict[type, object] = {}
+        """Of class endpoints, once callables() has made them."""
 
     def functions(self) -> list:
         """Every function and public method, before any instance is made."""
@@ -51,6 +55,24 @@ class LoadedEndpoint:
         for target in self.targets:
             found += _methods_of(target.value).values() if target.is_class else [target.value]
         return found
+
+    def calls_others(self) -> bool:
+        """Whether its functions, or what they call by name, name another endpoint's function: they will call it."""
+        seen = set()
+        waiting = self.functions()
+        while waiting:
+            function = plain(waiting.pop())
+            code = getattr(function, "__code__", None)
+            if code is None or code in seen:
+                continue
+            seen.add(code)
+            for name in _names_of(code):
+                value = getattr(function, "__globals__", {}).get(name)
+                if isinstance(value, RemoteFunction) and value.endpoint.name != self.name:
+                    return True
+                if hasattr(value, "__code__"):
+                    waiting.append(value)
+        return False
 
     def has_application(self) -> bool:
         return ("ANY", "/") in self.routes
@@ -68,12 +90,23 @@ class LoadedEndpoint:
         """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""
         found: dict[str, Callable] = {}
         for target in self.targets:
-            found.update(
-                _instance_methods(target) if target.is_class else {target.name: Callable(target.name, target.value)}
-            )
+            if target.is_class:
+                instance = self.instances[target.value] = target.value()
+                found.update(_instance_methods(target, instance))
+            else:
+                found[target.name] = Callable(target.name, target.value)
         if "" not in found and len(found) == 1:
             found[""] = next(iter(found.values()))
         return found
+
+
+def _names_of(code) -> list[str]:
+    """Names that a function's code uses, and the code of what is defined inside it."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            names += _names_of(constant)
+    return names
 
 
 def _methods_of(cls: type) -> dict:
@@ -84,9 +117,8 @@ def _methods_of(cls: type) -> dict:
     return found
 
 
-def _instance_methods(target: Target) -> dict[str, Callable]:
-    """One instance and its methods; "" is `__call__`, or the only method."""
-    instance = target.value()
+def _instance_methods(target: Target, instance) -> dict[str, Callable]:
+    """The methods of one instance; "" is `__call__`, or the only method."""
     names = _methods_of(target.value)
     methods = {name: Callable(f"{target.name}.{name}", getattr(instance, name)) for name in names}
     if "__call__" in methods:
@@ -131,10 +163,10 @@ def _find(endpoint: str, where: dict, route: tuple[str, str] | None):
         else:
             candidates = [f for key, f in declared.routes.items() if key == route and _is_from(f, where)]
         for candidate in candidates:
-            return in_module if _wraps(in_module, candidate) else candidate
+            return plain(in_module) if _wraps(in_module, candidate) else candidate
     if in_module is None:
         raise BootFailure(_plain(f"{where['module']}.py has no {name!r} any more: build again"))
-    return in_module
+    return plain(in_module)
 
 
 def _application(endpoint: str, where: dict):
@@ -191,6 +223,7 @@ def _import(module: str, endpoint: str):
 def load_handler(path: str, paths: list[str], endpoint: str) -> LoadedEndpoint:
     """Puts `paths` in front of sys.path and runs the handler file. Raises BootFailure."""
     sys.path[:0] = [entry for entry in paths if entry not in sys.path]
+    place.loading(endpoint)
     namespace = {"__name__": "svc_handler", "__file__": path}
     try:
         with open(path, "rb") as file:

@@ -94,7 +94,7 @@ def _places(route, method: str, schemas: Schemas):
         elif not takes_body:
             schema = _with_default(schemas.of(hint), default)
             parameters.append({"name": name, "in": "query", "required": default is EMPTY, "schema": schema})
-        elif len(members) == 1 and any(candidate[0] == name for candidate in plan._whole):
+        elif len(members) == 1 and any(one[0] == name and (one[2] == "object" or hint is bytes) for one in plan._whole):
             whole = (name, hint, default)
         else:
             fields.append((name, hint, default))

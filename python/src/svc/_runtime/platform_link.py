@@ -46,7 +46,7 @@ class PlatformLink:
 
     @property
     def events(self) -> int:
-        return select.POLLIN | (select.POLLOUT if self._out else 0)
+        return select.POLLIN | (select.POLLOUT if self._out or getattr(self._sock, "unsent", b"") else 0)
 
     def tick(self) -> None:
         """Dials when it is time to."""
@@ -162,7 +162,7 @@ class PlatformLink:
 
     def flush(self, seconds: float) -> None:
         """Before the end: what is written should leave."""
-        if self._sock is not None and self._out:
+        if self._sock is not None:
             try:
                 self._sock.settimeout(seconds)
                 self._sock.sendall(self._out)

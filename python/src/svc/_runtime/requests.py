@@ -12,6 +12,9 @@ from svc._runtime.protocol import BODY, MORE, RESULT, encode
 from svc._runtime.routes import JSON_HEADERS, Reply, error_reply
 from svc.context import Cancelled
 
+NOTHING = object()
+"""The first part of a stream that has none."""
+
 _JSON_200 = b'{"status":200,"headers":[["content-type","application/json"]],"execMs":%.3f}'
 
 
@@ -25,7 +28,11 @@ def result_frame(work, reply: Reply, exec_ms: float) -> bytes:
 
 
 def failed_reply(error: BaseException, work) -> Reply:
-    """A raised exception: the log gets the traceback, the caller a plain 500."""
+    """A raised exception: the log gets the traceback, the caller a plain 500, unless it is a Python peer."""
+    if work.tagged:
+        from svc._runtime import peer
+
+        return peer.failed_reply(error, work)
     if isinstance(error, Cancelled):
         return error_reply(
             504, "REQUEST_TIMEOUT", "The worker did not answer in time", work.cancel_reason or "cancelled"
@@ -50,15 +57,14 @@ def answer_frames(work, reply: Reply, began: float, await_room):
     except BaseException as error:
         if not started:
             raise
-        failed_reply(error, work)
-        yield stream_end(work, failed=True)
+        yield broken_end(work, error)
         return
     finally:
         close = getattr(stream, "close", None)
         if close is not None:
             close()
     if not started:
-        yield stream_start(work, reply, None, began)
+        yield stream_start(work, reply, NOTHING, began)
     yield stream_end(work)
 
 
@@ -85,11 +91,19 @@ def stream_start(work, reply: Reply, first, began: float) -> bytes:
     if not any(name == "content-type" for name, _ in headers):
         headers = [["content-type", _kind_of(first)], *headers]
     head = {"status": reply.status, "headers": headers, "execMs": round((perf_counter() - began) * 1000, 3)}
-    return _frames(RESULT, work, codec.encode(head), b"" if first is None else _bytes_of(first))
+    return _frames(RESULT, work, codec.encode(head), b"" if first is NOTHING or (first is None and not work.tagged) else _part(work, first))
 
 
 def stream_part(work, value) -> bytes:
-    return _frames(BODY, work, None, _bytes_of(value))
+    return _frames(BODY, work, None, _part(work, value))
+
+
+def _part(work, value) -> bytes:
+    if work.tagged:
+        from svc._runtime import peer
+
+        return peer.line_of(value)
+    return _bytes_of(value)
 
 
 def _frames(type: int, work, head: bytes | None, part: bytes) -> bytes:
@@ -102,8 +116,22 @@ def _frames(type: int, work, head: bytes | None, part: bytes) -> bytes:
     return b"".join(frames)
 
 
+def broken_end(work, error: BaseException) -> bytes:
+    """The end of a stream whose function raised."""
+    failed_reply(error, work)
+    if not work.tagged:
+        return stream_end(work, failed=True)
+    from svc._runtime import peer
+
+    return _frames(BODY, work, None, peer.error_line(error, work)) + encode(BODY, work.channel)
+
+
 def stream_end(work, failed: bool = False) -> bytes:
     """The last BODY frame. `failed` tells the platform to cut the response off rather than to end it well."""
+    if work.tagged and not failed:
+        from svc._runtime import peer
+
+        return encode(BODY, work.channel, None, peer.END_LINE)
     return encode(BODY, work.channel, {"failed": True} if failed else None)
 
 

@@ -93,10 +93,14 @@ class RouteTable:
         if route is None:
             if method == "HEAD" and "GET" in methods:
                 route = methods["GET"]
-            elif self.application is not None and method != "WEBSOCKET":
+            elif self.application is not None:
                 return Bound(None, is_application=True)
             else:
                 return Bound(_without_route(method, path, methods))
+        if work.peer:
+            from svc._runtime.peer import check_request
+
+            check_request(work.context)
         try:
             given = route.plan.bind(values, head.get("query", ""), head.get("headers", ()), work)
         except Unprocessable as error:
@@ -112,7 +116,7 @@ class RouteTable:
     def _without_path(self, method: str, path: str) -> Bound:
         if path == "/ping":
             return Bound(Reply(200, JSON_HEADERS, b'{"status":"ready"}'))
-        if self.application is not None and method != "WEBSOCKET":
+        if self.application is not None:
             return Bound(None, is_application=True)
         if path == "/openapi.json" and method in ("GET", "HEAD"):
             return Bound(Reply(200, JSON_HEADERS, self.document()))
@@ -152,7 +156,12 @@ class RouteTable:
 
     def reply_to(self, work, value) -> Reply:
         """The reply made from what a function returned. Raises NotJson."""
-        reply = _reply(value)
+        if work.tagged:
+            from svc._runtime import peer
+
+            reply = peer.reply_to(value)
+        else:
+            reply = _reply(value)
         if len(reply.body) > WHOLE_BODY_MAX_BYTES:
             reply = _in_parts(reply)
         if work.head["method"] == "HEAD":
@@ -200,7 +209,7 @@ def _reply(value) -> Reply:
     kind = value.__class__
     if kind is dict or kind is list or kind is str or value is None:
         return Reply(200, JSON_HEADERS, codec.encode(value))
-    if kind is tuple and len(value) in (2, 3) and _is_status(value[1]):
+    if kind is tuple and len(value) in (2, 3) and is_status(value[1]):
         headers = value[2] if len(value) == 3 else {}
         return _full_reply(value[0], value[1], headers, None)
     if isinstance(value, Response):
@@ -208,7 +217,7 @@ def _reply(value) -> Reply:
     return _full_reply(value, 200, {}, None)
 
 
-def _is_status(value) -> bool:
+def is_status(value) -> bool:
     return value.__class__ is int and 100 <= value <= 599
 
 

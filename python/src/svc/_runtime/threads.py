@@ -11,11 +11,13 @@ from queue import SimpleQueue
 from time import perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
-from svc._runtime import codec, protocol
+from svc._runtime import protocol
 from svc._runtime.blocking import _run_to_end
 from svc._runtime.protocol import CHUNK, encode
 from svc._runtime.requests import answer_frames, failed_reply, result_frame
-from svc._runtime.work import Work, bounded, call_with, failure_of, job_call, job_result, new_context, output_of
+from svc._runtime.work import (
+    Work, bounded, call_with, encoded, failure_of, job_call, job_result, new_context, output_of,
+)  # fmt: skip
 from svc._runtime.worker import Worker
 from svc.context import Cancelled, current
 
@@ -98,13 +100,13 @@ class ThreadWorker(Worker):
         if kind is GeneratorType:
             parts = []
             for item in value:
-                parts.append(codec.encode(item))
+                parts.append(encoded(work, item))
                 self.emit(encode(CHUNK, work.channel, None, parts[-1]), True)
             ok, body = True, bounded(b"[" + b",".join(parts) + b"]")
         else:
             if kind is CoroutineType or kind is AsyncGeneratorType:
                 value = _run_to_end(value)
-            ok, body = output_of(value)
+            ok, body = output_of(work, value)
         return job_result(work, ok, body, (perf_counter() - began) * 1000)
 
     def _request_frame(self, work: Work, began: float) -> bytes | None:

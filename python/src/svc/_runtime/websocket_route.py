@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from time import perf_counter
@@ -36,18 +37,21 @@ class Socket(WebSocket):
         self._began = perf_counter()
         self._frames = FrameReader()
         self._closed: SocketClosed | None = None
+        self._writing = asyncio.Lock()
         self.accepted = False
+        self.refusal: Reply | None = None
+        """The answer in place of a 403 when it is closed before it was accepted."""
         self.path = work.head["path"]
         self.headers = {name.lower(): value for name, value in work.head["headers"]}
 
-    async def accept(self, subprotocol: str | None = None) -> None:
+    async def accept(self, subprotocol: str | None = None, headers=()) -> None:
         if self.accepted:
             raise RuntimeError("the connection is accepted already")
         if self._closed is not None:
             raise self._closed
         key = self.headers.get("sec-websocket-key", "").encode()
         accepts = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
-        headers = [["sec-websocket-accept", accepts], ["content-type", ""]]
+        headers = [["sec-websocket-accept", accepts], ["content-type", ""], *headers]
         if subprotocol is not None:
             headers.append(["sec-websocket-protocol", subprotocol])
         self.accepted = True
@@ -109,9 +113,10 @@ class Socket(WebSocket):
             await self._write(encode_frame(CLOSE, close_payload(code, reason)))
 
     async def _write(self, data: bytes) -> None:
-        self._worker.write(stream_part(self._work, data))
-        if self._work.room <= 0:
-            await self._worker.room(self._work)
+        async with self._writing:  # one at a time may wait for room
+            self._worker.write(stream_part(self._work, data))
+            if self._work.room <= 0:
+                await self._worker.room(self._work)
 
 
 async def serve(work, worker, call) -> None:
@@ -137,7 +142,7 @@ async def serve(work, worker, call) -> None:
         worker.write(stream_end(work))
     else:
         reply = error_reply(403, "FORBIDDEN", "Forbidden", "The function refused the connection.")
-        worker.write(result_frame(work, reply, 0.0))
+        worker.write(result_frame(work, socket.refusal or reply, 0.0))
 
 
 def _refusal(head: dict) -> Reply | None:

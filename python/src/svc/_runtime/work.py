@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Work:
-    __slots__ = ("body", "cancel_reason", "channel", "context", "gate", "gone", "head", "room", "task", "type", "upload")
+    __slots__ = (
+        "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "peer", "room", "tagged", "task", "type", "upload",
+    )  # fmt: skip
 
     def __init__(self, type: int, channel: int, head: dict, body: bytes) -> None:
         self.type = type
@@ -36,6 +38,10 @@ class Work:
         """Called instead of a cancel: an ASGI application hears of it in its own way."""
         self.upload = None
         """The request's body while it arrives, where the function reads it as it comes."""
+        self.peer = False
+        """A request that says who waits for it, or until when."""
+        self.tagged = False
+        """Its caller is Python: results keep their types (peer.py)."""
 
 
 class Identity:
@@ -65,8 +71,21 @@ def job_call(work: Work, callables: dict):
         raise BadInput(f"the input is not JSON: {error}") from None
     if given.__class__ is not dict:
         raise BadInput("the input is not an object of arguments by name")
+    if "$svc" in given:
+        from svc._runtime.peer import accept_job
+
+        accept_job(work, given, function.signature)
     function.signature.check(given)
     return function, given
+
+
+def encoded(work: Work, value) -> bytes:
+    """A result or chunk in the form that the job's caller reads. Raises NotJson."""
+    if work.tagged:
+        from svc._runtime.peer import encode
+
+        return encode(work, value)
+    return codec.encode(value)
 
 
 def call_with(function, given: dict):
@@ -91,12 +110,12 @@ def job_result(work: Work, ok: bool, body: bytes, exec_ms: float, begun: bool = 
     return encode(RESULT, work.channel, text.encode(), body)
 
 
-def output_of(value) -> tuple[bool, bytes]:
+def output_of(work: Work, value) -> tuple[bool, bytes]:
     """(ok, body) of a returned value. `{"error": text}` is a failure with that text. Raises NotJson."""
     if value.__class__ is dict and value.get("error"):
         error = value["error"]
         return False, codec.encode(error if isinstance(error, str) else codec.encode(error).decode())
-    return True, bounded(codec.encode(value))
+    return True, bounded(encoded(work, value))
 
 
 def bounded(body: bytes) -> bytes:
@@ -143,4 +162,10 @@ def new_context(work: Work, who: Identity, report) -> Context:
         context.path = head.get("path", "")
         context._headers = head.get("headers", ())
     work.context = context
+    if work.type != JOB:
+        for name, value in context._headers:
+            if "vc-" in name and name[:6].lower() == "x-svc-":
+                from svc._runtime.peer import accept_request
+
+                accept_request(work, name, value)
     return context

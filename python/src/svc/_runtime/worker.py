@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from time import monotonic
 
-from svc._runtime import protocol
+from svc._runtime import place, protocol
 from svc._runtime.connection import Connection, Refused, Unacknowledged, Unreachable
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.limits import RECONNECT_DEFAULT_MS
@@ -257,6 +257,7 @@ def boot_failed(head: dict) -> bytes:
 def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile) -> Worker:
     began = monotonic()
     endpoint = load()
+    here = place.enter(start, endpoint.name, endpoint.instances)
     try:
         callables = endpoint.callables()
     except BaseException as error:
@@ -264,6 +265,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
     routes = endpoint.route_table()
     worker = kind(start, callables, routes, connection)
+    here.running = worker.running
     worker.capture_output()
     worker.prepare()
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))

@@ -21,6 +21,7 @@ import sys
 from time import monotonic
 
 from svc._runtime import birth, kernel
+from svc._runtime.connection import TLS
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.isolation import Isolation
 from svc._runtime.limits import START_MESSAGE_MAX_BYTES
@@ -87,6 +88,10 @@ def _load(start: dict):
 
     way_to_run(endpoint, int(start.get("concurrency") or 1))
     endpoint.route_table()
+    if endpoint.calls_others():
+        import svc._calling.dispatch  # noqa: F401 (its forks need not import it with their first call)
+    if start["socket"].startswith(TLS):
+        import svc._runtime.tls  # noqa: F401
     return endpoint, (monotonic() - began) * 1000
 
 

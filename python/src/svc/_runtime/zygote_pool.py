@@ -2,10 +2,14 @@
 
 A zygote whose workers were started keeps one spare: a child forked ahead that waits for its START. The first worker
 after a pause then needs no fork; the next spare is made when the burst is over.
+
+Zygotes without a worker wait for the next one, within a bound of memory: beyond it those used longest ago go first. The
+one used last stays, and so do those with workers: their pages are their workers' too.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -41,7 +45,7 @@ class Child:
 
 class Zygote:
     __slots__ = (
-        "channel", "children", "key", "pid", "pipes", "ready", "retire_at", "retired", "spare", "spare_at",
+        "channel", "children", "idle_bytes", "key", "pid", "pipes", "ready", "retire_at", "retired", "spare", "spare_at",
         "unclaimed_import_ms", "waiting",
     )  # fmt: skip
 
@@ -61,14 +65,25 @@ class Zygote:
         """When to make the next spare, and for a START like which."""
         self.retire_at: float | None = None
         """When it goes, having no worker."""
+        self.idle_bytes = 0
+        """What it and its spare hold while it has no worker."""
         self.unclaimed_import_ms = 0.0
 
 
 class ZygotePool:
     """`events` is the launcher: forked, exited, spawn, fail_boot, stopped_early, group_left."""
 
-    def __init__(self, poll: select.poll, nursery: Nursery, outputs: Outputs, confinement: Confinement, events) -> None:
+    def __init__(
+        self,
+        poll: select.poll,
+        nursery: Nursery,
+        outputs: Outputs,
+        confinement: Confinement,
+        events,
+        idle_max_bytes: float = math.inf,
+    ) -> None:
         self._poll = poll
+        self._idle_max_bytes = idle_max_bytes
         self._nursery = nursery
         self._outputs = outputs
         self._confinement = confinement
@@ -222,7 +237,20 @@ class ZygotePool:
                 self._outputs.close(pipe)
             self._events.group_left(child.group)
         elif not zygote.retired and not any(other.record for other in zygote.children.values()):
-            zygote.retire_at = monotonic() + ZYGOTE_TTL_S
+            self._became_idle(zygote)
+
+    def _became_idle(self, zygote: Zygote) -> None:
+        zygote.retire_at = monotonic() + ZYGOTE_TTL_S
+        pids = [zygote.pid, *(child.pid for child in zygote.children.values() if child.pid)]
+        zygote.idle_bytes = sum(map(kernel.proportional_bytes, pids))
+        idle = [each for each in self._by_key.values() if each.retire_at is not None]
+        idle.sort(key=lambda each: each.retire_at)
+        held = sum(each.idle_bytes for each in idle)
+        for each in idle[:-1]:
+            if held <= self._idle_max_bytes:
+                break
+            held -= each.idle_bytes
+            self.retire(each.key)
 
     def read(self, descriptor: int) -> None:
         """One message of a zygote."""
@@ -257,6 +285,8 @@ class ZygotePool:
             zygote.unclaimed_import_ms = message["ready"]
             for record in waiting:
                 self._bring_up(zygote, record)
+            if not waiting:
+                self._became_idle(zygote)
             return
         self._forget_key(zygote)
         for record in waiting:

@@ -1,0 +1,1 @@
+"""How calls reach other endpoints. Imported with the first call."""

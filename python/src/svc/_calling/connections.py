@@ -1,0 +1,234 @@
+"""HTTP by the standard library: one exchange over a kept connection, and what interrupts the wait for its answer."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import socket
+import threading
+from time import monotonic
+from urllib.parse import urlsplit
+
+from svc._calling.limits import CONNECT_MAX_S, IDLE_CONNECTIONS_MAX, IDLE_MAX_S, LOOK_S
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, Mapping
+
+
+class Abandoned(Exception):
+    """The waiting side gave the call up."""
+
+
+class NotSent(OSError):
+    """There was no connection, so the other side has seen nothing of the request."""
+
+
+class Patience:
+    """How long a call may wait, and whether it still wants to."""
+
+    __slots__ = ("_given_up", "_socket", "deadline")
+
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline = deadline
+        """monotonic() at which it ends; None: no end."""
+        self._given_up = threading.Event()
+        self._socket: socket.socket | None = None
+        """What is waited at."""
+
+    def left(self) -> float | None:
+        """Seconds; None without an end."""
+        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        return self.deadline is not None and monotonic() >= self.deadline
+
+    def give_up(self) -> None:
+        """From another thread: what waits now ends with Abandoned."""
+        self._given_up.set()
+        sock = self._socket
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def check(self) -> None:
+        if self._given_up.is_set():
+            raise Abandoned
+
+    def pause(self, seconds: float) -> None:
+        """Raises Abandoned when it is given up meanwhile."""
+        left = self.left()
+        if self._given_up.wait(seconds if left is None else min(seconds, left)):
+            raise Abandoned
+
+
+class Answer:
+    """A response; `body` is read, unless it is a stream."""
+
+    __slots__ = ("body", "headers", "status", "stream")
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes, stream: Stream | None = None) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.stream = stream
+
+
+class Stream:
+    """The lines of a streamed response. Raises OSError or HTTPException when it breaks off."""
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        sock: socket.socket,
+        timeout_s: float,
+        patience: Patience,
+    ) -> None:
+        self._connection = connection
+        self._response = response
+        self._socket = sock
+        self._timeout_s = timeout_s
+        self._patience = patience
+
+    def line(self) -> bytes:
+        """The next line with its end; b"" after the last, and also where the connection broke off."""
+        self._patience.check()
+        try:
+            left = self._patience.left()
+            if left is not None:
+                self._socket.settimeout(max(0.001, min(left, self._timeout_s)))
+            return self._response.readline()
+        except (OSError, http.client.HTTPException):
+            self._patience.check()
+            raise
+
+    def rest(self) -> bytes:
+        """All that is left, for an answer that turned out to be no stream."""
+        return self._response.read()
+
+    def close(self) -> None:
+        self._patience._socket = None
+        self._response.close()
+        self._connection.close()
+
+
+_idle: dict[tuple[str, str], list[tuple[float, http.client.HTTPConnection]]] = {}
+_lock = threading.Lock()
+_owner = os.getpid()
+
+
+def exchange(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | Iterable[bytes] | None,
+    timeout_s: float,
+    patience: Patience,
+    streams: bool = False,
+) -> Answer:
+    """One request and its response. `streams`: a 200 comes back unread, as `Answer.stream`.
+
+    Raises NotSent, OSError, http.client.HTTPException; Abandoned.
+    """
+    parts = urlsplit(url)
+    place = (parts.scheme, parts.netloc)
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    patience.check()
+    connection = _take(place) or _connect(place)
+    sock = connection.sock
+    assert sock is not None
+    patience._socket = sock
+    keep = False
+    try:
+        sock.settimeout(timeout_s)
+        connection.request(method, path, body=body, headers=dict(headers), encode_chunked=not isinstance(body, bytes))
+        _await_answer(sock, timeout_s, patience)
+        response = connection.getresponse()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        if streams and response.status == 200:
+            keep = True
+            return Answer(200, found, b"", Stream(connection, response, sock, timeout_s, patience))
+        data = response.read()
+        if not response.will_close:
+            patience._socket = None
+            _give_back(place, connection)
+            keep = True
+        return Answer(response.status, found, data)
+    except (OSError, http.client.HTTPException):
+        patience.check()
+        raise
+    finally:
+        if not keep:
+            patience._socket = None
+            connection.close()
+
+
+def _connect(place: tuple[str, str]) -> http.client.HTTPConnection:
+    kind = http.client.HTTPSConnection if place[0] == "https" else http.client.HTTPConnection
+    connection = kind(place[1], timeout=CONNECT_MAX_S)
+    try:
+        connection.connect()
+    except OSError as error:
+        connection.close()
+        raise NotSent(*error.args) from error
+    assert connection.sock is not None
+    _keep_honest(connection.sock)
+    return connection
+
+
+def _keep_honest(sock: socket.socket) -> None:
+    """A machine that vanished is noticed within half a minute, however long the answer may take."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _await_answer(sock: socket.socket, timeout_s: float, patience: Patience) -> None:
+    """Waits in steps: a thread that waits in one long system call would hear of a cancel only afterwards."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    until = monotonic() + timeout_s
+    while not poll.poll(LOOK_S * 1000):
+        patience.check()
+        if monotonic() > until:
+            raise TimeoutError(f"no answer within {timeout_s:.0f} s")
+
+
+def _take(place: tuple[str, str]) -> http.client.HTTPConnection | None:
+    global _owner
+    with _lock:
+        if _owner != os.getpid():  # a fork must not speak on its parent's connections
+            _owner = os.getpid()
+            _idle.clear()
+        kept = _idle.get(place)
+        while kept:
+            since, connection = kept.pop()
+            if monotonic() - since < IDLE_MAX_S and not _has_ended(connection):
+                return connection
+            connection.close()
+    return None
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """An idle connection has nothing to say, so what can be read is its end."""
+    if connection.sock is None:
+        return True
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _give_back(place: tuple[str, str], connection: http.client.HTTPConnection) -> None:
+    with _lock:
+        kept = _idle.setdefault(place, [])
+        if len(kept) < IDLE_CONNECTIONS_MAX:
+            kept.append((monotonic(), connection))
+            return
+    connection.close()

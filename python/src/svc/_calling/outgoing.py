@@ -1,0 +1,64 @@
+"""What a call carries from the job or request that makes it: who waits already, and until when."""
+
+from __future__ import annotations
+
+from time import monotonic, time
+
+from svc._calling.connections import Patience
+from svc._runtime import place
+from svc._runtime.peer import cycle
+from svc._runtime.tagged import TAG
+from svc.errors import JobTimedOut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Outgoing:
+    """Taken in the thread or task that makes the call, because there its context is known."""
+
+    __slots__ = ("deadline", "endpoint", "hops")
+
+    def __init__(self, endpoint: str | None) -> None:
+        """Raises CallCycle when the call would come back to one that waits, JobTimedOut when no time is left."""
+        here = place.WORKER
+        now = here.context() if here is not None else None
+        self.endpoint = endpoint or ""
+        self.hops: tuple[str, ...] = (*now._hops, here.own) if here is not None and now is not None else ()
+        self.deadline = now.deadline if now is not None else None
+        """Seconds since the epoch; None without one."""
+        if endpoint in self.hops:
+            raise cycle(self.hops, self.endpoint)
+        if self.deadline is not None and self.deadline <= time():
+            raise self.timed_out()
+
+    def patience(self, seconds: float | None = None) -> Patience:
+        """Until the deadline, or for `seconds` where that is less."""
+        left = None if self.deadline is None else self.deadline - time()
+        bounds = [each for each in (left, seconds) if each is not None]
+        return Patience(monotonic() + min(bounds) if bounds else None)
+
+    def left_ms(self) -> int | None:
+        return None if self.deadline is None else max(0, int((self.deadline - time()) * 1000))
+
+    def envelope(self) -> dict[str, Any]:
+        """The reserved member of a job's input."""
+        found: dict[str, Any] = {"tagged": True}
+        if self.hops:
+            found["hops"] = list(self.hops)
+        if self.deadline is not None:
+            found["deadline"] = int(self.deadline * 1000)
+        return {TAG: found}
+
+    def headers(self) -> dict[str, str]:
+        """The same for a request."""
+        found = {"X-Svc-Tagged": "1"}
+        if self.hops:
+            found["X-Svc-Hops"] = ",".join(self.hops)
+        if self.deadline is not None:
+            found["X-Svc-Deadline"] = str(int(self.deadline * 1000))
+        return found
+
+    def timed_out(self, job_id: str = "") -> JobTimedOut:
+        return JobTimedOut("the caller's own deadline passed before it was done", endpoint=self.endpoint, job_id=job_id)

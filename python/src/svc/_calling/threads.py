@@ -1,0 +1,92 @@
+"""Blocking calls for asyncio code: each waits in a daemon thread, so that none holds up a loop or the end of the
+process."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import threading
+from queue import SimpleQueue
+
+from svc._calling.connections import Patience
+from svc._calling.limits import THREADS_MAX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any, Callable
+
+_lock = threading.Lock()
+_tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+_threads = 0
+_unclaimed = 0
+"""Tasks that wait and threads that wait, as their difference: above 0 there are more tasks."""
+_owner = os.getpid()
+
+
+def start(task: Callable[[], None]) -> None:
+    """Runs the task in a thread; beyond THREADS_MAX it waits for one. The task must not raise."""
+    global _threads, _unclaimed, _owner, _tasks
+    with _lock:
+        if _owner != os.getpid():  # a fork has none of its parent's threads
+            _owner, _threads, _unclaimed, _tasks = os.getpid(), 0, 0, SimpleQueue()
+        _unclaimed += 1
+        if _unclaimed > 0 and _threads < THREADS_MAX:
+            _threads += 1
+            _unclaimed -= 1
+            threading.Thread(target=_serve, args=(_tasks, task), name="svc-call", daemon=True).start()
+            return
+    _tasks.put(task)
+
+
+def _serve(tasks: SimpleQueue[Callable[[], None]], task: Callable[[], None]) -> None:
+    global _unclaimed
+    while True:
+        task()
+        del task
+        with _lock:
+            _unclaimed -= 1
+        task = tasks.get()
+
+
+async def in_thread(work: Callable[[], Any], patience: Patience | None = None) -> Any:
+    """The result of `work`, which sees the caller's context. Cancelling the task gives `patience` up."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def finish(error: BaseException | None, value: Any) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def run() -> None:
+        error, value = None, None
+        try:
+            value = context.run(work)
+        except BaseException as caught:
+            error = RuntimeError(f"generator ended: {caught!r}") if isinstance(caught, StopIteration) else caught
+        try:
+            loop.call_soon_threadsafe(finish, error, value)
+        except RuntimeError:
+            pass  # the loop has ended meanwhile
+
+    start(run)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if patience is not None:
+            patience.give_up()
+        raise
+
+
+def runs_in_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None

@@ -1,0 +1,58 @@
+"""Which worker this process is, for calls that its functions make to other endpoints."""
+
+from __future__ import annotations
+
+from svc.context import Context, context
+
+
+class Place:
+    """One worker's view of where it runs."""
+
+    __slots__ = ("app", "environment", "instances", "own", "running", "token", "url")
+
+    def __init__(self, start: dict, declared: str, instances: dict[type, object]) -> None:
+        endpoint = start["endpoint"]
+        self.url: str = start.get("platformUrl") or ""
+        """Base URL of the platform's HTTP side; "" from a platform that does not tell."""
+        self.token: str = start["token"]
+        self.app: str = endpoint.get("app", "")
+        self.environment: str = endpoint.get("environment", "")
+        self.own = declared
+        """The endpoint's name as its declaration has it; under `svc run` the platform knows it by a longer one."""
+        self.running: dict = {}
+        """Work by channel, that of the worker."""
+        self.instances = instances
+        """The worker's instance of each class it serves."""
+
+    def context(self) -> Context:
+        """The job or request that the calling code belongs to; a thread of its own belongs to the only one that
+        runs."""
+        now = context()
+        if not now.worker_id and len(self.running) == 1:
+            for work in list(self.running.values()):
+                return work.context or now
+        return now
+
+
+WORKER: Place | None = None
+LOADING = ""
+"""Name of the endpoint whose code is being imported in a worker or zygote."""
+
+
+def enter(start: dict, declared: str, instances: dict[type, object]) -> Place:
+    """From now on this process is that worker."""
+    global WORKER, LOADING
+    WORKER = Place(start, declared, instances)
+    LOADING = ""
+    return WORKER
+
+
+def loading(endpoint: str) -> None:
+    """The endpoint's code is imported now: calls would be made once per copy of the worker, so none is possible."""
+    global LOADING
+    LOADING = endpoint
+
+
+def is_own(endpoint: str | None) -> bool:
+    """Whether a call to this endpoint stays in this process."""
+    return WORKER is not None and WORKER.own == endpoint

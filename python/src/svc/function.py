@@ -1,0 +1,263 @@
+"""Declared functions: called like the functions they are, they run where their endpoint is.
+
+    own endpoint        a plain call
+    another endpoint    one HTTP request to it; JSON on the wire
+    `python script.py`  the same, to the deployed endpoint
+
+Everything that a call needs is imported with the first call.
+"""
+
+from __future__ import annotations
+
+from svc._runtime import place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import (
+        Any,
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Generic,
+        Iterable,
+        Iterator,
+        ParamSpec,
+        TypeVar,
+        overload,
+    )
+
+    from svc.endpoint import Endpoint
+    from svc.job import Job
+
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+    T = TypeVar("T")
+else:
+    P = R = None
+
+    class Generic:
+        """typing.Generic without its import."""
+
+        def __class_getitem__(cls, _):
+            return cls
+
+    def overload(function):
+        return function
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function declared with an `Endpoint`.
+
+    `fn(...)` keeps the function's signature and result. An `async def` is awaited as ever. A plain `def` gives its
+    result, or, where an event loop runs in this thread, an awaitable of it: waiting there would hold up everything
+    else on that loop.
+    A generator function gives an iterator of its chunks (`for` and `async for`).
+
+    Raises TypeError for arguments that do not fit, before anything is sent; `svc.RemoteError` for what the function
+    raised, with its traceback; `svc.JobTimedOut`, `svc.JobCancelled`, `svc.NotDeployed`, `svc.CallCycle`,
+    `svc.NotSendable`, `svc.PlatformError`, all of them `svc.CallError`.
+    """
+
+    if TYPE_CHECKING:
+        __wrapped__: Callable[P, R]
+        __name__: str
+        __qualname__: str
+        endpoint: Endpoint
+        """The declaration."""
+        route: tuple[str, str] | None
+        """(METHOD, path) of a load-balanced endpoint's route; None for a queue-based endpoint."""
+        method: str
+        """Which method of a class endpoint; "" for a function."""
+    else:
+
+        @property
+        def __annotations__(self):
+            return self.__wrapped__.__annotations__
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        endpoint: Endpoint,
+        route: tuple[str, str] | None = None,
+        method: str = "",
+    ) -> None:
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            try:
+                setattr(self, name, getattr(function, name))
+            except AttributeError:
+                pass
+        self.__dict__.update(getattr(function, "__dict__", {}))
+        self.__wrapped__ = function
+        self.endpoint = endpoint
+        self.route = route
+        self.method = method
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function where its endpoint is."""
+        if place.is_own(self.endpoint.name):
+            return self.__wrapped__(*args, **kwargs)
+        from svc._calling.dispatch import call
+
+        result: R = call(self, args, kwargs)
+        return result
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the function here, in this process."""
+        return self.__wrapped__(*args, **kwargs)
+
+    @overload
+    def aio(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def aio(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+    def aio(self, *args: Any, **kwargs: Any) -> Any:
+        """The call as a coroutine, whatever kind of function it is: `await fn.aio(...)`."""
+        from svc._calling.dispatch import call_async
+
+        return call_async(self, args, kwargs)
+
+    @overload
+    def spawn(self: RemoteFunction[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> Job[T]: ...
+    @overload
+    def spawn(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
+    def spawn(self, *args: Any, **kwargs: Any) -> Any:
+        """Hands the call in and returns its `Job` at once. Queue-based endpoints only."""
+        from svc._calling.dispatch import spawn
+
+        return spawn(self, args, kwargs)
+
+    @overload
+    def spawn_aio(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, Job[T]]: ...
+    @overload
+    def spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Job[R]]: ...
+    def spawn_aio(self, *args: Any, **kwargs: Any) -> Any:
+        """`spawn` as a coroutine."""
+        from svc._calling.dispatch import spawn_async
+
+        return spawn_async(self, args, kwargs)
+
+    @overload
+    def map(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]],
+        items: Iterable[Any],
+        *,
+        concurrency: int = 32,
+        return_exceptions: bool = False,
+    ) -> Iterator[T]: ...
+    @overload
+    def map(self, items: Iterable[Any], *, concurrency: int = 32, return_exceptions: bool = False) -> Iterator[R]: ...
+    def map(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
+        """Calls the function with each item as its first argument; an iterator of the results in the items' order.
+
+        At most `concurrency` calls are on their way at once; items are taken as they are needed, so there may be any
+        number.
+        The first failed call is raised where its result would be, and the calls still on their way are cancelled; with
+        `return_exceptions` the exception stands in its place instead.
+        """
+        from svc._calling.mapping import map_items
+
+        return map_items(self, ((item,) for item in items), concurrency, return_exceptions)
+
+    @overload
+    def starmap(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]],
+        items: Iterable[Iterable[Any]],
+        *,
+        concurrency: int = 32,
+        return_exceptions: bool = False,
+    ) -> Iterator[T]: ...
+    @overload
+    def starmap(
+        self, items: Iterable[Iterable[Any]], *, concurrency: int = 32, return_exceptions: bool = False
+    ) -> Iterator[R]: ...
+    def starmap(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
+        """`map` for functions of several arguments: each item is a tuple of them."""
+        from svc._calling.mapping import map_items
+
+        return map_items(self, (tuple(item) for item in items), concurrency, return_exceptions)
+
+    @overload
+    def map_aio(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]],
+        items: Iterable[Any],
+        *,
+        concurrency: int = 32,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[T]: ...
+    @overload
+    def map_aio(
+        self, items: Iterable[Any], *, concurrency: int = 32, return_exceptions: bool = False
+    ) -> AsyncIterator[R]: ...
+    def map_aio(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
+        """`map` for `async for`."""
+        from svc._calling.mapping import map_items_async
+
+        return map_items_async(self, ((item,) for item in items), concurrency, return_exceptions)
+
+    def __repr__(self) -> str:
+        where = " ".join(self.route) if self.route else "queue-based"
+        return f"<function {self.__qualname__} of endpoint {self.endpoint.name!r} ({where})>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled and copied by name, like a function
+
+    def __getattr__(self, name: str) -> Any:
+        """What functions have besides (`__code__`, `__defaults__`, …), and the marks of a coroutine function."""
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        if name in _COROUTINE_MARKS:
+            return _coroutine_mark(self.__wrapped__, name)
+        return getattr(self.__wrapped__, name)
+
+
+_COROUTINE_MARKS = ("_is_coroutine", "_is_coroutine_marker")
+
+
+def _coroutine_mark(function: Any, name: str) -> Any:
+    """What asyncio.iscoroutinefunction and inspect.iscoroutinefunction look for."""
+    import asyncio.coroutines
+    import inspect
+
+    if not inspect.iscoroutinefunction(function):
+        raise AttributeError(name)
+    found = getattr(asyncio.coroutines, "_is_coroutine", None) if name == "_is_coroutine" else None
+    if found is None:
+        found = getattr(inspect, "_is_coroutine_mark", None)
+    if found is None:
+        raise AttributeError(name)
+    return found
+
+
+def plain(function: Any) -> Any:
+    """The function itself, behind one or several declarations."""
+    while isinstance(function, RemoteFunction):
+        function = function.__wrapped__
+    return function
+
+
+@overload
+def remote(target: type[T], /) -> T: ...  # type: ignore[overload-overlap]
+@overload
+def remote(target: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+def remote(target: Any, /) -> Any:
+    """The endpoint's side of a declared class: an object with its public methods, which run on the endpoint's workers.
+
+        @Endpoint(name="model", gpu=GpuGroup.ANY)
+        class Model:
+            def predict(self, text: str) -> float: ...
+
+        score = remote(Model).predict("hello")
+
+    Every worker has one instance of its own, made without arguments, so calls share no state.
+    For a method of it, `remote(remote(Model).predict)` is the same object typed as `RemoteFunction`, with `aio`,
+    `map` and `spawn`.
+    Raises TypeError for a class that no `Endpoint` declares.
+    """
+    if isinstance(target, RemoteFunction):
+        return target
+    from svc._calling.proxy import proxy_of
+
+    return proxy_of(target)

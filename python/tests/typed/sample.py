@@ -1,0 +1,110 @@
+"""What a type checker knows of calls. It is checked, never run: a wrong type here is an error, and so is an ignore that ignores nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+
+import svc
+from svc import Endpoint, EndpointClient, GpuGroup, Job, RemoteFunction, Secret
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
+
+
+@Endpoint(name="plain", cpu="cpu3c-1-2", workers=(0, 3), env={"TOKEN": Secret("TOKEN")})
+def plain(x: int, *, name: str = "n") -> str:
+    return name * x
+
+
+@Endpoint(name="later", gpu=[GpuGroup.ADA_24, GpuGroup.ANY])
+async def later(x: int) -> float:
+    return x / 2
+
+
+@Endpoint(name="chunks")
+def chunks(n: int) -> Iterator[bytes]:
+    yield bytes(n)
+
+
+@Endpoint(name="later-chunks")
+async def later_chunks(n: int) -> AsyncIterator[int]:
+    yield n
+
+
+@Endpoint(name="model")
+class Model:
+    def predict(self, text: str) -> list[float]:
+        return [float(len(text))]
+
+    async def embed(self, text: str) -> bytes:
+        return text.encode()
+
+
+api = Endpoint(name="api")
+
+
+@api.post("/analyze")
+def analyze(text: str) -> dict[str, int]:
+    return {"words": len(text.split())}
+
+
+@api.websocket("/chat")
+async def chat(socket: svc.WebSocket, room: str) -> None:
+    await socket.send(room)
+
+
+def calls() -> None:
+    assert_type(plain(1, name="a"), str)
+    assert_type(plain.local(1), str)
+    assert_type(plain.spawn(1), Job[str])
+    assert_type(plain.spawn(1).wait(timeout=5), str)
+    assert_type(later.spawn(1).output, float | None)
+    assert_type(list(plain.map([1, 2])), list[str])
+    assert_type(list(later.starmap([(1,)], concurrency=4)), list[float])
+    assert_type(list(chunks(3)), list[bytes])
+    assert_type(analyze("a b"), dict[str, int])
+    assert_type(Model().predict("a"), list[float])
+    assert_type(svc.remote(Model).predict("a"), list[float])
+    assert_type(svc.remote(svc.remote(Model).predict).spawn("a"), Job[list[float]])
+    assert_type(Endpoint(id="ep-1"), EndpointClient)
+    assert_type(Endpoint(name="x"), Endpoint)
+    assert_type(Endpoint(id="ep-1").run({"x": 1}), Job[Any])
+    assert_type(Endpoint(id="ep-1").health(), dict[str, Any])
+    svc.configure(app="shop", environment="staging")
+
+
+async def awaited() -> None:
+    assert_type(await later(1), float)
+    assert_type(await later.aio(1), float)
+    assert_type(await plain.aio(1), str)
+    assert_type(await plain.spawn(1), str)
+    assert_type(await (await later.spawn_aio(1)).wait_aio(), float)
+    assert_type(await svc.remote(Model).embed("a"), bytes)
+    assert_type(await svc.remote(svc.remote(Model).embed).aio("a"), bytes)
+    async for number in later_chunks(3):
+        assert_type(number, int)
+    async for half in later.map_aio([1]):
+        assert_type(half, float)
+
+
+def wrong() -> None:
+    plain("1")  # type: ignore[arg-type]
+    plain(1, nam="a")  # type: ignore[call-arg]
+    plain()  # type: ignore[call-arg]
+    plain.spawn("1")  # type: ignore[arg-type]
+    svc.remote(Model).predict(1)  # type: ignore[arg-type]
+    analyze(1)  # type: ignore[arg-type]
+    Endpoint(nmae="x")  # type: ignore[call-overload]
+    Endpoint(id="x", name="y")  # type: ignore[call-overload]
+    plain(1) + 1  # type: ignore[operator]
+
+
+def problems() -> str:
+    try:
+        return plain(1)
+    except svc.JobTimedOut as error:
+        return error.job_id
+    except svc.RemoteError as error:
+        return error.error_type + error.error_traceback
+    except svc.CallError as error:
+        return error.message

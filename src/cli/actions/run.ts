@@ -1,0 +1,62 @@
+import { realpathSync } from "node:fs";
+import { keyError } from "../../client/answer-error.ts";
+import { startSession } from "../../dev/session.ts";
+import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
+import { connect, findPlatform } from "../connect.ts";
+import type { CliContext } from "../context.ts";
+import { cacheDir } from "../paths.ts";
+import { detectedApp } from "../project-settings.ts";
+
+interface Flags {
+  readonly host?: string;
+  readonly port?: number;
+  readonly reload?: boolean;
+  readonly autoProvision?: boolean;
+}
+
+/** What shells give a command that Ctrl-C ended. */
+const INTERRUPTED_CODE = 130;
+
+/** Serves until Ctrl+C. What stays behind is named, with the command that removes it. */
+export async function run(this: CliContext, flags: Flags): Promise<void> {
+  const { terminal, env } = this;
+  const connection = await connect(this);
+  if (connection.apiKey === undefined) throw keyError({ url: connection.url, apiKey: undefined });
+  const projectDir = realpathSync(this.cwd);
+  const stopped = new Promise<undefined>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve(undefined));
+  });
+  const starting = startSession({
+    projectDir,
+    app: detectedApp(projectDir),
+    host: flags.host ?? "localhost",
+    port: flags.port ?? LOCAL_PORT_DEFAULT,
+    reload: flags.reload ?? true,
+    autoProvision: flags.autoProvision ?? false,
+    env,
+    cacheDir: cacheDir(env),
+    python: env.SVC_PYTHON,
+    screen: terminal,
+    controlPlane: connection.controlPlane,
+    findPlatform: async () => (await findPlatform(this))?.controlPlane,
+  });
+  const session = await Promise.race([starting, stopped]);
+  if (session === undefined) return this.exit(INTERRUPTED_CODE);
+  const url = `http://${urlHost(flags.host)}:${session.port}`;
+  terminal.out();
+  terminal.out(`Listening on ${url}, explorer at ${url}/docs. Ctrl+C stops it.`);
+  await stopped;
+  const stay = await session.close();
+  if (stay.length > 0) {
+    const { app, environment } = session.place;
+    terminal.note();
+    terminal.note(`Live endpoints that stay: ${[...stay].sort().join(", ")}`);
+    terminal.note(`Remove them with: svc undeploy --all --app ${app} --env ${environment}`);
+  }
+  this.exit(0);
+}
+
+function urlHost(host = "localhost"): string {
+  if (host === "0.0.0.0" || host === "::") return "localhost";
+  return host.includes(":") ? `[${host}]` : host;
+}

@@ -1,0 +1,182 @@
+/**
+ * One local call from its arrival to its answer:
+ *
+ *   newest code ─▶ route ─▶ guard ─▶ live endpoint with that code ─▶ pass ──outdated, gone──▶ deploy, pass again
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { LayersBuild } from "../build/build-layers.ts";
+import { errorBody, SvcError } from "../domain/errors.ts";
+import type { ShownCall } from "./call-view.ts";
+import type { ProjectCode } from "./code.ts";
+import { refusalOf } from "./guard.ts";
+import { type LocalRoute, localRoutes } from "./local-routes.ts";
+import { type Outgoing, type PassThrough, shortBody } from "./pass-through.ts";
+import { passUpgrade, plainAnswer } from "./pass-upgrade.ts";
+import type { PlatformWatch } from "./platform-watch.ts";
+import type { LiveEndpoint, Provisioner } from "./provisioner.ts";
+import { type Destination, findDestination, pathsNear } from "./router.ts";
+
+const TRIES_MAX = 3;
+
+interface CallsDeps {
+  readonly code: ProjectCode;
+  readonly provisioner: Provisioner;
+  readonly platform: PlatformWatch;
+  readonly through: PassThrough;
+  readonly host: string;
+  /** The endpoint is in use: its log is followed before the call goes on. */
+  readonly onUse: (name: string, live: LiveEndpoint) => Promise<void>;
+  readonly show: (call: ShownCall) => void;
+}
+
+interface Admitted {
+  readonly build: LayersBuild;
+  readonly destination: Destination;
+  readonly query: string;
+}
+
+export class Calls {
+  readonly #deps: CallsDeps;
+  readonly #routes = new WeakMap<LayersBuild, readonly LocalRoute[]>();
+
+  constructor(deps: CallsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Answers the call, whatever happens; never rejects. */
+  async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const started = performance.now();
+    const shown = { method: req.method ?? "GET", url: req.url ?? "/" };
+    try {
+      const admitted = await this.#admit(req, req.method ?? "GET");
+      const body = await shortBody(req);
+      const passed = await this.#untilItRuns(admitted, async (outgoing) =>
+        this.#deps.through.pass(req, res, { ...outgoing, body }),
+      );
+      const ms = performance.now() - started;
+      if (passed.outcome !== "answered") return;
+      const timing = passed.headers["server-timing"];
+      const { status } = passed;
+      this.#deps.show({ ...shown, status, ms, timing: timing?.toString(), job: jobIn(admitted, passed.body) });
+    } catch (error) {
+      if (res.destroyed) return; // The caller left.
+      const status = sendError(res, error);
+      const ms = performance.now() - started;
+      this.#deps.show({ ...shown, status, ms, timing: undefined, job: undefined, problem: problemOf(error) });
+    }
+  }
+
+  /** The same for a WebSocket call. */
+  async upgrade(req: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const started = performance.now();
+    const shown = { method: "WEBSOCKET", url: req.url ?? "/", timing: undefined, job: undefined };
+    socket.on("error", () => socket.destroy());
+    let status: number;
+    let problem: string | undefined;
+    try {
+      const admitted = await this.#admit(req, "WEBSOCKET");
+      const passed = await this.#untilItRuns(admitted, (outgoing) =>
+        passUpgrade(this.#deps.through, req, socket, head, outgoing),
+      );
+      status = passed.outcome === "answered" ? passed.status : 500;
+    } catch (error) {
+      status = sendError(plainAnswer(req, socket), error);
+      problem = problemOf(error);
+    }
+    this.#deps.show({ ...shown, status, ms: performance.now() - started, problem });
+  }
+
+  routesOf(build: LayersBuild): readonly LocalRoute[] {
+    let routes = this.#routes.get(build);
+    if (routes === undefined) {
+      routes = localRoutes(build.scan.endpoints);
+      this.#routes.set(build, routes);
+    }
+    return routes;
+  }
+
+  /** Throws FORBIDDEN for a page that may not call, NOT_FOUND for a path that leads nowhere. */
+  async #admit(req: IncomingMessage, method: string): Promise<Admitted> {
+    const { code, host } = this.#deps;
+    const [path = "/", query = ""] = (req.url ?? "/").split(/\?(.*)/s, 2);
+    refuse(req, host, "*");
+    const build = await code.latest();
+    const routes = this.routesOf(build);
+    const destination = findDestination(routes, method, path);
+    const cors = destination && build.manifest.resources[destination.route.endpoint]?.cors;
+    refuse(req, host, cors ?? "");
+    if (destination !== undefined) return { build, destination, query };
+    throw new SvcError("NOT_FOUND", `There is no ${method} ${path.slice(0, 200)}.`, {
+      help: `Try ${pathsNear(routes, path).join(", ")}; /docs lists all.`,
+    });
+  }
+
+  /** Passes the call to the live endpoint until it runs the code it was meant for. */
+  async #untilItRuns<T extends { readonly outcome: string }>(
+    { build, destination, query }: Admitted,
+    pass: (outgoing: Outgoing) => Promise<T>,
+  ): Promise<T> {
+    const { provisioner, platform, onUse } = this.#deps;
+    const name = destination.route.endpoint;
+    for (let left = TRIES_MAX; ; left--) {
+      try {
+        const live = await provisioner.ensure(build, name);
+        await onUse(name, live);
+        const url = `${live.record.url}${destination.path}${query === "" ? "" : `?${query}`}`;
+        const source = destination.runs ? live.source : undefined;
+        const passed = await pass({ url, platform: platform.controlPlane.platform, source, body: undefined });
+        if (passed.outcome !== "outdated" && passed.outcome !== "gone") return passed;
+      } catch (error) {
+        if (error instanceof SvcError && error.code === "PLATFORM_UNREACHABLE") platform.lost();
+        throw error;
+      }
+      provisioner.forget(name);
+      if (left === 1) {
+        throw new SvcError(
+          "SOURCE_OUTDATED",
+          `The endpoint "${name}" was changed by somebody else while it was called.`,
+          {
+            help: "Is another svc run open for this folder?",
+          },
+        );
+      }
+    }
+  }
+}
+
+/** Throws FORBIDDEN. `cors` "*" checks the Host alone. */
+function refuse(req: IncomingMessage, host: string, cors: string): void {
+  const refusal = refusalOf({ method: req.method, url: req.url, headers: req.headers }, { host, cors });
+  if (refusal !== undefined) throw new SvcError("FORBIDDEN", refusal.message, { help: refusal.help });
+}
+
+/** For the developer, who is the user here: a defect of this server is told with its stack. */
+function problemOf(error: unknown): string {
+  if (error instanceof SvcError) return [error.message, error.help ?? ""].join(" ").trim();
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** What an answer of a job route says about the job. */
+function jobIn({ destination }: Admitted, body: Buffer): ShownCall["job"] {
+  if (destination.route.kind !== "queue" || body.length === 0) return undefined;
+  try {
+    const job = JSON.parse(body.toString("utf8")) as { status?: unknown; error?: unknown };
+    if (typeof job.status !== "string") return undefined;
+    return { status: job.status, ...(typeof job.error === "string" ? { error: job.error } : {}) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Resolves the status that was sent. */
+export function sendError(res: ServerResponse, error: unknown): number {
+  const body = errorBody(error);
+  const text = JSON.stringify(body);
+  if (res.headersSent || res.destroyed) res.destroy();
+  else {
+    res.writeHead(body.status, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+    res.end(text);
+  }
+  return body.status;
+}

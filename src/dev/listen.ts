@@ -1,0 +1,92 @@
+/** The server's addresses: localhost is both of its addresses, and a port counts as free when it is free on both. */
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { SvcError } from "../domain/errors.ts";
+import { LOCAL_PORTS_TRIED_MAX } from "../domain/limits.ts";
+
+export interface Listening {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+interface ListenOptions {
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** A port was busy: the text to show. */
+  onBusy(message: string): void;
+  readonly onRequest: RequestListener;
+  readonly onUpgrade: (...args: [import("node:http").IncomingMessage, Socket, Buffer]) => void;
+}
+
+/** Tries the port and those behind it. Throws PORT_IN_USE, or CONFIG_INVALID for an address that is not this machine's. */
+export async function listen(options: ListenOptions): Promise<Listening> {
+  const { host, port: first, onBusy } = options;
+  const hosts = host === "localhost" ? ["127.0.0.1", "::1"] : [host];
+  for (let port = first; port < first + LOCAL_PORTS_TRIED_MAX && port <= 65_535; port++) {
+    const servers = await listenOnAll(hosts, port, options);
+    if (servers !== undefined) return listening(servers);
+    if (port < 65_535) onBusy(`Port ${port} is in use, using ${port + 1} instead`);
+  }
+  throw new SvcError("PORT_IN_USE", `No free port was found from ${first} on.`, { help: "Give another with --port." });
+}
+
+/** Undefined when the port is busy on one of them. */
+async function listenOnAll(
+  hosts: readonly string[],
+  wanted: number,
+  options: ListenOptions,
+): Promise<Server[] | undefined> {
+  const servers: Server[] = [];
+  let port = wanted;
+  for (const host of hosts) {
+    const server = createServer({ noDelay: true, requestTimeout: 0 }, options.onRequest);
+    server.on("upgrade", (req, socket, head) => options.onUpgrade(req, socket as Socket, head));
+    const code = await listenOn(server, host, port);
+    if (code === undefined) {
+      servers.push(server);
+      port = (server.address() as AddressInfo).port;
+      continue;
+    }
+    // A machine without this one of its addresses (no IPv6) listens on the other.
+    if (servers.length > 0 && code !== "EADDRINUSE") continue;
+    for (const other of servers) other.close();
+    if (code === "EADDRINUSE") return undefined;
+    throw cannotListen(host, port, code);
+  }
+  return servers;
+}
+
+/** The code of the error; undefined when it listens. */
+function listenOn(server: Server, host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const onError = (error: NodeJS.ErrnoException) => resolve(error.code ?? "ERROR");
+    server.once("error", onError);
+    server.listen(port, host, () => {
+      server.off("error", onError);
+      resolve(undefined);
+    });
+  });
+}
+
+function cannotListen(host: string, port: number, code: string): SvcError {
+  if (code === "EACCES") {
+    return new SvcError("CONFIG_INVALID", `Port ${port} may not be used by this user.`, {
+      help: "Take a port above 1023 with --port.",
+    });
+  }
+  return new SvcError("CONFIG_INVALID", `${host} is no address of this machine (${code}).`, {
+    help: "Give --host localhost, or an address of this machine.",
+  });
+}
+
+function listening(servers: readonly Server[]): Listening {
+  return {
+    port: (servers[0]!.address() as AddressInfo).port,
+    close: async () => {
+      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)));
+      for (const server of servers) server.closeAllConnections();
+      await Promise.all(closed);
+    },
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * Live endpoints: what `svc run` deploys. They live in the project's app, in an environment of this user, machine and
+ * folder, so that two people on one platform do not meet; their names carry the prefix too.
+ */
+import { createHash } from "node:crypto";
+import type { LayersBuild } from "../build/build-layers.ts";
+import type { EnvValues } from "../domain/env.ts";
+import { NAME_MAX_CHARS } from "../domain/limits.ts";
+import type { Manifest } from "../domain/manifest.ts";
+import { LIVE_PREFIX, suggestName } from "../domain/names.ts";
+
+const USER_MAX_CHARS = 32;
+const HASH_CHARS = 4;
+
+export interface LivePlace {
+  readonly app: string;
+  readonly environment: string;
+}
+
+/** `live-<user>-<4 hex>` */
+export function liveEnvironment(who: { readonly user: string; readonly host: string; readonly projectDir: string }) {
+  const user = suggestName(who.user).slice(0, USER_MAX_CHARS);
+  return `${LIVE_PREFIX}${user}-${hashOf([who.user, who.host, who.projectDir]).slice(0, HASH_CHARS)}`;
+}
+
+/** `hello` → `live-hello`. A name that becomes too long is cut and told apart by a hash. */
+export function liveName(name: string): string {
+  const live = `${LIVE_PREFIX}${name}`;
+  if (live.length <= NAME_MAX_CHARS) return live;
+  return `${live.slice(0, NAME_MAX_CHARS - HASH_CHARS - 1)}-${hashOf([name]).slice(0, HASH_CHARS)}`;
+}
+
+export interface LiveBuild {
+  readonly manifest: Manifest;
+  readonly env: Readonly<Record<string, EnvValues>>;
+}
+
+/** The part of a build that some of its endpoints need, as live endpoints: as declared, but without standing workers. */
+export function liveBuild({ manifest, env }: LayersBuild, names: readonly string[]): LiveBuild {
+  const chosen = names.filter((name) => manifest.resources[name] !== undefined);
+  const pick = <T>(record: Readonly<Record<string, T>>) =>
+    Object.fromEntries(
+      chosen.flatMap((name) => (record[name] === undefined ? [] : [[liveName(name), record[name]] as const])),
+    );
+  const resources = Object.entries(pick(manifest.resources)).map(
+    ([name, resource]) => [name, { ...resource, workersMin: 0 }] as const,
+  );
+  const live = { ...manifest, resources: Object.fromEntries(resources), routes: pick(manifest.routes) };
+  return { manifest: live, env: pick(env) };
+}
+
+/** Changes with everything about the endpoint but the project's files: settings, dependencies, variables, routes. */
+export function configurationHash({ manifest, env }: LayersBuild, name: string): string {
+  return hashOf([manifest.resources[name], manifest.routes[name], env[name]]).slice(0, 32);
+}
+
+function hashOf(value: unknown): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("hex");
+}

@@ -1,0 +1,65 @@
+/**
+ * Where each function of the project answers on the local server: below the path of its worker file.
+ *
+ * A queue-based function has the job routes: `/<module>/runsync`, or `/<module>/<function>/runsync` when its file has
+ * several. A load-balanced route keeps its own path behind the module's. Where two would be the same, the later
+ * endpoint's routes stand below its name: `/<module>/<endpoint>/<path>`.
+ */
+import type { EndpointDeclaration } from "../build/endpoint-declaration.ts";
+import type { ManifestFunction } from "../domain/manifest.ts";
+
+export interface LocalRoute {
+  readonly kind: "queue" | "load-balanced";
+  /** Upper case; ANY for a whole ASGI application, WEBSOCKET for a socket. POST for a queue-based function. */
+  readonly method: string;
+  /** On the local server: "/shop/orders/items/{item_id}". For a queue-based function what its job routes start with. */
+  readonly path: string;
+  /** On the endpoint itself: "/items/{item_id}"; "" for a queue-based function. */
+  readonly routePath: string;
+  /** The name the code gives the endpoint, without the prefix of live ones. */
+  readonly endpoint: string;
+  readonly function: ManifestFunction;
+}
+
+/** Routes in the order of endpoints and their declarations; those of queue-based functions come first. */
+export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRoute[] {
+  const queued = endpoints.filter((endpoint) => endpoint.kind === "queue");
+  const routed = endpoints.filter((endpoint) => endpoint.kind === "load-balanced");
+  const inModule = new Map<string, number>();
+  for (const { functions } of queued) {
+    for (const { module } of functions) inModule.set(module, (inModule.get(module) ?? 0) + 1);
+  }
+  const routes: LocalRoute[] = queued.flatMap((endpoint) =>
+    endpoint.functions.map((fn) => ({
+      kind: "queue",
+      method: "POST",
+      path: `${modulePath(fn.module)}${inModule.get(fn.module) === 1 ? "" : `/${fn.name}`}`,
+      routePath: "",
+      endpoint: endpoint.name,
+      function: fn,
+    })),
+  );
+  const taken = new Set(routes.flatMap(({ path }) => [`POST ${path}/run`, `POST ${path}/runsync`]));
+  for (const endpoint of routed) {
+    const own = endpoint.routes.map((route) => ({
+      kind: "load-balanced" as const,
+      method: route.method,
+      prefix: modulePath(route.function.module),
+      routePath: route.path,
+      endpoint: endpoint.name,
+      function: route.function,
+    }));
+    const clash = own.some(({ method, prefix, routePath }) => taken.has(`${method} ${prefix}${routePath}`));
+    for (const { prefix, ...route } of own) {
+      const path = `${prefix}${clash ? `/${endpoint.name}` : ""}${route.routePath}`;
+      taken.add(`${route.method} ${path}`);
+      routes.push({ ...route, path });
+    }
+  }
+  return routes;
+}
+
+/** `workers.hello` answers below /workers/hello. */
+export function modulePath(module: string): string {
+  return `/${module.replaceAll(".", "/")}`;
+}

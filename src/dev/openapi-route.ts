@@ -1,0 +1,124 @@
+/** The operation of a load-balanced route, as python/src/svc/_runtime/openapi.py has it for the deployed endpoint. */
+import { annotationSchema, type JsonSchema, lastPart } from "../domain/annotation-schema.ts";
+import { exampleValue } from "../domain/example-value.ts";
+import type { ManifestParameter } from "../domain/manifest.ts";
+import { type PythonExpression, parsePythonExpression } from "../domain/python-expression.ts";
+import type { LocalRoute } from "./local-routes.ts";
+import type { Operation } from "./openapi.ts";
+import { idOf } from "./openapi-jobs.ts";
+import {
+  docParts,
+  fieldsExample,
+  fieldsSchema,
+  isRequired,
+  namedParameters,
+  parameterSchema,
+} from "./openapi-parameters.ts";
+
+const BODY_METHODS = ["POST", "PUT", "PATCH"];
+const OPENAPI_METHODS = ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"];
+const CONVERTER = /\{([^}:]+):[^}]*\}/g;
+
+/** None for a WebSocket, which OpenAPI has no words for; a whole application is its first page. */
+export function routeOperation(route: LocalRoute, tag: string) {
+  const method = route.method === "ANY" ? "GET" : route.method;
+  if (!OPENAPI_METHODS.includes(method)) return [];
+  const path = route.path.replace(CONVERTER, "{$1}");
+  const { parameters, body } = placesOf(route, method);
+  const operation: Operation = {
+    operationId: `${idOf(route.path)}_${method.toLowerCase()}`,
+    tags: [tag],
+    ...docParts(route.function),
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body === undefined ? {} : { requestBody: body }),
+    responses: responsesOf(route, parameters.length > 0 || body !== undefined),
+    "x-svc": { kind: "route", endpoint: route.endpoint },
+  };
+  return [{ path, method: method.toLowerCase(), operation }];
+}
+
+/** What comes by the path, the query and the body. */
+function placesOf(route: LocalRoute, method: string): { parameters: JsonSchema[]; body: JsonSchema | undefined } {
+  const inPath = new Set([...route.routePath.matchAll(/\{([^}:]+)(?::[^}]*)?\}/g)].map((match) => match[1]!));
+  const named = namedParameters(route.function);
+  const members = named.filter((parameter) => !inPath.has(parameter.name));
+  const upload = members.find(readsUpload);
+  const others = members.filter((parameter) => parameter !== upload);
+  const byQuery = BODY_METHODS.includes(method) ? [] : others;
+  const fields = BODY_METHODS.includes(method) ? others : [];
+  return {
+    parameters: [
+      ...named.filter((parameter) => inPath.has(parameter.name)).map(pathParameter),
+      ...byQuery.map(queryParameter),
+    ],
+    body: upload === undefined ? bodyOf(fields) : binary(upload),
+  };
+}
+
+function pathParameter(parameter: ManifestParameter): JsonSchema {
+  const example = exampleValue({ ...parameter, default: null });
+  const shown = typeof example === "string" ? wordOf(example) : example;
+  const schema = annotationSchema(parameter.annotation);
+  return { name: parameter.name, in: "path", required: true, schema, example: typeof shown === "object" ? "1" : shown };
+}
+
+/** A word is a nicer part of a path than a sentence. */
+function wordOf(text: string): string {
+  return /\s/.test(text) ? "hello" : text;
+}
+
+function queryParameter(parameter: ManifestParameter): JsonSchema {
+  const required = isRequired(parameter);
+  const shown = { name: parameter.name, in: "query", required, schema: parameterSchema(parameter) };
+  return required ? { ...shown, example: exampleValue(parameter) } : shown;
+}
+
+function bodyOf(fields: readonly ManifestParameter[]): JsonSchema | undefined {
+  const [first] = fields;
+  if (first === undefined) return undefined;
+  if (fields.length === 1 && isBytes(first.annotation)) return binary(first);
+  if (fields.length === 1 && takesWholeBody(parsePythonExpression(first.annotation))) {
+    const schema = annotationSchema(first.annotation);
+    const example = exampleValue(first) ?? {};
+    return { required: isRequired(first), content: { "application/json": { schema, example } } };
+  }
+  const hasFile = fields.some(({ annotation }) => isBytes(annotation));
+  const kind = hasFile ? "multipart/form-data" : "application/json";
+  const example = hasFile ? {} : { example: fieldsExample(fields) };
+  return { required: fields.some(isRequired), content: { [kind]: { schema: fieldsSchema(fields), ...example } } };
+}
+
+function binary(parameter: ManifestParameter): JsonSchema {
+  const content = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
+  return { required: isRequired(parameter), content };
+}
+
+function isBytes(annotation: string): boolean {
+  return /^(svc\.)?(bytes|File)$/.test(annotation.trim());
+}
+
+/** A dict takes the body as it is. So does a class of the user's own, but its field is understood too. */
+function takesWholeBody(type: PythonExpression | undefined): boolean {
+  if (type?.kind === "union") return type.items.some(takesWholeBody);
+  if (type?.kind !== "name") return false;
+  const name = lastPart(type.name);
+  if (/^(Optional|Union|Annotated)$/.test(name)) return (type.arguments ?? []).some(takesWholeBody);
+  return /^(dict|Dict|Mapping)$/.test(name);
+}
+
+/** `Iterator[bytes]` reads the body while it arrives. */
+function readsUpload({ annotation }: ManifestParameter): boolean {
+  return /^([\w.]*\.)?(Async)?Iterator\[\s*bytes\s*\]$/.test(annotation.trim());
+}
+
+function responsesOf({ function: fn }: LocalRoute, canMisfit: boolean): JsonSchema {
+  const streamed = { content: { "text/event-stream": { schema: { type: "string" } } } };
+  const ok = {
+    description: fn.generator ? "Streamed as the function yields" : "OK",
+    ...(fn.generator ? streamed : {}),
+  };
+  if (!canMisfit) return { "200": ok };
+  const problems = { "application/json": { schema: { $ref: "#/components/schemas/Problems" } } };
+  const description = "The request does not fit the function's parameters";
+  return { "200": ok, "422": { description, content: problems } };
+}

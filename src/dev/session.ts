@@ -1,0 +1,197 @@
+/**
+ * `svc run`: the local server. Functions run on live endpoints of a platform, each call on the newest code that builds.
+ *
+ *   files ──watch──▶ code ──build──▶ provisioner ──deploy──▶ live endpoints
+ *                                                                 ▲ │ logs
+ *   caller ──HTTP──▶ server ─▶ calls ─▶ pass through ─────────────┘ ▼
+ *                                                             call view
+ */
+import { hostname, userInfo } from "node:os";
+import type { LayersBuild } from "../build/build-layers.ts";
+import { formatDiagnostic } from "../build/format-diagnostic.ts";
+import type { ControlPlane } from "../client/control-plane.ts";
+import { autoProvision } from "./auto-provision.ts";
+import { CallView } from "./call-view.ts";
+import { Calls } from "./calls.ts";
+import { ProjectCode } from "./code.ts";
+import { type DocsChange, docsPage } from "./docs-page.ts";
+import { listen } from "./listen.ts";
+import { type LivePlace, liveEnvironment, liveName } from "./live.ts";
+import { LogFollow } from "./log-follow.ts";
+import { Narrator, problemText } from "./narrator.ts";
+import { openApiDocument } from "./openapi.ts";
+import { answerOwnPage } from "./own-pages.ts";
+import { PassThrough } from "./pass-through.ts";
+import { possiblePeers } from "./peers.ts";
+import { PlatformWatch } from "./platform-watch.ts";
+import { type LiveEndpoint, Provisioner } from "./provisioner.ts";
+import { type ProvisionedEndpoints, readResources } from "./resources-file.ts";
+import { ResourcesMemory } from "./resources-memory.ts";
+import { showRoutes } from "./route-table.ts";
+import type { Screen } from "./screen.ts";
+import { watchProject } from "./watch.ts";
+
+export interface SessionOptions {
+  readonly projectDir: string;
+  readonly app: string;
+  readonly host: string;
+  readonly port: number;
+  readonly reload: boolean;
+  readonly autoProvision: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cacheDir: string;
+  readonly python: string | undefined;
+  readonly screen: Screen;
+  readonly controlPlane: ControlPlane;
+  /** Looks for the platform again after it went away. */
+  readonly findPlatform: () => Promise<ControlPlane | undefined>;
+}
+
+export interface Session {
+  readonly port: number;
+  readonly place: LivePlace;
+  /** Names of the live endpoints that stay behind. */
+  close(): Promise<readonly string[]>;
+}
+
+/** Throws what stands in the way of a first build, WRONG_KEY, PORT_IN_USE. */
+export async function startSession(options: SessionOptions): Promise<Session> {
+  // A wrong key must not let the server look healthy.
+  await options.controlPlane.account();
+  const parts = await assemble(options);
+  try {
+    return await open(options, parts);
+  } catch (error) {
+    parts.close();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly place: LivePlace;
+  readonly code: ProjectCode;
+  readonly platform: PlatformWatch;
+  readonly provisioner: Provisioner;
+  readonly calls: Calls;
+  readonly resources: ResourcesMemory;
+  readonly known: ProvisionedEndpoints;
+  /** Told of every build, for open pages of the explorer. */
+  readonly pages: Set<(change: DocsChange) => void>;
+  close(): void;
+}
+
+async function assemble({ projectDir, screen, host, app, ...options }: SessionOptions): Promise<Parts> {
+  const environment = liveEnvironment({ user: userInfo().username, host: hostname(), projectDir });
+  const place = { app, environment };
+  const narrator = new Narrator(screen);
+  const view = new CallView(screen, projectDir);
+  const pages: Parts["pages"] = new Set();
+  const { endpoints: known, problem } = await readResources(projectDir);
+  if (problem !== undefined) screen.warn(problem);
+  const resources = new ResourcesMemory(projectDir, known);
+
+  const platform = new PlatformWatch({
+    controlPlane: options.controlPlane,
+    find: options.findPlatform,
+    onLost: (url) => narrator.platformLost(url),
+    onBack: (url) => {
+      provisioner.forgetAll();
+      logs.stopAll();
+      narrator.platformBack(url);
+    },
+  });
+  const logs = new LogFollow(
+    (name, line) => view.line(name, line),
+    () => platform.lost(),
+  );
+  const peersOf = (build: LayersBuild) => possiblePeers(build, projectDir);
+  const provisioner = new Provisioner(() => platform.controlPlane, place, peersOf, {
+    onProgress: (name, text) => narrator.progress(name, text),
+    onLive: (name, record, ...how) => {
+      narrator.live(name, record, ...how);
+      void logs.follow(platform.controlPlane.platform, record.id, name);
+    },
+  });
+  const code = new ProjectCode({
+    ...options,
+    projectDir,
+    onProgress: (text) => narrator.progress("", text),
+    onBuilt: (build, before) => {
+      if (before !== undefined) narrator.built(calls.routesOf(before), calls.routesOf(build));
+      for (const tell of pages) tell({});
+      provisioner.update(build).catch((error: unknown) => narrator.notUpdated(error));
+    },
+    onFailed: (error) => {
+      narrator.broken(error);
+      for (const tell of pages) tell({ problem: problemText(error, false) });
+    },
+  });
+  const through = new PassThrough();
+  const onUse = async (name: string, live: LiveEndpoint) => {
+    await logs.follow(platform.controlPlane.platform, live.record.id, name);
+    void resources.keep(place, platform.controlPlane.platform.url, provisioner).catch(() => {});
+  };
+  const calls = new Calls({ code, provisioner, platform, through, host, onUse, show: (call) => view.call(call) });
+  const close = () => {
+    platform.close();
+    logs.stopAll();
+    code.close();
+    through.close();
+  };
+  return { place, code, platform, provisioner, calls, resources, known, pages, close };
+}
+
+/** First build, server, watcher, table, and with --auto-provision the endpoints. */
+async function open(options: SessionOptions, parts: Parts): Promise<Session> {
+  const { host, screen } = options;
+  const { code, calls, pages, place, platform, provisioner } = parts;
+  const stopping = new AbortController();
+  const first = await code.start();
+  for (const warning of first.warnings) screen.note(formatDiagnostic(warning, screen.errColors.isColorSupported));
+  const docs = docsPage({
+    document: () => openApiDocument({ title: options.app, endpoints: code.current.scan.endpoints }),
+    onChange: (listener) => {
+      pages.add(listener);
+      return () => pages.delete(listener);
+    },
+    signal: stopping.signal,
+  });
+  const server = await listen({
+    host,
+    port: options.port,
+    onBusy: (message) => screen.note(message),
+    onRequest: (req, res) => {
+      if (!answerOwnPage(req, res, host, docs)) void calls.answer(req, res);
+    },
+    onUpgrade: (req, socket, head) => void calls.upgrade(req, socket, head),
+  });
+  const isLeftOut = (relative: string) => code.isLeftOut(relative);
+  const watcher = options.reload ? watchProject(options.projectDir, isLeftOut, () => void code.refresh()) : undefined;
+  await showRoutes(screen, calls.routesOf(first));
+  if (options.autoProvision) {
+    await autoProvision(first, provisioner, platform.controlPlane, parts.known, screen);
+    await parts.resources.keep(place, platform.controlPlane.platform.url, provisioner);
+  }
+  return {
+    port: server.port,
+    place,
+    close: async () => {
+      stopping.abort();
+      await watcher?.close();
+      await server.close();
+      parts.close();
+      return liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
+    },
+  };
+}
+
+/** All live endpoints of the place; what this session knows of when the platform cannot be asked. */
+async function liveNames(controlPlane: ControlPlane, place: LivePlace, known: readonly string[]): Promise<string[]> {
+  try {
+    const app = await controlPlane.app(place.app);
+    const environment = app?.environments.find(({ name }) => name === place.environment);
+    return (environment?.endpoints ?? []).map(({ name }) => name);
+  } catch {
+    return [...known];
+  }
+}

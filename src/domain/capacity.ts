@@ -1,0 +1,154 @@
+/**
+ * What a machine has, what one worker needs of it, and whether it fits beside the others. Pure.
+ * A GPU is one worker's alone, unless workers ask for a fraction: then they share it up to the whole.
+ */
+import { gpuMatches, gpuRank } from "./gpu.ts";
+import { GPU_MACHINE, machineType } from "./machine-type.ts";
+
+export interface Gpu {
+  /** Product string as the driver prints it. */
+  readonly product: string;
+  /** Declared by the configuration: what runs "on" it runs on the CPU. */
+  readonly emulated: boolean;
+}
+
+export interface Machine {
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  /** In the driver's order, emulated ones last. */
+  readonly gpus: readonly Gpu[];
+  /** A GPU that the machine lacks is emulated by the CPU, however many are asked for. */
+  readonly emulatesGpu: boolean;
+}
+
+/** What one worker asks for. */
+export interface Need {
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  /** As in gpu.ts; "" for none. */
+  readonly gpuIds: string;
+  /** Groups and members of GpuType, best first; [] when all are equal. */
+  readonly gpuPreference: readonly string[];
+  /** A whole number of GPUs, or a fraction of one below 1. */
+  readonly gpuCount: number;
+}
+
+/** What one worker has. The launcher keeps it for a platform that comes back after a crash. */
+export interface Share {
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  /** Indexes of its GPUs. */
+  readonly gpus: readonly number[];
+  /** The part of its GPU that is its own; absent: all of each. */
+  readonly gpuFraction?: number;
+}
+
+/** Why a worker does not fit. */
+export interface Lack {
+  readonly lack: string;
+  readonly help?: string;
+}
+
+const LENT_ONCE = "Workers of other endpoints wait for it, but a GPU cannot be lent twice.";
+
+/** Ten times 0.1 is not exactly 1. */
+const EPSILON = 1e-6;
+
+export function needOf(
+  settings: { readonly instanceIds: string; readonly gpuIds: string; readonly gpuCount: number },
+  gpuPreference: readonly string[] = [],
+): Need {
+  const { vcpus, memoryGb } = machineType(settings.instanceIds) ?? GPU_MACHINE;
+  return { vcpus, memoryGb, gpuIds: settings.gpuIds, gpuPreference, gpuCount: settings.gpuCount };
+}
+
+/**
+ * The share of a further worker beside `taken`, or what is missing for it. A worker `beyond` capacity takes vCPUs and
+ * memory that are not there, because others sit and wait for it; never a GPU.
+ */
+export function place(machine: Machine, taken: Iterable<Share>, need: Need, beyond = false): Share | Lack {
+  const used = usedBy(machine, taken);
+  const { vcpus, memoryGb } = need;
+  if (!beyond && used.vcpus + vcpus > machine.vcpus)
+    return full(`${vcpus} vCPU`, machine.vcpus - used.vcpus, machine.vcpus);
+  if (!beyond && used.memoryGb + memoryGb > machine.memoryGb) {
+    return full(`${memoryGb} GB memory`, machine.memoryGb - used.memoryGb, machine.memoryGb);
+  }
+  const gpus = placeGpus(machine, used.gpus, need);
+  if ("lack" in gpus) return beyond ? { help: LENT_ONCE, ...gpus } : gpus;
+  return { vcpus, memoryGb, gpus, ...(need.gpuCount < 1 && gpus.length > 0 ? { gpuFraction: need.gpuCount } : {}) };
+}
+
+/** Whether these shares are all there at once: no resource is promised twice. */
+export function fitsTogether(machine: Machine, shares: Iterable<Share>): boolean {
+  const used = usedBy(machine, shares);
+  if (used.vcpus > machine.vcpus || used.memoryGb > machine.memoryGb) return false;
+  return used.gpus.every((part) => part <= 1 + EPSILON);
+}
+
+function usedBy(machine: Machine, shares: Iterable<Share>) {
+  const used = { vcpus: 0, memoryGb: 0, gpus: machine.gpus.map(() => 0) };
+  for (const share of shares) {
+    used.vcpus += share.vcpus;
+    used.memoryGb += share.memoryGb;
+    for (const index of share.gpus) if (index in used.gpus) used.gpus[index]! += share.gpuFraction ?? 1;
+  }
+  return used;
+}
+
+/** The largest of its parts of the machine's vCPUs, memory and GPUs, 0..1: what endpoints are compared by. */
+export function dominantShare(machine: Machine, share: Share): number {
+  const gpus = share.gpus.length * (share.gpuFraction ?? 1);
+  return Math.max(
+    share.vcpus / machine.vcpus,
+    share.memoryGb / machine.memoryGb,
+    gpus > 0 ? gpus / machine.gpus.length : 0,
+  );
+}
+
+/** Whether workers that ask for these GPUs run on the CPU instead, because the configuration says so. */
+export function emulatesGpu(machine: Machine, gpuIds: string): boolean {
+  if (gpuIds === "") return false;
+  const fitting = machine.gpus.filter(({ product }) => gpuMatches(gpuIds, product));
+  return fitting.length > 0 ? fitting.every((gpu) => gpu.emulated) : machine.emulatesGpu;
+}
+
+/** Where a real GPU fits, no emulated one is used: an endpoint is emulated or it is not. */
+function placeGpus(machine: Machine, used: readonly number[], need: Need): number[] | Lack {
+  if (need.gpuIds === "") return [];
+  const matching = machine.gpus.flatMap((gpu, index) => (gpuMatches(need.gpuIds, gpu.product) ? [index] : []));
+  const real = matching.filter((index) => !machine.gpus[index]!.emulated);
+  const fitting = real.length > 0 ? real : matching;
+  if (fitting.length === 0) {
+    if (machine.emulatesGpu) return [];
+    return {
+      lack: `No GPU available: this machine has none of ${need.gpuIds}.`,
+      help: "Until there is one, jobs stay IN_QUEUE and requests time out. Add a machine with such a GPU, or start the platform with --emulate-gpu to try the endpoint on the CPU.",
+    };
+  }
+  const isFraction = need.gpuCount < 1;
+  const free = fitting.filter((index) =>
+    isFraction ? used[index]! + need.gpuCount <= 1 + EPSILON : used[index]! === 0,
+  );
+  const rank = (index: number) => gpuRank(need.gpuPreference, machine.gpus[index]!.product);
+  if (isFraction) {
+    // The fullest one that has room: those that are all free stay so for workers that need a whole one.
+    const [best] = free.sort((a, b) => rank(a) - rank(b) || used[b]! - used[a]! || a - b);
+    return best === undefined ? full(`${need.gpuCount} of a GPU`, 0, fitting.length) : [best];
+  }
+  if (free.length < need.gpuCount) return full(`${need.gpuCount} GPU`, free.length, fitting.length);
+  const alike = Map.groupBy(free, rank);
+  const ranks = [...alike.keys()].sort((a, b) => a - b);
+  const together = ranks.map((one) => alike.get(one)!).find((indexes) => indexes.length >= need.gpuCount);
+  return (together ?? ranks.flatMap((one) => alike.get(one)!)).slice(0, need.gpuCount);
+}
+
+function full(needed: string, free: number, all: number): Lack {
+  return {
+    lack: `The machine is full: a worker needs ${needed}, ${round(Math.max(0, free))} of ${round(all)} is free.`,
+  };
+}
+
+function round(amount: number): number {
+  return Math.floor(amount * 100) / 100;
+}

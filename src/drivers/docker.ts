@@ -1,0 +1,289 @@
+/** Workers in containers of this machine's engine: one container for each endpoint's revision, its launcher inside. */
+import { createHash } from "node:crypto";
+import { chmod, chown } from "node:fs/promises";
+import path from "node:path";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { Share } from "../domain/capacity.ts";
+import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
+import { type CapacityLedger, machineOf } from "./capacity.ts";
+import { type ConnectedEngine, connectEngine } from "./docker/engine.ts";
+import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
+import { ImageShelf } from "./docker/image-facts.ts";
+import { LABEL } from "./docker/labels.ts";
+import { type ContainerNetwork, ensureNetwork, removeNetwork } from "./docker/network.ts";
+import { containerUser } from "./docker/user.ts";
+import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.ts";
+import { WorkerGroup } from "./docker/worker-group.ts";
+import type { LauncherChannel } from "./launcher-link.ts";
+import { LayerFolder } from "./layers.ts";
+import { startHead, zygoteKey } from "./start-head.ts";
+import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
+
+const GB = 1024 ** 3;
+
+export interface DockerDriverOptions {
+  readonly dataDir: string;
+  readonly socketPath: string;
+  /** Makes the platform's HTTP side reachable on this address of this machine; resolves its base URL for containers. */
+  readonly serveCalls: (hostAddress: string | undefined) => Promise<string>;
+  readonly pythonPath: string;
+  /** PATH and DOCKER_HOST. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly images: ImageNames;
+  /** A network that is there already; "" makes one. */
+  readonly network: string;
+  /** Address by name, for containers to look up. */
+  readonly hosts: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly isolation: "none" | "standard" | "strict";
+  readonly artifacts: ArtifactStore;
+  readonly ledger: CapacityLedger;
+  readonly hooks: {
+    bootFailed(workerId: string, failure: object): void;
+    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
+    started(head: StartedHead): void;
+  };
+}
+
+interface Opened extends ConnectedEngine {
+  readonly network: ContainerNetwork;
+  readonly shelf: ImageShelf;
+  readonly user: string;
+  readonly platformUrl: string;
+}
+
+export class DockerDriver implements WorkerDriver, PreparedFiles {
+  readonly #options: DockerDriverOptions;
+  readonly #layers: LayerFolder;
+  /** Tells the containers of several platforms on one engine apart. */
+  readonly #platformId: string;
+  readonly #groups = new Map<string, WorkerGroup>();
+  readonly #prepared = new Map<string, PreparedImage>();
+  /** Resolves when the containers of an earlier platform are known: their launchers may dial in before. */
+  readonly #known = Promise.withResolvers<void>();
+  #opened: Opened | undefined;
+  #onExit: (exit: WorkerExit) => void = () => {};
+
+  constructor(options: DockerDriverOptions) {
+    this.#options = options;
+    this.#layers = new LayerFolder(path.join(options.dataDir, "layers"), options.artifacts);
+    this.#platformId = platformIdOf(options.dataDir);
+  }
+
+  /** Call after the socket and the HTTP side listen. Throws ENGINE_UNREACHABLE. */
+  async open(): Promise<void> {
+    const { env, socketPath, serveCalls } = this.#options;
+    const connected = await connectEngine(env);
+    const { engine, facts } = connected;
+    const { user, owner } = containerUser(facts);
+    if (owner !== undefined) {
+      for (const file of [path.dirname(socketPath), socketPath]) await chown(file, owner, owner);
+    }
+    const network = await ensureNetwork(engine, this.#networkName, this.#labels());
+    const platformUrl = await serveCalls(network.hostAddress);
+    const shelf = new ImageShelf(engine, facts.architecture);
+    this.#opened = { ...connected, network, shelf, user, platformUrl };
+    await this.#adoptContainers();
+  }
+
+  async attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
+    await this.#known.promise;
+    if (!channel.isOpen) return false;
+    for (const group of this.#groups.values()) if (group.attach(secret, channel)) return true;
+    return false;
+  }
+
+  async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    const { engine, shelf } = this.#engine;
+    const facts = await prepareImage({ engine, shelf, names: this.#options.images, image, report });
+    const source = await this.#layers.ensure(image.sourceLayer);
+    const mounts: Mount[] = [
+      { from: this.#options.pythonPath, to: INSIDE.runtime },
+      { from: path.dirname(this.#options.socketPath), to: INSIDE.socketDir },
+      { from: source, to: INSIDE.source },
+    ];
+    const paths = [`${INSIDE.source}/src`];
+    if (image.dependencyLayer !== null) {
+      const layer = await this.#layers.ensure(image.dependencyLayer);
+      mounts.push({ from: layer, to: INSIDE.dependencies });
+      const packages = await this.#layers.packages(image.dependencyLayer);
+      paths.push(path.posix.join(INSIDE.dependencies, path.relative(layer, packages)));
+    }
+    // The folder above lets no other user of this machine in.
+    for (const { from, to } of mounts) if (to !== INSIDE.runtime && to !== INSIDE.socketDir) await chmod(from, 0o755);
+    const handler = `${INSIDE.source}/${image.handler}`;
+    this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
+  }
+
+  async start(spec: WorkerSpec): Promise<void> {
+    const prepared = this.#prepared.get(imageKey(spec.image));
+    if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
+    const { ledger } = this.#options;
+    const share = ledger.book(spec);
+    try {
+      await this.#groupOf(spec, prepared).start(this.#startHead(spec, prepared, share));
+    } catch (error) {
+      ledger.free(spec.workerId);
+      throw error;
+    }
+  }
+
+  async stop(workerId: string, graceMs: number): Promise<void> {
+    for (const group of this.#groups.values()) if (group.workers.has(workerId)) group.stop(workerId, graceMs);
+  }
+
+  async list(): Promise<string[]> {
+    return [...this.#groups.values()].flatMap((group) => [...group.workers]);
+  }
+
+  async capacity(): Promise<Capacity> {
+    return this.#options.ledger.capacity;
+  }
+
+  onExit(listener: (exit: WorkerExit) => void): void {
+    this.#onExit = listener;
+  }
+
+  async retire(endpointId: string, revision: string): Promise<void> {
+    this.#groups.get(zygoteKey(endpointId, revision))?.retire();
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    await this.#layers.removeUnused(keep, before);
+  }
+
+  async close({ stopAll }: { stopAll: boolean }): Promise<void> {
+    const groups = [...this.#groups.values()];
+    if (!stopAll) {
+      for (const group of groups) group.letGo();
+      return;
+    }
+    await Promise.all(groups.map((group) => group.remove()));
+    if (this.#opened !== undefined && this.#options.network === "") {
+      await removeNetwork(this.#opened.engine, this.#networkName);
+    }
+  }
+
+  get #engine(): Opened {
+    if (this.#opened === undefined) throw new Error("the driver is not open");
+    return this.#opened;
+  }
+
+  get #networkName(): string {
+    return this.#options.network || `svc-${this.#platformId}`;
+  }
+
+  #labels(): Record<string, string> {
+    const { labels, dataDir } = this.#options;
+    return { ...labels, [LABEL.platform]: this.#platformId, [LABEL.dataDir]: dataDir };
+  }
+
+  /** Those of an earlier platform on this data directory: what runs is taken over, the rest is removed. */
+  async #adoptContainers(): Promise<void> {
+    const { engine } = this.#engine;
+    const filters = { label: [`${LABEL.platform}=${this.#platformId}`] };
+    const found = await engine.listContainers({ all: true, filters });
+    const adopted = found.map(({ Id, State, Labels }) => {
+      const container = engine.getContainer(Id);
+      const zygote = zygoteKey(Labels[LABEL.endpointId] ?? "", Labels[LABEL.revision] ?? "");
+      const hash = Labels[LABEL.launcher] ?? "";
+      if (State !== "running" || hash === "" || this.#groups.has(zygote)) {
+        return container.remove({ force: true, v: true }).catch(() => {});
+      }
+      const share = { memoryBytes: Number(Labels[LABEL.memoryBytes]), vcpus: Number(Labels[LABEL.vcpus]) };
+      return this.#newGroup(zygote, share).adopt(container, hash);
+    });
+    this.#known.resolve();
+    await Promise.all(adopted);
+  }
+
+  #groupOf(spec: WorkerSpec, prepared: PreparedImage): WorkerGroup {
+    const { image, revision } = spec;
+    const zygote = zygoteKey(image.endpointId, revision);
+    const there = this.#groups.get(zygote);
+    if (there !== undefined) return there;
+    const { user, facts, network } = this.#engine;
+    const machine = machineOf(spec);
+    const share = { memoryBytes: machine.memoryGb * GB, vcpus: machine.vcpus };
+    const group = this.#newGroup(zygote, share);
+    group.launch({
+      name: `svc-${this.#platformId}-${image.endpointName.replace(/[^\w.-]/g, "-")}`,
+      imageId: prepared.facts.id,
+      python: prepared.facts.python,
+      user,
+      hostUsers: facts.shiftedUsers,
+      mounts: prepared.mounts,
+      network: network.name,
+      extraHosts: Object.entries(this.#options.hosts).map(([name, address]) => `${name}:${address}`),
+      share,
+      gpus: spec.gpuIds !== "" && this.#options.ledger.capacity.gpus.some(({ emulated }) => !emulated),
+      labels: {
+        ...this.#labels(),
+        [LABEL.endpointId]: image.endpointId,
+        [LABEL.endpointName]: image.endpointName,
+        [LABEL.revision]: revision,
+        [LABEL.memoryBytes]: String(share.memoryBytes),
+        [LABEL.vcpus]: String(share.vcpus),
+      },
+    });
+    return group;
+  }
+
+  #newGroup(zygote: string, share: WorkerShare): WorkerGroup {
+    const { ledger, hooks, socketPath } = this.#options;
+    const group = new WorkerGroup({
+      engine: this.#engine.engine,
+      zygote,
+      share,
+      socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
+      events: {
+        survived: (worker, booked) => ledger.restore(worker, booked as Share),
+        started: (head) => hooks.started(inContainer(head)),
+        exited: ({ worker, code, signal, reason }) => this.#exited(worker, code, signal, reason),
+        bootFailed: hooks.bootFailed,
+        log: hooks.log,
+        over: (ended) => {
+          if (this.#groups.get(zygote) === ended) this.#groups.delete(zygote);
+        },
+      },
+    });
+    this.#groups.set(zygote, group);
+    return group;
+  }
+
+  #startHead(spec: WorkerSpec, prepared: PreparedImage, share: Share): StartHead {
+    const { socketPath, isolation, ledger } = this.#options;
+    return startHead(spec, share, {
+      python: prepared.facts.python,
+      handler: prepared.handler,
+      paths: prepared.paths,
+      env: { ...prepared.facts.env, ...spec.env, ...ledger.gpuEnv(spec, share) },
+      socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
+      platformUrl: this.#engine.platformUrl,
+      tempDir: `${INSIDE.temp}/${spec.workerId}`,
+      isolation,
+      hidden: [],
+    });
+  }
+
+  #exited(workerId: string, code: number | null, signal: string | null, reason?: string): void {
+    this.#options.ledger.free(workerId);
+    const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;
+    this.#onExit({ workerId, code, signal, reason: reason ?? words });
+  }
+}
+
+/** Names the containers and the network of the platform with this data directory. */
+export function platformIdOf(dataDir: string): string {
+  return createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12);
+}
+
+/** What surrounds a worker besides what its launcher says. */
+function inContainer(head: StartedHead): StartedHead {
+  const isolation = ["container", head.isolation].filter(Boolean).join(", ");
+  return { ...head, limits: `container, ${head.limits ?? "none"}`, isolation };
+}
+
+function imageKey(image: WorkerImage): string {
+  return `${image.endpointId}:${image.buildId}:${image.imageName}`;
+}

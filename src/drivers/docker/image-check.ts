@@ -1,0 +1,126 @@
+/** Which image an endpoint gets, and whether it can run it: everything that is wrong is said before a container starts. */
+import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { BASE_PACKAGES } from "../../domain/manifest.ts";
+import type { WorkerImage } from "../worker-driver.ts";
+import { type Engine, engineWords, followed } from "./engine.ts";
+import type { ImageFacts, ImageShelf } from "./image-facts.ts";
+import { isMet, normalizedName } from "./requirement.ts";
+import type { Mount } from "./worker-container.ts";
+
+/** What stands for the default images; undefined: those that `svc platform images build` makes. */
+export interface ImageNames {
+  readonly cpu: string | undefined;
+  readonly gpu: string | undefined;
+}
+
+/** What a container of an endpoint's build is made of. */
+export interface PreparedImage {
+  readonly facts: ImageFacts;
+  readonly mounts: readonly Mount[];
+  readonly handler: string;
+  readonly paths: readonly string[];
+}
+
+interface PrepareImage {
+  readonly engine: Engine;
+  readonly shelf: ImageShelf;
+  readonly names: ImageNames;
+  readonly image: WorkerImage;
+  readonly report: (line: string) => void;
+}
+
+/** Throws IMAGE_MISSING and IMAGE_UNSUITABLE. */
+export async function prepareImage({ engine, shelf, names, image, report }: PrepareImage): Promise<ImageFacts> {
+  const { imageName } = image;
+  const candidates = imageCandidates(imageName, image.pythonVersion, names);
+  let facts: ImageFacts;
+  try {
+    facts = await shelf.find(candidates);
+  } catch (error) {
+    if (!(error instanceof SvcError) || error.code !== "IMAGE_MISSING") throw error;
+    if (candidates.length > 1) throw notBuilt(error, image);
+    facts = await pull(engine, shelf, candidates[0]!, report);
+  }
+  refuseUnsuitable(facts, image, isDefaultImage(imageName) ? candidates.at(-1)! : imageName);
+  return facts;
+}
+
+/** Best first. Our own images exist for several versions of Python. */
+export function imageCandidates(imageName: string, pythonVersion: string, names: ImageNames): string[] {
+  if (!isDefaultImage(imageName)) return [imageName];
+  const configured = imageName === CPU_IMAGE ? names.cpu : names.gpu;
+  return configured === undefined ? [versionTag(imageName, pythonVersion), imageName] : [configured];
+}
+
+function isDefaultImage(imageName: string): boolean {
+  return imageName === CPU_IMAGE || imageName === GPU_IMAGE;
+}
+
+/** "svc/worker-cpu:py3.11" */
+export function versionTag(imageName: string, pythonVersion: string): string {
+  return imageName.replace(/:[^/]*$/, `:py${pythonVersion}`);
+}
+
+function refuseUnsuitable(facts: ImageFacts, image: WorkerImage, name: string): void {
+  const { endpointName, pythonVersion, baseDependencies } = image;
+  if (facts.pythonVersion !== pythonVersion && image.dependencyLayer !== null) {
+    throw new SvcError(
+      "IMAGE_UNSUITABLE",
+      `The image ${name} has Python ${facts.pythonVersion}, but the dependencies of "${endpointName}" were built for ${pythonVersion}.`,
+      {
+        help: `Declare python_version="${facts.pythonVersion}" and deploy again, or use an image with ${pythonVersion}.`,
+      },
+    );
+  }
+  const missing: string[] = [];
+  for (const requirement of baseDependencies) {
+    const version = facts.packages[normalizedName(requirement)];
+    if (version === undefined) missing.push(requirement);
+    else if (!isMet(requirement, version)) missing.push(`${requirement} (it has ${version})`);
+  }
+  if (missing.length === 0) return;
+  const present = BASE_PACKAGES.filter((one) => one in facts.packages);
+  const named = baseDependencies.map((one) => normalizedName(one));
+  const wanted = [...baseDependencies, ...present.filter((one) => !named.includes(one))].join(",");
+  throw new SvcError(
+    "IMAGE_UNSUITABLE",
+    `The image ${name} lacks ${missing.join(", ")}, which "${endpointName}" needs and artifacts leave out.`,
+    {
+      help: isDefaultImage(image.imageName)
+        ? `Build it with them: ${buildCommand(image)} --packages "${wanted}"`
+        : "Install them in the image.",
+    },
+  );
+}
+
+async function pull(
+  engine: Engine,
+  shelf: ImageShelf,
+  name: string,
+  report: (line: string) => void,
+): Promise<ImageFacts> {
+  report(`pulling ${name}`);
+  try {
+    await followed(engine, await engine.pull(name));
+  } catch (error) {
+    throw new SvcError(
+      "IMAGE_MISSING",
+      `The image ${name} is not on this machine and cannot be pulled: ${engineWords(error)}.`,
+      { help: `Get it with "docker pull ${name}", or build it here; it is looked for again every few seconds.` },
+    );
+  }
+  return shelf.find([name]);
+}
+
+function notBuilt(cause: SvcError, image: WorkerImage): SvcError {
+  const name = versionTag(image.imageName, image.pythonVersion);
+  return new SvcError("IMAGE_MISSING", `This machine has no image ${name} for endpoint "${image.endpointName}".`, {
+    help: `Build it: ${buildCommand(image)}`,
+    cause,
+  });
+}
+
+function buildCommand(image: WorkerImage): string {
+  return `svc platform images build${image.imageName === GPU_IMAGE ? " --gpu" : ""}`;
+}

@@ -1,0 +1,170 @@
+/**
+ * What an image offers a worker: its Python, the folders of its packages and what is in them. The image itself is asked,
+ * once: a container without a network runs a few lines of Python. Nothing is assumed of an image but `python3`.
+ */
+import { SvcError } from "../../domain/errors.ts";
+import { PYTHON_MINOR_MIN } from "../../domain/limits.ts";
+import { type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
+import { LABEL } from "./labels.ts";
+
+export interface ImageFacts {
+  readonly id: string;
+  /** "3.11" */
+  readonly pythonVersion: string;
+  readonly python: string;
+  /** Folders with packages, besides the standard library. */
+  readonly packagePaths: readonly string[];
+  /** Version by normalized name. */
+  readonly packages: Readonly<Record<string, string>>;
+  /** What the image sets for its programs. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Where our own images keep the packages that artifacts leave out. */
+export const PACKAGES_DIR = "/opt/svc/packages";
+
+const PROBE = `
+import json, os, re, sys, sysconfig
+from importlib.metadata import distributions
+own = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
+paths = [p for p in [${JSON.stringify(PACKAGES_DIR)}, *sys.path[1:]] if os.path.isdir(p) and p not in own and not p.endswith("lib-dynload")]
+found = {}
+for d in distributions(path=paths):
+    found.setdefault(re.sub("[-_.]+", "-", d.metadata["Name"] or "").lower(), d.version)
+print(json.dumps({"version": "%d.%d" % sys.version_info[:2], "python": sys.executable, "paths": paths, "packages": found}))
+`;
+
+/** Variables that say where programs of the image are are kept by the launcher itself. */
+const KEPT_ANYWAY = /^(PATH|HOME|HOSTNAME|TMPDIR)$/;
+
+export class ImageShelf {
+  readonly #engine: Engine;
+  readonly #architecture: string;
+  readonly #facts = new Map<string, Promise<ImageFacts>>();
+
+  constructor(engine: Engine, architecture: string) {
+    this.#engine = engine;
+    this.#architecture = architecture;
+  }
+
+  /** Throws IMAGE_MISSING and IMAGE_UNSUITABLE. `names`: the first that is there is taken. */
+  async find(names: readonly string[]): Promise<ImageFacts> {
+    for (const name of names) {
+      const found = await this.#inspect(name);
+      if (found === undefined) continue;
+      let facts = this.#facts.get(found.Id);
+      if (facts === undefined) {
+        facts = this.#ask(name, found);
+        this.#facts.set(found.Id, facts);
+        facts.catch(() => this.#facts.delete(found.Id));
+      }
+      return facts;
+    }
+    throw new SvcError("IMAGE_MISSING", `This machine has no image ${names.at(-1)}.`);
+  }
+
+  async #inspect(name: string) {
+    try {
+      return await this.#engine.getImage(name).inspect();
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined;
+      throw engineFailed(`The image ${name} cannot be looked at`, error);
+    }
+  }
+
+  async #ask(name: string, image: { Id: string; Architecture: string; Config: { Env?: string[] } }) {
+    if (image.Architecture !== this.#architecture) {
+      throw unsuitable(
+        `The image ${name} is built for ${image.Architecture}, this machine is ${this.#architecture}.`,
+        `Build or pull it for linux/${this.#architecture}.`,
+      );
+    }
+    const answer = await this.#run(name, image.Id);
+    const { version, python, paths, packages } = answer;
+    const [major, minor] = version.split(".").map(Number);
+    if (major !== 3 || minor! < PYTHON_MINOR_MIN) {
+      throw unsuitable(
+        `The image ${name} has Python ${version}; workers need 3.${PYTHON_MINOR_MIN} or newer.`,
+        "Use an image with a newer python3.",
+      );
+    }
+    const pairs = (image.Config.Env ?? []).map((line) => [line.slice(0, line.indexOf("=")), line] as const);
+    const env = Object.fromEntries(
+      pairs.flatMap(([key, line]) => (KEPT_ANYWAY.test(key) ? [] : [[key, line.slice(key.length + 1)]])),
+    );
+    return { id: image.Id, pythonVersion: version, python, packagePaths: paths, packages, env };
+  }
+
+  async #run(name: string, id: string): Promise<ProbeAnswer> {
+    const noPython = (detail: string) =>
+      unsuitable(
+        `The image ${name} has no python3 that runs: ${detail}.`,
+        `Workers need python3 of version 3.${PYTHON_MINOR_MIN} or newer on the image's PATH; nothing else.`,
+      );
+    let output: { code: number; stdout: string; stderr: string };
+    try {
+      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE]);
+    } catch (error) {
+      if (error instanceof SvcError) throw error;
+      throw noPython(engineWords(error));
+    }
+    try {
+      if (output.code === 0) return JSON.parse(output.stdout) as ProbeAnswer;
+    } catch {
+      // Something else was printed: it is shown below.
+    }
+    throw noPython((output.stderr || output.stdout).trim().split("\n").at(-1) || `exit code ${output.code}`);
+  }
+}
+
+interface ProbeAnswer {
+  readonly version: string;
+  readonly python: string;
+  readonly paths: string[];
+  readonly packages: Record<string, string>;
+}
+
+/** Runs a command in a container that can reach nothing, to its end. */
+async function runOnce(engine: Engine, image: string, command: string[]) {
+  const container = await engine.createContainer({
+    Image: image,
+    Entrypoint: [],
+    Cmd: command,
+    User: "65534:65534",
+    Labels: { [LABEL.probe]: "1" },
+    NetworkDisabled: true,
+    HostConfig: {
+      NetworkMode: "none",
+      ReadonlyRootfs: true,
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges:true"],
+      LogConfig: { Type: "json-file", Config: {} },
+    },
+  });
+  try {
+    await container.start();
+    const { StatusCode } = (await container.wait()) as { StatusCode: number };
+    const read = async (stdout: boolean) => {
+      const raw = await container.logs({ stdout, stderr: !stdout, follow: false });
+      return withoutStreamHeaders(raw as unknown as Buffer);
+    };
+    return { code: StatusCode, stdout: await read(true), stderr: await read(false) };
+  } finally {
+    await container.remove({ force: true, v: true }).catch(() => {});
+  }
+}
+
+/** A container's output comes in blocks, each behind eight bytes: stream, three zeros, length. */
+export function withoutStreamHeaders(raw: Buffer): string {
+  const parts: Buffer[] = [];
+  for (let at = 0; at + 8 <= raw.length; ) {
+    const end = at + 8 + raw.readUInt32BE(at + 4);
+    parts.push(raw.subarray(at + 8, end));
+    at = end;
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
+function unsuitable(message: string, help: string): SvcError {
+  return new SvcError("IMAGE_UNSUITABLE", message, { help });
+}

@@ -1,0 +1,44 @@
+/** The START of a worker: the same for every driver of launchers but for where things lie. */
+import type { Share } from "../domain/capacity.ts";
+import { RECONNECT_MAX_MS } from "../domain/limits.ts";
+import type { StartHead } from "../domain/worker-protocol.ts";
+import { machineOf } from "./capacity.ts";
+import type { WorkerSpec } from "./worker-driver.ts";
+
+const GB = 1024 ** 3;
+
+/** As the worker sees it. */
+type Surroundings = Pick<
+  StartHead,
+  "python" | "handler" | "paths" | "env" | "socket" | "platformUrl" | "tempDir" | "isolation" | "hidden"
+>;
+
+export function startHead(spec: WorkerSpec, share: Share, surroundings: Surroundings): StartHead {
+  const { image } = spec;
+  const machine = machineOf(spec);
+  return {
+    worker: spec.workerId,
+    token: spec.token,
+    zygote: zygoteKey(image.endpointId, spec.revision),
+    boot: image.bootType,
+    endpoint: {
+      id: image.endpointId,
+      name: image.endpointName,
+      app: spec.appName,
+      environment: spec.environmentName,
+      kind: spec.kind,
+    },
+    concurrency: spec.maxConcurrency,
+    machine: machine.id,
+    memoryBytes: machine.memoryGb * GB,
+    vcpus: machine.vcpus,
+    reconnectMs: RECONNECT_MAX_MS,
+    share,
+    ...surroundings,
+  };
+}
+
+/** Workers of one revision of an endpoint are forks of one zygote. */
+export function zygoteKey(endpointId: string, revision: string): string {
+  return `${endpointId}:${revision}`;
+}

@@ -1,0 +1,60 @@
+/**
+ * What is different for endpoints of `svc run`. A new revision takes over at once: no call that comes after it may run on
+ * the code before. Nothing waits for a proof that it starts; a worker is warmed up when the one before was warm, a moment
+ * later, so that calls which wait go first. Code that cannot start answers what waits for it.
+ */
+import type { SvcError } from "../domain/errors.ts";
+import { LIVE_WARM_UP_DELAY_MS } from "../domain/limits.ts";
+import { isLiveName } from "../domain/names.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
+
+export interface LiveEndpointsDeps {
+  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly link: {
+    switchOver(endpointId: string, revision: string): void;
+    sample(endpointId: string): { workers: readonly unknown[] };
+  };
+  /** Jobs that wait get this as their answer. */
+  readonly failJobs: (endpointId: string, workerId: string, error: SvcError) => Promise<void>;
+  readonly wake: (endpointId: string) => void;
+}
+
+export class LiveEndpoints {
+  readonly #deps: LiveEndpointsDeps;
+  /** Revisions that should have one worker. */
+  readonly #warming = new Set<string>();
+
+  constructor(deps: LiveEndpointsDeps) {
+    this.#deps = deps;
+  }
+
+  /** The endpoint has a new revision. */
+  changed({ id, revision }: Endpoint): void {
+    const { link, wake } = this.#deps;
+    const wasWarm = link.sample(id).workers.length > 0;
+    link.switchOver(id, revision);
+    if (!wasWarm) return;
+    const timer = setTimeout(() => {
+      this.#warming.add(revision);
+      wake(id);
+    }, LIVE_WARM_UP_DELAY_MS);
+    timer.unref();
+  }
+
+  warms(revision: string): boolean {
+    return this.#warming.has(revision);
+  }
+
+  /** A worker of it is ready, or cannot be. */
+  settled(revision: string): void {
+    this.#warming.delete(revision);
+  }
+
+  async bootFailed({ id, endpointId, revision }: Worker, error: SvcError): Promise<void> {
+    this.settled(revision);
+    const endpoint = await this.#deps.endpoints.find(endpointId);
+    // Newer code may do better.
+    if (endpoint === undefined || !isLiveName(endpoint.name) || endpoint.revision !== revision) return;
+    await this.#deps.failJobs(endpointId, id, error);
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * Endpoints for whose workers the machine has no room, and what is done about it: domain/fair-share.ts decides, this
+ * applies. It looks when an endpoint begins to wait, when a worker goes idle, and when one has ended.
+ */
+import { type Machine, needOf, place, type Share } from "../domain/capacity.ts";
+import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } from "../domain/fair-share.ts";
+import { FAIR_IDLE_MS } from "../domain/limits.ts";
+import { type EndpointSample, isActive } from "../domain/worker.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
+
+type Capacity = Machine & { readonly shares: ReadonlyMap<string, Share> };
+
+export interface RoomDeps {
+  readonly capacity: () => Promise<Capacity>;
+  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly workers: () => Promise<readonly Worker[]>;
+  /** Workers that are being started and may have no row yet: their endpoint by their id. */
+  readonly starting: ReadonlyMap<string, Endpoint>;
+  readonly gpuPreference: (endpoint: Endpoint) => readonly string[];
+  readonly sample: (endpointId: string) => Pick<EndpointSample, "workers">;
+  readonly mayStart: (endpoint: Endpoint) => boolean;
+  /** Whether a worker of another endpoint waits for an answer of this one. */
+  readonly peersWait: (endpointId: string) => boolean;
+  readonly start: (endpoint: Endpoint, why: string) => Promise<unknown>;
+  /** It finishes what it has, then goes. */
+  readonly take: (workerId: string, endpointId: string, why: string) => Promise<void>;
+  readonly waits: (endpointId: string, why: string) => void;
+  readonly clock: () => number;
+  readonly onError: (error: unknown) => void;
+}
+
+interface Waiting {
+  /** How many workers of its present revision it is to have. */
+  readonly desired: number;
+  readonly urgent: boolean;
+  readonly why: string;
+  readonly since: number;
+  reason: string;
+  missing: number;
+  /** It waits in vain: the machine lacks what it needs, or others are guaranteed all of it. */
+  inVain: boolean;
+}
+
+export class Room {
+  readonly #deps: RoomDeps;
+  readonly #waiting = new Map<string, Waiting>();
+  #closed = false;
+  #looking = false;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #again = false;
+
+  constructor(deps: RoomDeps) {
+    this.#deps = deps;
+  }
+
+  /** Somebody waits: who wants to start must wait for its turn too. */
+  get isContended(): boolean {
+    return [...this.#waiting.values()].some((one) => !one.inVain);
+  }
+
+  /** Why the endpoint waits, and whether no waiting will help; undefined when it does not wait. */
+  waits(endpointId: string): { readonly reason: string; readonly lasting: boolean } | undefined {
+    const waiting = this.#waiting.get(endpointId);
+    return waiting && { reason: waiting.reason, lasting: waiting.inVain };
+  }
+
+  /** Workers it waits for. */
+  missing(endpointId: string): number {
+    return this.#waiting.get(endpointId)?.missing ?? 0;
+  }
+
+  want(endpointId: string, wish: { desired: number; start: number; urgent: boolean; reason: string }, lack = ""): void {
+    if (this.#closed) return;
+    const before = this.#waiting.get(endpointId);
+    this.#waiting.set(endpointId, {
+      desired: wish.desired,
+      urgent: wish.urgent,
+      why: wish.reason,
+      since: before?.since ?? this.#deps.clock(),
+      reason: lack || (before?.reason ?? "The machine is full, and others wait for it too."),
+      missing: wish.start,
+      inVain: before?.inVain ?? false,
+    });
+    this.look();
+  }
+
+  forget(endpointId: string): void {
+    if (this.#waiting.delete(endpointId)) this.look();
+  }
+
+  /** Nothing starts any more. */
+  close(): void {
+    this.#closed = true;
+    this.#waiting.clear();
+  }
+
+  workerIdle(): void {
+    if (this.#waiting.size === 0 || this.#idleTimer !== undefined) return;
+    this.#idleTimer = setTimeout(() => {
+      this.#idleTimer = undefined;
+      this.look();
+    }, FAIR_IDLE_MS + 1).unref();
+  }
+
+  look(): void {
+    this.#again = true;
+    if (!this.#looking && this.#waiting.size > 0) void this.#lookUntilQuiet();
+  }
+
+  async #lookUntilQuiet(): Promise<void> {
+    this.#looking = true;
+    while (this.#again && this.#waiting.size > 0) {
+      this.#again = false;
+      await this.#settle().catch(this.#deps.onError);
+    }
+    this.#looking = false;
+  }
+
+  async #settle(): Promise<void> {
+    const machine = await this.#deps.capacity();
+    const { contenders, leaving, endpoints } = await this.#contenders(machine.shares);
+    const moves = shareRoom(machine, contenders, leaving);
+    const starts = moves.filter((move) => move.kind === "start");
+    const whys = new Map([...this.#waiting].map(([id, { why }]) => [id, why]));
+    for (const contender of contenders) this.#note(machine, contender, starts, contenders);
+    for (const move of moves) await this.#apply(move, endpoints, whys);
+  }
+
+  async #apply(move: Move, endpoints: ReadonlyMap<string, Endpoint>, whys: ReadonlyMap<string, string>): Promise<void> {
+    if (move.kind === "take") {
+      const waiting = endpoints.get(move.forEndpoint)!;
+      const why =
+        move.endpointId === move.forEndpoint
+          ? "the new revision needs its room"
+          : `endpoint "${waiting.name}" waits for its room`;
+      await this.#deps.take(move.workerId, move.endpointId, why);
+      return;
+    }
+    if (!this.#closed) await this.#deps.start(endpoints.get(move.endpointId)!, whys.get(move.endpointId) ?? "");
+  }
+
+  /** What is known about who waits; those that have all they want are forgotten. */
+  #note(
+    machine: Capacity,
+    { id, need, wanted, workers }: Contender,
+    starts: readonly Move[],
+    all: readonly Contender[],
+  ): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    waiting.missing = wanted - starts.filter((move) => move.endpointId === id).length;
+    if (waiting.missing <= 0) {
+      this.#waiting.delete(id);
+      return;
+    }
+    waiting.inVain = !canBeServed(machine, all, id);
+    const alone = place(machine, [], need);
+    const beyond = workers.length === 0 && this.#deps.peersWait(id);
+    const beside = "lack" in alone ? alone : place(machine, machine.shares.values(), need, beyond);
+    if ("lack" in beside) waiting.reason = [beside.lack, beside.help ?? ""].join(" ").trim();
+    this.#deps.waits(id, waiting.reason);
+  }
+
+  async #contenders(shares: ReadonlyMap<string, Share>) {
+    const rows = (await this.#deps.workers()).filter((row) => isActive(row.state));
+    const held = new Set([...rows.map((row) => row.id), ...this.#deps.starting.keys()]);
+    const leaving = [...shares].flatMap(([id, share]) => (held.has(id) ? [] : [share]));
+    const ids = new Set([...this.#waiting.keys(), ...rows.map((row) => row.endpointId)]);
+    const endpoints = new Map<string, Endpoint>();
+    const contenders: Contender[] = [];
+    for (const id of ids) {
+      const endpoint = await this.#deps.endpoints.find(id);
+      if (endpoint === undefined) {
+        this.#waiting.delete(id);
+        continue;
+      }
+      endpoints.set(id, endpoint);
+      const mine = rows.filter((row) => row.endpointId === id);
+      contenders.push(this.#contender(endpoint, mine, shares));
+    }
+    return { contenders, leaving, endpoints };
+  }
+
+  #contender(endpoint: Endpoint, rows: readonly Worker[], shares: ReadonlyMap<string, Share>): Contender {
+    const { sample, starting, clock, mayStart } = this.#deps;
+    const waiting = this.#waiting.get(endpoint.id);
+    const seen = new Map(sample(endpoint.id).workers.map((worker) => [worker.id, worker]));
+    const now = clock();
+    const workers: HeldWorker[] = rows.flatMap(({ id, revision, readyAt }) => {
+      const share = shares.get(id);
+      const worker = seen.get(id);
+      const idleMs = worker?.ready && !worker.busy ? worker.idleMs : 0;
+      const upMs = readyAt === null ? 0 : now - readyAt;
+      return share === undefined ? [] : [{ id, share, idleMs, upMs, stale: revision !== endpoint.revision }];
+    });
+    for (const [id, { id: endpointId, revision }] of starting) {
+      const share = shares.get(id);
+      if (endpointId !== endpoint.id || share === undefined || rows.some((row) => row.id === id)) continue;
+      workers.push({ id, share, idleMs: 0, upMs: 0, stale: revision !== endpoint.revision });
+    }
+    const current = workers.filter((worker) => !worker.stale).length;
+    const wanted = waiting === undefined ? 0 : Math.min(waiting.desired, endpoint.workersMax) - current;
+    return {
+      id: endpoint.id,
+      need: needOf(endpoint, this.#deps.gpuPreference(endpoint)),
+      workersMin: endpoint.workersMin,
+      wanted: mayStart(endpoint) ? Math.max(0, wanted) : 0,
+      urgent: waiting?.urgent ?? false,
+      waitingMs: waiting === undefined ? 0 : now - waiting.since,
+      workers,
+    };
+  }
+}

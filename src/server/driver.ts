@@ -1,0 +1,60 @@
+/** The driver that the configuration asks for. */
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { StartedHead } from "../domain/worker-protocol.ts";
+import type { CapacityLedger } from "../drivers/capacity.ts";
+import { DockerDriver } from "../drivers/docker.ts";
+import type { LauncherChannel } from "../drivers/launcher-link.ts";
+import { ProcessDriver } from "../drivers/process.ts";
+import type { PreparedFiles, WorkerDriver } from "../drivers/worker-driver.ts";
+import type { Config } from "./config.ts";
+import type { ContainerCalls } from "./container-calls.ts";
+
+/** A driver of this machine: its launchers dial the platform's own socket. */
+export interface LocalDriver extends WorkerDriver, PreparedFiles {
+  /** Call after the socket and the HTTP side listen. */
+  open(): Promise<void>;
+  /** False: this launcher is not one of the driver's. */
+  attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
+}
+
+interface DriverNeeds {
+  readonly config: Config;
+  readonly socketPath: string;
+  readonly platformUrl: () => string;
+  readonly containerCalls: ContainerCalls;
+  readonly pythonPath: string;
+  readonly hidden: readonly string[];
+  readonly artifacts: ArtifactStore;
+  readonly ledger: CapacityLedger;
+  readonly hooks: {
+    bootFailed(workerId: string, failure: object): void;
+    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
+    started(head: StartedHead): void;
+  };
+}
+
+export function makeDriver(needs: DriverNeeds): LocalDriver {
+  const { config, containerCalls, platformUrl, hidden, ...common } = needs;
+  const { dataDir, isolation } = config;
+  if (config.driver === "docker") {
+    return new DockerDriver({
+      ...common,
+      ...config.docker,
+      dataDir,
+      isolation,
+      env: config.installerEnv,
+      serveCalls: (hostAddress) => containerCalls.serve(hostAddress),
+    });
+  }
+  return new ProcessDriver({
+    ...common,
+    dataDir,
+    isolation,
+    platformUrl,
+    hidden,
+    python: config.python,
+    installerEnv: config.installerEnv,
+    logFd: 2,
+    zygoteMemoryMb: config.zygoteMemoryMb,
+  });
+}

@@ -1,0 +1,99 @@
+/**
+ * Where workers and launchers dial in: the private socket, and a TLS port for those of other machines. Whoever does not
+ * say HELLO in time, says too much before it, or says anything else is shown the door; who they are is checked behind it.
+ */
+import { chmodSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createSecureContext, TLSSocket } from "node:tls";
+import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
+import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
+import { type Frame, parseHead } from "../lib/frames.ts";
+import { Connection } from "./connection.ts";
+
+export interface TlsListen {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** PEM. */
+  readonly key: string;
+  readonly cert: string;
+}
+
+export class Reception {
+  readonly #onHello: (connection: Connection, hello: HelloHead) => void;
+  readonly #servers: Server[] = [];
+  readonly #connections = new Set<Connection>();
+  /** Those who have not said HELLO. */
+  readonly #greeting = new Set<Socket>();
+
+  /** `onHello` gets every connection that speaks our protocol, and whoever it says it is. */
+  constructor(onHello: (connection: Connection, hello: HelloHead) => void) {
+    this.#onHello = onHello;
+  }
+
+  async listen(socketPath: string): Promise<void> {
+    rmSync(socketPath, { force: true });
+    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+    await this.#open(server, (done) => server.listen(socketPath, done));
+    chmodSync(socketPath, 0o600);
+  }
+
+  /** Resolves the port. Anything but TLS 1.3 ends in the handshake. */
+  async listenTls({ host, port, key, cert }: TlsListen): Promise<number> {
+    const secureContext = createSecureContext({ key, cert, minVersion: "TLSv1.3" });
+    const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: LINK_PING_MS };
+    const server = createServer(options, (socket) => {
+      if (this.#greeting.size >= LINK_GREETERS_MAX) socket.destroy();
+      else this.#accept(new TLSSocket(socket, { isServer: true, secureContext }));
+    });
+    await this.#open(server, (done) => server.listen({ host, port }, done));
+    return (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const closed = this.#servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
+    for (const socket of this.#greeting) socket.destroy();
+    for (const connection of this.#connections) connection.close();
+    await Promise.all(closed);
+  }
+
+  async #open(server: Server, listen: (done: () => void) => void): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      listen(resolve);
+    });
+    this.#servers.push(server);
+  }
+
+  #accept(socket: Socket): void {
+    const connection = new Connection(socket);
+    this.#connections.add(connection);
+    this.#greeting.add(socket);
+    const late = setTimeout(() => socket.destroy(), LINK_GREETING_MAX_MS);
+    const greeted = () => {
+      clearTimeout(late);
+      this.#greeting.delete(socket);
+    };
+    connection.onClose = () => {
+      greeted();
+      this.#connections.delete(connection);
+    };
+    connection.onFrame = (frame) => {
+      greeted();
+      if (frame.type === FRAME.HELLO) this.#greet(connection, frame);
+      else connection.close();
+    };
+  }
+
+  #greet(connection: Connection, frame: Frame): void {
+    const hello = parseHead<HelloHead>(frame);
+    if (hello.protocol === PROTOCOL_VERSION && typeof hello.token === "string") this.#onHello(connection, hello);
+    else refuse(connection, `protocol ${hello.protocol} is not spoken here`);
+  }
+}
+
+/** Says why, and closes. */
+export function refuse(connection: Connection, reason: string): void {
+  connection.send(FRAME.REFUSED, 0, { reason });
+  connection.close();
+}

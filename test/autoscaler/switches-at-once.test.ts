@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide } from "../../src/autoscaler/decide.ts";
+import type { Sample } from "../../src/autoscaler/sample.ts";
+
+const SAVED: Sample = {
+  scalerType: "QUEUE_DELAY",
+  scalerValue: 4,
+  workersMin: 0,
+  workersMax: 3,
+  idleTimeoutMs: 60_000,
+  maxConcurrency: 1,
+  queued: 0,
+  queuedLowPriority: 0,
+  oldestWaitMs: 0,
+  waitingRequests: 0,
+  running: 0,
+  runningLowPriority: 0,
+  averageExecMs: undefined,
+  averageLoad: 0,
+  averageLowPriority: 0,
+  workers: [{ id: "old", current: false, ready: true, busy: true, idleMs: 0 }],
+  mustProve: false,
+  switchesAtOnce: true,
+};
+
+test("an endpoint that switches at once stops workers of earlier code before a new one is ready", () => {
+  const { start, stop } = decide(SAVED);
+  assert.deepEqual([start, stop], [0, ["old"]]);
+  assert.deepEqual(decide({ ...SAVED, switchesAtOnce: false }).stop, []);
+});
+
+test("what waits starts a worker of the new code in the same look", () => {
+  const { start, stop } = decide({ ...SAVED, queued: 1 });
+  assert.deepEqual([start, stop], [1, ["old"]]);
+});

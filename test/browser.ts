@@ -1,0 +1,64 @@
+/** A real browser for tests: the machine's own Chromium, without a window. */
+import { existsSync } from "node:fs";
+import type { TestContext } from "node:test";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { runProcess } from "../src/lib/run-process.ts";
+
+const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/snap/bin/chromium"];
+
+/** Skips the test, saying why, on a machine that has no Chromium and cannot install it. */
+export async function openBrowser(t: TestContext): Promise<Browser | undefined> {
+  const executablePath = await findChromium();
+  if (executablePath === undefined) {
+    t.skip("no Chromium on this machine, and only root can install it (apt-get install chromium)");
+    return undefined;
+  }
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+  t.after(() => browser.close());
+  return browser;
+}
+
+async function findChromium(): Promise<string | undefined> {
+  const found = () => PLACES.find((place) => existsSync(place));
+  if (found() !== undefined || process.getuid?.() !== 0) return found();
+  const install = ["install", "-y", "--no-install-recommends", "chromium"];
+  await runProcess("apt-get", ["update"]).catch(() => undefined);
+  await runProcess("apt-get", install, { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } }).catch(
+    () => undefined,
+  );
+  return found();
+}
+
+export interface WatchedPage {
+  readonly page: Page;
+  /** What went wrong in the page: errors of its console, of its scripts, and requests that left `origin`. */
+  readonly problems: string[];
+}
+
+export interface PageOptions {
+  readonly width?: number;
+  readonly height?: number;
+  readonly scheme?: "light" | "dark";
+}
+
+/** A new page that may talk to `origin` alone: anything else fails and is told. */
+export async function openPage(browser: Browser, origin: string, options: PageOptions = {}): Promise<WatchedPage> {
+  const context = await browser.newContext({
+    viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
+    colorScheme: options.scheme ?? "light",
+  });
+  const page = await context.newPage();
+  const problems: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") problems.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => problems.push(`script: ${error.message}`));
+  await context.route(
+    (url) => url.origin !== origin && url.protocol.startsWith("http"),
+    async (route) => {
+      problems.push(`request to ${route.request().url()}`);
+      await route.abort();
+    },
+  );
+  return { page, problems };
+}

@@ -1,0 +1,242 @@
+/** What a user has after `npm install`: the package as npm packs it, in a folder of its own, built from the sources here. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Readable } from "node:stream";
+import { after, before, describe, test } from "node:test";
+import { VERSION } from "../../src/domain/version.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { openBrowser } from "../browser.ts";
+import { endpoint, KEY, startPlatform } from "../gateway/support.ts";
+import { serve } from "./serve.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+/** What goes into the package, or makes it. */
+const PARTS = [
+  "bin",
+  "src",
+  "python",
+  "templates",
+  "deploy",
+  "package.json",
+  "tsconfig.json",
+  "tsconfig.build.json",
+  "LICENSE",
+];
+
+const ADD = `from svc import Endpoint
+
+@Endpoint(name="add")
+def add(a: int, b: int) -> int:
+    return a + b
+`;
+
+async function run(command: string, args: string[], cwd: string): Promise<string> {
+  const { code, stdout, stderr } = await runProcess(command, args, { cwd, env: process.env });
+  assert.equal(code, 0, `${command} ${args.join(" ")}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+/** npm would fetch the dependencies; here they are those of this folder. Returns the project that has svc installed. */
+async function install(dir: string): Promise<string> {
+  const sources = path.join(dir, "sources");
+  for (const part of PARTS) {
+    cpSync(path.join(ROOT, part), path.join(sources, part), {
+      recursive: true,
+      filter: (file) => !file.includes("__pycache__") && !file.endsWith(path.join("python", "dist")),
+    });
+  }
+  symlinkSync(path.join(ROOT, "node_modules"), path.join(sources, "node_modules"));
+  const packed = await run("npm", ["pack", "--json", "--pack-destination", dir], sources);
+  const [{ filename }] = JSON.parse(packed.slice(packed.indexOf("[\n"))) as [{ filename: string }];
+  const modules = path.join(dir, "project", "node_modules");
+  mkdirSync(path.join(modules, ".bin"), { recursive: true });
+  await run("tar", ["-xzf", path.join(dir, filename), "-C", modules], dir);
+  await run("mv", [path.join(modules, "package"), path.join(modules, "svc")], dir);
+  for (const name of readdirSync(path.join(ROOT, "node_modules"))) {
+    if (!name.startsWith(".")) symlinkSync(path.join(ROOT, "node_modules", name), path.join(modules, name));
+  }
+  symlinkSync("../svc/dist/bin/svc.js", path.join(modules, ".bin", "svc"));
+  writeFileSync(path.join(dir, "project", "package.json"), '{"type": "module"}');
+  return path.join(dir, "project");
+}
+
+describe("the installed package", () => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-installed-"));
+  let project = "";
+  before(async () => {
+    project = await install(dir);
+  });
+  after(() => rmSync(dir, { recursive: true, force: true }));
+  const node = (file: string, ...args: string[]) => run(process.execPath, [file, ...args], project);
+
+  test("svc --version runs from the built files", async () => {
+    assert.equal(await node("node_modules/.bin/svc", "--version"), `${VERSION}\n`);
+  });
+
+  test("what the code reads beside itself is there", () => {
+    const files = (at: string) => readdirSync(at, { recursive: true, encoding: "utf8" }).sort();
+    for (const folder of ["templates", "deploy/docker", "src/dev/explorer"]) {
+      assert.deepEqual(files(path.join(project, "node_modules/svc", folder)), files(path.join(ROOT, folder)), folder);
+    }
+    assert.ok(existsSync(path.join(project, "node_modules/svc/src/control-plane/schema.graphql")));
+  });
+
+  test("svc init brings the wheel that was packed with it", async () => {
+    await node("node_modules/.bin/svc", "init", "hello");
+    assert.ok(!existsSync(path.join(project, "node_modules/svc/python/build_backend.py")));
+    const wheel = path.join(project, `hello/.svc/wheels/svc-${VERSION}-py3-none-any.whl`);
+    const names = await run("python3", ["-m", "zipfile", "-l", wheel], project);
+    assert.match(names, /svc\/_runtime\/worker\.py/);
+    assert.match(names, /svc\/py\.typed/);
+  });
+
+  test("a platform of the built files runs a function, svc/client calls it, and svc run serves its page", async (t) => {
+    const env = {
+      ...process.env,
+      SVC_DATA_DIR: path.join(dir, "data"),
+      SVC_CONFIG_DIR: path.join(dir, "config"),
+      PLATFORM_URL: undefined,
+      PLATFORM_API_KEY: undefined,
+    };
+    const app = path.join(dir, "app");
+    mkdirSync(app);
+    const svc = async (...args: string[]) => {
+      const file = path.join(project, "node_modules/.bin/svc");
+      const { code, stdout, stderr } = await runProcess(process.execPath, [file, ...args], { cwd: app, env });
+      assert.equal(code, 0, `svc ${args.join(" ")}\n${stdout}${stderr}`);
+      return stdout.trim();
+    };
+    t.after(() => svc("platform", "stop", "--now"));
+    await svc("platform", "start", "--port", "0");
+    writeFileSync(path.join(app, "add.py"), ADD);
+    await svc("deploy");
+    const [{ url }] = JSON.parse(await svc("status", "--json")) as [{ url: string }];
+    writeFileSync(
+      path.join(project, "add.js"),
+      `import { Endpoint } from "svc/client";
+       const endpoint = new Endpoint({ url: process.argv[2], apiKey: process.argv[3] });
+       console.log(await endpoint.runsync({ a: 1, b: 2 }));`,
+    );
+    assert.equal(await node("add.js", url, await svc("whoami", "--show-key")), "3\n");
+
+    const file = path.join(project, "node_modules/.bin/svc");
+    const server = spawn(process.execPath, [file, "run", "--port", "0"], { cwd: app, env });
+    t.after(() => server.kill("SIGKILL"));
+    const printed = new Promise<string>((resolve, reject) => {
+      let text = "";
+      for (const stream of [server.stdout, server.stderr]) {
+        stream.setEncoding("utf8").on("data", (more: string) => {
+          text += more;
+          const [found] = /http:\/\/localhost:\d+/.exec(text) ?? [];
+          if (found !== undefined) resolve(found);
+        });
+      }
+      server.once("exit", () => reject(new Error(text)));
+    });
+    const local = await printed;
+    const page = await (await fetch(`${local}/docs`)).text();
+    const assets = [...page.matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, asset]) => new URL(asset!, `${local}/docs`));
+    assert.ok(assets.length > 2, page);
+    for (const asset of assets) assert.equal((await fetch(asset)).status, 200, asset.href);
+    server.removeAllListeners("exit").kill("SIGINT");
+    await once(server, "exit");
+  });
+
+  test("a Node program imports svc/client and calls with it", async () => {
+    const url = await serve((_request, response) => response.end('{"id":"j","status":"COMPLETED","output":{"sum":3}}'));
+    writeFileSync(
+      path.join(project, "call.js"),
+      `import { Endpoint } from "svc/client";
+       const endpoint = new Endpoint({ url: process.argv[2], apiKey: "k" });
+       console.log(JSON.stringify(await endpoint.runsync({ a: 1, b: 2 })));`,
+    );
+    assert.equal(await node("call.js", `${url}/v2/ep`), '{"sum":3}\n');
+    writeFileSync(path.join(project, "deep.js"), 'import "svc/dist/src/client/gateway.js";');
+    await assert.rejects(node("deep.js"), /ERR_PACKAGE_PATH_NOT_EXPORTED/, "only what is offered can be imported");
+  });
+
+  test("the JavaScript client of examples/text-stream prints the text as it comes", async () => {
+    const url = await serve((request, response) => {
+      assert.equal(`${request.method} ${request.url}`, "POST /lb/ep/generate");
+      response.setHeader("content-type", "text/event-stream");
+      response.end('data: {"token": "the "}\n\ndata: {"token": "cat "}\n\nevent: done\ndata: {"words": 2}\n\n');
+    });
+    cpSync(path.join(ROOT, "examples/text-stream/stream.mjs"), path.join(project, "stream.mjs"));
+    assert.equal(await node("stream.mjs", `${url}/lb/ep`, "Once"), "Once the cat \n");
+  });
+
+  test("a browser page of another origin imports the same files and calls with them", async (t) => {
+    const browser = await openBrowser(t);
+    if (browser === undefined) return;
+    const origin = await serve((request, response) => {
+      const file = path.join(project, request.url!);
+      if (request.url === "/") return response.setHeader("content-type", "text/html").end("<title>a page</title>");
+      if (!existsSync(file)) return response.writeHead(404).end();
+      response.setHeader("content-type", "text/javascript").end(readFileSync(file));
+    });
+    const find = (id: string) => ({ ...endpoint(id, id === "web" ? "load-balanced" : "queue"), cors: origin });
+    const forward = async () => {
+      const body = Readable.from([Buffer.from('data: "a"\n\ndata: "b"\n\n')]);
+      const headers: [string, string][] = [["content-type", "text/event-stream"]];
+      const timing = { queueMs: 0, bootMs: 0, importMs: 0, execMs: 1 };
+      return { status: 200, headers, body, workerId: "w-1", timing };
+    };
+    const platform = await startPlatform(t, { deps: { endpoints: { find } }, forward });
+    platform.work(() => ({ state: "COMPLETED", output: Buffer.from('{"sum":3}') }));
+    platform.work(() => ({ state: "FAILED", error: '{"error_type":"ValueError","error_message":"no"}' }), "other");
+    const page = await browser.newPage();
+    await page.goto(origin);
+    const seen = await page.evaluate(
+      `(async () => {
+        const { Endpoint } = await import("/node_modules/svc/dist/src/client/endpoint.js");
+        const at = (path) => new Endpoint({ url: ${JSON.stringify(platform.url)} + path, apiKey: ${JSON.stringify(KEY)} });
+        const output = await at("/v2/jobs").runsync({ a: 1, b: 2 });
+        const failed = await at("/v2/other").runsync({}).catch((error) => error.name + ": " + error.errorType);
+        const events = [];
+        for await (const { data } of at("/lb/web").events("POST", "/generate", { body: {} })) events.push(JSON.parse(data));
+        const refused = await new Endpoint({ url: ${JSON.stringify(platform.url)} + "/v2/jobs", apiKey: "svc_x" }).run({}).catch((error) => error.code);
+        return { output, failed, events, refused };
+      })()`,
+    );
+    assert.deepEqual(seen, {
+      output: { sum: 3 },
+      failed: "JobFailedError: ValueError",
+      events: ["a", "b"],
+      refused: "WRONG_KEY",
+    });
+  });
+
+  test("its types serve a TypeScript program that knows browsers only", async () => {
+    writeFileSync(
+      path.join(project, "typed.ts"),
+      `import { Endpoint, JobFailedError, type JobRecord } from "svc/client";
+       const endpoint = new Endpoint<{ a: number }, { sum: number }>({ url: "https://x/v2/ep", apiKey: "k" });
+       const { sum } = await endpoint.runsync({ a: 1 }, { policy: { lowPriority: true }, signal: AbortSignal.timeout(9) });
+       const job = await endpoint.run({ a: sum });
+       for await (const token of job.stream<string>()) console.log(token.length);
+       const record: JobRecord | undefined = job.record;
+       try { console.log((await job.wait()).sum, record); } catch (e) { if (e instanceof JobFailedError) throw e.job; }
+       const answer = await new Endpoint({ url: "/lb/x" }).post<{ ok: boolean }>("/y", { z: 1 });
+       // @ts-expect-error an argument of another type
+       if (answer.ok) await endpoint.run({ a: "text" });
+       export {};`,
+    );
+    const options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--lib", "es2024,dom"];
+    const tsc = path.join(ROOT, "node_modules/.bin/tsc");
+    await run(tsc, [...options, "--types", "", "--allowImportingTsExtensions", "--ignoreConfig", "typed.ts"], project);
+  });
+});

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { type TestContext, test } from "node:test";
+import type { Browser, Locator, Page } from "playwright-core";
+import { openBrowser, openPage } from "../browser.ts";
+import { project, startPlatform, tempDir } from "../e2e/platform.ts";
+import { type RunningServer, startSvcRun } from "./svc-run.ts";
+
+const QUEUED = `import time
+from svc import Endpoint
+
+
+@Endpoint(name="add", cpu="cpu3c-1-2")
+def add(a: int = 2, b: int = 40):
+    """Add two numbers."""
+    return {"sum": a + b}
+
+
+@Endpoint(name="broken", cpu="cpu3c-1-2")
+def broken(text: str):
+    """Fail."""
+    raise ValueError(f"cannot work with {text!r}")
+
+
+@Endpoint(name="steps", cpu="cpu3c-1-2")
+def steps(count: int = 4):
+    """Yield numbers."""
+    for n in range(count):
+        time.sleep(0.2)
+        yield {"step": n}
+`;
+
+/** The stream waits for a file, so that a test sees its beginning before its end exists. */
+const ROUTES = `import os
+import time
+from svc import Endpoint
+
+api = Endpoint(name="api", cpu="cpu3c-1-2", max_concurrency=4)
+
+
+@api.put("/items/{item_id}")
+def put_item(item_id: int, name: str, tags: list[str] = []):
+    """Store an item."""
+    return {"item_id": item_id, "name": name, "tags": tags, "count": 12345678901234567890, "price": 1.0}
+
+
+@api.post("/tell")
+def tell(text: str, go: str):
+    """Tell a text word by word."""
+    first, *rest = text.split()
+    yield f"data: {first}\\n\\n"
+    while not os.path.exists(go):
+        time.sleep(0.01)
+    for word in rest:
+        yield f"data: {word}\\n\\n"
+
+
+@api.get("/broken")
+def breaks():
+    yield "half of an ans"
+    time.sleep(0.3)
+    raise ValueError("no more")
+`;
+
+interface Explorer {
+  readonly server: RunningServer;
+  readonly browser: Browser;
+  readonly folder: string;
+  readonly key: string;
+}
+
+/** `svc run` ends before the platform and the project's folder go, whatever the test found. */
+async function withExplorer(t: TestContext, work: (on: Explorer) => Promise<void>): Promise<void> {
+  const on = await start(t);
+  if (on === undefined) return;
+  try {
+    await work(on);
+  } finally {
+    await on.browser.close();
+    assert.equal(await on.server.stop(), 0, on.server.output());
+  }
+}
+
+async function start(t: TestContext): Promise<Explorer | undefined> {
+  const browser = await openBrowser(t);
+  if (browser === undefined) return undefined;
+  const platform = await startPlatform(t);
+  const folder = project(t, { "queued.py": QUEUED, "shop/routes.py": ROUTES }, "shop");
+  return { server: await startSvcRun(t, platform, folder), browser, folder, key: platform.key };
+}
+
+async function openOperation(page: Page, method: string, path: string): Promise<Locator> {
+  const operation = page.locator(`.opblock-${method}:has([data-path="${path}"])`);
+  await operation.locator(".opblock-summary-control").click();
+  await operation.locator(".execute").waitFor();
+  return operation;
+}
+
+async function answer(operation: Locator, phase = "done"): Promise<Locator> {
+  const shown = operation.locator(`.svc-answer[data-phase="${phase}"]`);
+  await shown.waitFor();
+  return shown;
+}
+
+test("the explorer calls every kind of route in a real browser", { timeout: 120_000 }, (t) =>
+  withExplorer(t, async (on) => {
+    const { url } = on.server;
+    const { page, problems } = await openPage(on.browser, url);
+    await page.goto(`${url}/docs`);
+    await page.locator(".opblock").first().waitFor();
+
+    await t.test("it groups the routes by worker file and says what each does", async () => {
+      assert.equal(await page.title(), "shop · svc run");
+      const groups = page.locator("[data-tag]");
+      assert.deepEqual(await groups.evaluateAll((all) => all.map((each) => each.getAttribute("data-tag"))), [
+        "queued.py",
+        "queued.py · jobs",
+        "shop/routes.py",
+      ]);
+      const summary = page.locator('.opblock:has([data-path="/queued/add/runsync"]) .opblock-summary-description');
+      assert.equal(await summary.textContent(), "Add two numbers.");
+      assert.equal(await page.locator('[data-path="/queued/add/status/{id}"]').isVisible(), false, "folded");
+    });
+
+    await t.test("a queue-based function runs with the values that stand there, and its job is shown", async () => {
+      const operation = await openOperation(page, "post", "/queued/add/runsync");
+      await operation.locator(".execute").click();
+      const shown = await answer(operation);
+      assert.equal(await shown.locator(".svc-badge").textContent(), "COMPLETED");
+      assert.deepEqual(JSON.parse((await shown.locator("pre").first().textContent())!), { sum: 42 });
+      assert.match((await shown.locator(".svc-timing").textContent())!, /ran \d+/);
+
+      await operation.locator("textarea").fill('{"input": {"a": 1, "b": 2}}');
+      await operation.locator(".execute").click();
+      await shown.locator("pre", { hasText: /^\{\s*"sum": 3\s*\}$/ }).waitFor();
+    });
+
+    await t.test("a failed job is seen as failed, with the exception and where it was raised", async () => {
+      const operation = await openOperation(page, "post", "/queued/broken/runsync");
+      await operation.locator(".execute").click();
+      const shown = await answer(operation);
+      const badge = shown.locator(".svc-badge");
+      assert.equal(await badge.textContent(), "FAILED");
+      assert.match((await badge.getAttribute("class"))!, /svc-bad$/);
+      const text = (await shown.locator(".svc-failure").textContent())!;
+      assert.match(text, /ValueError cannot work with/);
+      assert.match(text, /queued\.py", line 14/);
+    });
+
+    await t.test("a submitted job is followed to its end, and the routes about jobs know its id", async () => {
+      const operation = await openOperation(page, "post", "/queued/steps/run");
+      await operation.locator(".execute").click();
+      const shown = operation.locator(".svc-answer");
+      await shown.locator(".svc-badge", { hasText: /IN_QUEUE|IN_PROGRESS/ }).waitFor();
+      await page.locator('[data-tag="queued.py · jobs"]').click();
+      const stream = await openOperation(page, "get", "/queued/steps/stream/{id}");
+      await stream.locator(".execute").click();
+      const events = (await answer(stream)).locator(".svc-events li span");
+      assert.match((await events.allTextContents()).join(" "), /"step":\s*0.*"step":\s*3/);
+      await shown.locator(".svc-badge", { hasText: "COMPLETED" }).waitFor();
+      const status = await openOperation(page, "get", "/queued/steps/status/{id}");
+      assert.match(await status.locator("input").inputValue(), /-l1$/);
+      await status.locator(".execute").click();
+      assert.match((await (await answer(status)).textContent())!, /COMPLETED/);
+    });
+
+    await t.test("a running job is cancelled from where it is followed", async () => {
+      const operation = page.locator('.opblock-post:has([data-path="/queued/steps/run"])');
+      await operation.locator("textarea").fill('{"input": {"count": 1000}}');
+      await operation.locator(".execute").click();
+      await operation.locator(".svc-badge", { hasText: "IN_PROGRESS" }).waitFor();
+      await operation.getByRole("button", { name: "Cancel job" }).click();
+      await operation.locator(".svc-badge", { hasText: "CANCELLED" }).waitFor();
+    });
+
+    await t.test("a load-balanced route gets its path parameters and its body", async () => {
+      const operation = await openOperation(page, "put", "/shop/routes/items/{item_id}");
+      await operation.locator("input").fill("7");
+      await operation.locator(".execute").click();
+      const shown = await answer(operation);
+      assert.equal(await shown.locator(".svc-badge").textContent(), "200");
+      const text = (await shown.locator("pre").first().textContent())!;
+      assert.match(text, /"item_id": 7,.*"tags": \[\],\s*"count": 12345678901234567890,\s*"price": 1\.0\s*\}/s);
+      await operation.locator("textarea").fill('{"tags": "x"}');
+      await operation.locator(".execute").click();
+      await shown.getByText("Field required").waitFor();
+      assert.match((await shown.locator(".svc-badge").getAttribute("class"))!, /svc-bad$/);
+      assert.match(problems.splice(0).join(), /^console: [^,]*status of 422[^,]*$/, "said by the browser itself");
+    });
+
+    await t.test("a streamed answer is seen as it comes, before its end, and can be stopped", async () => {
+      const operation = await openOperation(page, "post", "/shop/routes/tell");
+      const go = `${tempDir(t)}/go`;
+      await operation.locator("textarea").fill(JSON.stringify({ text: "one two three", go }));
+      await operation.locator(".execute").click();
+      const shown = await answer(operation, "streaming");
+      const words = shown.locator(".svc-events li span");
+      await words.first().waitFor();
+      assert.deepEqual(await words.allTextContents(), ["one"]);
+      await writeFile(go, "");
+      await answer(operation);
+      assert.deepEqual(await operation.locator(".svc-events li span").allTextContents(), ["one", "two", "three"]);
+
+      await operation.locator("textarea").fill(JSON.stringify({ text: "again and again", go: `${go}-never` }));
+      await operation.locator(".execute").click();
+      await answer(operation, "streaming");
+      await operation.getByRole("button", { name: "Stop" }).click();
+      await answer(operation, "stopped");
+      await operation.locator(".execute:enabled").waitFor();
+    });
+
+    assert.deepEqual(problems, [], "nothing is said on the console and nothing leaves this machine");
+    assert.ok(!(await page.content()).includes(on.key), "the key stays in the server");
+
+    await t.test("an answer that breaks off is not taken for a whole one", async () => {
+      const operation = await openOperation(page, "get", "/shop/routes/broken");
+      await operation.locator(".execute").click();
+      const shown = await answer(operation, "failed");
+      assert.match((await shown.textContent())!, /no whole answer.*broke off/s);
+      assert.match((await shown.locator("pre").first().textContent())!, /half of an ans/);
+      assert.match(
+        problems.splice(0).join(),
+        /^console: Failed to load resource: net::[^,]*$/,
+        "said by the browser itself",
+      );
+    });
+
+    await t.test("the page follows the code, and says what is wrong with a change that cannot run", async () => {
+      const first = QUEUED.slice(0, QUEUED.indexOf('@Endpoint(name="broken"')).replaceAll("add", "sub");
+      await writeFile(`${on.folder}/new.py`, first.replace("def sub(", "def sub(("));
+      await page.getByText(/The code before the last change still answers\..*new\.py:6/s).waitFor();
+      await writeFile(`${on.folder}/new.py`, first);
+      const operation = await openOperation(page, "post", "/new/runsync");
+      await operation.locator(".execute").click();
+      assert.match((await (await answer(operation)).textContent())!, /COMPLETED.*"sum": 42/s);
+      assert.equal(await page.locator("#notice").isVisible(), false);
+      const earlier = page.locator('.opblock-post:has([data-path="/queued/add/runsync"])');
+      assert.equal(
+        await earlier.locator("textarea").inputValue(),
+        '{"input": {"a": 1, "b": 2}}',
+        "what was typed stays",
+      );
+      assert.match((await earlier.locator(".svc-answer").textContent())!, /"sum": 3/, "and so do answers");
+      assert.deepEqual(problems, []);
+    });
+
+    await t.test("it fits a narrow window, in the dark too", async () => {
+      const narrow = await openPage(on.browser, url, { width: 360, height: 720, scheme: "dark" });
+      await narrow.page.goto(`${url}/docs`);
+      const operation = await openOperation(narrow.page, "put", "/shop/routes/items/{item_id}");
+      await operation.locator(".execute").click();
+      await answer(operation);
+      assert.ok(await narrow.page.evaluate("document.documentElement.scrollWidth <= innerWidth"));
+      assert.equal(await narrow.page.evaluate("document.documentElement.className"), "dark-mode");
+      const dark = await narrow.page.evaluate("getComputedStyle(document.body).backgroundColor");
+      const light = await page.evaluate("getComputedStyle(document.body).backgroundColor");
+      assert.notEqual(dark, light);
+      assert.deepEqual(narrow.problems, []);
+    });
+  }),
+);

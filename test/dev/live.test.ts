@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { LayersBuild } from "../../src/build/build-layers.ts";
+import { configurationHash, liveBuild, liveEnvironment, liveName } from "../../src/dev/live.ts";
+import { isValidName } from "../../src/domain/names.ts";
+
+test("live environments are named per user, machine and folder, and are valid whatever the user is called", () => {
+  const ann = { user: "Ann", host: "box", projectDir: "/home/ann/shop" };
+  assert.match(liveEnvironment(ann), /^live-ann-[0-9a-f]{4}$/);
+  assert.equal(liveEnvironment(ann), liveEnvironment({ ...ann }));
+  for (const other of [{ user: "Ben" }, { host: "other" }, { projectDir: "/home/ann/other" }])
+    assert.notEqual(liveEnvironment({ ...ann, ...other }), liveEnvironment(ann));
+  for (const user of ["", "ÄÖ", "DOMAIN\\some.body", "x".repeat(200)]) {
+    const name = liveEnvironment({ ...ann, user });
+    assert.ok(isValidName(name), name);
+  }
+});
+
+test("live endpoints carry the prefix; a long name stays valid and distinct", () => {
+  assert.equal(liveName("hello"), "live-hello");
+  const long = "a".repeat(62);
+  const names = [`${long}b`, `${long}c`].map(liveName);
+  assert.ok(names.every(isValidName));
+  assert.notEqual(names[0], names[1]);
+});
+
+const build = {
+  manifest: {
+    resources: { a: { workersMin: 2, workersMax: 4, idleTimeout: 60 }, b: { workersMin: 0, workersMax: 1 } },
+    routes: { b: { "GET /": "root" } },
+    sourceLayer: "0".repeat(64),
+  },
+  env: { a: { MODE: "x" }, b: {} },
+} as unknown as LayersBuild;
+
+test("a live build has only the endpoints asked for, as declared but without standing workers", () => {
+  const { manifest, env } = liveBuild(build, ["a", "gone"]);
+  assert.deepEqual(manifest.resources, { "live-a": { workersMin: 0, workersMax: 4, idleTimeout: 60 } });
+  assert.deepEqual([manifest.routes, env], [{}, { "live-a": { MODE: "x" } }]);
+  assert.deepEqual(liveBuild(build, ["b"]).manifest.routes, { "live-b": { "GET /": "root" } });
+});
+
+test("the configuration's hash follows settings, routes and variables, not the code", () => {
+  const before = configurationHash(build, "a");
+  const other = (changes: object) => configurationHash({ ...build, ...changes } as LayersBuild, "a");
+  assert.equal(other({ manifest: { ...build.manifest, sourceLayer: "1".repeat(64) } }), before);
+  assert.notEqual(other({ env: { a: { MODE: "y" } } }), before);
+});

@@ -1,0 +1,58 @@
+/** A real `svc run` in a process of its own. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import type { TestContext } from "node:test";
+import { ROOT, type TestPlatform } from "../e2e/platform.ts";
+
+export interface RunningServer {
+  readonly url: string;
+  /** What the terminal has shown so far. */
+  output(): string;
+  /** Ctrl+C; the exit code. */
+  stop(): Promise<number | null>;
+}
+
+export async function startSvcRun(
+  t: TestContext,
+  platform: TestPlatform,
+  cwd: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<RunningServer> {
+  const port = args.includes("--port") ? [] : ["--port", "0"];
+  const child = spawn(path.join(ROOT, "bin/svc"), ["run", ...port, ...args], {
+    cwd,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      CI: "1",
+      NO_COLOR: "1",
+      PLATFORM_URL: platform.url,
+      PLATFORM_API_KEY: platform.key,
+      SVC_CONFIG_DIR: path.join(platform.dir, "config"),
+      ...env,
+    },
+  });
+  const exited = once(child, "exit").then(([code]) => code as number | null);
+  const stop = () => {
+    child.kill("SIGINT");
+    return exited;
+  };
+  t.after(stop);
+  let output = "";
+  const listening = new Promise<string>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        output += text;
+        const url = /Listening on (http:\/\/\S+:\d+)/.exec(output)?.[1];
+        if (url !== undefined) resolve(url);
+      });
+    }
+  });
+  const url = await Promise.race([listening, exited.then(() => undefined)]);
+  assert.ok(url, `svc run ended:\n${output}`);
+  return { url, output: () => output, stop };
+}

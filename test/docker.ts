@@ -1,0 +1,169 @@
+/**
+ * A container engine and a worker image for tests, set up on first use and shared by all test files:
+ *
+ *   Docker and debootstrap installed (apt, as root) ─▶ daemon runs ─▶ root file system (~/.cache/svc-test) ─▶ image built
+ *
+ * Where a step is impossible, `skip` says which and why; nothing is skipped silently. A daemon that a test started is
+ * stopped by the last test file that uses it.
+ */
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { homedir, userInfo } from "node:os";
+import path from "node:path";
+import { after } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import Docker from "dockerode";
+import { onPath } from "../src/lib/on-path.ts";
+import { runProcess } from "../src/lib/run-process.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "..");
+const CACHE = process.env.SVC_TEST_CACHE ?? path.join(homedir(), ".cache", "svc-test");
+const SUITE = "bookworm";
+const IMAGE = `svc-test/worker-cpu:${SUITE}`;
+const DAEMON_START_MS = 20_000;
+const STEP_MAX_MS = 170_000;
+
+export interface TestDocker {
+  /** Why tests that need containers cannot run here; false when they can. Give it to `test(…, { skip })`. */
+  readonly skip: string | false;
+  /** Has Python 3.11 and numpy. */
+  readonly image: string;
+  /** Root file system with python3, as a tar file. */
+  readonly rootfs: string;
+  /** Starts a platform that uses containers: `startPlatform(t, docker.env)`. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly engine: Docker;
+}
+
+/** Call it at the top of a test file: `const docker = await dockerForTests();` */
+export async function dockerForTests(): Promise<TestDocker> {
+  const rootfs = path.join(CACHE, `rootfs-${SUITE}-${process.arch}.tar`);
+  const env = { SVC_DRIVER: "docker", SVC_CPU_IMAGE: IMAGE, SVC_GPU_IMAGE: IMAGE };
+  const offer = { image: IMAGE, rootfs, env, engine: new Docker() };
+  try {
+    mkdirSync(CACHE, { recursive: true });
+    await locked(async () => {
+      await ensureDaemon(offer.engine);
+      await ensureRootfs(rootfs);
+      await ensureImage(offer.engine, rootfs);
+    });
+    return { ...offer, skip: false };
+  } catch (error) {
+    if (error instanceof Impossible) return { ...offer, skip: error.message };
+    throw error;
+  }
+}
+
+class Impossible extends Error {}
+
+async function ensureDaemon(engine: Docker): Promise<void> {
+  const users = path.join(CACHE, "daemon-users");
+  const startedByUs = path.join(CACHE, "daemon-pid");
+  const answer = await engine.ping().then(
+    () => undefined,
+    (error: NodeJS.ErrnoException) => error,
+  );
+  if (answer?.code === "EACCES") throw new Impossible("this user may not use Docker (it is not in the group docker)");
+  if (answer !== undefined) {
+    if (userInfo().uid !== 0) throw new Impossible("no Docker daemon runs, and only root can start one");
+    await installed("dockerd", "docker.io");
+    const logFile = path.join(CACHE, "dockerd.log");
+    const log = openSync(logFile, "w");
+    const child = spawn("dockerd", [], { detached: true, stdio: ["ignore", log, log] });
+    child.unref();
+    const end = Date.now() + DAEMON_START_MS;
+    while (!(await engine.ping().catch(() => false))) {
+      if (Date.now() > end || child.exitCode !== null) {
+        const last = readFileSync(logFile, "utf8").trim().split("\n").at(-1);
+        throw new Impossible(`dockerd does not start: ${last}`);
+      }
+      await delay(100);
+    }
+    writeFileSync(startedByUs, String(child.pid));
+    rmSync(users, { recursive: true, force: true });
+  }
+  if (!existsSync(startedByUs)) return;
+  mkdirSync(users, { recursive: true });
+  writeFileSync(path.join(users, String(process.pid)), "");
+  after(() =>
+    locked(async () => {
+      rmSync(path.join(users, String(process.pid)), { force: true });
+      const others = readdirSync(users).filter((pid) => existsSync(`/proc/${pid}`));
+      if (others.length > 0 || !existsSync(startedByUs)) return;
+      const pid = Number(readFileSync(startedByUs, "utf8"));
+      rmSync(startedByUs, { force: true });
+      if (existsSync(`/proc/${pid}`)) process.kill(pid, "SIGTERM");
+    }),
+  );
+}
+
+/** A minimal Debian with python3; made in half a minute, once. */
+async function ensureRootfs(file: string): Promise<void> {
+  if (existsSync(file)) return;
+  if (userInfo().uid !== 0) throw new Impossible("only root can make a root file system with debootstrap");
+  await installed("debootstrap", "debootstrap");
+  const dir = `${file}.${process.pid}`;
+  try {
+    await step("debootstrap", ["--variant=minbase", "--include=python3", SUITE, dir]);
+    const leftOut = [
+      "./proc/*",
+      "./sys/*",
+      "./dev/*",
+      "./var/cache/apt/*",
+      "./var/lib/apt/lists/*",
+      "./usr/share/doc/*",
+    ];
+    const excludes = leftOut.flatMap((pattern) => ["--exclude", pattern]);
+    await step("tar", ["-C", dir, ...excludes, "-cf", `${dir}.part`, "."]);
+    renameSync(`${dir}.part`, file);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function ensureImage(engine: Docker, rootfs: string): Promise<void> {
+  const there = await engine
+    .getImage(IMAGE)
+    .inspect()
+    .catch(() => undefined);
+  if (there !== undefined) return;
+  const args = ["platform", "images", "build", "--rootfs", rootfs, "--packages", "numpy", "--tag", IMAGE];
+  await step(path.join(ROOT, "bin/svc"), args);
+}
+
+async function installed(program: string, aptPackage: string): Promise<void> {
+  const found = () => onPath(program, process.env.PATH ?? "") !== undefined;
+  if (found()) return;
+  if (onPath("apt-get", process.env.PATH ?? "") === undefined) throw new Impossible(`${program} is not installed`);
+  await step("apt-get", ["update", "-qq"]);
+  await step("apt-get", ["install", "-y", "-qq", "--no-install-recommends", aptPackage]);
+  if (!found()) throw new Impossible(`${aptPackage} brought no ${program}`);
+}
+
+async function step(command: string, args: readonly string[]): Promise<void> {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", CI: "1", NO_COLOR: "1" };
+  const result = await runProcess(command, args, { env, signal: AbortSignal.timeout(STEP_MAX_MS) });
+  if (result.code === 0) return;
+  const said = `${result.stdout}\n${result.stderr}`.trim().split("\n").at(-1);
+  throw new Impossible(`"${path.basename(command)} ${args[0]}" failed: ${said}`);
+}
+
+/** One test process at a time; the lock of one that died does not count. */
+async function locked(work: () => Promise<void>): Promise<void> {
+  const lock = path.join(CACHE, "lock");
+  for (;;) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: "wx" });
+      break;
+    } catch {
+      const owner = existsSync(lock) ? readFileSync(lock, "utf8") : "";
+      if (owner !== "" && !existsSync(`/proc/${owner}`)) rmSync(lock, { force: true });
+      await delay(50);
+    }
+  }
+  try {
+    await work();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}

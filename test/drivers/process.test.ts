@@ -1,0 +1,20 @@
+/** The process driver passes the suite of all drivers. */
+import path from "node:path";
+import { ProcessDriver } from "../../src/drivers/process.ts";
+import { driverConformance, PLATFORM_SECRET } from "../conformance/driver.ts";
+
+driverConformance("process", {
+  skip: false,
+  make: (parts) =>
+    new ProcessDriver({
+      ...parts,
+      platformUrl: () => "http://127.0.0.1:1",
+      pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
+      python: undefined,
+      installerEnv: { ...process.env, ...PLATFORM_SECRET },
+      isolation: "standard",
+      hidden: [parts.dataDir],
+      logFd: 2,
+      zygoteMemoryMb: undefined,
+    }),
+});

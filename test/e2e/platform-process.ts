@@ -1,0 +1,61 @@
+/** A real platform in a process of its own, for end-to-end tests and benchmarks. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { createInterface } from "node:readline";
+
+export const ROOT = path.resolve(import.meta.dirname, "../..");
+const LOG_LINES_KEPT = 200;
+
+export interface PlatformProcess {
+  readonly url: string;
+  readonly pid: number;
+  /** Only at the first start of its data directory. */
+  readonly firstKey: string | undefined;
+  /** Sends the signal and waits for the end; nothing when it has ended. SIGQUIT stops workers too, SIGKILL lets them live on. */
+  end(signal: NodeJS.Signals): Promise<void>;
+}
+
+interface PlatformOptions {
+  readonly dataDir: string;
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly port?: string;
+  readonly onLogLine?: (line: string) => void;
+}
+
+/** Resolves when it listens; rejects with its message, or its last lines when it ended without one. */
+export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
+  const { dataDir, env, port = "0", onLogLine = () => {} } = options;
+  const start = [path.join(ROOT, "bin/svc.ts"), "platform", "start", "--foreground"];
+  const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
+    env,
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  const log: string[] = [];
+  createInterface(child.stderr!).on("line", (line) => {
+    if (log.push(line) > LOG_LINES_KEPT) log.shift();
+    onLogLine(line);
+  });
+  const said = (code: unknown) => `the platform exited with ${code}:\n${log.join("\n")}`;
+  const message = (await Promise.race([
+    once(child, "message").then(([value]) => value),
+    once(child, "exit").then(([code]) => ({ ready: false, error: { message: said(code) } })),
+  ])) as { ready: boolean; url: string; firstKey?: string; error?: { message: string } };
+  if (!message.ready) throw new Error(message.error?.message ?? said("no message"));
+  // A platform that ends by itself is why a test fails: say so.
+  child.on("exit", (code) => {
+    if (code !== 0 && code !== null) process.stderr.write(`${said(code)}\n`);
+  });
+  return {
+    url: message.url,
+    pid: child.pid!,
+    firstKey: message.firstKey,
+    end: async (signal) => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const ended = once(child, "exit");
+      child.kill(signal);
+      await ended;
+    },
+  };
+}

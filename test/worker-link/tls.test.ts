@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect as connectPlain } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, before, describe, type TestContext, test } from "node:test";
+import { connect, type TLSSocket } from "node:tls";
+import { hashSecret } from "../../src/domain/api-key.ts";
+import { LINK_GREETING_MAX_BYTES } from "../../src/domain/limits.ts";
+import { type ExitedHead, FRAME, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
+import { Interpreters } from "../../src/drivers/interpreter.ts";
+import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
+import { fingerprint, selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
+import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
+import { openPlatformDatabase } from "../../src/store/platform-database.ts";
+import { openSqliteStore } from "../../src/store/sqlite-store.ts";
+import type { Connection } from "../../src/worker-link/connection.ts";
+import { WorkerLink } from "../../src/worker-link/worker-link.ts";
+import { newEndpoint, newWorker } from "../conformance/store.ts";
+
+const PYTHON_SOURCE = path.resolve(import.meta.dirname, "../../python/src");
+const LAUNCHER_SECRET = "the launcher's secret";
+
+describe("the worker link over TLS", () => {
+  const certificate = selfSignedCertificate("svc worker link");
+  const pin = fingerprint(certificate.cert);
+  const exits = new Map<string, (head: ExitedHead) => void>();
+  let dir: string;
+  let port: number;
+  let close = async () => {};
+  let launcher: Connection | undefined;
+  let launcherCame = Promise.withResolvers<Connection>();
+  let store: Awaited<ReturnType<typeof openSqliteStore>>;
+  let queue: Awaited<ReturnType<typeof openSqliteQueue>>;
+  let handler: string;
+  let python: string;
+
+  before(async () => {
+    dir = mkdtempSync(path.join(tmpdir(), "svc-tls-"));
+    const database = openPlatformDatabase(dir, "normal");
+    store = await openSqliteStore(database);
+    queue = await openSqliteQueue({ database, blobDir: path.join(dir, "blobs"), clock: Date.now });
+    handler = workerCode(dir);
+    python = (await new Interpreters(undefined).default()).path;
+    const nothing = () => {};
+    const link = new WorkerLink({
+      store,
+      endpoints: store.endpoints,
+      queue,
+      hooks: {
+        workerReady: nothing,
+        workerIdle: nothing,
+        workerGone: nothing,
+        bootFailed: nothing,
+        workerStuck: nothing,
+        requestWaiting: nothing,
+        log: nothing,
+        health: () => ({ state: "READY", reason: "", progress: [] }),
+        launcherConnected: (secret, connection) => {
+          if (secret !== LAUNCHER_SECRET) return false;
+          launcher = connection;
+          connection.onFrame = (frame: Frame) => {
+            const head = parseHead<ExitedHead>(frame);
+            if (frame.type === FRAME.EXITED) exits.get(head.worker)?.(head);
+          };
+          launcherCame.resolve(connection);
+          return true;
+        },
+      },
+    });
+    await link.listen(path.join(dir, "p.sock"));
+    port = await link.listenTls({ host: "127.0.0.1", port: 0, ...certificate });
+    close = async () => {
+      launcher?.close();
+      await link.close();
+      await queue.close();
+      await store.close();
+      database.close();
+      rmSync(dir, { recursive: true, force: true });
+    };
+  });
+  after(() => close());
+
+  const address = (known = pin) => `tls://127.0.0.1:${port}#${known}`;
+
+  /** A launcher as another machine would run it: what it knows of the platform is an address. */
+  function launch(t: TestContext, socket: string, token = LAUNCHER_SECRET) {
+    const child = spawn(python, ["-I", "-S", path.join(PYTHON_SOURCE, "svc/_runtime/launcher.py")], {
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    const exited = once(child, "exit");
+    child.stdin.end(`${JSON.stringify({ socket, token, id: "launcher", reconnectMs: 400 })}\n`);
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+    });
+    t.after(async () => {
+      child.kill("SIGKILL");
+      await exited;
+    });
+    return { exited, said: () => said };
+  }
+
+  function start(worker: string, token: string, changes: object = {}): Promise<ExitedHead> {
+    launcher!.send(FRAME.START, 0, {
+      worker,
+      token,
+      zygote: `e:${worker}`,
+      python,
+      boot: "SVCBOOT",
+      handler,
+      paths: [path.join(dir, "src")],
+      endpoint: { id: "e", name: "hello", app: "a", environment: "production", kind: "queue" },
+      env: {},
+      concurrency: 1,
+      socket: address(),
+      tempDir: path.join(dir, "tmp", worker),
+      reconnectMs: 400,
+      isolation: "none",
+      hidden: [],
+      ...changes,
+    });
+    return new Promise((resolve) => exits.set(worker, resolve));
+  }
+
+  test("a launcher and its workers of another machine dial in by TLS and run jobs of any size", async (t) => {
+    launcherCame = Promise.withResolvers();
+    launch(t, address());
+    await launcherCame.promise;
+    const endpoint = newEndpoint(null);
+    await store.endpoints.insert(endpoint);
+    for (const [id, concurrency, boot] of [
+      ["w-blocking", 1, "SVCBOOT"],
+      ["w-threads", 3, "SVCBOOT"],
+      ["w-spawned", 1, "OFF"],
+    ] as const) {
+      await store.workers.insert(newWorker(endpoint.id, { id, tokenHash: hashSecret(`token of ${id}`) }));
+      const exited = start(id, `token of ${id}`, { concurrency, boot });
+      for (const bytes of [1, 100_000, 3_000_000]) {
+        const jobs = Array.from({ length: bytes > 100_000 ? 1 : 20 }, () => `${id}-${Math.random()}`);
+        for (const job of jobs) await queue.enqueue(newJob(job, endpoint.id, { text: "é".repeat(bytes / 2) }));
+        for (const job of jobs) {
+          const done = await queue.wait(job, 20_000);
+          assert.deepEqual([done?.state, done?.error], ["COMPLETED", ""], `${id} ${bytes}`);
+          assert.equal(JSON.parse(Buffer.from(done!.output!).toString()).length, Math.floor(bytes / 2));
+        }
+      }
+      launcher!.send(FRAME.STOP, 0, { worker: id, graceMs: 5000 });
+      assert.equal((await exited).code, 0);
+    }
+  });
+
+  test("a worker tells its token to no other platform than the one whose certificate it knows", async (t) => {
+    launcherCame = Promise.withResolvers();
+    launch(t, address());
+    await launcherCame.promise;
+    const other = selfSignedCertificate("svc worker link");
+    const exited = await start("w-misled", "a token", { socket: address(fingerprint(other.cert)) });
+    assert.notEqual(exited.code, 0);
+    // Without a fingerprint the machine's authorities must vouch for the certificate.
+    assert.notEqual((await start("w-trusting", "a token", { socket: `tls://127.0.0.1:${port}` })).code, 0);
+  });
+
+  test("a wrong token is refused: of a worker, and of a launcher", async (t) => {
+    const launched = launch(t, address(), "not the secret");
+    await launched.exited;
+    const socket = await dial(port);
+    socket.write(hello("not a token"));
+    const [frame] = await frames(socket);
+    assert.equal(frame?.type, FRAME.REFUSED);
+    assert.deepEqual(parseHead(frame!), { reason: "unknown worker" });
+  });
+
+  test("plain text, older TLS, a flood before HELLO and anything but HELLO are closed", async () => {
+    const plain = connectPlain(port, "127.0.0.1");
+    plain.on("error", () => {}).resume();
+    plain.write(hello("a token"));
+    await new Promise((resolve) => plain.once("close", resolve));
+
+    const old = connect({ port, host: "127.0.0.1", rejectUnauthorized: false, maxVersion: "TLSv1.2" });
+    await assert.rejects(once(old, "secureConnect"));
+
+    for (const bytes of [
+      Buffer.concat(encodeFrame(FRAME.PING, 0)),
+      hello("x".repeat(60_000), LINK_GREETING_MAX_BYTES),
+    ]) {
+      const socket = await dial(port);
+      socket.write(bytes);
+      assert.deepEqual(await frames(socket), []);
+    }
+  });
+});
+
+/** A function that gives back what it got. Returns the handler's path. */
+function workerCode(dir: string): string {
+  mkdirSync(path.join(dir, "src"));
+  writeFileSync(path.join(dir, "src", "echo.py"), "def run(text):\n    return text\n");
+  const file = path.join(dir, "handler.py");
+  const functions = '[{"module": "echo", "name": "run", "kind": "function"}]';
+  const call = `load_endpoint(name="hello", kind="queue", functions=${functions}, routes={})`;
+  writeFileSync(file, `from svc._runtime.loader import load_endpoint\nendpoint = ${call}\n`);
+  return file;
+}
+
+function newJob(id: string, endpointId: string, input: object) {
+  return {
+    id,
+    endpointId,
+    input: Buffer.from(JSON.stringify(input)),
+    method: "",
+    webhook: "",
+    lowPriority: false,
+    executionTimeoutMs: 60_000,
+    ttlMs: 600_000,
+    retentionMs: 60_000,
+    idempotencyKey: "",
+  };
+}
+
+function hello(token: string, bodyBytes = 0): Buffer {
+  const head = { protocol: PROTOCOL_VERSION, role: "worker", token, worker: "w", pid: 1, unacknowledged: [] };
+  return Buffer.concat(encodeFrame(FRAME.HELLO, 0, head, Buffer.alloc(bodyBytes)));
+}
+
+async function dial(port: number): Promise<TLSSocket> {
+  const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+/** What comes until the other side closes. */
+async function frames(socket: TLSSocket): Promise<Frame[]> {
+  const reader = new FrameReader(1e6);
+  const found: Frame[] = [];
+  socket.on("data", (chunk: Buffer) => found.push(...reader.push(chunk))).on("error", () => {});
+  await new Promise((resolve) => socket.once("close", resolve));
+  return found;
+}
