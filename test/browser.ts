@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { runProcess } from "../src/lib/run-process.ts";
+import { aptInstall } from "./apt-install.ts";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/snap/bin/chromium"];
 
@@ -18,14 +18,10 @@ export async function openBrowser(t: TestContext): Promise<Browser | undefined> 
   return browser;
 }
 
-async function findChromium(): Promise<string | undefined> {
+/** Installs it when it is missing and that can be done. */
+export async function findChromium(): Promise<string | undefined> {
   const found = () => PLACES.find((place) => existsSync(place));
-  if (found() !== undefined || process.getuid?.() !== 0) return found();
-  const install = ["install", "-y", "--no-install-recommends", "chromium"];
-  await runProcess("apt-get", ["update"]).catch(() => undefined);
-  await runProcess("apt-get", install, { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } }).catch(
-    () => undefined,
-  );
+  if (found() === undefined) await aptInstall("chromium");
   return found();
 }
 

@@ -15,6 +15,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import Docker from "dockerode";
 import { onPath } from "../src/lib/on-path.ts";
 import { runProcess } from "../src/lib/run-process.ts";
+import { aptInstall } from "./apt-install.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "..");
 const CACHE = process.env.SVC_TEST_CACHE ?? path.join(homedir(), ".cache", "svc-test");
@@ -37,26 +38,35 @@ export interface TestDocker {
 
 /** Call it at the top of a test file: `const docker = await dockerForTests();` */
 export async function dockerForTests(): Promise<TestDocker> {
+  const { docker, release } = await holdDocker();
+  after(release);
+  return docker;
+}
+
+/** The set-up itself. `release` lets go of the daemon: one that was started for the tests ends with the last who holds it. */
+export async function holdDocker(): Promise<{ readonly docker: TestDocker; release(): Promise<void> }> {
   const rootfs = path.join(CACHE, `rootfs-${SUITE}-${process.arch}.tar`);
   const env = { SVC_DRIVER: "docker", SVC_CPU_IMAGE: IMAGE, SVC_GPU_IMAGE: IMAGE };
   const offer = { image: IMAGE, rootfs, env, engine: new Docker() };
+  let release = async () => {};
   try {
     mkdirSync(CACHE, { recursive: true });
     await locked(async () => {
-      await ensureDaemon(offer.engine);
+      release = await ensureDaemon(offer.engine);
       await ensureRootfs(rootfs);
       await ensureImage(offer.engine, rootfs);
     });
-    return { ...offer, skip: false };
+    return { docker: { ...offer, skip: false }, release };
   } catch (error) {
-    if (error instanceof Impossible) return { ...offer, skip: error.message };
+    if (error instanceof Impossible) return { docker: { ...offer, skip: error.message }, release };
     throw error;
   }
 }
 
 class Impossible extends Error {}
 
-async function ensureDaemon(engine: Docker): Promise<void> {
+/** Resolves what lets go of it. */
+async function ensureDaemon(engine: Docker): Promise<() => Promise<void>> {
   const users = path.join(CACHE, "daemon-users");
   const startedByUs = path.join(CACHE, "daemon-pid");
   const answer = await engine.ping().then(
@@ -82,10 +92,10 @@ async function ensureDaemon(engine: Docker): Promise<void> {
     writeFileSync(startedByUs, String(child.pid));
     rmSync(users, { recursive: true, force: true });
   }
-  if (!existsSync(startedByUs)) return;
+  if (!existsSync(startedByUs)) return async () => {};
   mkdirSync(users, { recursive: true });
   writeFileSync(path.join(users, String(process.pid)), "");
-  after(() =>
+  return () =>
     locked(async () => {
       rmSync(path.join(users, String(process.pid)), { force: true });
       const others = readdirSync(users).filter((pid) => existsSync(`/proc/${pid}`));
@@ -93,8 +103,7 @@ async function ensureDaemon(engine: Docker): Promise<void> {
       const pid = Number(readFileSync(startedByUs, "utf8"));
       rmSync(startedByUs, { force: true });
       if (existsSync(`/proc/${pid}`)) process.kill(pid, "SIGTERM");
-    }),
-  );
+    });
 }
 
 /** A minimal Debian with python3; made in half a minute, once. */
@@ -134,10 +143,8 @@ async function ensureImage(engine: Docker, rootfs: string): Promise<void> {
 async function installed(program: string, aptPackage: string): Promise<void> {
   const found = () => onPath(program, process.env.PATH ?? "") !== undefined;
   if (found()) return;
-  if (onPath("apt-get", process.env.PATH ?? "") === undefined) throw new Impossible(`${program} is not installed`);
-  await step("apt-get", ["update", "-qq"]);
-  await step("apt-get", ["install", "-y", "-qq", "--no-install-recommends", aptPackage]);
-  if (!found()) throw new Impossible(`${aptPackage} brought no ${program}`);
+  const problem = await aptInstall(aptPackage);
+  if (!found()) throw new Impossible(problem ?? `${aptPackage} brought no ${program}`);
 }
 
 async function step(command: string, args: readonly string[]): Promise<void> {

@@ -6,6 +6,7 @@ import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import path from "node:path";
 import { run } from "node:test";
+import { setUp } from "./set-up.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
 const wanted = process.argv.slice(2);
@@ -22,6 +23,7 @@ const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const failedFiles = new Set<string>();
 const started = performance.now();
+const tearDown = await setUp(files);
 const events = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: 180_000, cwd: root });
 
 events.on("test:pass", (event) => {
@@ -52,6 +54,7 @@ events.on("end", () => {
   const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
   console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+  void tearDown();
 });
 events.resume();
 
