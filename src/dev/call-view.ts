@@ -58,7 +58,9 @@ export class CallView {
     if (failure === undefined) return error;
     const { error_type: type = "Error", error_message: message = "", error_traceback: traceback = "" } = failure;
     const place = this.#placeIn(traceback);
-    if (place === undefined) return [`${type}: ${message}`, traceback].filter((text) => text !== "").join("\n");
+    // Where no frame is the user's, the traceback may say no more than the message does.
+    if (place === undefined)
+      return traceback.includes(message) ? traceback.trimEnd() : `${type}: ${message}\n${traceback}`;
     const diagnostic = { severity: "error" as const, rule: type, message, help: "", ...place };
     const frame = formatDiagnostic(diagnostic, this.#screen.colors.isColorSupported);
     const calls = traceback.match(/^\s+File "/gm)?.length ?? 0;
