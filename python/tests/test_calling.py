@@ -24,7 +24,7 @@ from http_platform import DROP, HttpPlatform, app, completed, failed, gone, wait
 
 import svc
 from svc import Endpoint
-from svc._calling import discovery, settings
+from svc._calling import ask, discovery, settings
 from svc._runtime import place
 
 
@@ -249,6 +249,12 @@ class Waiting(CallingTest):
         self.jobs = lambda request: next(infer_again)
         infer(1)
         self.assertNotIn(self.platform.seen("runsync")[-1].headers["idempotency-key"], keys)
+
+    def test_a_platform_that_told_where_the_endpoint_is_is_waited_for_also_by_the_first_call(self):
+        answers = iter([DROP, DROP, completed(4)])
+        self.jobs = lambda request: next(answers)
+        with mock.patch.object(ask, "RETRY_NEVER_REACHED_S", 0.0):
+            self.assertEqual(infer(1), 4)
 
     def test_a_full_queue_is_waited_for_as_it_asks(self):
         answers = iter([(429, {"error": "full", "code": "QUEUE_FULL"}, {"Retry-After": "0"}), completed(1)])

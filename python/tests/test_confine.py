@@ -1,9 +1,10 @@
-"""cgroup version 2 on the kernel's own hierarchy. Any controller stands for the memory controller where that one is taken."""
+"""Without cgroups; and version 2 on the kernel's own hierarchy. Any controller stands for the memory controller where that one is taken."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import unittest
@@ -51,6 +52,25 @@ def hierarchy() -> tuple[str, str] | None:
 
 
 FOUND = hierarchy()
+
+
+class WithoutGroups(unittest.TestCase):
+    def test_memory_is_an_rlimit_but_none_for_a_worker_with_a_gpu(self):
+        root, confine._ROOT = confine._ROOT, "/proc/none"
+        self.addCleanup(setattr, confine, "_ROOT", root)
+        confinement = confine.Confinement("test-0")
+        start = {"memoryBytes": 1 << 33, "vcpus": 1}
+        group = confinement.group(start)
+        self.assertEqual((group.kind, group.to_join()["memoryBytes"]), ("rlimit", 1 << 33))
+        of_gpu = confinement.group({**start, "gpu": True})
+        self.assertEqual((of_gpu.kind, of_gpu.to_join()["memoryBytes"]), ("none", 0))
+        self.assertFalse(group.fits({**start, "gpu": True}))
+
+    def test_nor_where_its_group_cannot_be_joined(self):
+        join = confine.Group("cgroup1", ["/proc/none"], None, 1 << 33, 1, True).to_join()
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        confine.join(join["joinFiles"], join["limits"], join["memoryBytes"])
+        self.assertEqual(resource.getrlimit(resource.RLIMIT_DATA), before)
 
 
 @unittest.skipUnless(FOUND, "no cgroup v2 hierarchy here in which this user may make groups with a controller")

@@ -5,10 +5,14 @@ export interface ArtifactStore {
   /** To ask for a layer, here or by `size`, counts as a use of it. */
   has(digest: string): Promise<boolean>;
   /**
-   * Streams the bytes in. Throws LAYER_CORRUPT when they do not hash to `digest` and TOO_LARGE when they pass
-   * `maxBytes`; nothing is left behind then. Storing what is there already is fine.
+   * Streams the bytes in, behind the first `offset` (default 0: anew) of an upload that broke off. When `bytes` break off,
+   * what arrived is kept for the next one. Throws LAYER_CORRUPT when the whole does not hash to `digest`, TOO_LARGE when it
+   * passes `maxBytes` and STORAGE_FULL; nothing is left behind then. Throws CONFLICT, and reads nothing, while another upload
+   * of it is under way and when `offset` is not what `partialSize` tells. Storing what is there already is fine.
    */
-  put(digest: string, bytes: Readable, maxBytes: number): Promise<void>;
+  put(digest: string, bytes: Readable, maxBytes: number, offset?: number): Promise<void>;
+  /** Bytes that arrived so far, of an upload that broke off or is under way. */
+  partialSize(digest: string): Promise<number | undefined>;
   /** Throws LAYER_MISSING when it is not there. */
   open(digest: string): Promise<Readable>;
   size(digest: string): Promise<number | undefined>;
@@ -18,4 +22,6 @@ export interface ArtifactStore {
    * is gone. Who is told meanwhile that it is there can rely on it.
    */
   deleteUnused(digest: string, before: number): Promise<boolean>;
+  /** Deletes what arrived of layers whose upload broke off before `before` and was not continued. */
+  deleteUnusedPartials(before: number): Promise<void>;
 }

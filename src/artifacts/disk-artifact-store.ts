@@ -1,44 +1,40 @@
 /**
- * Layers as files: <dir>/<first two digits>/<digest>. Bytes go to a temporary file that is checked, synced and then
+ * Layers as files: <dir>/<first two digits>/<digest>. Bytes go to a partial file that is checked, synced and then
  * renamed, so a file under its digest is always whole, also after a crash.
  */
-import { createHash, randomUUID } from "node:crypto";
-import { createWriteStream } from "node:fs";
+import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
+import { ifThere } from "./if-there.ts";
+import { PartialLayers } from "./partial-layers.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const INCOMING = "incoming";
 
-/** Makes `dir` when it is missing and clears what an interrupted upload left. */
+/** Makes `dir` when it is missing. What arrived of a layer before the platform ended is kept. */
 export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore> {
   const incoming = join(dir, INCOMING);
-  await rm(incoming, { recursive: true, force: true });
   await mkdir(incoming, { recursive: true, mode: 0o700 });
+  const leftovers = (await readdir(incoming)).filter((name) => !PartialLayers.isPartial(name));
+  for (const name of leftovers) await rm(join(incoming, name), { recursive: true, force: true });
+  const partial = new PartialLayers(incoming);
 
   return {
     has: async (digest) => (await use(pathOf(dir, digest))) !== undefined,
     size: (digest) => use(pathOf(dir, digest)),
-    async put(digest, bytes, maxBytes) {
+    async put(digest, bytes, maxBytes, offset = 0) {
       const path = pathOf(dir, digest);
-      const temporary = join(incoming, randomUUID());
-      try {
-        const found = await receive(bytes, temporary, maxBytes);
-        if (found !== digest) {
-          throw new SvcError("LAYER_CORRUPT", `The uploaded layer hashes to ${found}, not to ${digest}.`, {
-            help: "Upload it again; if it fails again, build the project again.",
-          });
-        }
+      await partial.receive(digest, offset, bytes, maxBytes, async (whole) => {
         await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
-        await rename(temporary, path);
+        await rename(whole, path);
         await syncDirectory(join(path, ".."));
-      } finally {
-        await rm(temporary, { force: true });
-      }
+      });
+    },
+    async partialSize(digest) {
+      pathOf(dir, digest);
+      return partial.size(digest);
     },
     async open(digest) {
       const path = pathOf(dir, digest);
@@ -67,6 +63,7 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
       else await rm(aside);
       return !isUsed;
     },
+    deleteUnusedPartials: (before) => partial.removeUnused(before),
   };
 }
 
@@ -87,29 +84,6 @@ async function use(path: string): Promise<number | undefined> {
 
 async function renamed(from: string, to: string): Promise<boolean> {
   return (await ifThere(rename(from, to).then(() => true))) ?? false;
-}
-
-function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
-  return work.catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
-}
-
-/** Writes the bytes and resolves their SHA-256. Throws TOO_LARGE as soon as more than `maxBytes` came. */
-async function receive(bytes: Readable, path: string, maxBytes: number): Promise<string> {
-  const hash = createHash("sha256");
-  let size = 0;
-  async function* measured(source: AsyncIterable<Buffer>) {
-    for await (const chunk of source) {
-      size += chunk.length;
-      if (size > maxBytes) throw new SvcError("TOO_LARGE", `The layer is larger than ${maxBytes} bytes.`);
-      hash.update(chunk);
-      yield chunk;
-    }
-  }
-  await pipeline(bytes, measured, createWriteStream(path, { flags: "wx", mode: 0o600, flush: true }));
-  return hash.digest("hex");
 }
 
 async function syncDirectory(path: string): Promise<void> {

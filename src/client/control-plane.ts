@@ -1,6 +1,4 @@
 /** The management API for the CLI and the dev server: one function for each operation. */
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
 import type { ScalingDecision } from "../domain/worker.ts";
 import type { Platform } from "./answer-error.ts";
 import type {
@@ -13,7 +11,8 @@ import type {
   EndpointRecord,
   Plan,
 } from "./records.ts";
-import { putStream, request } from "./request.ts";
+import { request } from "./request.ts";
+import { type UploadOptions, uploadLayer } from "./upload-layer.ts";
 
 const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
   idleTimeout routes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation }`;
@@ -105,15 +104,9 @@ export class ControlPlane {
     await this.#query("mutation ($id: String!) { deleteEndpoint(id: $id) }", { id });
   }
 
-  /** Streams a layer file to the platform. `onProgress` gets the bytes sent so far. */
-  async uploadLayer(digest: string, path: string, onProgress: (sentBytes: number) => void = () => {}): Promise<void> {
-    const { size } = await stat(path);
-    let sent = 0;
-    const bytes = createReadStream(path).on("data", (chunk) => {
-      sent += chunk.length;
-      onProgress(sent);
-    });
-    await putStream(this.platform, `/layers/${digest}`, bytes, size);
+  /** Streams a layer file to the platform, from where an upload of it broke off. */
+  async uploadLayer(digest: string, path: string, options: UploadOptions = {}): Promise<void> {
+    await uploadLayer(this.platform, digest, path, options);
   }
 
   async #query<T>(query: string, variables: Readonly<Record<string, unknown>> = {}): Promise<T> {

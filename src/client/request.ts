@@ -1,5 +1,5 @@
 /** One request to a platform, and the translation of everything that can go wrong into a SvcError. */
-import { type ClientRequest, request as httpRequest, type RequestOptions } from "node:http";
+import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -13,6 +13,12 @@ interface GraphqlAnswer {
     readonly message: string;
     readonly extensions?: { readonly code?: string; readonly help?: string };
   }[];
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
 }
 
 /** Runs one GraphQL operation. All of its errors end up in one SvcError with the code of the first. */
@@ -44,11 +50,11 @@ export async function request<T>(
 export async function fetchText(
   platform: Platform,
   url: string,
-  init: { method: string; headers?: Record<string, string>; body?: string; signal?: AbortSignal },
-): Promise<{ status: number; text: string }> {
-  const { method, body, signal } = init;
+  init: { method: string; headers?: Record<string, string>; body?: string; signal?: AbortSignal; idleMs?: number },
+): Promise<Answer> {
+  const { method, body, signal, idleMs: timeout } = init;
   const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-  const outgoing = open(platform, url, { method, signal, headers: { ...init.headers, ...length } });
+  const outgoing = open(platform, url, { method, signal, timeout, headers: { ...init.headers, ...length } });
   outgoing.end(body);
   try {
     return await answerOf(outgoing);
@@ -63,17 +69,18 @@ function open(platform: Platform, address: string, options: RequestOptions): Cli
   const url = new URL(address);
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
   const outgoing = send(url, { ...options, headers: { ...options.headers, ...authorization(platform) } });
+  const giveUp = () => outgoing.destroy(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" }));
+  outgoing.once("timeout", giveUp);
   outgoing.once("socket", (socket) => {
     if (!socket.connecting) return;
-    const noAnswer = Object.assign(new Error("no answer"), { code: "ETIMEDOUT" });
-    const timer = setTimeout(() => outgoing.destroy(noAnswer), CONNECT_MAX_MS);
+    const timer = setTimeout(giveUp, CONNECT_MAX_MS);
     const clear = () => clearTimeout(timer);
     socket.once("connect", clear).once("close", clear);
   });
   return outgoing;
 }
 
-function answerOf(outgoing: ClientRequest): Promise<{ status: number; text: string }> {
+function answerOf(outgoing: ClientRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
     outgoing.once("error", reject);
     outgoing.once("response", (response) => {
@@ -82,7 +89,7 @@ function answerOf(outgoing: ClientRequest): Promise<{ status: number; text: stri
       response.on("data", (chunk: string) => {
         text += chunk;
       });
-      response.once("end", () => resolve({ status: response.statusCode ?? 0, text }));
+      response.once("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
       response.once("error", reject);
     });
   });
@@ -114,19 +121,21 @@ export async function* fetchLines(
   if (rest !== "") yield rest;
 }
 
-/** PUT of a stream with a known length. */
-export async function putStream(platform: Platform, path: string, bytes: Readable, sizeBytes: number): Promise<void> {
-  const headers = { "content-type": "application/octet-stream", "content-length": sizeBytes };
-  const outgoing = open(platform, platform.url + path, { method: "PUT", headers });
+/** Sends a stream whose length is in the headers. Connection trouble becomes PLATFORM_UNREACHABLE, any status is an answer. */
+export async function sendStream(
+  platform: Platform,
+  path: string,
+  bytes: Readable,
+  options: RequestOptions,
+): Promise<Answer> {
+  const outgoing = open(platform, platform.url + path, options);
   const answered = answerOf(outgoing);
   // A refusal may arrive before everything is sent: the answer counts, not the broken pipe.
   const sent = pipeline(bytes, outgoing).catch((error: unknown) => error);
   try {
-    const { status, text } = await answered;
-    if (status === 401) throw keyError(platform);
-    if (status >= 300) throw answerError(platform.url, status, text);
+    return await answered;
   } catch (error) {
-    throw error instanceof SvcError ? error : unreachable(platform.url, error);
+    throw unreachable(platform.url, error);
   } finally {
     bytes.destroy();
     await sent;

@@ -15,6 +15,8 @@ export interface ControlPlaneConfig {
   readonly workerQuota: number;
   /** Largest sum of a build's layers, and so of one layer; ARTIFACT_MAX_BYTES when not given. */
   readonly artifactMaxBytes?: number;
+  /** A layer's upload on which nothing arrives for so long is cut; UPLOAD_IDLE_MAX_MS when not given. */
+  readonly uploadIdleMs?: number;
 }
 
 export interface ControlPlaneDeps {

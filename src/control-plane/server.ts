@@ -1,6 +1,6 @@
 /**
- * The control plane's HTTP side: POST /graphql, PUT and HEAD /layers/<digest>, GET /logs/<endpoint>, /device for logins,
- * GET /. Everything else is a 404.
+ * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs/<endpoint>, /device for
+ * logins, GET /. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";

@@ -13,6 +13,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { pipeline } from "node:stream/promises";
 import { type Platform, unreachable } from "../client/answer-error.ts";
 import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { HOP_BY_HOP } from "../lib/hop-by-hop.ts";
 import { passedHeaders } from "./passed-headers.ts";
 
 export interface Outgoing {
@@ -165,12 +166,10 @@ async function sendBack(answer: IncomingMessage, res: ServerResponse, whole: Buf
   };
 }
 
-const OF_THE_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade"]);
-
 export function answerHeaders(raw: readonly string[]): string[] {
   const flat: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {
-    if (!OF_THE_CONNECTION.has(raw[i]!.toLowerCase())) flat.push(raw[i]!, raw[i + 1]!);
+    if (!HOP_BY_HOP.has(raw[i]!.toLowerCase())) flat.push(raw[i]!, raw[i + 1]!);
   }
   return flat;
 }

@@ -7,7 +7,7 @@
  */
 import type { LayersBuild } from "../build/build-layers.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
-import type { EndpointRecord } from "../client/records.ts";
+import type { Deployment, EndpointRecord } from "../client/records.ts";
 import { SvcError } from "../domain/errors.ts";
 import { DEPLOY_READY_MAX_MS, POLL_FIRST_MS, POLL_MAX_MS } from "../domain/limits.ts";
 import { manifestLayers } from "../domain/manifest.ts";
@@ -44,6 +44,8 @@ export class Provisioner {
   readonly #deploying = new Map<string, Deploying>();
   /** Layers the platform is known to have. */
   readonly #sent = new Set<string>();
+  /** Uploads under way, by digest. */
+  readonly #sending = new Map<string, Promise<void>>();
 
   readonly #peersOf: (build: LayersBuild) => readonly string[];
 
@@ -132,16 +134,12 @@ export class Provisioner {
   async #deploy(build: LayersBuild, names: readonly string[]): Promise<Map<string, EndpointRecord>> {
     if (names.length === 0) return new Map();
     const started = performance.now();
-    const controlPlane = this.#controlPlane();
-    const { manifest, env } = liveBuild(build, names);
-    const input = { ...this.place, manifest, env, keepRemoved: true };
-    const wanted = manifestLayers(manifest).filter((digest) => !this.#sent.has(digest));
-    await sendLayers(controlPlane, input, build, wanted, (text) => this.#events.onProgress(names.join(", "), text));
-    const deployment = await controlPlane.deployBuild(input).catch((error: unknown) => {
-      if (error instanceof SvcError && error.code === "LAYER_MISSING") this.#sent.clear();
-      throw error;
+    const deployment = await this.#send(build, names).catch((error: unknown) => {
+      if (!(error instanceof SvcError) || error.code !== "LAYER_MISSING") throw error;
+      // The platform has removed a layer that was not used for long.
+      this.#sent.clear();
+      return this.#send(build, names);
     });
-    for (const digest of manifestLayers(manifest)) this.#sent.add(digest);
     const ms = performance.now() - started;
     const records = new Map<string, EndpointRecord>();
     for (const name of names) {
@@ -150,6 +148,19 @@ export class Provisioner {
       records.set(name, record);
     }
     return records;
+  }
+
+  async #send(build: LayersBuild, names: readonly string[]): Promise<Deployment> {
+    const controlPlane = this.#controlPlane();
+    const { manifest, env } = liveBuild(build, names);
+    const input = { ...this.place, manifest, env, keepRemoved: true };
+    const layers = manifestLayers(manifest);
+    const wanted = layers.filter((digest) => !this.#sent.has(digest));
+    const onProgress = (text: string) => this.#events.onProgress(names.join(", "), text);
+    await sendLayers(controlPlane, input, build, wanted, this.#sending, onProgress);
+    const deployment = await controlPlane.deployBuild(input);
+    for (const digest of layers) this.#sent.add(digest);
+    return deployment;
   }
 
   async #prepared(build: LayersBuild, name: string, record: EndpointRecord | undefined): Promise<LiveEndpoint> {

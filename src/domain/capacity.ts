@@ -3,7 +3,8 @@
  * A GPU is one worker's alone, unless workers ask for a fraction: then they share it up to the whole.
  */
 import { gpuMatches, gpuRank } from "./gpu.ts";
-import { GPU_MACHINE, machineType } from "./machine-type.ts";
+import { GPU_HOST_RESERVE_PART } from "./limits.ts";
+import { GPU_MACHINE, MACHINE_TYPE_DEFAULT, machineType } from "./machine-type.ts";
 
 export interface Gpu {
   /** Product string as the driver prints it. */
@@ -12,9 +13,15 @@ export interface Gpu {
   readonly emulated: boolean;
 }
 
-export interface Machine {
+export interface Host {
   readonly vcpus: number;
   readonly memoryGb: number;
+}
+
+/** Its vCPUs and memory are what is promised, overcommit included. */
+export interface Machine extends Host {
+  /** Without overcommit. */
+  readonly hardware: Host;
   /** In the driver's order, emulated ones last. */
   readonly gpus: readonly Gpu[];
   /** A GPU that the machine lacks is emulated by the CPU, however many are asked for. */
@@ -22,9 +29,7 @@ export interface Machine {
 }
 
 /** What one worker asks for. */
-export interface Need {
-  readonly vcpus: number;
-  readonly memoryGb: number;
+export interface Need extends Host {
   /** As in gpu.ts; "" for none. */
   readonly gpuIds: string;
   /** Groups and members of GpuType, best first; [] when all are equal. */
@@ -34,9 +39,7 @@ export interface Need {
 }
 
 /** What one worker has. The launcher keeps it for a platform that comes back after a crash. */
-export interface Share {
-  readonly vcpus: number;
-  readonly memoryGb: number;
+export interface Share extends Host {
   /** Indexes of its GPUs. */
   readonly gpus: readonly number[];
   /** The part of its GPU that is its own; absent: all of each. */
@@ -54,12 +57,33 @@ const LENT_ONCE = "Workers of other endpoints wait for it, but a GPU cannot be l
 /** Ten times 0.1 is not exactly 1. */
 const EPSILON = 1e-6;
 
+/** Parts of the host are multiples of it: sums of them are exact. */
+const HOST_STEP = 0.25;
+
 export function needOf(
+  machine: Machine,
   settings: { readonly instanceIds: string; readonly gpuIds: string; readonly gpuCount: number },
   gpuPreference: readonly string[] = [],
 ): Need {
-  const { vcpus, memoryGb } = machineType(settings.instanceIds) ?? GPU_MACHINE;
-  return { vcpus, memoryGb, gpuIds: settings.gpuIds, gpuPreference, gpuCount: settings.gpuCount };
+  const { instanceIds, gpuIds, gpuCount } = settings;
+  const { vcpus, memoryGb } = machineType(instanceIds) ?? hostOfGpus(machine, gpuIds, gpuCount);
+  return { vcpus, memoryGb, gpuIds, gpuPreference, gpuCount };
+}
+
+/**
+ * A GPU worker's part of the host is that of its GPUs, but for a reserve with room for one CPU worker at least. Where
+ * each GPU's part reaches GPU_MACHINE, workers on all GPUs at once fit.
+ */
+function hostOfGpus(machine: Machine, gpuIds: string, gpuCount: number): Host {
+  const real = machine.gpus.filter((gpu) => !gpu.emulated);
+  if (!real.some(({ product }) => gpuMatches(gpuIds, product))) return GPU_MACHINE;
+  const part = (resource: keyof Host) => {
+    const whole = Math.min(machine.hardware[resource], machine[resource]);
+    const reserve = Math.max(whole * GPU_HOST_RESERVE_PART, machineType(MACHINE_TYPE_DEFAULT)![resource]);
+    const own = ((whole - reserve) * Math.min(gpuCount, real.length)) / real.length;
+    return Math.max(GPU_MACHINE[resource], Math.floor(own / HOST_STEP) * HOST_STEP);
+  };
+  return { vcpus: part("vcpus"), memoryGb: part("memoryGb") };
 }
 
 /**
@@ -69,13 +93,13 @@ export function needOf(
 export function place(machine: Machine, taken: Iterable<Share>, need: Need, beyond = false): Share | Lack {
   const used = usedBy(machine, taken);
   const { vcpus, memoryGb } = need;
+  const gpus = placeGpus(machine, used.gpus, need);
+  if ("lack" in gpus) return beyond ? { help: LENT_ONCE, ...gpus } : gpus;
   if (!beyond && used.vcpus + vcpus > machine.vcpus)
     return full(`${vcpus} vCPU`, machine.vcpus - used.vcpus, machine.vcpus);
   if (!beyond && used.memoryGb + memoryGb > machine.memoryGb) {
     return full(`${memoryGb} GB memory`, machine.memoryGb - used.memoryGb, machine.memoryGb);
   }
-  const gpus = placeGpus(machine, used.gpus, need);
-  if ("lack" in gpus) return beyond ? { help: LENT_ONCE, ...gpus } : gpus;
   return { vcpus, memoryGb, gpus, ...(need.gpuCount < 1 && gpus.length > 0 ? { gpuFraction: need.gpuCount } : {}) };
 }
 

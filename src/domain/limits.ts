@@ -18,6 +18,14 @@ export const CACHE_IN_USE_MS = 3_600_000;
 /** A layer on the platform that no build refers to, or an unpacked one that nobody runs, stays so long after its last use. */
 export const LAYER_UNUSED_KEPT_MS = 24 * 3_600_000;
 export const LAYER_SWEEP_MS = 3_600_000;
+/** An upload that goes on reads what arrived before in pieces of this size. */
+export const LAYER_READ_BYTES = 256 * KB;
+/** Both ends close the connection of an upload on which nothing moves for so long. */
+export const UPLOAD_IDLE_MAX_MS = 30_000;
+/** An upload that breaks off is tried again as long as a further byte arrives within this time. */
+export const UPLOAD_PATIENCE_MS = 60_000;
+/** A larger layer is sent after the question how much of it is there. */
+export const UPLOAD_UNASKED_MAX_BYTES = 1 * MB;
 export const GZIP_LEVEL_SOURCE = 6;
 export const GZIP_LEVEL_DEPENDENCIES = 4;
 export const INSTALLS_AT_ONCE = 2;
@@ -40,6 +48,8 @@ export const SCALER_VALUE_MAX = 100_000;
 export const GPU_COUNT_MAX = 16;
 /** The smallest part of a GPU that a worker can ask for. */
 export const GPU_FRACTION_MIN = 0.05;
+/** Of a machine's vCPUs and memory: what its GPU workers leave to the platform and to CPU endpoints. */
+export const GPU_HOST_RESERVE_PART = 0.125;
 export const PYTHON_MINOR_MIN = 10;
 export const PYTHON_MINOR_MAX = 14;
 

@@ -23,8 +23,8 @@ export const MACHINE_TYPES: readonly MachineType[] = Object.entries(FAMILIES).fl
 /** What an endpoint without `gpu` and `cpu` gets: it fits any machine. */
 export const MACHINE_TYPE_DEFAULT = "cpu3c-1-2";
 
-/** What one GPU worker takes of the host besides its GPU. */
-export const GPU_MACHINE: MachineType = { id: "gpu", vcpus: 1, memoryGb: 4 };
+/** The least that a GPU worker has of the host, and all of it where its GPU is emulated. */
+export const GPU_MACHINE: Omit<MachineType, "id"> = { vcpus: 1, memoryGb: 4 };
 
 const byId = new Map(MACHINE_TYPES.map((type) => [type.id, type]));
 

@@ -42,6 +42,12 @@ export interface HelloHead {
   readonly unacknowledged?: readonly { channel: number; job: string; fence: number }[];
 }
 
+export interface WelcomeHead {
+  readonly protocol: number;
+  /** As in START, where it is now: to workers that came by the private socket. */
+  readonly platformUrl?: string;
+}
+
 export interface CreditHead {
   readonly slots: number;
   readonly bootMs?: number;
@@ -97,6 +103,8 @@ export interface StartHead {
   readonly machine: string;
   readonly memoryBytes: number;
   readonly vcpus: number;
+  /** It has a real GPU: no rlimit stands in for a memory group, because CUDA reserves more than it uses. */
+  readonly gpu: boolean;
   readonly tempDir: string;
   readonly reconnectMs: number;
   /** How far it is kept from the machine: python/src/svc/_runtime/isolation.py. */

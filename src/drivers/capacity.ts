@@ -1,8 +1,7 @@
 /** What the machine has, and what is promised to the workers that run on it. */
 import { availableParallelism, totalmem } from "node:os";
-import { type Machine, needOf, place, type Share } from "../domain/capacity.ts";
+import { type Host, type Machine, needOf, place, type Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
-import { GPU_MACHINE, type MachineType, machineType } from "../domain/machine-type.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Capacity, WorkerSpec } from "./worker-driver.ts";
 
@@ -14,6 +13,12 @@ interface CapacityOptions {
   readonly emulateGpu: boolean;
   /** Product strings of GPUs that the machine is to be taken to have. */
   readonly emulatedGpus: readonly string[];
+}
+
+/** What this process may use: in a container that may be less than the machine has. */
+function hardware(): Host {
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  return { vcpus: availableParallelism(), memoryGb: bytes / GB };
 }
 
 /** Product strings of this machine's GPUs in the order of the PCI bus; none when there is no driver. */
@@ -28,10 +33,11 @@ export class CapacityLedger {
   readonly #machine: Machine;
   readonly #shares = new Map<string, Share>();
 
-  constructor(options: CapacityOptions, gpus: readonly string[]) {
+  constructor(options: CapacityOptions, gpus: readonly string[], host = hardware()) {
     this.#machine = {
-      vcpus: availableParallelism() * options.cpuOvercommit,
-      memoryGb: Math.floor((totalmem() / GB) * options.memoryOvercommit),
+      hardware: host,
+      vcpus: host.vcpus * options.cpuOvercommit,
+      memoryGb: Math.floor(host.memoryGb * options.memoryOvercommit),
       gpus: [
         ...gpus.map((product) => ({ product, emulated: false })),
         ...options.emulatedGpus.map((product) => ({ product, emulated: true })),
@@ -43,7 +49,8 @@ export class CapacityLedger {
 
   /** Books the worker's share, or throws NO_CAPACITY saying what is missing. */
   book(spec: WorkerSpec): Share {
-    const share = place(this.#machine, this.#shares.values(), needOf(spec, spec.gpuPreference), spec.beyondCapacity);
+    const need = needOf(this.#machine, spec, spec.gpuPreference);
+    const share = place(this.#machine, this.#shares.values(), need, spec.beyondCapacity);
     if ("lack" in share) throw new SvcError("NO_CAPACITY", share.lack, { help: share.help });
     this.#shares.set(spec.workerId, share);
     return share;
@@ -61,16 +68,20 @@ export class CapacityLedger {
   /** What a worker is told of its GPUs; nothing for a CPU endpoint. */
   gpuEnv(spec: Pick<WorkerSpec, "gpuIds">, share: Share): Readonly<Record<string, string>> {
     if (spec.gpuIds === "") return {};
-    const real = share.gpus.filter((index) => this.#machine.gpus[index]?.emulated === false);
     return {
       // As nvidia-smi counts them; CUDA by itself puts the fastest first.
       CUDA_DEVICE_ORDER: "PCI_BUS_ID",
-      CUDA_VISIBLE_DEVICES: real.join(","),
+      CUDA_VISIBLE_DEVICES: this.#realGpus(share).join(","),
       SVC_GPU_FRACTION: String(share.gpuFraction ?? 1),
     };
   }
-}
 
-export function machineOf(spec: Pick<WorkerSpec, "instanceIds">): MachineType {
-  return machineType(spec.instanceIds) ?? GPU_MACHINE;
+  /** Whether the worker has a GPU that is not emulated. */
+  hasGpu(share: Share): boolean {
+    return this.#realGpus(share).length > 0;
+  }
+
+  #realGpus(share: Share): number[] {
+    return share.gpus.filter((index) => this.#machine.gpus[index]?.emulated === false);
+  }
 }

@@ -5,7 +5,7 @@ import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
-import { type CapacityLedger, machineOf } from "./capacity.ts";
+import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine } from "./docker/engine.ts";
 import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
@@ -16,10 +16,8 @@ import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.
 import { WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
-import { startHead, zygoteKey } from "./start-head.ts";
+import { limitsOf, startHead, zygoteKey } from "./start-head.ts";
 import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
-
-const GB = 1024 ** 3;
 
 export interface DockerDriverOptions {
   readonly dataDir: string;
@@ -93,6 +91,11 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     return false;
   }
 
+  async platformUrl(): Promise<string> {
+    await this.#known.promise;
+    return this.#engine.platformUrl;
+  }
+
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const { engine, shelf } = this.#engine;
     const facts = await prepareImage({ engine, shelf, names: this.#options.images, image, report });
@@ -121,7 +124,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const { ledger } = this.#options;
     const share = ledger.book(spec);
     try {
-      await this.#groupOf(spec, prepared).start(this.#startHead(spec, prepared, share));
+      await this.#groupOf(spec, prepared, limitsOf(share)).start(this.#startHead(spec, prepared, share));
     } catch (error) {
       ledger.free(spec.workerId);
       throw error;
@@ -197,14 +200,12 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     await Promise.all(adopted);
   }
 
-  #groupOf(spec: WorkerSpec, prepared: PreparedImage): WorkerGroup {
+  #groupOf(spec: WorkerSpec, prepared: PreparedImage, share: WorkerShare): WorkerGroup {
     const { image, revision } = spec;
     const zygote = zygoteKey(image.endpointId, revision);
     const there = this.#groups.get(zygote);
     if (there !== undefined) return there;
     const { user, facts, network } = this.#engine;
-    const machine = machineOf(spec);
-    const share = { memoryBytes: machine.memoryGb * GB, vcpus: machine.vcpus };
     const group = this.#newGroup(zygote, share);
     group.launch({
       name: `svc-${this.#platformId}-${image.endpointName.replace(/[^\w.-]/g, "-")}`,
@@ -260,6 +261,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       env: { ...prepared.facts.env, ...spec.env, ...ledger.gpuEnv(spec, share) },
       socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
       platformUrl: this.#engine.platformUrl,
+      gpu: ledger.hasGpu(share),
       tempDir: `${INSIDE.temp}/${spec.workerId}`,
       isolation,
       hidden: [],

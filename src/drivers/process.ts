@@ -86,6 +86,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     return this.#launcher.attach(secret, channel);
   }
 
+  async platformUrl(): Promise<string> {
+    return this.#options.platformUrl();
+  }
+
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const interpreter = await this.#interpreters.find(image.pythonVersion);
     const source = await this.#layers.ensure(image.sourceLayer);
@@ -116,6 +120,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       env: { ...spec.env, ...ledger.gpuEnv(spec, share) },
       socket: socketPath,
       platformUrl: platformUrl(),
+      gpu: ledger.hasGpu(share),
       tempDir,
       isolation,
       hidden,

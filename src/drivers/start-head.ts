@@ -2,7 +2,6 @@
 import type { Share } from "../domain/capacity.ts";
 import { RECONNECT_MAX_MS } from "../domain/limits.ts";
 import type { StartHead } from "../domain/worker-protocol.ts";
-import { machineOf } from "./capacity.ts";
 import type { WorkerSpec } from "./worker-driver.ts";
 
 const GB = 1024 ** 3;
@@ -10,12 +9,11 @@ const GB = 1024 ** 3;
 /** As the worker sees it. */
 type Surroundings = Pick<
   StartHead,
-  "python" | "handler" | "paths" | "env" | "socket" | "platformUrl" | "tempDir" | "isolation" | "hidden"
+  "python" | "handler" | "paths" | "env" | "socket" | "platformUrl" | "gpu" | "tempDir" | "isolation" | "hidden"
 >;
 
 export function startHead(spec: WorkerSpec, share: Share, surroundings: Surroundings): StartHead {
   const { image } = spec;
-  const machine = machineOf(spec);
   return {
     worker: spec.workerId,
     token: spec.token,
@@ -29,13 +27,17 @@ export function startHead(spec: WorkerSpec, share: Share, surroundings: Surround
       kind: spec.kind,
     },
     concurrency: spec.maxConcurrency,
-    machine: machine.id,
-    memoryBytes: machine.memoryGb * GB,
-    vcpus: machine.vcpus,
+    machine: spec.instanceIds || "a GPU worker",
+    ...limitsOf(share),
     reconnectMs: RECONNECT_MAX_MS,
     share,
     ...surroundings,
   };
+}
+
+/** What a worker with this share may use. */
+export function limitsOf({ memoryGb, vcpus }: Share): Pick<StartHead, "memoryBytes" | "vcpus"> {
+  return { memoryBytes: Math.floor(memoryGb * GB), vcpus };
 }
 
 /** Workers of one revision of an endpoint are forks of one zygote. */

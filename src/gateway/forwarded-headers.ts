@@ -2,22 +2,12 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
+import { HOP_BY_HOP } from "../lib/hop-by-hop.ts";
 import { SOURCE_HEADER } from "./check-source.ts";
 import { serverTiming } from "./server-timing.ts";
 
-/** They belong to one connection, not to the message (RFC 9110, 7.6.1). */
-const HOP_BY_HOP = new Set([
-  "connection",
-  "expect",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
+/** Those of the connection, and one that is answered where the body is read. */
+const NOT_PASSED: ReadonlySet<string> = new Set([...HOP_BY_HOP, "expect"]);
 
 /** Only the platform says these. */
 const OWN = new Set(["x-svc-worker-id"]);
@@ -30,7 +20,7 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
     const name = rawHeaders[i]!.toLowerCase();
     const value = rawHeaders[i + 1]!;
     if (name === "connection") named = listedNames(value, named);
-    if (name === "authorization" || name === SOURCE_HEADER || HOP_BY_HOP.has(name) || value.includes(secret)) continue;
+    if (name === "authorization" || name === SOURCE_HEADER || NOT_PASSED.has(name) || value.includes(secret)) continue;
     headers.push([name, value]);
   }
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
@@ -49,7 +39,7 @@ export function responseHeaders(response: LoadBalancedResponse, isHead: boolean)
   for (const [name, value] of response.headers) {
     check(name, value);
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead && Buffer.isBuffer(body)))
+    if (NOT_PASSED.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead && Buffer.isBuffer(body)))
       continue;
     flat.push(name, value);
   }

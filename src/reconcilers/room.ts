@@ -118,7 +118,7 @@ export class Room {
 
   async #settle(): Promise<void> {
     const machine = await this.#deps.capacity();
-    const { contenders, leaving, endpoints } = await this.#contenders(machine.shares);
+    const { contenders, leaving, endpoints } = await this.#contenders(machine);
     const moves = shareRoom(machine, contenders, leaving);
     const starts = moves.filter((move) => move.kind === "start");
     const whys = new Map([...this.#waiting].map(([id, { why }]) => [id, why]));
@@ -161,10 +161,10 @@ export class Room {
     this.#deps.waits(id, waiting.reason);
   }
 
-  async #contenders(shares: ReadonlyMap<string, Share>) {
+  async #contenders(machine: Capacity) {
     const rows = (await this.#deps.workers()).filter((row) => isActive(row.state));
     const held = new Set([...rows.map((row) => row.id), ...this.#deps.starting.keys()]);
-    const leaving = [...shares].flatMap(([id, share]) => (held.has(id) ? [] : [share]));
+    const leaving = [...machine.shares].flatMap(([id, share]) => (held.has(id) ? [] : [share]));
     const ids = new Set([...this.#waiting.keys(), ...rows.map((row) => row.endpointId)]);
     const endpoints = new Map<string, Endpoint>();
     const contenders: Contender[] = [];
@@ -176,12 +176,13 @@ export class Room {
       }
       endpoints.set(id, endpoint);
       const mine = rows.filter((row) => row.endpointId === id);
-      contenders.push(this.#contender(endpoint, mine, shares));
+      contenders.push(this.#contender(endpoint, mine, machine));
     }
     return { contenders, leaving, endpoints };
   }
 
-  #contender(endpoint: Endpoint, rows: readonly Worker[], shares: ReadonlyMap<string, Share>): Contender {
+  #contender(endpoint: Endpoint, rows: readonly Worker[], machine: Capacity): Contender {
+    const { shares } = machine;
     const { sample, starting, clock, mayStart } = this.#deps;
     const waiting = this.#waiting.get(endpoint.id);
     const seen = new Map(sample(endpoint.id).workers.map((worker) => [worker.id, worker]));
@@ -202,7 +203,7 @@ export class Room {
     const wanted = waiting === undefined ? 0 : Math.min(waiting.desired, endpoint.workersMax) - current;
     return {
       id: endpoint.id,
-      need: needOf(endpoint, this.#deps.gpuPreference(endpoint)),
+      need: needOf(machine, endpoint, this.#deps.gpuPreference(endpoint)),
       workersMin: endpoint.workersMin,
       wanted: mayStart(endpoint) ? Math.max(0, wanted) : 0,
       urgent: waiting?.urgent ?? false,

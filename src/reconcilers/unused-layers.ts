@@ -1,6 +1,7 @@
 /**
- * Garbage: layers that no kept build refers to, and what drivers unpacked or installed for builds that nobody runs any
- * more. Whatever was touched within LAYER_UNUSED_KEPT_MS stays, because a deploy uploads first and refers to it later.
+ * Garbage: layers that no kept build refers to, uploads that broke off and were not continued, and what drivers unpacked or
+ * installed for builds that nobody runs any more. Whatever was touched within LAYER_UNUSED_KEPT_MS stays, because a deploy
+ * uploads first and refers to it later.
  */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { LAYER_UNUSED_KEPT_MS } from "../domain/limits.ts";
@@ -36,6 +37,7 @@ async function removeArtifacts({ store, artifacts }: UnusedLayersDeps, before: n
     }
   }
   for (const digest of stored) if (!needed.has(digest)) await artifacts.deleteUnused(digest, before);
+  await artifacts.deleteUnusedPartials(before);
 }
 
 /** What endpoints and running workers are made of; undefined when that cannot be told of one of them. */

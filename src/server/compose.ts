@@ -132,6 +132,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       requestWaiting: (endpointId) => autoscaler.wake(endpointId),
       log: (line) => logFiles.append(line),
       health: (endpointId) => pool.health(endpointId),
+      platformUrl: () => driver.platformUrl(),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
     },
   });
@@ -205,6 +206,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     void store.endpoints.find(id).then((endpoint) => {
       if (endpoint === undefined) {
         pool.endpointRemoved(id);
+        removed.nudge();
         void logFiles.forget(id);
         secrets.forget(id);
       } else pool.endpointChanged(endpoint);

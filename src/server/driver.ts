@@ -15,6 +15,8 @@ export interface LocalDriver extends WorkerDriver, PreparedFiles {
   open(): Promise<void>;
   /** False: this launcher is not one of the driver's. */
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
+  /** Base URL of the platform's HTTP side as its workers reach it; once the driver is open. */
+  platformUrl(): Promise<string>;
 }
 
 interface DriverNeeds {

@@ -4,6 +4,7 @@
  * then closed.
  */
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { ACK_DELAY_MAX_MS, FRAME_MAX_BYTES, LINK_GREETING_MAX_BYTES } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
@@ -45,6 +46,11 @@ export class Connection {
     // Jobs follow a commit, which has gathered the work of a turn already.
     if (type === FRAME.JOB) process.nextTick(this.#flush);
     else setImmediate(this.#flush);
+  }
+
+  /** It came by the private socket, not over the network. */
+  get isLocal(): boolean {
+    return !(this.#socket instanceof TLSSocket);
   }
 
   /** The other end has proved who it is: its frames may be as large as frames get. */

@@ -25,6 +25,7 @@ import {
   FRAME,
   type HelloHead,
   PROTOCOL_VERSION,
+  type WelcomeHead,
 } from "../domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../lib/frames.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
@@ -60,6 +61,8 @@ export interface LinkHooks {
   requestWaiting(endpointId: string): void;
   log(line: LogLine): void;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+  /** Base URL of the platform's HTTP side as workers of this machine reach it. */
+  platformUrl(): Promise<string>;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
   launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
 }
@@ -200,6 +203,7 @@ export class WorkerLink implements RequestForwarder {
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
     const replaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
     if (replaced && !hello.unacknowledged?.length) return refuse(connection, "replaced by a new revision");
+    const platformUrl = connection.isLocal ? await this.#deps.hooks.platformUrl() : undefined;
     const session = await this.#resume(connection, worker, endpoint, hello);
     connection.onFrame = (frame) => this.#onFrame(session, frame);
     const onClose = connection.onClose;
@@ -207,7 +211,7 @@ export class WorkerLink implements RequestForwarder {
       onClose();
       this.#onBreak(session, connection);
     };
-    welcome(connection);
+    welcome(connection, platformUrl);
     if (replaced) session.drain(WORKER_DRAIN_GRACE_MS);
     for (const frame of early) this.#onFrame(session, frame);
   }
@@ -372,9 +376,10 @@ export class WorkerLink implements RequestForwarder {
   }
 }
 
-function welcome(connection: Connection): void {
+function welcome(connection: Connection, platformUrl?: string): void {
   connection.trust();
-  connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION });
+  const head: WelcomeHead = { protocol: PROTOCOL_VERSION, platformUrl };
+  connection.send(FRAME.WELCOME, 0, head);
 }
 
 export function bootError(endpointName: string, failure: BootFailure): SvcError {

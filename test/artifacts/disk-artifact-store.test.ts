@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
 import { artifactConformance } from "../conformance/artifacts.ts";
 
@@ -13,19 +13,37 @@ artifactConformance("disk", async () => {
   return { store: await openDiskArtifactStore(dir), close: async () => rmSync(dir, { recursive: true }) };
 });
 
-test("what an interrupted upload left is cleared at start, what was stored stays", async () => {
+const bytes = Buffer.from("layer");
+const digest = createHash("sha256").update(bytes).digest("hex");
+
+function folder(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), "svc-artifacts-"));
-  try {
-    const bytes = Buffer.from("layer");
-    const digest = createHash("sha256").update(bytes).digest("hex");
-    const store = await openDiskArtifactStore(dir);
-    await store.put(digest, Readable.from([bytes]), 100);
-    assert.deepEqual(readdirSync(join(dir, "incoming")), []);
-    writeFileSync(join(dir, "incoming", "half"), "la");
-    const again = await openDiskArtifactStore(dir);
-    assert.deepEqual(readdirSync(join(dir, "incoming")), []);
-    assert.deepEqual(await again.list(), [digest]);
-  } finally {
-    rmSync(dir, { recursive: true });
-  }
+  t.after(() => rmSync(dir, { recursive: true }));
+  return dir;
+}
+
+test("what a platform that was killed left is cleared at start; what was stored, and what arrived of a layer, stays", async (t) => {
+  const dir = folder(t);
+  const other = "f".repeat(64);
+  const store = await openDiskArtifactStore(dir);
+  await store.put(digest, Readable.from([bytes]), 100);
+  assert.deepEqual(readdirSync(join(dir, "incoming")), []);
+  writeFileSync(join(dir, "incoming", "aside"), "la");
+  writeFileSync(join(dir, "incoming", `${other}.part`), "la");
+  const again = await openDiskArtifactStore(dir);
+  assert.deepEqual(readdirSync(join(dir, "incoming")), [`${other}.part`]);
+  assert.deepEqual(await again.list(), [digest]);
+  assert.equal(await again.partialSize(other), 2);
+});
+
+const noFullDevice = !existsSync("/dev/full") && "this system has no /dev/full";
+
+test("a full disk has its own error, and gets back what the upload took", { skip: noFullDevice }, async (t) => {
+  const dir = folder(t);
+  const store = await openDiskArtifactStore(dir);
+  symlinkSync("/dev/full", join(dir, "incoming", `${digest}.part`));
+  await assert.rejects(store.put(digest, Readable.from([bytes]), 100), { code: "STORAGE_FULL", status: 507 });
+  assert.deepEqual(readdirSync(join(dir, "incoming")), []);
+  await store.put(digest, Readable.from([bytes]), 100);
+  assert.equal(await store.size(digest), bytes.length);
 });

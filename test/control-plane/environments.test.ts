@@ -71,6 +71,47 @@ test("endpoints of a deleted app drain and go, and its name is free at once", as
   assert.ok(await platform.store.endpoints.find(again.id));
 });
 
+test("an environment of svc run goes with its last endpoint, keys included, and a deploy makes it again", async (t) => {
+  const platform = await startPlatform(t);
+  const layer = await platform.upload(Buffer.from("s"));
+  const environment = "live-ann-1234";
+  const live = manifest(layer, { "live-a": resource("hello"), "live-b": resource("hello") });
+  const { endpoints } = (await deploy(platform, live, { environment })).data.deployBuild;
+  const production = (await deploy(platform, manifest(layer, { hello: resource("hello") }))).data.deployBuild;
+  await platform.ask(`mutation { createEnvironment(app: "shop", name: "live-new") { name } }`);
+  await platform.ask(
+    `mutation { createKey(input: {name: "ci", scopes: ["deploy"], app: "shop", environment: "${environment}"}) { secret } }`,
+  );
+  const [first, last] = endpoints.map(({ id }: { id: string }) => id);
+  const remove = async (id: string) => {
+    await platform.ask(`mutation { saveEndpoint(input: {id: "${id}", workersMax: 0}) { id } }`);
+    const { errors } = await platform.ask(`mutation { deleteEndpoint(id: "${id}") }`);
+    assert.equal(errors, undefined);
+    await removeDrainedEndpoints(platform.store, platform.queue);
+  };
+  const others = ["shop", "shop/live-new", "shop/production"];
+  const withIt = ["shop", `shop/${environment}`, ...others.slice(1)];
+  await remove(first);
+  assert.deepEqual(await listed(platform), withIt);
+  await addWorker(platform.store, last);
+  await remove(last);
+  assert.deepEqual(await listed(platform), withIt, "its worker still finishes");
+  for (const worker of await platform.store.workers.listByEndpoint(last)) {
+    await platform.store.workers.delete(worker.id);
+  }
+  await removeDrainedEndpoints(platform.store, platform.queue);
+  assert.deepEqual(await listed(platform), others);
+  assert.deepEqual(
+    (await platform.store.keys.list()).map(({ name }) => name),
+    ["first key"],
+  );
+  const again = await deploy(platform, live, { environment });
+  assert.equal(again.data.deployBuild.endpoints.length, 2);
+  assert.deepEqual(await listed(platform), withIt);
+  await remove(production.endpoints[0].id);
+  assert.deepEqual(await listed(platform), withIt, "an environment of a deploy stays when it is empty");
+});
+
 test("deleting what is not there names what is near", async (t) => {
   const platform = await startPlatform(t);
   await deploy(platform, await sample(platform), { env: ENV });

@@ -5,7 +5,8 @@ import { fitsTogether, type Machine, type Need, place, type Share } from "../../
 import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } from "../../src/domain/fair-share.ts";
 import { FAIR_LAST_IDLE_MS, FAIR_TURN_MS } from "../../src/domain/limits.ts";
 
-const FOUR: Machine = { vcpus: 4, memoryGb: 1000, gpus: [], emulatesGpu: false };
+const host = { vcpus: 4, memoryGb: 1000 };
+const FOUR: Machine = { ...host, hardware: host, gpus: [], emulatesGpu: false };
 const need = (vcpus = 1): Need => ({ vcpus, memoryGb: 1, gpuIds: "", gpuPreference: [], gpuCount: 1 });
 const of = (vcpus = 1): Share => ({ vcpus, memoryGb: 1, gpus: [] });
 const IDLE = { idleMs: 1_000 };

@@ -31,8 +31,8 @@ export interface TestPlatform {
   ): Promise<Answer>;
   /** SIGKILL to the platform alone: launcher and workers live on. */
   kill(): Promise<void>;
-  /** Starts it again on the same data directory and port. */
-  restart(): Promise<TestPlatform>;
+  /** Starts it again on the same data directory, and on the same port unless another is named; "0" is any. */
+  restart(port?: string): Promise<TestPlatform>;
   stop(): Promise<void>;
 }
 
@@ -89,8 +89,7 @@ function track(t: TestContext, platform: TestPlatform, dir: string, env: Record<
   t.after(() => running.stop());
   return {
     ...platform,
-    restart: async () => {
-      const { port } = new URL(platform.url);
+    restart: async (port = new URL(platform.url).port) => {
       running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key, port);
       return { ...running, restart: platform.restart };
     },

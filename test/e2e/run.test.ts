@@ -273,6 +273,11 @@ describe("svc run", { concurrency: 2 }, () => {
       cwd,
     });
     assert.equal(removed.stdout, `Removed live-hello (shop/${environment}).\n`, removed.stderr);
+    const environments = async () => (await liveOf(platform)).length;
+    await until(
+      async () => (await environments()) === 0,
+      () => "the live environment is still there",
+    );
     assert.equal((await call(again, "/hello/runsync")).json.status, "COMPLETED", "it is made again by the next call");
   });
 

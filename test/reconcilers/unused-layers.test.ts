@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { Readable } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -115,6 +115,19 @@ test("A layer that no kept build refers to goes a day after its last use, and on
   await m.store.builds.delete("b1");
   await m.sweep();
   assert.deepEqual(await m.stored(), [planned]);
+});
+
+test("What arrived of an upload that broke off goes a day after its last byte", async (t) => {
+  const m = await machine(t);
+  const digest = "0".repeat(64);
+  const broken = new PassThrough();
+  broken.write("half");
+  setImmediate(() => broken.destroy(new Error("connection lost")));
+  await assert.rejects(m.artifacts.put(digest, broken, 1e6), /connection lost/);
+  await m.sweep(() => Date.now() + DAY - 60_000);
+  assert.notEqual(await m.artifacts.partialSize(digest), undefined);
+  await m.sweep(() => Date.now() + DAY + 60_000);
+  assert.equal(await m.artifacts.partialSize(digest), undefined);
 });
 
 test("An unpacked layer goes a day after the last worker of its build, and a rollback unpacks it again", async (t) => {

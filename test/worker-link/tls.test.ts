@@ -58,6 +58,7 @@ describe("the worker link over TLS", () => {
         requestWaiting: nothing,
         log: nothing,
         health: () => ({ state: "READY", reason: "", progress: [] }),
+        platformUrl: () => Promise.reject(new Error("it is for workers of this machine")),
         launcherConnected: (secret, connection) => {
           if (secret !== LAUNCHER_SECRET) return false;
           launcher = connection;

@@ -18,8 +18,11 @@ export async function uploadLayers(
   let doneBytes = 0;
   try {
     for (const layer of wanted) {
-      await controlPlane.uploadLayer(layer.digest, layer.path, (sent) => {
-        if (terminal.live) progress.update(uploadText(doneBytes + sent, totalBytes));
+      await controlPlane.uploadLayer(layer.digest, layer.path, {
+        onProgress: (sent) => {
+          if (terminal.live) progress.update(uploadText(doneBytes + sent, totalBytes));
+        },
+        onBreak: (reason) => progress.update(`The upload broke off, trying again. ${reason.message}`),
       });
       doneBytes += layer.sizeBytes;
     }

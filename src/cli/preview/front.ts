@@ -18,20 +18,8 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { errorBody, SvcError } from "../../domain/errors.ts";
+import { HOP_BY_HOP } from "../../lib/hop-by-hop.ts";
 import { type Admission, admitCaller } from "./admission.ts";
-
-/** They belong to one connection, not to the message (RFC 9110, 7.6.1). */
-const HOP_BY_HOP = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
 
 /** Where an endpoint is on the preview's platform. */
 export interface FrontTarget {

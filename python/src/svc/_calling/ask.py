@@ -9,6 +9,7 @@ from time import monotonic
 
 from svc._calling.connections import Abandoned, Answer, NotSent, Patience, exchange
 from svc._calling.limits import RETRY_FIRST_S, RETRY_MAX_S, RETRY_NEVER_REACHED_S, RETRY_STEP_MAX_S
+from svc._runtime import place
 from svc.errors import PlatformError
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Abandoned", "Patience", "TimeOver", "ask", "problem_of"]
 
 _reached: set[str] = set()
-"""Addresses that have answered once: they are worth waiting for."""
+"""Scheme and host of platforms that have answered once: they are worth waiting for."""
 
 
 class TimeOver(Exception):
@@ -44,10 +45,11 @@ def ask(
     Raises PlatformError when the platform stays away, TimeOver, Abandoned.
     """
     began = monotonic()
+    platform = "/".join(base.split("/", 3)[:3])
     delay = RETRY_FIRST_S
     while True:
         try:
-            answer = exchange(method, base + path, headers, body, timeout_s, patience, streams)
+            answer = exchange(method, place.moved(base) + path, headers, body, timeout_s, patience, streams)
         except (OSError, http.client.HTTPException) as error:
             if patience.is_over:
                 raise TimeOver from None
@@ -55,9 +57,9 @@ def ask(
                 raise PlatformError(f"the connection to {base} broke off: {_reason(error)}") from None
             again: float | None = delay
             why = _reason(error)
-            limit = RETRY_MAX_S if base in _reached else RETRY_NEVER_REACHED_S
+            limit = RETRY_MAX_S if platform in _reached else RETRY_NEVER_REACHED_S
         else:
-            _reached.add(base)
+            _reached.add(platform)
             again = _again_in(answer, is_safe, delay)
             if again is None:
                 return answer

@@ -1,6 +1,7 @@
 """Memory and CPU of a worker: cgroup v2 where this user may make groups with controllers, else v1, else rlimits.
 
-The launcher makes the group before the fork and the worker joins it before it runs any code of the user.
+The launcher makes the group before the fork and the worker joins it before it runs any code of the user. A worker with
+a GPU has no rlimit: CUDA reserves far more memory than it uses, and would not start.
 What is in force is reported in STARTED, never silently absent.
 """
 
@@ -22,7 +23,9 @@ _OOM_FILES = ("memory.events", "memory.oom_control")
 class Group:
     """The cgroup directories of one worker. `kind` is "cgroup2", "cgroup1" or, without any, "rlimit" or "none"."""
 
-    def __init__(self, kind: str, directories: list[str], memory: str | None, memory_bytes: int, vcpus: float) -> None:
+    def __init__(
+        self, kind: str, directories: list[str], memory: str | None, memory_bytes: int, vcpus: float, gpu: bool = False
+    ) -> None:
         self.kind = kind
         self.directories = directories
         self._memory = memory
@@ -30,17 +33,18 @@ class Group:
         self._killed_before = 0 if directories else _oom_kills(memory)
         self._memory_bytes = memory_bytes
         self._vcpus = vcpus
+        self._gpu = gpu
 
     def fits(self, start: dict) -> bool:
         """Whether its limits are those that this START asks for."""
-        return (self._memory_bytes, self._vcpus) == _asked(start)
+        return (self._memory_bytes, self._vcpus, self._gpu) == _asked(start)
 
     def to_join(self) -> dict:
         """What `join` needs. A thread that moves itself by version 1's `tasks` takes no lock, where `cgroup.procs` makes
         it wait 5 to 20 ms for all processors; version 2 has nothing else."""
         name = "tasks" if self.kind == "cgroup1" else "cgroup.procs"
         files = [os.path.join(directory, name) for directory in self.directories]
-        return {"joinFiles": files, "limits": self.kind, "memoryBytes": self._memory_bytes}
+        return {"joinFiles": files, "limits": self.kind, "memoryBytes": 0 if self._gpu else self._memory_bytes}
 
     def oom_killed(self) -> bool:
         """Whether the kernel killed something in it for want of memory."""
@@ -72,22 +76,23 @@ class Confinement:
         self._shared = _own_memory_directory()
 
     def group(self, start: dict) -> Group:
-        """A group with a START's limits; without cgroups one that is "rlimit", or "none" when no limit is asked for."""
-        memory_bytes, vcpus = _asked(start)
+        """A group with a START's limits; without cgroups one that is "rlimit", or "none" where that cannot be."""
+        memory_bytes, vcpus, gpu = _asked(start)
         if not memory_bytes and not vcpus:
             return Group("none", [], None, 0, 0)
         self._made += 1
         leaf = f"worker-{self._made}"
         try:
             if self._version2:
-                return self._group2(leaf, memory_bytes, vcpus)
+                return self._group2(leaf, memory_bytes, vcpus, gpu)
             if self._version1.get("memory"):
-                return self._group1(leaf, memory_bytes, vcpus)
+                return self._group1(leaf, memory_bytes, vcpus, gpu)
         except OSError:
             pass
-        return Group("rlimit" if memory_bytes else "none", [], self._shared, memory_bytes, vcpus)
+        kind = "rlimit" if memory_bytes and not gpu else "none"
+        return Group(kind, [], self._shared, memory_bytes, vcpus, gpu)
 
-    def _group2(self, leaf: str, memory_bytes: int, vcpus: float) -> Group:
+    def _group2(self, leaf: str, memory_bytes: int, vcpus: float, gpu: bool) -> Group:
         directory = os.path.join(self._version2, leaf)
         os.mkdir(directory)
         if memory_bytes:
@@ -97,9 +102,9 @@ class Confinement:
         if vcpus:
             _try_write(directory, "cpu.max", f"{int(vcpus * _PERIOD_US)} {_PERIOD_US}")
         _try_write(directory, "pids.max", str(WORKER_PIDS_MAX))
-        return Group("cgroup2", [directory], directory, memory_bytes, vcpus)
+        return Group("cgroup2", [directory], directory, memory_bytes, vcpus, gpu)
 
-    def _group1(self, leaf: str, memory_bytes: int, vcpus: float) -> Group:
+    def _group1(self, leaf: str, memory_bytes: int, vcpus: float, gpu: bool) -> Group:
         made = []
         memory = None
         for controller, parent in self._version1.items():
@@ -115,7 +120,7 @@ class Confinement:
                 _try_write(directory, "cpu.cfs_quota_us", str(int(vcpus * _PERIOD_US)))
             elif controller == "pids":
                 _try_write(directory, "pids.max", str(WORKER_PIDS_MAX))
-        return Group("cgroup1", made, memory, memory_bytes, vcpus)
+        return Group("cgroup1", made, memory, memory_bytes, vcpus, gpu)
 
     def _prepare_version2(self) -> str:
         """Our directory below our own group, with controllers for its children; "" when that cannot be.
@@ -195,8 +200,8 @@ def _oom_kills(directory: str | None) -> int:
     return 0
 
 
-def _asked(start: dict) -> tuple[int, float]:
-    return start.get("memoryBytes") or 0, start.get("vcpus") or 0
+def _asked(start: dict) -> tuple[int, float, bool]:
+    return start.get("memoryBytes") or 0, start.get("vcpus") or 0, bool(start.get("gpu"))
 
 
 def _remove_stale(parent: str, name: str) -> None:
@@ -269,7 +274,7 @@ def _try_write(directory: str, name: str, text: str) -> None:
 
 
 def join(files: list[str], kind: str, memory_bytes: int) -> None:
-    """In the worker, before any code of the user runs."""
+    """In the worker, before any code of the user runs. `memory_bytes` is for the rlimit where no group can be joined."""
     for path in files:
         try:
             with open(path, "w") as file:

@@ -96,6 +96,8 @@ class Connection:
         self._credit = b""
         self._disowned = False
         self._meanwhile = None
+        self.on_welcome = None
+        """Called with the head of each WELCOME."""
         self.unacknowledged: dict[int, Unacknowledged] = {}
         self.early_frames: list = []
         """Frames that came together with WELCOME: the reader takes them first."""
@@ -218,6 +220,8 @@ class Connection:
         if type == protocol.REFUSED:
             sock.close()
             raise Refused(parse_head(head).get("reason", "refused"))
+        if self.on_welcome is not None:
+            self.on_welcome(parse_head(head))
         sock.settimeout(None)
         with self._lock:
             if self._sock is not None:

@@ -8,12 +8,14 @@ from svc.context import Context, context
 class Place:
     """One worker's view of where it runs."""
 
-    __slots__ = ("app", "environment", "instances", "own", "running", "token", "url")
+    __slots__ = ("app", "environment", "instances", "left", "own", "running", "token", "url")
 
     def __init__(self, start: dict, declared: str, instances: dict[type, object]) -> None:
         endpoint = start["endpoint"]
         self.url: str = start.get("platformUrl") or ""
         """Base URL of the platform's HTTP side; "" from a platform that does not tell."""
+        self.left: set[str] = set()
+        """Where the platform was before."""
         self.token: str = start["token"]
         self.app: str = endpoint.get("app", "")
         self.environment: str = endpoint.get("environment", "")
@@ -23,6 +25,13 @@ class Place:
         """Work by channel, that of the worker."""
         self.instances = instances
         """The worker's instance of each class it serves."""
+
+    def welcomed(self, head: dict) -> None:
+        """A platform that was started again may be at another address."""
+        url = head.get("platformUrl") or self.url
+        if url != self.url:
+            self.left = (self.left | {self.url}) - {"", url}
+            self.url = url
 
     def context(self) -> Context:
         """The job or request that the calling code belongs to; a thread of its own belongs to the only one that
@@ -51,6 +60,15 @@ def loading(endpoint: str) -> None:
     """The endpoint's code is imported now: calls would be made once per copy of the worker, so none is possible."""
     global LOADING
     LOADING = endpoint
+
+
+def moved(address: str) -> str:
+    """`address` where the platform is now, if it was there when the address was learnt."""
+    if WORKER is not None:
+        for left in WORKER.left:
+            if address.startswith(left):
+                return WORKER.url + address[len(left) :]
+    return address
 
 
 def is_own(endpoint: str | None) -> bool:

@@ -258,6 +258,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     began = monotonic()
     endpoint = load()
     here = place.enter(start, endpoint.name, endpoint.instances)
+    connection.on_welcome = here.welcomed
     try:
         callables = endpoint.callables()
     except BaseException as error:
