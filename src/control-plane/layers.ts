@@ -76,8 +76,10 @@ async function store(
   if (offset + Number(request.headers["content-length"] ?? 0) > maxBytes) {
     throw new SvcError("TOO_LARGE", `A layer has at most ${maxBytes} bytes.`, { help: "Use --exclude." });
   }
-  // A sender that is gone without a word would keep the others out.
-  request.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => request.destroy());
+  // A sender that is gone without a word would keep the others out; one that waits for us is not gone.
+  request.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => {
+    if (!request.complete && !request.isPaused()) request.destroy();
+  });
   try {
     // The bytes of a layer that is there already are read and dropped: a caller that is cut off cannot see the answer.
     if (await deps.artifacts.has(digest)) request.resume();
