@@ -180,25 +180,31 @@ class ZygotePool:
     def _bring_up(self, zygote: Zygote, record: WorkerRecord) -> None:
         """Gives the worker to the spare, or to a new fork; its START may arrive before the fork has happened."""
         start = record.start
+        start["importMs"], zygote.unclaimed_import_ms = zygote.unclaimed_import_ms, 0.0
         child, zygote.spare = zygote.spare, None
-        if child is None or not child.group.fits(start):
+        if child is None or not child.group.fits(start) or not self._hand_over(child, start):
             if child is not None:
                 self._end_spare(child)
             child = self._fork(zygote, start)
-        start["importMs"], zygote.unclaimed_import_ms = zygote.unclaimed_import_ms, 0.0
-        channel, child.channel = child.channel, None
+            self._hand_over(child, start)
         child.record = record
         record.pipes, record.group = child.pipes, child.group
         for pipe in record.pipes:
             pipe.worker = record.id
-        try:
-            send_message(channel, start)
-        except OSError:
-            pass  # it has died: its end is reported by the zygote
-        channel.close()
         zygote.spare_at = (monotonic() + SPARE_DELAY_S, start)
         if child.pid:
             self._events.forked(record, child.pid)
+
+    def _hand_over(self, child: Child, start: dict) -> bool:
+        """False when it has died: the zygote reports its end."""
+        channel, child.channel = child.channel, None
+        try:
+            send_message(channel, start)
+        except OSError:
+            return False
+        finally:
+            channel.close()
+        return True
 
     def _fork(self, zygote: Zygote, start: dict) -> Child:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
