@@ -223,7 +223,6 @@ export const GRAPHQL_FIELDS_MAX = 500;
 export const GRAPHQL_DEPTH_MAX = 10;
 /** Names given by saveEndpoint; names in code follow NAME_MAX_CHARS. */
 export const SAVED_NAME_MAX_CHARS = 191;
-export const PEER_CACHE_MS = 300_000;
 export const LOCAL_PORT_DEFAULT = 8888;
 export const LOCAL_PORTS_TRIED_MAX = 100;
 /** A save is over when nothing changed for so long; a call that comes earlier does not wait for it. */

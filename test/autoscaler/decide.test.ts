@@ -2,27 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../src/autoscaler/decide.ts";
-import type { Sample, SampledWorker } from "../../src/autoscaler/sample.ts";
+import type { SampledWorker } from "../../src/autoscaler/sample.ts";
+import { QUIET } from "./quiet.ts";
 
-const QUIET: Sample = {
-  scalerType: "QUEUE_DELAY",
-  scalerValue: 4,
-  workersMin: 0,
-  workersMax: 3,
-  idleTimeoutMs: 60_000,
-  maxConcurrency: 1,
-  queued: 0,
-  queuedLowPriority: 0,
-  oldestWaitMs: 0,
-  waitingRequests: 0,
-  running: 0,
-  runningLowPriority: 0,
-  averageExecMs: undefined,
-  averageLoad: 0,
-  averageLowPriority: 0,
-  workers: [],
-  mustProve: false,
-};
 const worker = (changes: Partial<SampledWorker> = {}): SampledWorker => ({
   id: "w",
   current: true,

@@ -2,25 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../src/autoscaler/decide.ts";
 import type { Sample } from "../../src/autoscaler/sample.ts";
+import { QUIET } from "./quiet.ts";
 
 const SAVED: Sample = {
-  scalerType: "QUEUE_DELAY",
-  scalerValue: 4,
-  workersMin: 0,
-  workersMax: 3,
-  idleTimeoutMs: 60_000,
-  maxConcurrency: 1,
-  queued: 0,
-  queuedLowPriority: 0,
-  oldestWaitMs: 0,
-  waitingRequests: 0,
-  running: 0,
-  runningLowPriority: 0,
-  averageExecMs: undefined,
-  averageLoad: 0,
-  averageLowPriority: 0,
+  ...QUIET,
   workers: [{ id: "old", current: false, ready: true, busy: true, idleMs: 0 }],
-  mustProve: false,
   switchesAtOnce: true,
 };
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, GeneratorType
 from urllib.parse import unquote
 
 from svc._runtime import codec
@@ -275,7 +275,3 @@ def _in_parts(reply: Reply) -> Reply:
 
 def _pairs(headers):
     return headers.items() if hasattr(headers, "items") else (headers or ())
-
-
-def is_awaitable(value) -> bool:
-    return value.__class__ is CoroutineType or hasattr(value, "__await__")
