@@ -45,6 +45,9 @@ test("What a killed preview leaves is removed by the next one, its platform too"
   process.kill(platform, "SIGSTOP"); // It cannot notice that it is alone.
   preview.child.kill("SIGKILL");
   await preview.ended();
+  const stranger = start(t, place(t)); // With another cache folder.
+  await stranger.said(/Building/);
+  await stranger.interrupt();
   assert.deepEqual(await engineHas(shop), { containers: 2, networks: 1 });
   await removedByNext(t, shop);
   assert.throws(() => process.kill(platform, 0), { code: "ESRCH" });

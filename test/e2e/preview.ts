@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { stripVTControlCharacters } from "node:util";
@@ -123,7 +123,10 @@ export function startPreview(
         changed.removeEventListener("change", look);
         late.removeEventListener("abort", look);
         if (match !== null) resolve(match);
-        else reject(new Error(`The preview ${late.aborted ? "was silent" : "ended"} without ${pattern}:\n${all()}`));
+        else {
+          const what = late.aborted ? "was silent" : "ended";
+          reject(new Error(`The preview ${what} without ${pattern}:\n${all()}\n${platformLogs(cache)}`));
+        }
       };
       const late = AbortSignal.timeout(SAID_MAX_MS);
       late.addEventListener("abort", look);
@@ -152,6 +155,12 @@ export function startPreview(
     await exit;
   });
   return preview;
+}
+
+/** What the platforms of the previews there said, for a failure's message. */
+function platformLogs(cache: string): string {
+  const logs = globSync(path.join(cache, "previews", "*", "*.log"));
+  return logs.map((file) => `${file}:\n${readFileSync(file, "utf8")}`).join("\n");
 }
 
 function hasEnded(child: ChildProcess): boolean {

@@ -1,22 +1,26 @@
-/** Removes what previews left that were killed: platforms, containers, networks, folders. Those that run stay untouched. */
+/**
+ * Removes what previews with this cache folder left that were killed: platforms, containers, networks, folders. Those that
+ * run stay untouched, and so does what belongs to another cache folder: only its owner can tell whether it lives.
+ */
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import { livingPlatform } from "../platform/record.ts";
 import type { Terminal } from "../terminal.ts";
-import { abandonedFolders, ownerLives, removeFolder } from "./claim.ts";
+import { abandonedFolders, ownerLives, previewsFolder, removeFolder } from "./claim.ts";
 import type { Engine } from "./engine.ts";
 
 export async function removeLeftovers(terminal: Terminal, engine: Engine, cacheDir: string): Promise<void> {
   const folders = await abandonedFolders(cacheDir);
   const dead = [];
-  for (const remains of await engine.remains()) {
-    if (remains.owner === "" || !(await ownerLives(remains.owner))) dead.push(remains);
+  const mine = (await engine.remains()).filter(({ owner }) => path.dirname(owner) === previewsFolder(cacheDir));
+  for (const remains of mine) {
+    if (!(await ownerLives(remains.owner))) dead.push(remains);
   }
   // The platform first: it would start its workers again.
   await Promise.all(folders.map(endPlatform));
   for (const remains of dead) {
     await engine.remove(remains);
-    if (remains.owner !== "") await rm(remains.owner, { force: true });
+    await rm(remains.owner, { force: true });
   }
   await Promise.all(folders.map(removeFolder));
 
