@@ -79,7 +79,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     }
     const network = await ensureNetwork(engine, this.#networkName, this.#labels());
     const platformUrl = await serveCalls(network.hostAddress);
-    const shelf = new ImageShelf(engine, facts.architecture);
+    const shelf = new ImageShelf(engine, facts.architecture, this.#labels());
     this.#opened = { ...connected, network, shelf, user, platformUrl };
     await this.#adoptContainers();
   }

@@ -40,11 +40,14 @@ const KEPT_ANYWAY = /^(PATH|HOME|HOSTNAME|TMPDIR)$/;
 export class ImageShelf {
   readonly #engine: Engine;
   readonly #architecture: string;
+  readonly #labels: Readonly<Record<string, string>>;
   readonly #facts = new Map<string, Promise<ImageFacts>>();
 
-  constructor(engine: Engine, architecture: string) {
+  /** `labels`: by which the container that asks an image is found when whoever asks is killed meanwhile. */
+  constructor(engine: Engine, architecture: string, labels: Readonly<Record<string, string>> = {}) {
     this.#engine = engine;
     this.#architecture = architecture;
+    this.#labels = labels;
   }
 
   /** Throws IMAGE_MISSING and IMAGE_UNSUITABLE. `names`: the first that is there is taken. */
@@ -103,7 +106,7 @@ export class ImageShelf {
       );
     let output: { code: number; stdout: string; stderr: string };
     try {
-      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE]);
+      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE], this.#labels);
     } catch (error) {
       if (error instanceof SvcError) throw error;
       throw noPython(engineWords(error));
@@ -125,13 +128,13 @@ interface ProbeAnswer {
 }
 
 /** Runs a command in a container that can reach nothing, to its end. */
-async function runOnce(engine: Engine, image: string, command: string[]) {
+async function runOnce(engine: Engine, image: string, command: string[], labels: Readonly<Record<string, string>>) {
   const container = await engine.createContainer({
     Image: image,
     Entrypoint: [],
     Cmd: command,
     User: "65534:65534",
-    Labels: { [LABEL.probe]: "1" },
+    Labels: { ...labels, [LABEL.probe]: "1" },
     NetworkDisabled: true,
     HostConfig: {
       NetworkMode: "none",
