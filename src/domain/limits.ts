@@ -162,6 +162,9 @@ export const WORKER_DRAIN_GRACE_MS = 30_000;
 export const CANCEL_GRACE_MS = 5_000;
 /** An acknowledgement waits so long for another frame to go with. */
 export const ACK_DELAY_MAX_MS = 5;
+/** The event loop stays awake so long for a worker's answer, unless that was in vain lately: so often it is left out then. */
+export const BUSY_POLL_MAX_MS = 0.5;
+export const BUSY_POLL_PAUSE_MAX = 63;
 export const LINK_SWEEP_MS = 250;
 export const LINK_PING_MS = 5_000;
 export const LINK_SILENCE_MAX_MS = 15_000;

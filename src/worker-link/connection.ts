@@ -8,6 +8,7 @@ import { TLSSocket } from "node:tls";
 import { ACK_DELAY_MAX_MS, FRAME_MAX_BYTES, LINK_GREETING_MAX_BYTES } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
+import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
 
@@ -17,6 +18,9 @@ export class Connection {
   #outgoing: Buffer[] = [];
   #outgoingBytes = 0;
   #flushScheduled = false;
+  readonly #poll = new BusyPoll();
+  /** Work is among what waits to leave: its result may come in a moment. */
+  #expectsAnswer = false;
   /** Runs while nothing but acknowledgements waits. */
   #lateFlush: NodeJS.Timeout | undefined;
   /** When something was last heard, in milliseconds of `performance.now()`. */
@@ -37,6 +41,7 @@ export class Connection {
       this.#outgoing.push(buffer);
       this.#outgoingBytes += buffer.length;
     }
+    if (type === FRAME.JOB || type === FRAME.REQUEST) this.#expectsAnswer = true;
     if (this.#flushScheduled) return;
     if (type === FRAME.ACK) {
       this.#lateFlush ??= setTimeout(this.#flush, ACK_DELAY_MAX_MS);
@@ -88,6 +93,8 @@ export class Connection {
     this.#lateFlush = undefined;
     const buffers = this.#outgoing;
     if (buffers.length === 0 || this.#socket.destroyed) return;
+    if (this.#expectsAnswer) this.#poll.expect();
+    this.#expectsAnswer = false;
     const bytes = this.#outgoingBytes;
     this.#outgoing = [];
     this.#outgoingBytes = 0;
@@ -102,6 +109,7 @@ export class Connection {
 
   #receive(chunk: Buffer): void {
     this.lastHeard = performance.now();
+    this.#poll.arrived();
     try {
       for (const frame of this.#reader.push(chunk)) this.onFrame(frame);
     } catch (error) {

@@ -24,6 +24,10 @@ LAUNCHER_BACKLOG_MAX_BYTES = 4 * 1024 * 1024
 WATCH_TICK_S = 0.005
 WATCH_PARK_TICKS = 10
 
+# A worker stays awake so long for its next work, unless that was in vain lately: so often it is left out then.
+BUSY_POLL_S = 0.0005
+BUSY_POLL_PAUSE_MAX = 63
+
 # A signal may be missed by a thread on its way into a system call; it is sent again after this time.
 SIGNAL_AGAIN_MS = 50
 

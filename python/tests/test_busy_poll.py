@@ -1,0 +1,64 @@
+"""When a worker polls for its next work, and when it goes to sleep at once."""
+
+from __future__ import annotations
+
+import socket
+import unittest
+
+from svc._runtime.busy_poll import BusyPoll
+from svc._runtime.limits import BUSY_POLL_PAUSE_MAX
+
+
+class BusyPollTest(unittest.TestCase):
+    def setUp(self):
+        self.near, self.far = socket.socketpair()
+        self.addCleanup(self.near.close)
+        self.addCleanup(self.far.close)
+        self.slept = self.looked = 0
+        self.poll = BusyPoll(self.read)
+
+    def read(self, flags=0):
+        """As Connection.read, with bytes for frames."""
+        if flags == socket.MSG_DONTWAIT:
+            self.looked += 1
+        else:
+            self.slept += 1
+        try:
+            data = self.near.recv(100, flags)
+        except BlockingIOError:
+            return []
+        return [data] if data else None
+
+    def test_what_is_there_is_read_without_sleeping(self):
+        for _ in range(3):
+            self.far.sendall(b"frame")
+            self.assertEqual(self.poll.read(), [b"frame"])
+        self.assertEqual(self.slept, 0)
+
+    def test_a_broken_link_is_told_at_once(self):
+        self.far.close()
+        self.assertIsNone(self.poll.read())
+        self.assertEqual(self.looked, 1)
+
+    def test_polling_in_vain_is_left_out_more_often_each_time(self):
+        def read_late(flags=0):
+            if flags == 0:
+                self.far.sendall(b"frame")
+            return self.read(flags)
+
+        def left_out():
+            """How many waits sleep at once before one that polls first."""
+            for times in range(2 * BUSY_POLL_PAUSE_MAX):
+                self.looked = 0
+                self.assertEqual(poll.read(), [b"frame"])
+                if self.looked:
+                    return times
+            raise AssertionError("it polls no more")
+
+        poll = BusyPoll(read_late)
+        seen = [left_out() for _ in range(8)]
+        self.assertEqual(seen, [0, 1, 3, 7, 15, 31, BUSY_POLL_PAUSE_MAX, BUSY_POLL_PAUSE_MAX])
+
+
+if __name__ == "__main__":
+    unittest.main()
