@@ -140,6 +140,37 @@ function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     );
   });
 
+  test("jobs one after the other stay with one worker, so that the others become idle", async () => {
+    const e = unique("endpoint");
+    const stop = new AbortController();
+    /** Claims for the worker as soon as it is free, as the platform does. */
+    const served: string[] = [];
+    const work = async (worker: string) => {
+      for (;;) {
+        const [job] = await queue().claim(e, worker, 1, stop.signal);
+        if (job === undefined) return;
+        served.push(worker);
+        await queue().finish(job, { state: "COMPLETED", output: OUTPUT });
+      }
+    };
+    const workers = ["w1", "w2", "w3"].map(work);
+    for (let i = 0; i < 6; i++) await queue().wait(await enqueued(e), 60_000);
+    stop.abort();
+    await Promise.all(workers);
+    assert.equal(new Set(served).size, 1, served.join(" "));
+  });
+
+  test("an idle worker is served before a busy one gets a job ahead", async () => {
+    const e = unique("endpoint");
+    const idle = queue().claim(e, "w1", 1, never);
+    const busy = queue().claim(e, "w2", 1, never);
+    await enqueued(e);
+    assert.equal((await busy).length, 1);
+    const ahead = queue().claim(e, "w2", 1, never);
+    const [second, third] = [await enqueued(e), await enqueued(e)];
+    assert.deepEqual([(await idle)[0]?.jobId, (await ahead)[0]?.jobId], [second, third]);
+  });
+
   test("a large input reaches the worker unchanged, whether a worker waits for it or not", async () => {
     const e = unique("endpoint");
     const [first, second] = [large("a"), large("b")];

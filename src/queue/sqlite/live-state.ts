@@ -23,7 +23,9 @@ export interface EndpointState {
   completed: number;
   failed: number;
   retried: number;
-  /** Claims that wait for a job, longest waiting first. While there are any, no job of the endpoint is queued. */
+  /** Running jobs of each worker that has any. */
+  busy: Map<string, number>;
+  /** Claims that wait for a job, in the order of their workers' last jobs. While there are any, no job of the endpoint is queued. */
   claims: PendingClaim[];
 }
 
@@ -62,7 +64,7 @@ export class LiveState {
   load(): void {
     this.#byNumber = new Map();
     this.running.clear();
-    for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...zeroCounts() });
+    for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...noJobs() });
     type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
     for (const row of this.#sql.endpoints.all() as unknown as EndpointRow[]) {
       const endpoint = this.endpoint(row.id);
@@ -91,7 +93,7 @@ export class LiveState {
   endpoint(id: string): EndpointState {
     const known = this.endpoints.get(id);
     if (known !== undefined) return known;
-    const endpoint: EndpointState = { id, number: 0, ...zeroCounts(), claims: [] };
+    const endpoint: EndpointState = { id, number: 0, ...noJobs(), claims: [] };
     this.endpoints.set(id, endpoint);
     return endpoint;
   }
@@ -115,7 +117,7 @@ export class LiveState {
   remove(endpoint: EndpointState): void {
     this.#sql.deleteEndpoint.run(endpoint.number);
     this.#byNumber.delete(endpoint.number);
-    Object.assign(endpoint, { number: 0, ...zeroCounts() });
+    Object.assign(endpoint, { number: 0, ...noJobs() });
     if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
   }
 
@@ -165,12 +167,15 @@ export class LiveState {
     this.count(job.endpoint, state, job.lowPriority, 1);
   }
 
-  #run({ endpoint, lowPriority }: RunningJob, n: number): void {
+  #run({ endpoint, workerId, lowPriority }: RunningJob, n: number): void {
     this.count(endpoint, IN_PROGRESS, lowPriority, n);
+    const running = (endpoint.busy.get(workerId) ?? 0) + n;
+    if (running > 0) endpoint.busy.set(workerId, running);
+    else endpoint.busy.delete(workerId);
   }
 }
 
-function zeroCounts() {
+function noJobs() {
   return {
     inQueue: 0,
     inQueueLowPriority: 0,
@@ -179,5 +184,6 @@ function zeroCounts() {
     completed: 0,
     failed: 0,
     retried: 0,
+    busy: new Map<string, number>(),
   };
 }

@@ -1,6 +1,7 @@
 /**
- * Claims that wait for jobs. Inside a batch jobs are given to the waiting claims in turn, one at a time, so that an
- * idle worker is served before another one fills its prefetch. The answers leave after the commit.
+ * Claims that wait for jobs. A job goes to the worker that runs the fewest, so that an idle one is served before another
+ * fills its prefetch; among equals to the one that was served last. So little work keeps one worker warm, and the others
+ * become idle for long enough to be stopped. The answers leave after the commit.
  */
 import { LEASE_MS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
@@ -62,13 +63,22 @@ export class PendingClaims {
 
   /** The claim that gets the next job. Part of a batch. */
   next(endpoint: EndpointState): PendingClaim | undefined {
-    return endpoint.claims[0];
+    const { claims, busy } = endpoint;
+    let best: PendingClaim | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (let index = claims.length - 1; index >= 0 && least > 0; index--) {
+      const runs = busy.get(claims[index]!.workerId) ?? 0;
+      if (runs >= least) continue;
+      least = runs;
+      best = claims[index];
+    }
+    return best;
   }
 
   /** Gives a job to the claim `next` named. Part of a batch; the row is the caller's. */
   give(claim: PendingClaim, job: RunningJob, input: Body): void {
     const { claims } = claim.endpoint;
-    claims.shift();
+    claims.splice(claims.indexOf(claim), 1);
     if (claim.given.length === 0) this.#served.push(claim);
     claim.given.push({ job, input });
     claim.room--;
