@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { HEAP_FLAGS } from "../../src/cli/platform/start.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const LOG_LINES_KEPT = 200;
@@ -27,7 +28,8 @@ interface PlatformOptions {
 /** Resolves when it listens; rejects with its message, or its last lines when it ended without one. */
 export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
   const { dataDir, env, port = "0", onLogLine = () => {} } = options;
-  const start = [path.join(ROOT, "bin/svc.ts"), "platform", "start", "--foreground"];
+  // As `svc platform start` starts it in the background.
+  const start = [...HEAP_FLAGS, path.join(ROOT, "bin/svc.ts"), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
     env,
     stdio: ["ignore", "ignore", "pipe", "ipc"],

@@ -92,7 +92,7 @@ async function makeDataDir(dataDir: string): Promise<void> {
 }
 
 /** A large young generation: under load most garbage dies in it, and the platform needs a third less memory. */
-const HEAP_FLAGS = ["--min-semi-space-size=16", "--max-semi-space-size=32"];
+export const HEAP_FLAGS = ["--min-semi-space-size=16", "--max-semi-space-size=32"];
 
 function spawnDetached(context: CliContext, options: StartOptions): ChildProcess {
   const command = ["platform", "start", "--foreground", "--data-dir", options.dataDir];
