@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import unittest
+from unittest.mock import patch
 
-from svc._runtime.busy_poll import BusyPoll
+from svc._runtime.busy_poll import BlockingPoll, LoopPoll
 from svc._runtime.limits import BUSY_POLL_PAUSE_MAX
 
 
-class BusyPollTest(unittest.TestCase):
+class Blocking(unittest.TestCase):
     def setUp(self):
         self.near, self.far = socket.socketpair()
         self.addCleanup(self.near.close)
         self.addCleanup(self.far.close)
         self.slept = self.looked = 0
-        self.poll = BusyPoll(self.read)
+        self.poll = BlockingPoll(self.read)
 
     def read(self, flags=0):
         """As Connection.read, with bytes for frames."""
@@ -55,8 +57,51 @@ class BusyPollTest(unittest.TestCase):
                     return times
             raise AssertionError("it polls no more")
 
-        poll = BusyPoll(read_late)
+        poll = BlockingPoll(read_late)
         seen = [left_out() for _ in range(8)]
+        self.assertEqual(seen, [0, 1, 3, 7, 15, 31, BUSY_POLL_PAUSE_MAX, BUSY_POLL_PAUSE_MAX])
+
+
+class EventLoop(unittest.TestCase):
+    def setUp(self):
+        self.loop = asyncio.new_event_loop()
+        self.addCleanup(self.loop.close)
+        self.poll = LoopPoll(self.loop)
+
+    def is_awake(self):
+        return bool(self.loop._ready)
+
+    def turn(self):
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+    def sleep(self):
+        """Until the loop may sleep. How often it turned before."""
+        turns = 0
+        while self.is_awake():
+            self.turn()
+            turns += 1
+        return turns
+
+    @patch("svc._runtime.busy_poll.BUSY_POLL_S", 60)
+    def test_the_loop_stays_awake_until_the_work_comes(self):
+        for _ in range(3):
+            self.poll.expect()
+            for _ in range(3):
+                self.turn()
+                self.assertTrue(self.is_awake())
+            self.poll.arrived()
+            self.assertLessEqual(self.sleep(), 2)
+
+    def test_polling_in_vain_ends_and_is_left_out_more_often_each_time(self):
+        seen = []
+        for _ in range(8):
+            left_out = 0
+            self.poll.expect()
+            while not self.is_awake():
+                left_out += 1
+                self.poll.expect()
+            self.sleep()
+            seen.append(left_out)
         self.assertEqual(seen, [0, 1, 3, 7, 15, 31, BUSY_POLL_PAUSE_MAX, BUSY_POLL_PAUSE_MAX])
 
 

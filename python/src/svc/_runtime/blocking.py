@@ -22,7 +22,7 @@ from time import perf_counter, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
 from svc._runtime import protocol
-from svc._runtime.busy_poll import BusyPoll
+from svc._runtime.busy_poll import BlockingPoll
 from svc._runtime.connection import Refused, Unreachable
 from svc._runtime.limits import COALESCE_S, SIGNAL_AGAIN_MS, WATCH_PARK_TICKS, WATCH_TICK_S
 from svc._runtime.protocol import CHUNK, encode
@@ -60,7 +60,7 @@ class BlockingWorker(Worker):
         pending = self.pending
         dispatch = self.dispatch
         self._reading.acquire()
-        read = BusyPoll(connection.read).read
+        read = BlockingPoll(connection.read).read
         first_unsent = 0.0
         while True:
             while connection.early_frames:

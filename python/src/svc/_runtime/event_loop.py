@@ -14,6 +14,7 @@ from time import perf_counter
 from types import AsyncGeneratorType, GeneratorType
 
 from svc._runtime import protocol
+from svc._runtime.busy_poll import LoopPoll
 from svc._runtime.protocol import CHUNK, encode
 from svc._runtime.requests import (
     NOTHING, broken_end, failed_reply, result_frame, stream_end, stream_part, stream_start,
@@ -31,6 +32,7 @@ class EventLoopWorker(Worker):
         super().__init__(*arguments)
         self._out: list[bytes] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._poll: LoopPoll | None = None
         self._ended: asyncio.Future | None = None
         self._thread = 0
         self._application = None
@@ -39,6 +41,7 @@ class EventLoopWorker(Worker):
         """Starts the event loop, and the ASGI application where the endpoint has one. Raises BootFailure."""
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
+        self._poll = LoopPoll(self._loop)
         self._thread = threading.get_ident()
         app = self.routes.application if self.routes is not None else None
         if app is not None:
@@ -72,6 +75,7 @@ class EventLoopWorker(Worker):
         self.connection.early_frames = []
 
     def _on_readable(self) -> None:
+        self._poll.arrived()
         frames = self.connection.read(socket.MSG_DONTWAIT)
         if frames is None:
             self._loop.remove_reader(self.connection.fileno())
@@ -154,6 +158,8 @@ class EventLoopWorker(Worker):
                 kept.result = frame
             self.write(frame)
         self._begin_pending()
+        if not self.running:
+            self._poll.expect()
         if self.draining:
             self._flush()
             self._end_when_finished()
