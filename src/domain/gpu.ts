@@ -71,11 +71,6 @@ for (const [group, types] of Object.entries(GPU_GROUPS)) {
   }
 }
 
-/** The group of a product string, or undefined for a GPU outside the catalogue (offered as ANY). */
-export function gpuGroupOf(product: string): string | undefined {
-  return groupOfProduct.get(product);
-}
-
 export function gpuGroupNames(): string[] {
   return [GPU_ANY, ...Object.keys(GPU_GROUPS)];
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  GPU_GROUPS,
   gpuCountProblem,
-  gpuGroupOf,
   gpuIds,
   gpuMatches,
   gpuRank,
@@ -35,29 +35,14 @@ test("Every type is allowed by its own selection and by ANY, and by no other typ
 });
 
 test("A GPU outside the catalogue is offered as ANY", () => {
-  assert.equal(gpuGroupOf("NVIDIA GeForce GTX 970"), undefined);
   assert.ok(gpuMatches("ANY", "NVIDIA GeForce GTX 970"));
   assert.ok(!gpuMatches("ADA_24", "NVIDIA GeForce GTX 970"));
 });
 
-/** The product that a selection of this member alone does not exclude. */
 function productOf(member: string): string {
-  const [group, ...excluded] = gpuIds([member]).split(",");
-  const whole = gpuIds([group!]);
-  assert.equal(whole, group);
-  const all = gpuTypeMembers().map((other) => gpuIds([other]).split(",").slice(1));
-  const products = new Set(all.flat().map((text) => text.slice(1)));
-  const left = [...products].filter((product) => gpuGroupOf(product) === group && !excluded.includes(`-${product}`));
-  // A group of one has nothing to exclude: its product appears in no list.
-  return left[0] ?? SINGLE[group!]!;
+  const types = Object.values(GPU_GROUPS).flat();
+  return types.find((type) => type.member === member)!.product;
 }
-
-const SINGLE: Record<string, string> = {
-  ADA_24: "NVIDIA GeForce RTX 4090",
-  ADA_32_PRO: "NVIDIA GeForce RTX 5090",
-  HOPPER_141: "NVIDIA H200",
-  BLACKWELL_180: "NVIDIA B200",
-};
 
 test("gpu_count is a whole number of GPUs, or a fraction of one", () => {
   for (const good of [1, 2, 16, 0.05, 0.5, 0.99]) assert.equal(gpuCountProblem(good), undefined, String(good));
