@@ -5,7 +5,6 @@
 import { createHash } from "node:crypto";
 import type { LayersBuild } from "../build/build-layers.ts";
 import type { EnvValues } from "../domain/env.ts";
-import { NAME_MAX_CHARS } from "../domain/limits.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import { LIVE_PREFIX, suggestName } from "../domain/names.ts";
 
@@ -23,11 +22,9 @@ export function liveEnvironment(who: { readonly user: string; readonly host: str
   return `${LIVE_PREFIX}${user}-${hashOf([who.user, who.host, who.projectDir]).slice(0, HASH_CHARS)}`;
 }
 
-/** `hello` → `live-hello`. A name that becomes too long is cut and told apart by a hash. */
+/** `hello` → `live-hello` */
 export function liveName(name: string): string {
-  const live = `${LIVE_PREFIX}${name}`;
-  if (live.length <= NAME_MAX_CHARS) return live;
-  return `${live.slice(0, NAME_MAX_CHARS - HASH_CHARS - 1)}-${hashOf([name]).slice(0, HASH_CHARS)}`;
+  return LIVE_PREFIX + name;
 }
 
 export interface LiveBuild {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LayersBuild } from "../../src/build/build-layers.ts";
+import { nameProblems } from "../../src/control-plane/deploy/build-request.ts";
 import { configurationHash, liveBuild, liveEnvironment, liveName } from "../../src/dev/live.ts";
+import { NAME_MAX_CHARS } from "../../src/domain/limits.ts";
 import { isValidName } from "../../src/domain/names.ts";
 
 test("live environments are named per user, machine and folder, and are valid whatever the user is called", () => {
@@ -16,12 +18,11 @@ test("live environments are named per user, machine and folder, and are valid wh
   }
 });
 
-test("live endpoints carry the prefix; a long name stays valid and distinct", () => {
+test("live endpoints carry the prefix; the platform takes it before the longest name there is", () => {
   assert.equal(liveName("hello"), "live-hello");
-  const long = "a".repeat(62);
-  const names = [`${long}b`, `${long}c`].map(liveName);
-  assert.ok(names.every(isValidName));
-  assert.notEqual(names[0], names[1]);
+  const longest = "a".repeat(NAME_MAX_CHARS);
+  assert.deepEqual(nameProblems("endpoint", liveName(longest)), []);
+  assert.equal(nameProblems("endpoint", liveName(`${longest}a`)).length, 1);
 });
 
 const build = {

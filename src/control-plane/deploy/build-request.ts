@@ -117,8 +117,9 @@ function kindOf(resource: ManifestResource): EndpointKind {
   return resource.is_load_balanced === true ? "load-balanced" : "queue";
 }
 
+/** A live name is a valid name behind its prefix. */
 export function nameProblems(what: string, name: string): Problem[] {
-  if (isValidName(name)) return [];
+  if (isValidName(isLiveName(name) ? name.slice(LIVE_PREFIX.length) : name)) return [];
   const message = `"${name}" cannot name an ${what}: use a-z, 0-9, - and _, for example "${suggestName(name)}".`;
   return [{ code: "INVALID_NAME", message }];
 }
