@@ -160,6 +160,27 @@ function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.equal(new Set(served).size, 1, served.join(" "));
   });
 
+  test("a worker that fails does not draw the jobs to itself", async () => {
+    const e = unique("endpoint");
+    const stop = new AbortController();
+    const served: string[] = [];
+    const work = async (worker: string) => {
+      for (;;) {
+        const [job] = await queue().claim(e, worker, 1, stop.signal);
+        if (job === undefined) return;
+        served.push(worker);
+        const failed = worker !== "sound" || served.length === 1;
+        await queue().finish(job, failed ? { state: "FAILED", error: "no" } : { state: "COMPLETED", output: OUTPUT });
+      }
+    };
+    const workers = ["broken", "broken too", "sound"].map(work);
+    for (let i = 0; i < 8; i++) await queue().wait(await enqueued(e), 60_000);
+    stop.abort();
+    await Promise.all(workers);
+    // Its own failure costs the sound one its turn once.
+    assert.deepEqual(served, ["sound", "broken too", "broken", ...Array(5).fill("sound")], served.join(" "));
+  });
+
   test("an idle worker is served before a busy one gets a job ahead", async () => {
     const e = unique("endpoint");
     const idle = queue().claim(e, "w1", 1, never);

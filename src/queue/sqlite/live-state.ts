@@ -25,7 +25,9 @@ export interface EndpointState {
   retried: number;
   /** Running jobs of each worker that has any. */
   busy: Map<string, number>;
-  /** Claims that wait for a job, in the order of their workers' last jobs. While there are any, no job of the endpoint is queued. */
+  /** Workers whose last job did not complete. */
+  failing: Set<string>;
+  /** Claims that wait for a job, longest waiting first. While there are any, no job of the endpoint is queued. */
   claims: PendingClaim[];
 }
 
@@ -165,6 +167,8 @@ export class LiveState {
     this.running.delete(job.id);
     this.#run(job, -1);
     this.count(job.endpoint, state, job.lowPriority, 1);
+    if (state === FAILED || state === TIMED_OUT) job.endpoint.failing.add(job.workerId);
+    else if (state === COMPLETED) job.endpoint.failing.delete(job.workerId);
   }
 
   #run({ endpoint, workerId, lowPriority }: RunningJob, n: number): void {
@@ -185,5 +189,6 @@ function noJobs() {
     failed: 0,
     retried: 0,
     busy: new Map<string, number>(),
+    failing: new Set<string>(),
   };
 }

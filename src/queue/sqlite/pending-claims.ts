@@ -1,7 +1,8 @@
 /**
  * Claims that wait for jobs. A job goes to the worker that runs the fewest, so that an idle one is served before another
  * fills its prefetch; among equals to the one that was served last. So little work keeps one worker warm, and the others
- * become idle for long enough to be stopped. The answers leave after the commit.
+ * become idle for long enough to be stopped. A worker whose last job failed comes after its equals, in turn with others
+ * like it: one that fails fast must not draw all jobs to itself. The answers leave after the commit.
  */
 import { LEASE_MS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
@@ -63,14 +64,13 @@ export class PendingClaims {
 
   /** The claim that gets the next job. Part of a batch. */
   next(endpoint: EndpointState): PendingClaim | undefined {
-    const { claims, busy } = endpoint;
     let best: PendingClaim | undefined;
     let least = Number.POSITIVE_INFINITY;
-    for (let index = claims.length - 1; index >= 0 && least > 0; index--) {
-      const runs = busy.get(claims[index]!.workerId) ?? 0;
-      if (runs >= least) continue;
+    for (const claim of endpoint.claims) {
+      const runs = endpoint.busy.get(claim.workerId) ?? 0;
+      if (runs > least || (runs === least && endpoint.failing.has(claim.workerId))) continue;
       least = runs;
-      best = claims[index];
+      best = claim;
     }
     return best;
   }
@@ -132,7 +132,9 @@ export class PendingClaims {
   }
 
   #withdraw(claim: PendingClaim): void {
-    claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
+    const { endpoint, workerId } = claim;
+    endpoint.claims = endpoint.claims.filter((other) => other !== claim);
+    endpoint.failing.delete(workerId);
     claim.resolve([]);
   }
 
