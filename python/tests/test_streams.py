@@ -104,6 +104,22 @@ class Streams(LauncherTest):
                 link.send(protocol.BODY, 1)
                 self.assertEqual(link.expect(protocol.RESULT, 1).json, {"size": 5, "more": 2})
 
+    def test_a_request_that_is_still_arriving_is_answered_before_a_drained_worker_leaves(self):
+        for way, prefix, concurrency in (("blocking", "", 1), ("threads", "", 2), ("event loop", "async ", 1)):
+            with self.subTest(way):
+                source = f"{prefix}def run(text: str):\n    return {{'text': text}}\n"
+                name = f"arriving-{self.counter}"
+                link = self.ready(source, routes={"POST /run": "run"}, concurrency=concurrency, endpoint=name,
+                                  module=f"arriving_{self.counter}")  # fmt: skip
+                json_body = [["content-type", "application/json"]]
+                link.request(1, "POST", "/run", b'{"text":', headers=json_body, flags=protocol.MORE)
+                link.send(protocol.DRAIN, 0, {"graceMs": 5000})
+                link.send(protocol.PING)
+                link.expect(protocol.PONG)
+                link.send(protocol.BODY, 1, None, b'"whole"}')
+                self.assertEqual(link.expect(protocol.RESULT, 1).json, {"text": "whole"})
+                link.expect(protocol.GOODBYE)
+
     def test_an_application_that_cannot_start_fails_the_boot_with_its_message(self):
         for failure in (FAILS_POLITELY, FAILS_RUDELY):
             name = f"hello-{self.counter}"

@@ -76,6 +76,10 @@ export class JobWork implements Work {
     void this.#queue.release(this.claim, started ? "lost" : "handed-back", reason);
   }
 
+  returned(): void {
+    this.lost(false, "");
+  }
+
   recall(): boolean {
     if (this.#settled || this.#recalled) return false;
     this.#recalled = true;

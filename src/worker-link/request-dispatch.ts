@@ -33,10 +33,7 @@ export class RequestDispatch {
 
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
     return new Promise((resolve, reject) => {
-      const pending: PendingRequest = { request, arrivedAt: performance.now(), resolve, reject };
-      const session = this.#leastBusy(request.endpointId);
-      if (session !== undefined) start(session, pending);
-      else this.#wait(pending);
+      this.#place({ request, arrivedAt: performance.now(), resolve, reject });
     });
   }
 
@@ -47,7 +44,7 @@ export class RequestDispatch {
     for (const pending of waiting) {
       if (session.free <= 0) return;
       this.#leave(pending);
-      start(session, pending);
+      this.#start(session, pending);
     }
   }
 
@@ -62,6 +59,25 @@ export class RequestDispatch {
   close(): void {
     const error = new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again in a moment." });
     for (const endpointId of [...this.#waiting.keys()]) this.failAll(endpointId, error);
+  }
+
+  readonly #place = (pending: PendingRequest): void => {
+    const session = this.#leastBusy(pending.request.endpointId);
+    if (session !== undefined) this.#start(session, pending);
+    else this.#wait(pending);
+  };
+
+  #start(session: WorkerSession, pending: PendingRequest): void {
+    const { connection } = session;
+    const work = new RequestWork(session, pending, this.#place);
+    session.add(work);
+    const { id, method, path, query, headers, body } = pending.request;
+    const head = { id, method, path, query, headers, timeoutMs: work.timeoutMs };
+    if (Buffer.isBuffer(body)) connection.send(FRAME.REQUEST, work.channel, head, body);
+    else {
+      connection.send(FRAME.REQUEST, work.channel, head, undefined, MORE);
+      void sendBody(session, work, connection, body);
+    }
   }
 
   #leastBusy(endpointId: string): WorkerSession | undefined {
@@ -107,21 +123,6 @@ export class RequestDispatch {
         help: "Try again, or look at `svc status`.",
       }),
     );
-  }
-}
-
-function start(session: WorkerSession, pending: PendingRequest): void {
-  const { request } = pending;
-  const { connection } = session;
-  const timeoutMs = session.endpoint.executionTimeoutMs;
-  const work = new RequestWork(session, session.newChannel(), pending, timeoutMs);
-  session.add(work);
-  const { id, method, path, query, headers } = request;
-  const head = { id, method, path, query, headers, timeoutMs };
-  if (Buffer.isBuffer(request.body)) connection.send(FRAME.REQUEST, work.channel, head, request.body);
-  else {
-    connection.send(FRAME.REQUEST, work.channel, head, undefined, MORE);
-    void sendBody(session, work, connection, request.body);
   }
 }
 

@@ -24,14 +24,17 @@ export class RequestWork implements Work {
   readonly #pending: PendingRequest;
   readonly #sentAt = performance.now();
   readonly #onAbort: () => void;
+  /** Gives the request to another worker. */
+  readonly #again: (pending: PendingRequest) => void;
   #settled = false;
   #stream: AnswerStream | undefined;
 
-  constructor(session: WorkerSession, channel: number, pending: PendingRequest, timeoutMs: number) {
+  constructor(session: WorkerSession, pending: PendingRequest, again: (pending: PendingRequest) => void) {
     this.#session = session;
-    this.channel = channel;
+    this.channel = session.newChannel();
     this.#pending = pending;
-    this.timeoutMs = timeoutMs;
+    this.#again = again;
+    this.timeoutMs = session.endpoint.executionTimeoutMs;
     this.#onAbort = () => session.end(this, "disconnected");
     pending.request.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -55,6 +58,16 @@ export class RequestWork implements Work {
 
   lost(_started: boolean, reason: string): void {
     this.#fail(new SvcError("WORKER_LOST", `The worker was lost while it handled the request: ${reason}.`));
+  }
+
+  returned(): void {
+    // A body that streams is on its way already and cannot be sent again.
+    if (this.#settled || !Buffer.isBuffer(this.#pending.request.body)) this.lost(false, "it has left");
+    else {
+      this.#close();
+      this.#settled = true;
+      this.#again(this.#pending);
+    }
   }
 
   recall(): boolean {

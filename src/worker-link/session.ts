@@ -119,6 +119,14 @@ export class WorkerSession {
     this.connection.send(FRAME.DRAIN, 0, { graceMs });
   }
 
+  /** It said GOODBYE: what it has not answered it never began. */
+  left(): void {
+    this.intake.abort();
+    const works = [...this.works.values()];
+    this.works.clear();
+    for (const work of works) work.returned();
+  }
+
   loseAll(reason: string): void {
     this.intake.abort();
     for (const work of this.works.values()) work.lost(work.startedAt !== null, reason);

@@ -17,6 +17,8 @@ export interface Work {
   end(reason: EndReason): void;
   /** The worker is gone. `started` is false when it never began. */
   lost(started: boolean, reason: string): void;
+  /** The worker has left and never began it. */
+  returned(): void;
   /** The worker is asked to give it back if it has not begun it: its result says so. False when it cannot be, or was already. */
   recall(): boolean;
 }

@@ -270,6 +270,7 @@ export class WorkerLink implements RequestForwarder {
     else if (frame.type === FRAME.BOOT_FAILED)
       this.#deps.hooks.bootFailed(session.worker.id, parseHead<BootFailure>(frame));
     else if (frame.type === FRAME.LOG) this.#log(session, frame);
+    else if (frame.type === FRAME.GOODBYE) session.left();
   }
 
   #over(session: WorkerSession, work: { channel: number }): void {

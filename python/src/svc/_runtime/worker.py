@@ -204,7 +204,8 @@ class Worker:
 
     def finished(self) -> bool:
         """Drained, and every result is with the platform."""
-        return self.draining and not self.pending and not self.running and not self.connection.unacknowledged
+        held = self.pending or self.running or self._arriving or self.connection.unacknowledged
+        return self.draining and not held
 
     def leave(self, reason: str) -> None:
         """Says GOODBYE and ends the process."""
