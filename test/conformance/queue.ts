@@ -140,45 +140,38 @@ function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     );
   });
 
-  test("jobs one after the other stay with one worker, so that the others become idle", async () => {
+  /** Who gets so many jobs, one after the other. Each worker claims again as soon as it is free, as the platform does. */
+  async function servedInTurn(
+    workers: readonly string[],
+    jobs: number,
+    fails: (worker: string, nth: number) => boolean,
+  ): Promise<string[]> {
     const e = unique("endpoint");
     const stop = new AbortController();
-    /** Claims for the worker as soon as it is free, as the platform does. */
     const served: string[] = [];
-    const work = async (worker: string) => {
+    const working = workers.map(async (worker) => {
       for (;;) {
         const [job] = await queue().claim(e, worker, 1, stop.signal);
         if (job === undefined) return;
-        served.push(worker);
-        await queue().finish(job, { state: "COMPLETED", output: OUTPUT });
+        const failed = fails(worker, served.push(worker));
+        await queue().finish(job, failed ? { state: "FAILED", error: "no" } : { state: "COMPLETED", output: OUTPUT });
       }
-    };
-    const workers = ["w1", "w2", "w3"].map(work);
-    for (let i = 0; i < 6; i++) await queue().wait(await enqueued(e), 60_000);
+    });
+    for (let i = 0; i < jobs; i++) await queue().wait(await enqueued(e), 60_000);
     stop.abort();
-    await Promise.all(workers);
-    assert.equal(new Set(served).size, 1, served.join(" "));
+    await Promise.all(working);
+    return served;
+  }
+
+  test("jobs one after the other stay with one worker, so that the others become idle", async () => {
+    assert.deepEqual(await servedInTurn(["w1", "w2", "w3"], 6, () => false), Array(6).fill("w3"));
   });
 
   test("a worker that fails does not draw the jobs to itself", async () => {
-    const e = unique("endpoint");
-    const stop = new AbortController();
-    const served: string[] = [];
-    const work = async (worker: string) => {
-      for (;;) {
-        const [job] = await queue().claim(e, worker, 1, stop.signal);
-        if (job === undefined) return;
-        served.push(worker);
-        const failed = worker !== "sound" || served.length === 1;
-        await queue().finish(job, failed ? { state: "FAILED", error: "no" } : { state: "COMPLETED", output: OUTPUT });
-      }
-    };
-    const workers = ["broken", "broken too", "sound"].map(work);
-    for (let i = 0; i < 8; i++) await queue().wait(await enqueued(e), 60_000);
-    stop.abort();
-    await Promise.all(workers);
+    const workers = ["broken", "broken too", "sound"];
+    const served = await servedInTurn(workers, 8, (worker, nth) => worker !== "sound" || nth === 1);
     // Its own failure costs the sound one its turn once.
-    assert.deepEqual(served, ["sound", "broken too", "broken", ...Array(5).fill("sound")], served.join(" "));
+    assert.deepEqual(served, ["sound", "broken too", "broken", ...Array(5).fill("sound")]);
   });
 
   test("an idle worker is served before a busy one gets a job ahead", async () => {

@@ -18,26 +18,19 @@ import { Connection } from "../../src/worker-link/connection.ts";
 import { WorkerLink } from "../../src/worker-link/worker-link.ts";
 import { newJob } from "../conformance/queue.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
+import { QUIET_HOOKS } from "./quiet-hooks.ts";
 
 async function open(t: TestContext, kind: EndpointKind) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-link-"));
   const database = openPlatformDatabase(dir, "normal");
   const store = await openSqliteStore(database);
   const queue = await openSqliteQueue({ database, blobDir: path.join(dir, "blobs"), clock: Date.now });
-  const nothing = () => {};
   const link = new WorkerLink({
     store,
     endpoints: store.endpoints,
     queue,
     hooks: {
-      workerReady: nothing,
-      workerIdle: nothing,
-      workerGone: nothing,
-      bootFailed: nothing,
-      workerStuck: nothing,
-      requestWaiting: nothing,
-      log: nothing,
-      health: () => ({ state: "READY", reason: "", progress: [] }),
+      ...QUIET_HOOKS,
       platformUrl: async () => "http://127.0.0.1:1",
       launcherConnected: () => false,
     },

@@ -19,6 +19,7 @@ import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { WorkerLink } from "../../src/worker-link/worker-link.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
+import { QUIET_HOOKS } from "./quiet-hooks.ts";
 
 const PYTHON_SOURCE = path.resolve(import.meta.dirname, "../../python/src");
 const LAUNCHER_SECRET = "the launcher's secret";
@@ -44,20 +45,12 @@ describe("the worker link over TLS", () => {
     queue = await openSqliteQueue({ database, blobDir: path.join(dir, "blobs"), clock: Date.now });
     handler = workerCode(dir);
     python = (await new Interpreters(undefined).default()).path;
-    const nothing = () => {};
     const link = new WorkerLink({
       store,
       endpoints: store.endpoints,
       queue,
       hooks: {
-        workerReady: nothing,
-        workerIdle: nothing,
-        workerGone: nothing,
-        bootFailed: nothing,
-        workerStuck: nothing,
-        requestWaiting: nothing,
-        log: nothing,
-        health: () => ({ state: "READY", reason: "", progress: [] }),
+        ...QUIET_HOOKS,
         platformUrl: () => Promise.reject(new Error("it is for workers of this machine")),
         launcherConnected: (secret, connection) => {
           if (secret !== LAUNCHER_SECRET) return false;

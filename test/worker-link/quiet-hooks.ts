@@ -1,0 +1,15 @@
+import type { LinkHooks } from "../../src/worker-link/worker-link.ts";
+
+const nothing = () => {};
+
+/** For a link whose platform is not looked at. */
+export const QUIET_HOOKS = {
+  workerReady: nothing,
+  workerIdle: nothing,
+  workerGone: nothing,
+  bootFailed: nothing,
+  workerStuck: nothing,
+  requestWaiting: nothing,
+  log: nothing,
+  health: () => ({ state: "READY", reason: "", progress: [] }),
+} satisfies Partial<LinkHooks>;
