@@ -1,4 +1,4 @@
-import type { LinkHooks } from "../../src/worker-link/worker-link.ts";
+import type { LinkHooks } from "../../src/worker-link/link-hooks.ts";
 
 const nothing = () => {};
 

@@ -1,0 +1,32 @@
+/** What the rest of the platform is told by the worker link; wired in compose.ts. */
+import type { EndpointHealth } from "../domain/worker.ts";
+import type { BootFailure } from "../domain/worker-protocol.ts";
+import type { Worker } from "../store/store.ts";
+import type { Connection } from "./connection.ts";
+
+export interface LogLine {
+  readonly workerId: string;
+  readonly endpointId: string;
+  readonly jobId: string;
+  /** progress: an update that a job of a live endpoint reported. */
+  readonly stream: "stdout" | "stderr" | "progress";
+  readonly text: string;
+}
+
+export interface LinkHooks {
+  workerReady(worker: Worker): void;
+  workerGone(workerId: string, endpointId: string): void;
+  /** A worker has finished all it had. */
+  workerIdle(): void;
+  bootFailed(workerId: string, failure: BootFailure): void;
+  /** It ignored a cancel or went silent: it must be killed. */
+  workerStuck(workerId: string, reason: string): void;
+  /** A request waits and no worker is free. */
+  requestWaiting(endpointId: string): void;
+  log(line: LogLine): void;
+  health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+  /** Base URL of the platform's HTTP side as workers of this machine reach it. */
+  platformUrl(): Promise<string>;
+  /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
+  launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
+}

@@ -1,0 +1,77 @@
+/** What a welcome worker says: frames of its works, and those about itself. */
+import { type BootFailure, type CreditHead, FRAME } from "../domain/worker-protocol.ts";
+import { type Frame, parseHead } from "../lib/frames.ts";
+import type { JobProgress, Queue } from "../queue/queue.ts";
+import { dispatchJobs } from "./job-dispatch.ts";
+import type { LinkHooks } from "./link-hooks.ts";
+import type { RequestDispatch } from "./request-dispatch.ts";
+import type { WorkerSession } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+import type { Work } from "./work.ts";
+
+interface SessionFramesDeps {
+  readonly sessions: Sessions;
+  readonly requests: RequestDispatch;
+  readonly queue: Queue & JobProgress;
+  readonly hooks: LinkHooks;
+}
+
+export class SessionFrames {
+  readonly #deps: SessionFramesDeps;
+
+  constructor(deps: SessionFramesDeps) {
+    this.#deps = deps;
+  }
+
+  take(session: WorkerSession, frame: Frame): void {
+    if (frame.channel !== 0 && frame.type !== FRAME.LOG) {
+      const work = session.works.get(frame.channel);
+      if (work === undefined) {
+        // A result that nobody waits for any more: the worker may forget it.
+        if (frame.type === FRAME.RESULT) session.connection.send(FRAME.ACK, frame.channel);
+      } else if (work.onFrame(frame)) this.#over(session, work);
+      return;
+    }
+    if (frame.type === FRAME.CREDIT) this.#ready(session, parseHead<CreditHead>(frame));
+    else if (frame.type === FRAME.BOOT_FAILED)
+      this.#deps.hooks.bootFailed(session.worker.id, parseHead<BootFailure>(frame));
+    else if (frame.type === FRAME.LOG) this.#log(session, frame);
+    else if (frame.type === FRAME.GOODBYE) session.left();
+  }
+
+  #over(session: WorkerSession, work: Work): void {
+    session.remove(work);
+    if (session.works.size === 0) this.#deps.hooks.workerIdle();
+    if (session.endpoint.kind === "load-balanced") this.#deps.requests.serve(session);
+  }
+
+  #ready(session: WorkerSession, credit: CreditHead): void {
+    const again = session.slots > 0;
+    session.slots = Math.max(1, credit.slots);
+    if (again) {
+      session.onFree();
+      return;
+    }
+    session.credit = credit;
+    session.idleSince = performance.now();
+    const { sessions, requests, queue, hooks } = this.#deps;
+    sessions.becameReady(session);
+    if (session.endpoint.kind === "queue") void dispatchJobs(session, queue);
+    else {
+      session.onFree = () => {};
+      requests.serve(session);
+    }
+    hooks.workerReady(session.worker);
+  }
+
+  #log(session: WorkerSession, frame: Frame): void {
+    const head = parseHead<{ stream?: "stdout" | "stderr"; job?: string }>(frame);
+    this.#deps.hooks.log({
+      workerId: session.worker.id,
+      endpointId: session.endpoint.id,
+      jobId: head.job ?? "",
+      stream: head.stream ?? "stdout",
+      text: frame.body.toString("utf8"),
+    });
+  }
+}

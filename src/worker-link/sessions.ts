@@ -1,0 +1,85 @@
+/** The workers that are connected, or broke off a moment ago and may come back before their jobs are given to another. */
+import { LINK_RETURN_MS } from "../domain/limits.ts";
+import type { EndpointSample } from "../domain/worker.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
+import type { Connection } from "./connection.ts";
+import { EndpointLoad } from "./endpoint-load.ts";
+import { WorkerSession } from "./session.ts";
+
+export class Sessions {
+  readonly #byWorker = new Map<string, WorkerSession>();
+  /** Those that have said CREDIT. */
+  readonly #byEndpoint = new Map<string, Set<WorkerSession>>();
+  readonly #loads = new Map<string, EndpointLoad>();
+  readonly #returnTimers = new Map<string, NodeJS.Timeout>();
+  readonly #onGone: (workerId: string, endpointId: string) => void;
+
+  constructor(onGone: (workerId: string, endpointId: string) => void) {
+    this.#onGone = onGone;
+  }
+
+  find(workerId: string): WorkerSession | undefined {
+    return this.#byWorker.get(workerId);
+  }
+
+  all(): Iterable<WorkerSession> {
+    return this.#byWorker.values();
+  }
+
+  readyOf(endpointId: string): Iterable<WorkerSession> {
+    return this.#byEndpoint.get(endpointId) ?? [];
+  }
+
+  sample(endpointId: string): Omit<EndpointSample, "waitingRequests"> {
+    const now = performance.now();
+    let running = 0;
+    const workers = [...this.readyOf(endpointId)].map((session) => {
+      running += session.works.size;
+      const busy = session.works.size > 0;
+      return { id: session.worker.id, ready: session.isReady, busy, idleMs: busy ? 0 : now - session.idleSince };
+    });
+    return { running, averageExecMs: this.#loads.get(endpointId)?.averageExecMs, workers };
+  }
+
+  open(worker: Worker, endpoint: Endpoint, connection: Connection): WorkerSession {
+    const load = getOrInsert(this.#loads, endpoint.id, () => new EndpointLoad());
+    const session = new WorkerSession(worker, endpoint, load, connection);
+    this.#byWorker.set(worker.id, session);
+    return session;
+  }
+
+  becameReady(session: WorkerSession): void {
+    getOrInsert(this.#byEndpoint, session.endpoint.id, () => new Set()).add(session);
+  }
+
+  cameBack(workerId: string): void {
+    clearTimeout(this.#returnTimers.get(workerId));
+    this.#returnTimers.delete(workerId);
+  }
+
+  /** `connection` closed: when it was the session's newest, the worker has a moment to come back. */
+  broke(session: WorkerSession, connection: Connection): void {
+    const { id } = session.worker;
+    if (session.connection !== connection || this.#byWorker.get(id) !== session) return;
+    const giveUp = () => this.forget(session, "its connection closed");
+    if (session.works.size === 0) giveUp();
+    else this.#returnTimers.set(id, setTimeout(giveUp, LINK_RETURN_MS));
+  }
+
+  forget(session: WorkerSession, reason: string): void {
+    const { id } = session.worker;
+    if (this.#byWorker.get(id) !== session) return;
+    this.cameBack(id);
+    this.#byWorker.delete(id);
+    this.#byEndpoint.get(session.endpoint.id)?.delete(session);
+    if (session.works.size > 0) session.load.workerLost(performance.now());
+    session.loseAll(reason);
+    this.#onGone(id, session.endpoint.id);
+  }
+
+  close(): void {
+    for (const timer of this.#returnTimers.values()) clearTimeout(timer);
+    for (const session of this.all()) session.intake.abort();
+  }
+}

@@ -1,0 +1,50 @@
+/** What is looked at again and again, whatever comes: works past their time, leases, links that are silent. */
+import {
+  LINK_PING_MS,
+  LINK_SILENCE_MAX_MS,
+  PREFETCH_EXECUTION_MAX_MS,
+  WORKER_BOOT_TIMEOUT_MS,
+} from "../domain/limits.ts";
+import { FRAME } from "../domain/worker-protocol.ts";
+import type { Queue } from "../queue/queue.ts";
+import { JobWork } from "./job-work.ts";
+import type { LinkHooks } from "./link-hooks.ts";
+import type { WorkerSession } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** Ends what is past its time and reports workers that do not obey or never become ready. */
+export function sweep(sessions: Sessions, hooks: Pick<LinkHooks, "workerStuck">): void {
+  const now = performance.now();
+  for (const session of sessions.all()) {
+    if (session.sweep(now)) hooks.workerStuck(session.worker.id, "it did not stop when it was cancelled");
+    if (session.endpoint.kind === "queue") session.recall(now, PREFETCH_EXECUTION_MAX_MS);
+    const booting = session.slots === 0 && Date.now() - session.worker.createdAt > WORKER_BOOT_TIMEOUT_MS;
+    if (booting) hooks.workerStuck(session.worker.id, "it was not ready in time");
+  }
+}
+
+/** Renews the leases of what runs; what is no longer the worker's is cancelled there. */
+export async function renewLeases(sessions: Sessions, queue: Pick<Queue, "renew">): Promise<void> {
+  const works: { session: WorkerSession; work: JobWork }[] = [];
+  for (const session of sessions.all()) {
+    for (const work of session.works.values()) {
+      if (work instanceof JobWork && work.endedAt === null) works.push({ session, work });
+    }
+  }
+  if (works.length === 0) return;
+  const invalid = new Set((await queue.renew(works.map(({ work }) => work.claim))).map((claim) => claim.jobId));
+  for (const { session, work } of works) {
+    if (invalid.has(work.claim.jobId) && session.works.get(work.channel) === work) session.end(work, "cancelled");
+  }
+}
+
+/** Asks those that were not heard of for a while, and closes the links that stay silent. */
+export function ping(sessions: Sessions): void {
+  const now = performance.now();
+  for (const { connection, slots } of sessions.all()) {
+    if (slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
+    const silentMs = now - connection.lastHeard;
+    if (silentMs > LINK_SILENCE_MAX_MS) connection.close();
+    else if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
+  }
+}
