@@ -13,6 +13,7 @@ import { refusalOf } from "./guard.ts";
 import { type LocalRoute, localRoutes } from "./local-routes.ts";
 import { type Outgoing, type PassThrough, shortBody } from "./pass-through.ts";
 import { passUpgrade, plainAnswer } from "./pass-upgrade.ts";
+import { pathBelow } from "./path-below.ts";
 import type { PlatformWatch } from "./platform-watch.ts";
 import type { LiveEndpoint, Provisioner } from "./provisioner.ts";
 import { type Destination, findDestination, pathsNear } from "./router.ts";
@@ -123,9 +124,16 @@ export class Calls {
       try {
         const live = await provisioner.ensure(build, name);
         await onUse(name, live);
-        const url = `${live.record.url}${destination.path}${query === "" ? "" : `?${query}`}`;
+        const endpoint = new URL(live.record.url);
+        const path = pathBelow(endpoint.pathname, destination.path, query);
         const source = destination.runs ? live.source : undefined;
-        const passed = await pass({ url, platform: platform.controlPlane.platform, source, body: undefined });
+        const passed = await pass({
+          endpoint,
+          path,
+          platform: platform.controlPlane.platform,
+          source,
+          body: undefined,
+        });
         if (passed.outcome !== "outdated" && passed.outcome !== "gone") return passed;
       } catch (error) {
         if (error instanceof SvcError && error.code === "PLATFORM_UNREACHABLE") platform.lost();

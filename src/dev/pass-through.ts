@@ -17,8 +17,10 @@ import { HOP_BY_HOP } from "../lib/hop-by-hop.ts";
 import { passedHeaders } from "./passed-headers.ts";
 
 export interface Outgoing {
-  /** Whole address, with the query. */
-  readonly url: string;
+  /** The endpoint's own address; nothing but `path` decides what is asked of it. */
+  readonly endpoint: URL;
+  /** As it is sent: below the endpoint's path, with the query. */
+  readonly path: string;
   readonly platform: Platform;
   /** Source layer it must run on; undefined for calls that run nothing. */
   readonly source: string | undefined;
@@ -48,9 +50,14 @@ export class PassThrough {
 
   /** Opens the request; the caller ends it. */
   open(method: string, incoming: IncomingMessage, outgoing: Outgoing, extra: readonly string[] = []): ClientRequest {
-    const secure = outgoing.url.startsWith("https:");
+    const { protocol, hostname, port } = outgoing.endpoint;
+    const secure = protocol === "https:";
     const send = secure ? httpsRequest : httpRequest;
-    return send(outgoing.url, {
+    return send({
+      // Apart, and the path as it is: an address put together would be resolved.
+      hostname: hostname.replace(/^\[|\]$/g, ""),
+      port,
+      path: outgoing.path,
       method,
       agent: secure ? this.#secureAgent : this.#agent,
       headers: [...passedHeaders(incoming.rawHeaders, outgoing), ...extra],

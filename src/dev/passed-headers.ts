@@ -10,8 +10,8 @@ function isPassed(name: string): boolean {
 }
 
 /** A flat list for node:http. */
-export function passedHeaders(raw: readonly string[], { url, platform, source }: Outgoing): string[] {
-  const flat = ["Host", new URL(url).host];
+export function passedHeaders(raw: readonly string[], { endpoint, platform, source }: Outgoing): string[] {
+  const flat = ["Host", endpoint.host];
   for (let i = 0; i < raw.length; i += 2) {
     if (isPassed(raw[i]!.toLowerCase())) flat.push(raw[i]!, raw[i + 1]!);
   }
