@@ -1,8 +1,9 @@
 /** Builds the layer of one dependency set: install → take out what stays out → compile → pack. Cached by its key. */
 import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync, writeFileSync } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { DEPENDENCY_LAYERS_KEPT, DEPENDENCY_LAYERS_KEPT_BYTES, GZIP_LEVEL_DEPENDENCIES } from "../domain/limits.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { TarEntry } from "../lib/tar-pack.ts";
 import { dependencyClosure } from "./dependency-closure.ts";
@@ -68,7 +69,7 @@ export async function buildDependencyLayer(
   const scratch = path.join(build.workDir, "scratch", set.key);
   for (const folder of [target, scratch]) {
     await rm(folder, { recursive: true, force: true });
-    await mkdir(folder, { recursive: true });
+    makeFolder(folder);
   }
   const install = await build.install();
   const { projectDir, env, onLine, signal } = build;

@@ -4,12 +4,13 @@
  */
 import { createHash } from "node:crypto";
 import { createWriteStream, readFileSync, statSync } from "node:fs";
-import { mkdir, readdir, rename, rm, utimes } from "node:fs/promises";
+import { readdir, rename, rm, utimes } from "node:fs/promises";
 import path from "node:path";
 import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { CACHE_IN_USE_MS } from "../domain/limits.ts";
 import { gzipMembers } from "../lib/gzip-members.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { packTar, type TarEntry } from "../lib/tar-pack.ts";
 import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
 
@@ -52,7 +53,7 @@ export class LayerCache {
 
   /** Packs, compresses and stores. */
   async write(entries: Iterable<TarEntry> | AsyncIterable<TarEntry>, level: number): Promise<CachedLayer> {
-    await mkdir(path.join(this.#dir, "layers"), { recursive: true });
+    makeFolder(path.join(this.#dir, "layers"));
     const temporary = temporaryName(path.join(this.#dir, "layers", "new"));
     const hash = createHash("sha256");
     let sizeBytes = 0;

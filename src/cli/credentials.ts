@@ -2,9 +2,10 @@
  * Keys that the CLI keeps, in one file only its owner can read. A key belongs to one platform and is never sent to
  * another: the login to its URL, an embedded platform's first key to the data directory it was made for.
  */
-import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 
 export interface Login {
   readonly url: string;
@@ -74,7 +75,7 @@ export class Credentials {
   async #write(stored: Stored): Promise<void> {
     const temporary = `${this.path}.${process.pid}`;
     try {
-      await mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
+      makeFolder(dirname(this.path), 0o700);
       await writeFile(temporary, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
       await chmod(temporary, 0o600);
       await rename(temporary, this.path);

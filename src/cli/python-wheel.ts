@@ -3,11 +3,12 @@
  * svc has it made, a clone makes it of its sources.
  */
 import { existsSync } from "node:fs";
-import { copyFile, mkdir } from "node:fs/promises";
+import { copyFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../domain/errors.ts";
 import { VERSION } from "../domain/version.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { runProcess } from "../lib/run-process.ts";
 
 export const WHEEL_NAME = `svc-${VERSION}-py3-none-any.whl`;
@@ -16,7 +17,7 @@ export const WHEEL_NAME = `svc-${VERSION}-py3-none-any.whl`;
 export async function placeWheel(directory: string, env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const python = pythonFolder();
   const backend = path.join(python, "build_backend.py");
-  await mkdir(directory, { recursive: true });
+  makeFolder(directory);
   if (!existsSync(backend)) return copyFile(path.join(python, "dist", WHEEL_NAME), path.join(directory, WHEEL_NAME));
   const { code, stderr } = await runProcess("python3", ["-I", backend, directory], { env }).catch((error) => ({
     code: null,

@@ -71,6 +71,8 @@ export function readBody(
   budget: BodyBudget,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    // It may have gone before anybody listened: then none of the events below would come.
+    if (req.destroyed) return reject(new CallerGone());
     if ((declaredBytes(req) ?? 0) > maxBytes) return reject(tooLarge(maxBytes));
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -118,7 +120,8 @@ export function limitedStream(req: IncomingMessage, maxBytes: number): Transform
   const onClose = () => {
     if (!req.complete) limited.destroy(new CallerGone());
   };
-  req.once("close", onClose);
+  if (req.destroyed) onClose();
+  else req.once("close", onClose);
   limited.once("close", () => req.unpipe(limited).off("close", onClose));
   limited.on("error", () => {}); // Whoever reads it sees the error; nobody may be reading any more.
   return limited;

@@ -20,6 +20,10 @@ export class CallerWatch {
         if (!res.headersSent && req.httpVersionMinor > 0) res.writeContinue();
       }, CALLER_PROBE_MS);
     };
+    if (res.destroyed) {
+      controller.abort();
+      return controller.signal;
+    }
     this.#open.add(controller);
     res.once("close", () => {
       this.#open.delete(controller);
@@ -35,6 +39,10 @@ export class CallerWatch {
   /** Of an upgraded connection, which has no answer that ends. */
   watchSocket(socket: Duplex): AbortSignal {
     const controller = new AbortController();
+    if (socket.destroyed) {
+      controller.abort();
+      return controller.signal;
+    }
     this.#open.add(controller);
     socket.once("close", () => {
       this.#open.delete(controller);

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { makeFolder } from "./make-folder.ts";
 
 /** A name beside `file` for what will be renamed to it. */
 export function temporaryName(file: string): string {
@@ -10,7 +11,7 @@ export function temporaryName(file: string): string {
 /** Replaces the file whole or not at all; makes its folder. `mode`: 0o600 for what is nobody else's business. */
 export async function writeFileAtomic(file: string, content: string | Uint8Array, mode = 0o666): Promise<void> {
   const temporary = temporaryName(file);
-  await mkdir(path.dirname(file), { recursive: true });
+  makeFolder(path.dirname(file));
   try {
     await writeFile(temporary, content, { mode });
     await rename(temporary, file);

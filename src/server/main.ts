@@ -11,6 +11,7 @@ import { SvcError } from "../domain/errors.ts";
 import { RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { createLog } from "../lib/log.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
@@ -110,7 +111,7 @@ async function listenForWorkers(
 
 function openDataDir(dataDir: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeFolder(dataDir, 0o700);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new SvcError("DATA_DIRECTORY", `The data directory cannot be written: ${(error as Error).message}.`, {

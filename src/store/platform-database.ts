@@ -1,6 +1,7 @@
-import { accessSync, constants, mkdirSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { type Durability, isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 
 export const DATABASE_FILE = "platform.db";
@@ -12,7 +13,7 @@ export const DATABASE_FILE = "platform.db";
 export function openPlatformDatabase(dataDir: string, durability: Durability): SqliteDatabase {
   const path = join(dataDir, DATABASE_FILE);
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeFolder(dataDir, 0o700);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
     return openSqlite(path, durability);
   } catch (error) {

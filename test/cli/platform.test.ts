@@ -1,6 +1,7 @@
 /** The embedded platform, for real. The sandbox stops what a test leaves running. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
@@ -95,6 +96,9 @@ describe("svc platform", () => {
       stderr,
       /The data directory cannot be used: .*\n {2}at .*file\/data\n {2}Choose another with --data-dir/,
     );
+    if (!existsSync("/proc/self")) return;
+    const nowhere = await box.svc(["platform", "start"], { env: { SVC_DATA_DIR: "/proc/nope" } });
+    assert.match(nowhere.stderr, /The data directory cannot be used: .*\/proc\/nope/);
   });
 
   test("a wrong configuration key is named", async () => {

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { BodyBudget, readBody } from "../../src/gateway/body.ts";
+import { BodyBudget, limitedStream, readBody } from "../../src/gateway/body.ts";
+import { CallerWatch } from "../../src/gateway/caller.ts";
 import { RawConnection } from "./support.ts";
 
 /** A server whose handler is the test. */
@@ -40,5 +41,22 @@ test("a caller that breaks off in the middle of its body gives its bytes back", 
   });
   const raw = new RawConnection(port).write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n12345");
   assert.equal((await failed).name, "CallerGone");
+  assert.equal(budget.usedBytes, 0);
+});
+
+test("a caller that has left before its body is asked for is known to be gone, however the body is read", async (t) => {
+  const budget = new BodyBudget(100);
+  const { promise: left, resolve: leave } = Promise.withResolvers<{ req: IncomingMessage; res: ServerResponse }>();
+  const port = await serve(t, (req, res) => {
+    // As during the look-up of a key.
+    req.once("close", () => leave({ req, res }));
+    raw.socket.resetAndDestroy();
+  });
+  const raw = new RawConnection(port).write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n12345");
+  const { req, res } = await left;
+  await assert.rejects(readBody(req, res, 100, budget), { name: "CallerGone" });
+  await assert.rejects(async () => (await limitedStream(req, 100).toArray()).length, { name: "CallerGone" });
+  assert.equal(new CallerWatch().watch(req, res).aborted, true);
+  assert.equal(new CallerWatch().watchSocket(req.socket).aborted, true);
   assert.equal(budget.usedBytes, 0);
 });

@@ -1,7 +1,8 @@
-import { access, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { access, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../domain/errors.ts";
+import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
 import { detectedApp } from "../project-settings.ts";
 import { placeWheel, WHEEL_NAME } from "../python-wheel.ts";
@@ -89,7 +90,7 @@ async function present(target: string, names: readonly string[]): Promise<string
 
 async function writeFiles(target: string, files: ReadonlyMap<string, string>): Promise<void> {
   try {
-    await mkdir(target, { recursive: true });
+    makeFolder(target);
     for (const [name, text] of files) await writeFile(join(target, name), text);
   } catch (error) {
     throw new SvcError("CONFLICT", `The project could not be written: ${(error as Error).message}.`, {

@@ -9,11 +9,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
-import { mkdir, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/limits.ts";
+import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
 import { Credentials } from "../credentials.ts";
 import { configDir } from "../paths.ts";
@@ -80,7 +81,7 @@ async function choosePort(context: CliContext, options: StartOptions): Promise<n
 
 async function makeDataDir(dataDir: string): Promise<void> {
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    makeFolder(dataDir, 0o700);
     await (await open(logPath(dataDir), "a", 0o600)).close();
   } catch (error) {
     throw new SvcError("DATA_DIRECTORY", `The data directory cannot be used: ${(error as Error).message}.`, {

@@ -12,6 +12,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import path from "node:path";
 import { SvcError } from "../../domain/errors.ts";
+import { makeFolder } from "../../lib/make-folder.ts";
 
 /** Longest path the kernel takes for a socket. */
 const SOCKET_PATH_MAX_BYTES = 100;
@@ -40,7 +41,7 @@ export async function claimPreview(cacheDir: string): Promise<Claim> {
   }
   let server: Server;
   try {
-    await mkdir(previewsFolder(cacheDir), { recursive: true, mode: 0o700 });
+    makeFolder(previewsFolder(cacheDir), 0o700);
     server = await listenOn(socket);
     await mkdir(folder, { mode: 0o700 });
   } catch (error) {
