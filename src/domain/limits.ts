@@ -117,6 +117,9 @@ export const WEBHOOK_ANSWER_MAX_BYTES = 64 * KB;
 export const WEBHOOKS_AT_ONCE = 16;
 export const WEBHOOKS_AT_ONCE_PER_HOST = 4;
 export const WEBHOOK_CHECK_MS = 1_000;
+/** Of the due ones, so many are read in the order of their time; behind them so many receivers are asked for theirs. */
+export const WEBHOOK_WINDOW_ROWS = 256;
+export const WEBHOOK_WINDOW_HOSTS = 64;
 
 // Caches over the store
 export const CACHED_KEYS_MAX = 10_000;

@@ -1,35 +1,37 @@
 import { isLiveName, isRemovedName } from "../domain/names.ts";
-import { isRemoved } from "../domain/removal.ts";
 import type { JobUpkeep } from "../queue/queue.ts";
-import type { Environment, Store } from "../store/store.ts";
+import type { App, Environment, Store } from "../store/store.ts";
 
 /**
  * Deletes endpoints that a deploy or undeploy removed, once their last worker is gone, and then their jobs. Removed
  * environments and apps follow their last endpoint, and so do those of `svc run`, which nobody made by name.
  */
 export async function removeDrainedEndpoints(store: Store, jobs: Pick<JobUpkeep, "forget">): Promise<void> {
-  for (const endpoint of await store.endpoints.list()) {
-    if (!isRemoved(endpoint)) continue;
+  for (const endpoint of await store.endpoints.listRemoved()) {
     if ((await store.workers.listByEndpoint(endpoint.id)).length > 0) continue;
     await store.endpoints.delete(endpoint.id);
     await jobs.forget(endpoint.id);
   }
-  await store.transaction(removeEmptyPlaces);
+  // This runs with every change of a worker: the writer's lock is taken only when there is something to delete.
+  const { environments, apps } = await emptyPlaces(store);
+  if (environments.length + apps.length > 0) await store.transaction(removeEmptyPlaces);
+}
+
+async function emptyPlaces(store: Store): Promise<{ environments: Environment[]; apps: App[] }> {
+  return {
+    environments: (await store.environments.listEmpty()).filter(goesWithItsLastEndpoint),
+    apps: (await store.apps.listEmpty()).filter(({ name }) => isRemovedName(name)),
+  };
 }
 
 async function removeEmptyPlaces(store: Store): Promise<void> {
-  for (const app of await store.apps.list()) {
-    for (const environment of await store.environments.listByApp(app.id)) {
-      if (!goesWithItsLastEndpoint(environment)) continue;
-      if ((await store.endpoints.listByEnvironment(environment.id)).length > 0) continue;
-      for (const key of await store.keys.list()) {
-        if (key.environmentId === environment.id) await store.keys.delete(key.id);
-      }
-      await store.environments.delete(environment.id);
-    }
-    if (!isRemovedName(app.name)) continue;
-    if ((await store.environments.listByApp(app.id)).length === 0) await store.apps.delete(app.id);
+  const { environments } = await emptyPlaces(store);
+  const gone = new Set(environments.map(({ id }) => id));
+  for (const key of await store.keys.list()) {
+    if (key.environmentId !== null && gone.has(key.environmentId)) await store.keys.delete(key.id);
   }
+  for (const { id } of environments) await store.environments.delete(id);
+  for (const { id } of (await emptyPlaces(store)).apps) await store.apps.delete(id);
 }
 
 /** A live environment without a build has had no endpoint yet. */

@@ -8,6 +8,15 @@ export function appRepository({ db, guard }: Session): AppRepository {
     find: (id) => db.selectFrom("apps").selectAll().where("id", "=", id).executeTakeFirst(),
     findByName: (name) => db.selectFrom("apps").selectAll().where("name", "=", name).executeTakeFirst(),
     list: () => db.selectFrom("apps").selectAll().orderBy("name").execute(),
+    listEmpty: () =>
+      db
+        .selectFrom("apps")
+        .selectAll()
+        .where(({ not, exists, selectFrom }) =>
+          not(exists(selectFrom("environments").select("environments.id").whereRef("appId", "=", "apps.id"))),
+        )
+        .orderBy("name")
+        .execute(),
     async insert(app) {
       await guard(`An app named "${app.name}" exists already.`, db.insertInto("apps").values(app).execute());
     },
@@ -26,6 +35,15 @@ export function environmentRepository({ db, guard }: Session): EnvironmentReposi
     find: (id) => db.selectFrom("environments").selectAll().where("id", "=", id).executeTakeFirst(),
     listByApp: (appId) =>
       db.selectFrom("environments").selectAll().where("appId", "=", appId).orderBy("name").execute(),
+    listEmpty: () =>
+      db
+        .selectFrom("environments")
+        .selectAll()
+        .where(({ not, exists, selectFrom }) =>
+          not(exists(selectFrom("endpoints").select("endpoints.id").whereRef("environmentId", "=", "environments.id"))),
+        )
+        .orderBy("name")
+        .execute(),
     async insert(environment) {
       await guard(
         `An environment named "${environment.name}" exists already in this app, or the app is gone.`,

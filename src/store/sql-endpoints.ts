@@ -17,6 +17,9 @@ export function endpointRepository({ db, changed, guard }: Session): EndpointRep
     async list() {
       return (await all().execute()).map(read);
     },
+    async listRemoved() {
+      return (await all().where("environmentId", "is not", null).where("buildId", "is", null).execute()).map(read);
+    },
     async listByEnvironment(environmentId) {
       return (await all().where("environmentId", "=", environmentId).execute()).map(read);
     },

@@ -107,6 +107,8 @@ export interface AppRepository {
   find(id: string): Promise<App | undefined>;
   findByName(name: string): Promise<App | undefined>;
   list(): Promise<App[]>;
+  /** Those without an environment. */
+  listEmpty(): Promise<App[]>;
   insert(app: App): Promise<void>;
   rename(id: string, name: string): Promise<void>;
   delete(id: string): Promise<void>;
@@ -115,6 +117,8 @@ export interface AppRepository {
 export interface EnvironmentRepository {
   find(id: string): Promise<Environment | undefined>;
   listByApp(appId: string): Promise<Environment[]>;
+  /** Those of all apps without an endpoint. */
+  listEmpty(): Promise<Environment[]>;
   insert(environment: Environment): Promise<void>;
   rename(id: string, name: string): Promise<void>;
   setBuild(id: string, buildId: string | null): Promise<void>;
@@ -132,6 +136,8 @@ export interface BuildRepository {
 export interface EndpointRepository {
   find(id: string): Promise<Endpoint | undefined>;
   list(): Promise<Endpoint[]>;
+  /** Those that only drain (src/domain/removal.ts). */
+  listRemoved(): Promise<Endpoint[]>;
   listByEnvironment(environmentId: string): Promise<Endpoint[]>;
   insert(endpoint: Endpoint): Promise<void>;
   /** Replaces the given fields; the rest keeps its value. Resolves false when there is no such endpoint. */

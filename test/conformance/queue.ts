@@ -1,7 +1,13 @@
 /** What every implementation of the queue must do. The clock is the test's; everything else is real. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { FAILED_RETENTION_MS, INLINE_BODY_MAX_BYTES, LEASE_MS } from "../../src/domain/limits.ts";
+import {
+  FAILED_RETENTION_MS,
+  INLINE_BODY_MAX_BYTES,
+  LEASE_MS,
+  WEBHOOK_WINDOW_HOSTS,
+  WEBHOOK_WINDOW_ROWS,
+} from "../../src/domain/limits.ts";
 import type { ClaimedJob, JobQueue, NewJob } from "../../src/queue/queue.ts";
 
 export interface QueueUnderTest {
@@ -690,6 +696,31 @@ function outbox(
       [jobs[1]],
     );
     assert.equal((await queue().dueDeliveries(2, [])).length, 2);
+  });
+
+  test("however much is owed to one receiver that is busy, those of all others get their turn", async () => {
+    const e = unique("endpoint");
+    const busy = hook();
+    for (let n = 0; n < 2 * WEBHOOK_WINDOW_ROWS; n++) await enqueued(e, busy);
+    for (let n = 0; n < 2 * WEBHOOK_WINDOW_ROWS; n++) await failed(e);
+    clock.now += 1;
+    const others = Array.from({ length: 2 * WEBHOOK_WINDOW_HOSTS }, () => hook());
+    const jobs: string[] = [];
+    for (const other of others) jobs.push(await enqueued(e, other));
+    for (const _ of others) await failed(e);
+    const met = new Set<string>();
+    for (let looks = 0; looks < 100 && !jobs.every((job) => met.has(job)); looks++) {
+      for (const { id, jobId, host } of await queue().dueDeliveries(32, [busy.host])) {
+        assert.notEqual(host, busy.host);
+        met.add(jobId);
+        await queue().settleDelivery(id, null);
+      }
+    }
+    assert.deepEqual(
+      jobs.filter((id) => !met.has(id)),
+      [],
+    );
+    await queue().forget(e);
   });
 
   test("a job is kept while its webhook is owed; a retry drops it, and so does the end of its endpoint", async () => {

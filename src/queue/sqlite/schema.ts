@@ -78,6 +78,9 @@ const STEPS = [
   CREATE INDEX jobs_final ON jobs (endpoint, state, seq, expires_at) WHERE state > 1;
   CREATE INDEX jobs_queued_expiring ON jobs (expires_at) WHERE state = 0;
   `,
+  `
+  CREATE INDEX webhooks_by_host ON webhooks (host, due_at);
+  `,
 ];
 
 export function migrateQueue(connection: DatabaseSync): void {

@@ -1,5 +1,6 @@
 /** Every statement of the queue, prepared once. Written by hand: this is the hot path. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { WEBHOOK_WINDOW_ROWS } from "../../domain/limits.ts";
 
 /** A row of `jobs` without its bodies. */
 export interface JobRow {
@@ -101,9 +102,16 @@ export function prepareStatements(db: DatabaseSync) {
       AND finished_at + retention_ms <= ?4 AND ${DELIVERED} LIMIT ?5`),
 
     insertWebhook: prepare("INSERT INTO webhooks (job, host, due_at) VALUES (?, ?, ?)"),
-    dueWebhooks: prepare(`SELECT w.id, j.id AS jobId, j.webhook AS url, w.host, w.failures
-      FROM webhooks w CROSS JOIN jobs j ON j.seq = w.job
-      WHERE w.due_at <= ? AND w.host NOT IN (SELECT value FROM json_each(?)) ORDER BY w.due_at LIMIT ?`),
+    /** Of the first due ones only: how many rows it reads is known. */
+    dueWebhooks: prepare(`SELECT id, host FROM (SELECT id, host, due_at FROM webhooks INDEXED BY webhooks_due
+        WHERE due_at <= ?1 ORDER BY due_at LIMIT ${WEBHOOK_WINDOW_ROWS})
+      WHERE host NOT IN (SELECT value FROM json_each(?2)) ORDER BY due_at LIMIT ?3`),
+    firstWebhookHost: prepare("SELECT host FROM webhooks ORDER BY host LIMIT 1"),
+    nextWebhookHost: prepare("SELECT host FROM webhooks WHERE host > ? ORDER BY host LIMIT 1"),
+    dueWebhooksOfHost: prepare(`SELECT id, due_at FROM webhooks INDEXED BY webhooks_by_host
+      WHERE host = ? AND due_at <= ? ORDER BY due_at LIMIT ?`),
+    webhook: prepare(`SELECT w.id, j.id AS jobId, j.webhook AS url, w.host, w.failures
+      FROM webhooks w CROSS JOIN jobs j ON j.seq = w.job WHERE w.id = ?`),
     postponeWebhook: prepare("UPDATE webhooks SET failures = failures + 1, due_at = ? WHERE id = ?"),
     deleteWebhook: prepare("DELETE FROM webhooks WHERE id = ?"),
     dropWebhook: prepare("DELETE FROM webhooks WHERE job = ?"),
