@@ -3,6 +3,7 @@ import { type DependencySet, isBase } from "./dependency-plan.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import type { Interpreter } from "./interpreter.ts";
 import type { EndpointLayers } from "./manifest.ts";
+import { markerHolds, targetEnvironment } from "./marker.ts";
 import { normalizedName, parseRequirement } from "./requirement.ts";
 
 /** What each endpoint gets from the layers, by its name. */
@@ -21,9 +22,13 @@ export async function endpointLayers(
       return name !== undefined && isBase(name) && !excluded.has(name);
     });
     const transitive = (own?.base ?? []).filter((text) => !excluded.has(parseRequirement(text)!.name));
+    const pythonVersion = endpoint.pythonVersion ?? (await python()).version;
     layers.set(endpoint.name, {
-      pythonVersion: endpoint.pythonVersion ?? (await python()).version,
-      baseDependencies: mergeBase(declared, transitive),
+      pythonVersion,
+      baseDependencies: mergeBase(
+        declared.filter((text) => applies(text, pythonVersion)),
+        transitive,
+      ),
       dependencyLayer: own?.digest ?? null,
     });
   }
@@ -35,9 +40,14 @@ function mergeBase(declared: readonly string[], transitive: readonly string[]): 
   const byName = new Map(transitive.map((text) => [parseRequirement(text)!.name, text]));
   for (const text of declared) {
     const { name, specifier, extras } = parseRequirement(text)!;
-    if (specifier !== "" || extras.length > 0 || !byName.has(name)) byName.set(name, text);
+    const plain = `${name}${extras.length === 0 ? "" : `[${extras.join(",")}]`}${specifier}`;
+    if (specifier !== "" || extras.length > 0 || !byName.has(name)) byName.set(name, plain);
   }
   return [...byName.values()].sort();
+}
+
+function applies(text: string, pythonVersion: string): boolean {
+  return markerHolds(parseRequirement(text)!.marker, targetEnvironment(pythonVersion));
 }
 
 /** requirements.txt of the artifact: what each dependency layer holds, exactly. */

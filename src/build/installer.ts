@@ -48,7 +48,13 @@ async function installWithUv(uv: PythonInstaller, job: InstallJob): Promise<void
   await writeFile(overrides, [...set.leaveOut].map((name) => `${name} ; sys_platform == 'never'\n`).join(""));
   const args = ["--python-platform", `x86_64-${PLATFORM.replace("_x86_64", "")}`, "--overrides", overrides];
   if (set.noDeps) args.push("--no-deps");
-  await run(uv, job, job.projectDir, [...args, ...set.requirements.map(({ text }) => text)]);
+  await run(
+    uv,
+    job,
+    job.projectDir,
+    args,
+    set.requirements.map(({ text }) => text),
+  );
 }
 
 /**
@@ -59,14 +65,14 @@ async function installWithPip(pip: PythonInstaller, job: InstallJob): Promise<vo
   const { set, scratch } = job;
   const requirements = set.requirements.map(({ text }) => text);
   const common = ["--implementation", "cp", ...PIP_PLATFORMS.flatMap((platform) => ["--platform", platform])];
-  if (set.noDeps) return run(pip, job, scratch, [...common, "--no-deps", ...requirements]);
+  if (set.noDeps) return run(pip, job, scratch, [...common, "--no-deps"], requirements);
   const report = path.join(scratch, "report.json");
   const constraints = path.join(scratch, "constraints.txt");
   await writeFile(constraints, set.base.map(({ name, specifier }) => `${name}${specifier}\n`).join(""));
   const resolve = ["--dry-run", "--report", report, "--constraint", constraints];
-  await run(pip, job, scratch, [...common, ...resolve, ...requirements]);
+  await run(pip, job, scratch, [...common, ...resolve], requirements);
   const pins = neededPins(JSON.parse(await readFile(report, "utf8")) as PipReport, set);
-  if (pins.length > 0) await run(pip, job, scratch, [...common, "--no-deps", ...pins]);
+  if (pins.length > 0) await run(pip, job, scratch, [...common, "--no-deps"], pins);
 }
 
 const PIP_PLATFORMS = [
@@ -106,11 +112,26 @@ function neededPins(report: PipReport, set: DependencySet): string[] {
     .sort();
 }
 
-function run(installer: PythonInstaller, job: InstallJob, cwd: string, args: readonly string[]): Promise<void> {
+function run(
+  installer: PythonInstaller,
+  job: InstallJob,
+  cwd: string,
+  options: readonly string[],
+  requirements: readonly string[],
+): Promise<void> {
   const { set, target, onLine, signal } = job;
   // What an installer that is stopped leaves in its temporary folder goes with the build's own.
   const env = { ...job.env, TMPDIR: job.scratch };
-  return installer.install({ target, pythonVersion: set.pythonVersion, arguments: args, cwd, env, onLine, signal });
+  return installer.install({
+    target,
+    pythonVersion: set.pythonVersion,
+    options,
+    requirements,
+    cwd,
+    env,
+    onLine,
+    signal,
+  });
 }
 
 function toolMissing({ pipTooOld }: NoInstaller, python: string): SvcError {

@@ -1,4 +1,5 @@
 /** Requirements as `pip install` takes them (PEP 508), as far as a build needs to understand them. */
+import { BASE_PACKAGES } from "../domain/manifest.ts";
 
 export interface Requirement {
   /** As written, trimmed. */
@@ -35,6 +36,12 @@ export function normalizedName(name: string): string {
   return name.toLowerCase().replace(/[-_.]+/g, "-");
 }
 
+/** By its path alone: that is what an installer goes by. */
+function isWheelAddress(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return (url?.protocol === "https:" || url?.protocol === "http:") && url.pathname.toLowerCase().endsWith(".whl");
+}
+
 /** Why a text of `dependencies=` cannot be installed; undefined when it can be tried. */
 export function requirementProblem(text: string): { message: string; help: string } | undefined {
   const shown = JSON.stringify(text);
@@ -58,6 +65,18 @@ export function requirementProblem(text: string): { message: string; help: strin
     return {
       message: `${shown} is not a requirement.`,
       help: 'Write a package name with an optional version: "requests>=2.31".',
+    };
+  }
+  if (requirement.specifier.startsWith("@") && !isWheelAddress(requirement.specifier.slice(1).trim())) {
+    return {
+      message: `${requirement.name} is not given by the address of a wheel: anything else runs its own code to be installed, on this machine.`,
+      help: "Give an https:// address that ends in .whl, or publish the package on an index.",
+    };
+  }
+  if (requirement.specifier.startsWith("@") && (BASE_PACKAGES as readonly string[]).includes(requirement.name)) {
+    return {
+      message: `${requirement.name} comes from the base that workers run on and cannot be given by an address.`,
+      help: "Name it with a version, or take an image of your own with image=.",
     };
   }
   if (/^@\s*\S*:\/\/[^/\s]*@/.test(requirement.specifier)) {

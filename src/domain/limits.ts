@@ -30,6 +30,8 @@ export const GZIP_LEVEL_SOURCE = 6;
 export const GZIP_LEVEL_DEPENDENCIES = 4;
 export const INSTALLS_AT_ONCE = 2;
 export const NAME_MAX_CHARS = 63;
+/** Of a package that the platform provides, with its versions. */
+export const REQUIREMENT_MAX_CHARS = 200;
 
 // Endpoint settings
 export const WORKERS_MIN_DEFAULT = 0;

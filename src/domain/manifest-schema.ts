@@ -4,6 +4,7 @@
  * Described for readers in docs/reference/manifest.md.
  */
 import { z } from "zod";
+import { baseRequirement } from "./base-requirement.ts";
 import { BOOT_TYPES, SCALER_TYPES } from "./endpoint.ts";
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
@@ -62,7 +63,7 @@ export const manifestResource = z.object({
   /** As declared. */
   dependencies: z.array(z.string()),
   /** Declared requirements that the base image or base layers provide, e.g. ["numpy"]. */
-  baseDependencies: z.array(z.string()),
+  baseDependencies: z.array(baseRequirement),
   /** Layer with the installed dependencies, or null when there are none. */
   dependencyLayer: digest.nullable(),
 });

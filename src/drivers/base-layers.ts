@@ -5,8 +5,10 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import { isBaseRequirement } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
 import { installComplaint, installFailure, installStep } from "../lib/install-output.ts";
+import { inInstallerHome } from "../lib/installer-home.ts";
 import { InstallFailed, NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Interpreter } from "./interpreter.ts";
@@ -60,22 +62,34 @@ export class BaseLayers {
       () => false,
     );
     if (there) return target;
+    // A deploy is checked too; a build may be older than the check.
+    const strange = requirements.filter((text) => !isBaseRequirement(text));
+    if (strange.length > 0) {
+      throw new SvcError(
+        "DEPENDENCIES_FAILED",
+        `The platform does not install ${JSON.stringify(strange.join(", "))}.`,
+        {
+          help: "Deploy again: other packages than those of the base travel with the build.",
+        },
+      );
+    }
     report(`installing ${requirements.join(", ")}`);
-    const installer = new PythonInstaller(this.#env, [interpreter.path]);
     await mkdir(this.#dir, { recursive: true });
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
-      await installer.install({
-        target: temporary,
-        pythonVersion: interpreter.version,
-        arguments: requirements,
-        cwd: this.#dir,
-        env: this.#env,
-        onLine: (line) => {
-          const step = installStep(line);
-          if (step !== undefined) report(step);
-        },
-      });
+      await inInstallerHome(this.#env, (home, env) =>
+        new PythonInstaller(env, [interpreter.path]).install({
+          target: temporary,
+          pythonVersion: interpreter.version,
+          requirements,
+          cwd: home,
+          env,
+          onLine: (line) => {
+            const step = installStep(line);
+            if (step !== undefined) report(step);
+          },
+        }),
+      );
       report("preparing bytecode");
       await runProcess(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", temporary]);
       await rename(temporary, target);

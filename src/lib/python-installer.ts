@@ -11,8 +11,9 @@ export interface Installation {
   readonly target: string;
   /** "3.11": the Python that will import them. */
   readonly pythonVersion: string;
-  /** What else to pass: requirements, and flags for the tool that was found. */
-  readonly arguments: readonly string[];
+  /** Flags for the tool that was found. */
+  readonly options?: readonly string[];
+  readonly requirements: readonly string[];
   /** Where the tool runs; uv reads a project's configuration from there. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -56,15 +57,17 @@ export class PythonInstaller {
   /** Throws InstallFailed or NoInstaller. */
   async install(job: Installation): Promise<void> {
     const common = ["--target", job.target, "--python-version", job.pythonVersion, "--only-binary", ":all:"];
+    // What stands behind "--" is never an option.
+    const rest = [...(job.options ?? []), "--", ...job.requirements];
     if (this.#uv !== undefined) {
       const python = this.#pythons[0];
       const args = ["pip", "install", "--no-progress", ...(python === undefined ? [] : ["--python", python])];
-      refuseFailure(await run(this.#uv, [...args, ...common, ...job.arguments], job));
+      refuseFailure(await run(this.#uv, [...args, ...common, ...rest], job));
       return;
     }
     let tooOld = false;
     for (const python of this.#pythons) {
-      const result = await run(python, ["-m", "pip", "install", ...PIP_QUIET, ...common, ...job.arguments], job);
+      const result = await run(python, ["-c", WHEELS_ONLY, "install", ...PIP_QUIET, ...common, ...rest], job);
       const missing = /No module named pip\b/.test(result.stderr);
       const old = /no such option: --(report|dry-run|root-user-action)/.test(result.stderr);
       if (!missing && !old) return refuseFailure(result);
@@ -73,6 +76,23 @@ export class PythonInstaller {
     throw new NoInstaller(tooOld);
   }
 }
+
+/**
+ * pip takes `--only-binary` for what it finds on an index. A package that another one gives by the address of its source would
+ * still be built, which runs its code: pip starts Python for that, and for nothing else here.
+ */
+const WHEELS_ONLY = `
+import os, runpy, sys
+def refuse(event, values):
+    started = [os.fsdecode(one) for one in (values[0], *values[1][:1]) if one] if event == "subprocess.Popen" else ()
+    if sys.executable in started:
+        os.write(2, b"ERROR: only wheels are installed (only-binary), and one of these packages has only its source\\n")
+        os._exit(1)
+sys.path[:] = [entry for entry in sys.path if entry]
+sys.addaudithook(refuse)
+sys.argv[0] = "pip"
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+`;
 
 const PIP_QUIET = [
   "--disable-pip-version-check",

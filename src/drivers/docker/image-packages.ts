@@ -24,7 +24,7 @@ export async function installInto({ target, pythonVersion, requirements, env, re
     await new PythonInstaller(env, [`python${pythonVersion}`]).install({
       target,
       pythonVersion,
-      arguments: requirements,
+      requirements,
       cwd: target,
       env,
       onLine: (line) => {
