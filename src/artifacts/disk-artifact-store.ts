@@ -3,9 +3,10 @@
  * renamed, so a file under its digest is always whole, also after a crash.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
 import { ifThere } from "./if-there.ts";
 import { PartialLayers } from "./partial-layers.ts";
@@ -16,7 +17,7 @@ const INCOMING = "incoming";
 /** Makes `dir` when it is missing. What arrived of a layer before the platform ended is kept. */
 export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore> {
   const incoming = join(dir, INCOMING);
-  await mkdir(incoming, { recursive: true, mode: 0o700 });
+  await makeDurableFolder(incoming, 0o700);
   const leftovers = (await readdir(incoming)).filter((name) => !PartialLayers.isPartial(name));
   for (const name of leftovers) await rm(join(incoming, name), { recursive: true, force: true });
   const partial = new PartialLayers(incoming);
@@ -27,9 +28,10 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
     async put(digest, bytes, maxBytes, offset = 0) {
       const path = pathOf(dir, digest);
       await partial.receive(digest, offset, bytes, maxBytes, async (whole) => {
-        await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
+        const folder = join(path, "..");
+        await makeDurableFolder(folder, 0o700);
         await rename(whole, path);
-        await syncDirectory(join(path, ".."));
+        await syncFolder(folder);
       });
     },
     async partialSize(digest) {
@@ -84,13 +86,4 @@ async function use(path: string): Promise<number | undefined> {
 
 async function renamed(from: string, to: string): Promise<boolean> {
   return (await ifThere(rename(from, to).then(() => true))) ?? false;
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }

@@ -84,6 +84,8 @@ export const REQUESTS_PAGE_SIZE = 100;
 export const DELETE_BATCH_ROWS = 500;
 /** Rows of the index of final jobs that one step of a sweep reads. */
 export const SWEEP_WINDOW_ROWS = 20_000;
+/** Files of bodies that a sweep looks at in one turn of the event loop. */
+export const SWEEP_BATCH_FILES = 100;
 
 // API keys
 /** The last use of a key is written down at most this often. */

@@ -615,6 +615,25 @@ function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
     assert.equal(await queue().readChunks("unknown", 0, 60_000), undefined);
   });
 
+  test("chunks that are being handed out survive a sweep, also large ones", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const chunks = ["a", "b", "c", "d", "e", "f"].map(large);
+    for (const chunk of chunks) await queue().chunk(claim, chunk);
+    let taking = true;
+    const taken = queue()
+      .takeChunks(id, 0)
+      .finally(() => {
+        taking = false;
+      });
+    while (taking) await queue().sweep();
+    assert.deepEqual(
+      (await taken)?.chunks.map((chunk) => chunks.findIndex((sent) => sent.equals(chunk))),
+      [0, 1, 2, 3, 4, 5],
+    );
+  });
+
   test("who waits for a chunk gets it the moment it is there", async () => {
     const e = unique("endpoint");
     const id = await enqueued(e);

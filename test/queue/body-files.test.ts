@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { INLINE_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
+import { INLINE_BODY_MAX_BYTES, SWEEP_BATCH_FILES } from "../../src/domain/limits.ts";
 import { BodyFiles } from "../../src/queue/sqlite/body-files.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue, type SqliteQueueUnderTest } from "./open-queue.ts";
@@ -69,6 +70,50 @@ test("files that a crash left without a row are removed by the first sweep", () 
     assert.ok(large("k").equals((await under.queue.input(id))!));
   }));
 
+test("a file that cannot be removed keeps none of the others, and is tried again by the next sweep", () =>
+  withQueue(async (under) => {
+    const bodies = new BodyFiles(join(under.dir, "bodies"), false);
+    const digests = await Promise.all(["1", "2", "3"].map((fill) => bodies.hold(large(fill))));
+    const [stuck] = digests as [string, string, string];
+    const place = join(under.dir, "bodies", stuck.slice(0, 2), stuck);
+    // A folder in its place is what no removal of a file removes, also not by root.
+    rmSync(place);
+    mkdirSync(join(place, "in the way"), { recursive: true });
+    for (const digest of digests) bodies.release(digest);
+    await assert.rejects(bodies.sweep(() => false));
+    for (const digest of digests.slice(1)) assert.ok((await bodies.read(digest)) === undefined);
+    rmSync(place, { recursive: true });
+    writeFileSync(place, large("1"));
+    await bodies.sweep(() => false);
+    assert.ok((await bodies.read(stuck)) === undefined);
+  }));
+
+test("a first sweep over many files lets others work in between", () =>
+  withQueue(async (under) => {
+    const dir = join(under.dir, "bodies");
+    for (let n = 0; n < 5 * SWEEP_BATCH_FILES; n++) {
+      const name = createHash("sha256").update(String(n)).digest("hex");
+      mkdirSync(join(dir, name.slice(0, 2)), { recursive: true });
+      writeFileSync(join(dir, name.slice(0, 2), name), "");
+    }
+    let inARow = 0;
+    let most = 0;
+    let sweeping = true;
+    const turns = () => {
+      inARow = 0;
+      if (sweeping) setImmediate(turns);
+    };
+    turns();
+    await new BodyFiles(dir, false).sweep(() => {
+      most = Math.max(most, ++inARow);
+      return false;
+    });
+    sweeping = false;
+    assert.ok(most <= SWEEP_BATCH_FILES, `${most} files in one turn`);
+    const left = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    assert.deepEqual(left, []);
+  }));
+
 test("a sweep does not take a file whose row is not written yet", () =>
   withQueue(async (under) => {
     const bodies = new BodyFiles(join(under.dir, "bodies"), false);
@@ -82,6 +127,24 @@ test("a sweep does not take a file whose row is not written yet", () =>
     bodies.release(digest);
     await bodies.sweep(nothingNamed);
     assert.equal(await bodies.read(digest), undefined);
+  }));
+
+test("large chunks that are being handed out survive a sweep", () =>
+  withQueue(async (under) => {
+    const { queue } = under;
+    const { id } = await queue.enqueue(newJob("e"));
+    const [claim] = await queue.claim("e", "w", 1, never);
+    const chunks = ["a", "b", "c", "d", "e", "f", "g", "h"].map(large);
+    for (const chunk of chunks) await queue.chunk(claim!, chunk);
+    let taking = true;
+    const taken = queue.takeChunks(id, 0).finally(() => {
+      taking = false;
+    });
+    while (taking) await queue.sweep();
+    const order = (await taken)?.chunks.map((chunk) => chunks.findIndex((sent) => sent.equals(chunk)));
+    assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    await queue.sweep();
+    assert.deepEqual(files(under), []);
   }));
 
 test("large jobs can be submitted while others are swept", () =>

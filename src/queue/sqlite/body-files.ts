@@ -6,6 +6,10 @@ import { randomUUID, webcrypto } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { SWEEP_BATCH_FILES } from "../../domain/limits.ts";
+import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
+import { getOrInsert } from "../../lib/get-or-insert.ts";
 
 const INCOMING = "incoming";
 const DIGEST = /^[0-9a-f]{64}$/;
@@ -13,8 +17,10 @@ const DIGEST = /^[0-9a-f]{64}$/;
 export class BodyFiles {
   readonly #dir: string;
   readonly #sync: boolean;
-  /** Digest → writers whose row is not committed yet. */
+  /** Digest → writers whose row is not committed yet, and readers. */
   readonly #held = new Map<string, number>();
+  /** Folders that are there. */
+  readonly #made = new Map<string, Promise<unknown>>();
   #candidates = new Set<string>();
   #scanned = false;
 
@@ -30,7 +36,7 @@ export class BodyFiles {
   /** Writes the bytes and resolves their digest, held until release(). */
   async hold(bytes: Uint8Array): Promise<string> {
     const digest = await sha256(bytes);
-    this.#held.set(digest, (this.#held.get(digest) ?? 0) + 1);
+    this.keep(digest);
     try {
       await this.#write(digest, bytes);
     } catch (error) {
@@ -40,7 +46,12 @@ export class BodyFiles {
     return digest;
   }
 
-  /** The row that names it is committed, or will never be. */
+  /** Keeps the file until release() though its row goes: what it holds is to be read yet. */
+  keep(digest: string): void {
+    this.#held.set(digest, (this.#held.get(digest) ?? 0) + 1);
+  }
+
+  /** The row that names it is committed, or will never be; or it was read. */
   release(digest: string): void {
     const holders = (this.#held.get(digest) ?? 1) - 1;
     if (holders > 0) {
@@ -56,28 +67,48 @@ export class BodyFiles {
     this.#candidates.add(digest);
   }
 
-  /** undefined when the file is missing or does not hold what its name says. */
+  /** undefined when the file is missing or does not hold what its name says. A row that goes meanwhile takes nothing away. */
   async read(digest: string): Promise<Uint8Array | undefined> {
+    this.keep(digest);
     try {
       const bytes = await readFile(this.#path(digest));
       return (await sha256(bytes)) === digest ? bytes : undefined;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
       throw error;
+    } finally {
+      this.release(digest);
     }
   }
 
-  /** Removes files that no row names. The first call looks at every file: a crash may have left some. */
+  /**
+   * Removes files that no row names. The first call looks at every file: a crash may have left some. A file that cannot be
+   * removed is tried again by the next call; the first error is thrown when all others were looked at.
+   */
   async sweep(isNamed: (digest: string) => boolean): Promise<void> {
-    if (!this.#scanned) {
-      this.#scanned = true;
-      for (const digest of await this.#all()) this.#candidates.add(digest);
-    }
+    const errors: unknown[] = [];
     const candidates = this.#candidates;
     this.#candidates = new Set();
-    for (const digest of candidates) {
-      // Checked and removed in one turn: no row can be written in between.
-      if (!this.#held.has(digest) && !isNamed(digest)) rmSync(this.#path(digest), { force: true });
+    await this.#removeUnnamed(candidates, isNamed, errors);
+    if (!this.#scanned) {
+      for (const folder of await this.#folders()) await this.#removeUnnamed(await digestsIn(folder), isNamed, errors);
+      this.#scanned = true;
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+
+  async #removeUnnamed(digests: Iterable<string>, isNamed: (digest: string) => boolean, errors: unknown[]) {
+    let looked = 0;
+    for (const digest of digests) {
+      if (++looked % SWEEP_BATCH_FILES === 0) await setImmediate();
+      if (this.#held.has(digest)) continue; // release() makes it a candidate again.
+      try {
+        // Checked and removed in one turn: no row can be written in between.
+        if (!isNamed(digest)) rmSync(this.#path(digest), { force: true });
+      } catch (error) {
+        errors.push(error);
+        this.#candidates.add(digest);
+      }
     }
   }
 
@@ -88,7 +119,7 @@ export class BodyFiles {
   async #write(digest: string, bytes: Uint8Array): Promise<void> {
     const folder = join(this.#dir, digest.slice(0, 2));
     const temporary = join(this.#dir, INCOMING, randomUUID());
-    await Promise.all([mkdir(folder, { recursive: true }), mkdir(join(this.#dir, INCOMING), { recursive: true })]);
+    await Promise.all([this.#make(folder), this.#make(join(this.#dir, INCOMING))]);
     try {
       const file = await open(temporary, "wx", 0o600);
       try {
@@ -102,22 +133,28 @@ export class BodyFiles {
       await rm(temporary, { force: true });
       throw error;
     }
-    if (this.#sync) await syncDirectory(folder);
+    if (this.#sync) await syncFolder(folder);
   }
 
-  async #all(): Promise<string[]> {
-    const entries = await readdir(this.#dir, { recursive: true, withFileTypes: true });
-    return entries.filter((entry) => entry.isFile() && DIGEST.test(entry.name)).map((entry) => entry.name);
+  /** Once for each folder: a body that follows the first one finds it made, and its name on the disk. */
+  #make(folder: string): Promise<unknown> {
+    return getOrInsert(this.#made, folder, () => {
+      const making = this.#sync ? makeDurableFolder(folder) : mkdir(folder, { recursive: true });
+      making.catch(() => this.#made.delete(folder));
+      return making;
+    });
+  }
+
+  async #folders(): Promise<string[]> {
+    const entries = await readdir(this.#dir, { withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isDirectory() && entry.name !== INCOMING)
+      .map(({ name }) => join(this.#dir, name));
   }
 }
 
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+async function digestsIn(folder: string): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => DIGEST.test(name));
 }
 
 /** Off the event loop: a body may have 20 MB. */

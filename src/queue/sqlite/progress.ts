@@ -14,17 +14,23 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
 
   /** Chunks not handed out yet, in order; they are gone from the rows when this resolves. */
   async function take(seq: number): Promise<Uint8Array[]> {
-    const taken = await core.run(() => {
-      const rows = sql.takeChunks.all(seq) as unknown as { seq: number; body: Body }[];
-      return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
-    });
-    const chunks: Uint8Array[] = [];
-    for (const body of taken) {
-      const bytes = typeof body === "string" ? await files.read(body) : body;
-      if (bytes !== undefined) chunks.push(bytes);
-      if (typeof body === "string") files.dropped(body);
+    const kept: string[] = [];
+    try {
+      const taken = await core.run(() => {
+        const rows = sql.takeChunks.all(seq) as unknown as { seq: number; body: Body }[];
+        // From now on no row names their files.
+        for (const { body } of rows) if (typeof body === "string") files.keep(kept[kept.push(body) - 1]!);
+        return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
+      });
+      const chunks: Uint8Array[] = [];
+      for (const body of taken) {
+        const bytes = typeof body === "string" ? await files.read(body) : body;
+        if (bytes !== undefined) chunks.push(bytes);
+      }
+      return chunks;
+    } finally {
+      for (const digest of kept) files.release(digest);
     }
-    return chunks;
   }
 
   /** As `look` finds them; waits once for the first chunk or the final state. */
