@@ -17,6 +17,12 @@ export const DEPENDENCY_LAYERS_KEPT_BYTES = 20_000 * MB;
 export const CACHE_IN_USE_MS = 3_600_000;
 /** A layer on the platform that no build refers to, or an unpacked one that nobody runs, stays so long after its last use. */
 export const LAYER_UNUSED_KEPT_MS = 24 * 3_600_000;
+/** A layer unpacks to at most the first and so many times its size, and never to more than the last. */
+export const LAYER_UNPACKED_ANY_BYTES = 256 * MB;
+export const LAYER_RATIO_MAX = 20;
+export const LAYER_UNPACKED_MAX_BYTES = 12_000 * MB;
+/** Files, folders and links of one layer. */
+export const LAYER_ENTRIES_MAX = 300_000;
 export const LAYER_SWEEP_MS = 3_600_000;
 /** An upload that goes on reads what arrived before in pieces of this size. */
 export const LAYER_READ_BYTES = 256 * KB;

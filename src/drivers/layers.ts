@@ -1,15 +1,11 @@
 /**
- * Layers on the disk of this machine: `<dir>/<digest>/…`, unpacked once, whole or not at all. What a layer may hold is
- * checked here, whoever made it: plain files, folders, and links that stay inside.
+ * Layers on the disk of this machine: `<dir>/<digest>/…`, unpacked once, whole or not at all.
  */
-import { createWriteStream } from "node:fs";
-import { access, mkdir, mkdtemp, readdir, rename, rm, symlink } from "node:fs/promises";
+import { access, mkdir, mkdtemp, readdir, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { pipeline } from "node:stream/promises";
-import { createGunzip } from "node:zlib";
-import tar from "tar-stream";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { SvcError } from "../domain/errors.ts";
+import { unpackBounds, unpackLayer } from "./unpack-layer.ts";
 import { FolderUse } from "./unused-folders.ts";
 import type { WorkerImage } from "./worker-driver.ts";
 
@@ -35,7 +31,13 @@ export class LayerFolder {
     const deps = path.join(this.path(digest), "deps");
     const [key] = await readdir(deps);
     if (key === undefined) throw new SvcError("LAYER_CORRUPT", `Layer ${digest} has no folder below deps/.`);
-    return path.join(deps, key);
+    const packages = path.join(deps, key);
+    // It is put before a worker as it is: nothing of it may be elsewhere.
+    const real = await realpath(packages);
+    if (real !== path.join(await realpath(this.path(digest)), "deps", key)) {
+      throw new SvcError("LAYER_CORRUPT", `Layer ${digest} has its packages outside itself.`);
+    }
+    return packages;
   }
 
   /** Unpacks the layer unless it is there; two callers share one unpacking. */
@@ -65,7 +67,8 @@ export class LayerFolder {
     await mkdir(this.#dir, { recursive: true });
     const temporary = await mkdtemp(path.join(this.#dir, ".unpack-"));
     try {
-      await unpack(await this.#artifacts.open(digest), temporary);
+      const bounds = unpackBounds((await this.#artifacts.size(digest)) ?? 0);
+      await unpackLayer(await this.#artifacts.open(digest), temporary, bounds);
       await rename(temporary, target);
     } catch (error) {
       await rm(temporary, { recursive: true, force: true });
@@ -73,40 +76,4 @@ export class LayerFolder {
     }
     return target;
   }
-}
-
-async function unpack(compressed: NodeJS.ReadableStream, dir: string): Promise<void> {
-  const extract = tar.extract();
-  const fed = pipeline(compressed, createGunzip(), extract);
-  const written = (async () => {
-    for await (const entry of extract) {
-      const { name, type, mode, linkname } = entry.header;
-      const file = inside(dir, name);
-      if (type === "directory") await mkdir(file, { recursive: true });
-      else if (type === "file") {
-        await mkdir(path.dirname(file), { recursive: true });
-        // "wx": an entry never follows a link or replaces what an earlier entry made.
-        const fileMode = (mode ?? 0) & 0o111 ? 0o755 : 0o644;
-        await pipeline(entry, createWriteStream(file, { flags: "wx", mode: fileMode }));
-        continue;
-      } else if (type === "symlink") {
-        inside(dir, path.join(path.dirname(name), linkname ?? ""));
-        if (path.isAbsolute(linkname ?? "/")) throw unsafe(name);
-        await mkdir(path.dirname(file), { recursive: true });
-        await symlink(linkname!, file);
-      } else throw unsafe(name);
-      entry.resume();
-    }
-  })();
-  await Promise.all([fed, written]);
-}
-
-function inside(dir: string, name: string): string {
-  const file = path.resolve(dir, name);
-  if (path.isAbsolute(name) || (file !== dir && !file.startsWith(dir + path.sep))) throw unsafe(name);
-  return file;
-}
-
-function unsafe(name: string): SvcError {
-  return new SvcError("LAYER_CORRUPT", `The layer has an entry that may not be unpacked: ${JSON.stringify(name)}.`);
 }

@@ -54,6 +54,45 @@ const HOSTILE: readonly { title: string; entries: readonly Entry[] }[] = [
   },
   { title: "an absolute link", entries: [{ name: "src/link", type: "symlink", linkname: "/etc/passwd" }] },
   { title: "a hard link", entries: [{ name: "src/link", type: "link", linkname: "src/a.py" }] },
+  {
+    title: "a link through a link",
+    entries: [
+      { name: "a/b/c/x", text: "" },
+      { name: "deep", type: "symlink", linkname: "a/b/c" },
+      { name: "out", type: "symlink", linkname: "deep/../../../../outside.txt" },
+    ],
+  },
+  {
+    title: "links that climb out one after the other",
+    entries: [
+      { name: "src/one/two/x", text: "" },
+      { name: "here", type: "symlink", linkname: "src/one/two" },
+      { name: "src/up", type: "symlink", linkname: "../here/../../.." },
+    ],
+  },
+  {
+    title: "a file behind a link",
+    entries: [
+      { name: "src/link", type: "symlink", linkname: ".." },
+      { name: "src/link/outside.txt", text: "x" },
+    ],
+  },
+  {
+    title: "a file in place of a link",
+    entries: [
+      { name: "src/link", type: "symlink", linkname: "../elsewhere" },
+      { name: "src/link", text: "x" },
+    ],
+  },
+  {
+    title: "a folder in place of a link",
+    entries: [
+      { name: "src/link", type: "symlink", linkname: "../elsewhere" },
+      { name: "src/link", type: "directory" },
+    ],
+  },
+  { title: "a file twice", entries: [{ name: "./src//a.py", text: "other" }] },
+  { title: "a link to nothing", entries: [{ name: "src/link", type: "symlink", linkname: "" }] },
   { title: "a device", entries: [{ name: "src/dev", type: "character-device" }] },
 ];
 
