@@ -1,11 +1,11 @@
 /**
- * Runs every test file (or those whose path contains an argument) in parallel and closes with
- * `N passed, N failed`. Only tests count, not the suites around them.
+ * Runs every test file (or those whose path contains an argument), some at a time, and closes with `N passed, N failed`.
+ * Only tests count, not the suites around them. It always ends: each file has a limit, and nothing of it lives on.
  */
-import { globSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { globSync, mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
-import { run } from "node:test";
+import { type FileResult, runFile } from "./harness/run-file.ts";
 import { setUp } from "./set-up.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
@@ -19,45 +19,45 @@ if (files.length === 0) {
   process.exit(1);
 }
 
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop.abort());
 const counts = { passed: 0, failed: 0, skipped: 0 };
-const failures: string[] = [];
-const failedFiles = new Set<string>();
+const failed: string[] = [];
+const times: { file: string; seconds: number }[] = [];
 const started = performance.now();
+const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const tearDown = await setUp(files);
-const events = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: 180_000, cwd: root });
+let next = 0;
+await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, work));
+rmSync(folder, { recursive: true, force: true });
+if (failed.length > 0) console.log(`\nFailed:\n${failed.join("\n")}`);
+times.sort((a, b) => b.seconds - a.seconds);
+const slowest = times.slice(0, 3).map(({ file, seconds }) => `${path.relative(root, file)} ${seconds.toFixed(1)} s`);
+console.log(
+  `\n${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s; the slowest: ${slowest.join(", ")}`,
+);
+const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
+console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+await tearDown();
 
-events.on("test:pass", (event) => {
-  if (event.details.type === "suite" || isFile(event.name)) return;
-  if (event.skip !== undefined) {
-    counts.skipped += 1;
-    console.log(`skipped: ${event.name} (${event.skip === true ? "no reason given" : event.skip})`);
-  } else counts.passed += 1;
-});
-events.on("test:fail", (event) => {
-  const error = event.details.error as Error & { cause?: unknown };
-  // A suite or a file fails with its tests; it counts only when it failed by itself, as one that cannot be loaded does.
-  if (event.details.type === "suite" && /subtests? failed/.test(error.message)) return;
-  const file = path.resolve(root, isFile(event.name) ? event.name : (event.file ?? ""));
-  if (isFile(event.name) && /test failed/.test(error.message) && failedFiles.has(file)) return;
-  failedFiles.add(file);
-  counts.failed += 1;
-  const cause =
-    error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : String(error.cause ?? error.message);
-  const where = path.relative(root, event.file ?? "");
-  failures.push(`✗ ${where}: ${event.name}\n${cause.replace(/^/gm, "    ")}`);
-  console.log(failures.at(-1));
-});
-events.on("test:stderr", (event) => process.stderr.write(event.message));
-events.on("end", () => {
-  if (counts.failed > 0) console.log(`\nFailed:\n${failures.map((text) => text.split("\n")[0]).join("\n")}`);
-  console.log(`\n${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s`);
-  const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
-  console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
-  process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
-  void tearDown();
-});
-events.resume();
+async function work(): Promise<void> {
+  while (next < files.length && !stop.signal.aborted) {
+    const number = next++;
+    const file = files[number]!;
+    const result = await runFile(file, path.join(folder, String(number)), undefined, stop.signal);
+    times.push({ file, seconds: result.seconds });
+    tell(result);
+  }
+}
 
-function isFile(name: string): boolean {
-  return name.endsWith(".test.ts");
+function tell(result: FileResult): void {
+  counts.passed += result.passed;
+  counts.skipped += result.skipped.length;
+  counts.failed += result.failures.length;
+  for (const { name, reason } of result.skipped) console.log(`skipped: ${name} (${reason})`);
+  for (const { file, name, text } of result.failures) {
+    failed.push(`✗ ${path.relative(root, file)}: ${name}`);
+    console.log(`${failed.at(-1)}\n${text.replace(/^/gm, "    ")}`);
+  }
 }

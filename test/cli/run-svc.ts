@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
+import { keepLog } from "../harness/test-logs.ts";
 
 const MAIN = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
 
@@ -50,6 +51,7 @@ export async function sandbox(): Promise<Sandbox> {
     runSvc(args, { cwd: options.cwd ?? cwd, env: { ...own, ...options.env }, input: options.input });
   after(async () => {
     if (existsSync(join(dataDir, "platform.json"))) await svc(["platform", "stop", "--now"]);
+    keepLog(join(dataDir, "platform.log"));
     await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   return { cwd, configDir, dataDir, svc };

@@ -3,7 +3,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
 import { HEAP_FLAGS } from "../../src/cli/platform/start.ts";
+import { testLog } from "../harness/test-logs.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const LOG_LINES_KEPT = 200;
@@ -35,16 +37,20 @@ export async function startPlatformProcess(options: PlatformOptions): Promise<Pl
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   const log: string[] = [];
+  const kept = testLog("platform");
   createInterface(child.stderr!).on("line", (line) => {
     if (log.push(line) > LOG_LINES_KEPT) log.shift();
+    kept(`${line}\n`);
     onLogLine(line);
   });
   const said = (code: unknown) => `the platform exited with ${code}:\n${log.join("\n")}`;
   const message = (await Promise.race([
     once(child, "message").then(([value]) => value),
-    once(child, "exit").then(([code]) => ({ ready: false, error: { message: said(code) } })),
+    once(child, "exit").then(([code]) => ({ ready: false, error: { message: `the platform exited with ${code}` } })),
   ])) as { ready: boolean; url: string; firstKey?: string; error?: { message: string } };
-  if (!message.ready) throw new Error(message.error?.message ?? said("no message"));
+  // What it wrote last may arrive after its end; who inherited the pipe may hold it open.
+  if (!message.ready) await Promise.race([once(child.stderr!, "end"), delay(500)]);
+  if (!message.ready) throw new Error(`${message.error?.message ?? "no message"}\n${log.join("\n")}`);
   // A platform that ends by itself is why a test fails: say so.
   child.on("exit", (code) => {
     if (code !== 0 && code !== null) process.stderr.write(`${said(code)}\n`);
