@@ -1,5 +1,6 @@
 /** Programs a benchmark starts: peers, and a platform with a deployed project. Each stops with the benchmark. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -50,7 +51,8 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 
 /** A Python environment with these packages, kept between runs. Resolves its bin folder. */
 export async function pythonEnvironment(name: string, packages: readonly string[]): Promise<string> {
-  const dir = path.join(CACHE, name);
+  // Another list of packages is another environment.
+  const dir = path.join(CACHE, `${name}-${createHash("sha256").update(packages.join(" ")).digest("hex").slice(0, 8)}`);
   const bin = path.join(dir, "bin");
   if (existsSync(path.join(dir, "ready"))) return bin;
   mkdirSync(CACHE, { recursive: true });

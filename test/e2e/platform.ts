@@ -79,14 +79,15 @@ export async function svc(
 }
 
 export async function startPlatform(t: TestContext, env: Record<string, string> = {}): Promise<TestPlatform> {
-  const dir = tempDir(t);
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
+  let running: TestPlatform | undefined;
+  // The folder goes last: a platform that still stops writes to it.
+  t.after(async () => {
+    await running?.stop();
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  });
   const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined);
-  return track(t, platform, dir, env);
-}
-
-function track(t: TestContext, platform: TestPlatform, dir: string, env: Record<string, string>): TestPlatform {
-  let running = platform;
-  t.after(() => running.stop());
+  running = platform;
   return {
     ...platform,
     restart: async (port = new URL(platform.url).port) => {
