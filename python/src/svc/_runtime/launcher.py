@@ -20,7 +20,6 @@ if __name__ == "__main__":
     main()
     sys.exit(0)
 
-import gc
 import json
 import math
 import select
@@ -45,7 +44,7 @@ from svc._runtime.zygote_pool import ZygotePool
 
 
 class Launcher:
-    def __init__(self, settings: dict, nursery: Nursery, isolation: Isolation) -> None:
+    def __init__(self, settings: dict, isolation: Isolation) -> None:
         reconnect_s = (settings.get("reconnectMs") or RECONNECT_DEFAULT_MS) / 1000
         self._link = PlatformLink(settings["socket"], settings["token"], settings["id"], reconnect_s, self._alive)
         self._confinement = Confinement(f"{settings['id']}-{os.getpid()}")
@@ -56,9 +55,9 @@ class Launcher:
         self._poll = select.poll()
         self._outputs = Outputs(self._poll, self._link)
         idle_max = settings.get("zygoteMemoryBytes", math.inf)
-        self._zygotes = ZygotePool(self._poll, nursery, self._outputs, self._confinement, self, idle_max)
+        self._nursery = Nursery(self._poll)
+        self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, self, idle_max)
         self._remains = Remains(self._is_known)
-        self._nursery = nursery
         self._isolation = isolation
         self._link_descriptor = -1
         self._link_events = 0
@@ -116,7 +115,8 @@ class Launcher:
         times = [at for pair in planned for at in pair if at is not None]
         if self._link.descriptor < 0 or self._link.next_try > monotonic():
             times.append(self._link.next_try)
-        times += [at for at in (self._remains.look_at, self._zygotes.look_at) if at is not None]
+        tasks = (self._remains, self._zygotes, self._nursery)
+        times += [task.look_at for task in tasks if task.look_at is not None]
         return max(0.0, (min(times) - monotonic()) * 1000) + 0.5 if times else None
 
     def _on_event(self, descriptor: int, events: int) -> None:
@@ -126,6 +126,8 @@ class Launcher:
             self._outputs.read(descriptor)
         elif self._zygotes.has_channel(descriptor):
             self._zygotes.read(descriptor)
+        elif descriptor == self._nursery.descriptor:
+            self._nursery.read()
         elif descriptor == self._link.descriptor:
             if events & select.POLLOUT:
                 self._link.writable()
@@ -145,6 +147,7 @@ class Launcher:
         if self._remains.look_at is not None and now >= self._remains.look_at:
             self._remains.sweep()
         self._zygotes.on_time()
+        self._nursery.on_time()
 
     def _on_frame(self, frame: tuple) -> None:
         type, _, _, head, _ = frame
@@ -182,7 +185,7 @@ class Launcher:
         try:
             self._bring_up(record)
         except OSError as error:
-            self.fail_boot(record, _plain_failure(f"the machine cannot start a process: {error.strerror}"))
+            self.no_process(record, error.strerror)
 
     def _bring_up(self, record: WorkerRecord) -> None:
         start = record.start
@@ -196,18 +199,20 @@ class Launcher:
 
     def spawn(self, record: WorkerRecord, reason: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        record.pipes, stdout, stderr = self._outputs.open(record.id)
-        record.group = self._confinement.group(record.start)
-        record.start["group"] = record.group.to_join()
-        python = record.start.get("python") or sys.executable
-        record.pid = execute(python, "svc._runtime.spawned", theirs, stdout, stderr)
-        record.reason = reason
-        self._spawned[record.pid] = record
-        send_message(ours, record.start)
-        for descriptor in (stdout, stderr):
-            os.close(descriptor)
-        ours.close()
-        theirs.close()
+        with ours, theirs:
+            record.pipes, stdout, stderr = self._outputs.open(record.id)
+            try:
+                record.group = self._confinement.group(record.start)
+                record.start["group"] = record.group.to_join()
+                record.start["parent"] = os.getpid()
+                python = record.start.get("python") or sys.executable
+                record.pid = execute(python, "svc._runtime.spawned", theirs, stdout, stderr)
+            finally:
+                os.close(stdout)
+                os.close(stderr)
+            record.reason = reason
+            self._spawned[record.pid] = record
+            send_message(ours, record.start)
         self._started(record, "spawn")
 
     def _started(self, record: WorkerRecord, how: str) -> None:
@@ -227,6 +232,11 @@ class Launcher:
     def fail_boot(self, record: WorkerRecord, fields: dict) -> None:
         self._link.send(boot_failed({"worker": record.id, **fields}))
         self._forget(record, {"code": 1, "signal": None, "reason": "the handler could not be loaded"})
+
+    def no_process(self, record: WorkerRecord, why: str | None) -> None:
+        """The machine's fault, not that of the code: the platform may try again."""
+        reason = f"the machine cannot start a process: {why}"
+        self._forget(record, {"code": None, "signal": None, "cause": "machine", "reason": reason})
 
     def stopped_early(self, record: WorkerRecord, reason: str) -> None:
         self._forget(record, {"code": None, "signal": None, "reason": reason})
@@ -267,9 +277,15 @@ class Launcher:
 
     def _reap(self) -> None:
         for pid, code in kernel.ended_children(self._wake_read):
+            if pid == self._nursery.pid:
+                self._nursery.reaped(code)
+                self._remains.sweep()
+                continue
+            self._nursery.read()
             if pid in self._zygotes:
                 self._zygotes.reaped(pid, code)
                 continue
+            self._zygotes.ended_early(pid, code)
             self._remains.reaped(pid)
             record = self._spawned.pop(pid, None) or self._with_pid(pid)
             if record is not None:
@@ -280,7 +296,13 @@ class Launcher:
         return next((record for record in self._workers.values() if record.pid == pid), None)
 
     def _is_known(self, pid: int) -> bool:
-        return pid == self._nursery.pid or pid in self._spawned or pid in self._zygotes or self._with_pid(pid) is not None
+        if self._nursery.bears or pid == self._nursery.pid:
+            return True
+        return pid in self._spawned or pid in self._zygotes or self._with_pid(pid) is not None
+
+    def all_known(self) -> None:
+        """No zygote is on its way: strays that were spared until now can be told apart."""
+        self._remains.sweep()
 
     def exited(self, worker: str, status: int) -> None:
         """A zygote reaped one of its workers."""
@@ -323,20 +345,8 @@ def main() -> None:
         pass  # a session leader already
     clean_environment()
     kernel.become_subreaper()
-    # What every worker needs: imported once, shared by all forks.
-    import svc
-    import svc._runtime.blocking  # noqa: F401
-
-    assert svc
-    from svc._runtime.rehearsal import rehearse
-
-    rehearse()
-    gc.collect()
-    gc.freeze()
     isolation = Isolation.find()
-    nursery = Nursery()
-    # From here on secrets are in memory.
     settings = json.loads(sys.stdin.readline())
     os.dup2(nothing, 0)
     os.close(nothing)
-    Launcher(settings, nursery, isolation).run()
+    Launcher(settings, isolation).run()

@@ -10,6 +10,11 @@ RECONNECT_STEP_MAX_S = 2.0
 GREETING_TIMEOUT_S = 10.0
 RECONNECT_DEFAULT_MS = 600_000
 
+# A nursery that ended is replaced, at once and then with pauses that double.
+RESTART_FIRST_S = 0.1
+RESTART_STEP_MAX_S = 5.0
+NURSERY_REQUESTS_MAX = 8
+
 # User output. What is over the rate is counted and left out; the count is logged.
 LOG_LINE_MAX_BYTES = 16 * 1024
 LOG_RATE_BYTES_PER_S = 1024 * 1024

@@ -1,68 +1,176 @@
-"""The nursery: a process forked from the launcher before that knew any secret; every zygote is a fork of it.
+"""The nursery: a fresh interpreter that has imported what every worker needs; every zygote is a fork of it.
 
-    launcher ── a zygote's channel and output pipes ──▶ nursery ── fork ──▶ (ends at once) ── fork ──▶ zygote
-             ◀── its pid ──────────────────────────────
+    launcher ── a zygote's number, channel and output pipes ──▶ nursery ── fork ──▶ (ends at once) ── fork ──▶ zygote
+             ◀── the number and its pid ──────────────────────
 
 A zygote runs user code, so nothing may be in its memory that belongs to others: the launcher's token, and the variables
-and tokens of other endpoints' workers. By the double fork the zygote is a child of the launcher, the subreaper.
+and tokens of other endpoints' workers. The nursery never has them: it is executed, not forked, and is told nothing but
+numbers. By the double fork the zygote is a child of the launcher, the subreaper.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
+from collections import deque
+from time import monotonic
 
 from svc._runtime import birth, kernel
+from svc._runtime.execute import execute
+from svc._runtime.limits import NURSERY_REQUESTS_MAX, RESTART_FIRST_S, RESTART_STEP_MAX_S
+from svc._runtime.worker_record import how_it_ended
 from svc._runtime.zygote import receive_message, send_message
 from svc._runtime.zygote import serve as serve_zygote
 
 
 class Nursery:
-    """The launcher's side. Make it before anything secret is read."""
+    """The launcher's side: starts the process, never waits for it, and replaces it when it ends.
 
-    def __init__(self) -> None:
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.pid = os.fork()
-        if self.pid == 0:
+    `events` gets `born(number, pid)` or `unborn(number, why)` for each request.
+    """
+
+    def __init__(self, poll: select.poll) -> None:
+        self._poll = poll
+        self._channel: socket.socket | None = None
+        self._queue: deque[tuple[int, tuple[int, ...]]] = deque()
+        """Requests that were not sent: number, descriptors."""
+        self._asked: set[int] = set()
+        """Requests that were sent and not answered."""
+        self._pause = 0.0
+        self.events = None
+        self.pid = 0
+        self.look_at: float | None = None
+        """When to call `on_time` next."""
+        self._start()
+
+    @property
+    def descriptor(self) -> int:
+        return -1 if self._channel is None else self._channel.fileno()
+
+    @property
+    def bears(self) -> bool:
+        """A child of the launcher may be a zygote whose pid has not been told yet."""
+        return bool(self._asked)
+
+    def request(self, number: int, descriptors: tuple[int, ...]) -> None:
+        """A zygote, please: its channel and outputs, which are closed here."""
+        self._queue.append((number, descriptors))
+        self._send()
+
+    def read(self) -> None:
+        """Its answers."""
+        while self._channel is not None:
             try:
-                self._channel.close()
-                _run(theirs)
+                message, _ = receive_message(self._channel)
+            except BlockingIOError:
+                break
+            if message is None:
+                self._close_channel()  # its end is reaped next
+                break
+            self._asked.discard(message["number"])
+            self._pause = 0.0
+            if "pid" in message:
+                self.events.born(message["number"], message["pid"])
+            else:
+                self.events.unborn(message["number"], message["why"])
+        self._send()
+
+    def reaped(self, code: int) -> None:
+        """It has ended: another takes its place."""
+        self.read()
+        self._close_channel()
+        self.pid = 0
+        how = how_it_ended(code)
+        self._plan_start()
+        asked, self._asked = self._asked, set()
+        os.write(2, f"[svc] launcher: the nursery, of which new workers descend, {how}; another one is started\n".encode())
+        for number in asked:
+            self.events.unborn(number, f"the process that it descends from {how}")
+
+    def on_time(self) -> None:
+        if self.look_at is not None and monotonic() >= self.look_at:
+            self._start()
+
+    def _start(self) -> None:
+        self.look_at = None
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                self.pid = execute(sys.executable, "svc._runtime.nursery", theirs, 1, 2)
+            except OSError:
+                ours.close()
+                raise
             finally:
-                os._exit(70)
-        theirs.close()
+                theirs.close()
+        except OSError:
+            self._plan_start()
+            return
+        ours.setblocking(False)
+        self._channel = ours
+        self._poll.register(ours, select.POLLIN)
+        self._send()
 
-    def fork_zygote(self, channel: socket.socket, stdout: int, stderr: int) -> int:
-        """Its pid. Its START is the first message it takes from the channel. Raises OSError."""
-        send_message(self._channel, {}, (channel.fileno(), stdout, stderr))
-        message, _ = receive_message(self._channel)
-        if message is None:
-            raise OSError(0, "the nursery has ended")
-        if "why" in message:
-            raise OSError(0, message["why"])
-        return message["pid"]
+    def _plan_start(self) -> None:
+        self.look_at = monotonic() + self._pause
+        self._pause = min(self._pause * 2, RESTART_STEP_MAX_S) if self._pause else RESTART_FIRST_S
+
+    def _send(self) -> None:
+        """A few at a time: what waits does so here, where nobody else waits for it."""
+        while self._channel is not None and self._queue and len(self._asked) < NURSERY_REQUESTS_MAX:
+            number, descriptors = self._queue[0]
+            try:
+                send_message(self._channel, {"number": number}, descriptors)
+            except OSError:
+                return  # it has ended, and its successor is asked
+            self._queue.popleft()
+            self._asked.add(number)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _close_channel(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._poll.unregister(channel)
+            channel.close()
 
 
-def _run(channel: socket.socket) -> None:
+def main(descriptor: int) -> None:
+    """Entry of the nursery's own process."""
     kernel.die_with_parent()
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
+    # What every worker needs: imported once, shared by all forks.
+    import svc
+    import svc._runtime.blocking  # noqa: F401
+
+    assert svc
+    from svc._runtime.rehearsal import rehearse
+
+    rehearse()
+    gc.collect()
+    gc.freeze()
     gc.disable()
     while True:
         message, descriptors = receive_message(channel)
         if message is None:
             os._exit(0)
+        answer = {"number": message["number"]}
         try:
-            _fork(channel, *descriptors)
+            answer["pid"] = _fork(channel, *descriptors)
         except OSError as error:
-            send_message(channel, {"why": error.strerror})
-        for descriptor in descriptors:
-            os.close(descriptor)
+            answer["why"] = error.strerror
+        for each in descriptors:
+            os.close(each)
+        send_message(channel, answer)
 
 
-def _fork(channel: socket.socket, descriptor: int, stdout: int, stderr: int) -> None:
+def _fork(channel: socket.socket, descriptor: int, stdout: int, stderr: int) -> int:
+    """The zygote's pid."""
     read, write = os.pipe()
     try:
         between = os.fork()
@@ -80,19 +188,21 @@ def _fork(channel: socket.socket, descriptor: int, stdout: int, stderr: int) -> 
         os.close(write)
         write = -1
         os.waitpid(between, 0)
-        # Only now has the zygote its lasting parent, with whom it is to die.
+        # Only now has the zygote its lasting parent, with whom it is to die: its START follows.
         pid = os.read(read, 32)
     finally:
         os.close(read)
         if write >= 0:
             os.close(write)
-    send_message(channel, {"pid": int(pid)} if pid else {"why": "no process could be made"})
+    if not pid:
+        raise OSError(0, "no process could be made")
+    return int(pid)
 
 
 def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr: int) -> None:
     try:
         nursery.close()
-        for number in (signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         birth.use_as_output(stdout, stderr)
         for stream in (sys.stdout, sys.stderr):

@@ -23,7 +23,12 @@ class Outputs:
         """Our reading ends, and the writing ends for the worker, which the caller hands over and closes."""
         rate = RateLimit()
         out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
+        try:
+            err_read, err_write = os.pipe()
+        except OSError:
+            os.close(out_read)
+            os.close(out_write)
+            raise
         pipes = [OutputPipe(out_read, "stdout", worker, rate), OutputPipe(err_read, "stderr", worker, rate)]
         for pipe in pipes:
             self._pipes[pipe.descriptor] = pipe

@@ -108,9 +108,10 @@ class PlatformLink:
             return False
         self._welcome = True
         self._pause = 0.0
-        self._write(encode(protocol.WORKERS, 0, {"workers": self._workers()}))
+        # Ends and their reasons come first: the platform counts out whoever is not among the workers.
         kept, self._kept, self._kept_bytes = self._kept, [], 0
         self._write(b"".join(kept))
+        self._write(encode(protocol.WORKERS, 0, {"workers": self._workers()}))
         return True
 
     def _lose(self) -> None:

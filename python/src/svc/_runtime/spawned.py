@@ -22,6 +22,8 @@ def main(descriptor: int) -> None:
     from svc._runtime.worker import run_worker
 
     birth.become_worker(start["group"], 1, 2)
+    if os.getppid() != start["parent"]:
+        return  # it ended before this process could tie itself to it
     Isolation.of(start).confine_endpoint(start)
     kernel.die_with_parent()  # again: the isolation may clear it
     birth.settle(start)

@@ -37,11 +37,11 @@ def exit_reason(record: WorkerRecord, status: int) -> str:
     if status == -9 and not record.killed and record.group is not None and record.group.oom_killed():
         machine = record.start.get("machine")
         return f"killed: memory limit {record.start['memoryBytes'] / 1024**3:g} GB" + (f" of {machine}" if machine else "")
-    if record.killed:
-        return record.killed
-    if status < 0:
-        return f"killed by {signal_name(-status)}"
-    return f"exited with code {status}"
+    return record.killed or how_it_ended(status).removeprefix("was ")
+
+
+def how_it_ended(status: int) -> str:
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"exited with code {status}"
 
 
 def signal_name(number: int) -> str:

@@ -191,25 +191,28 @@ class _Forker:
 
     def _fork(self, request: dict, channel: int, stdout: int, stderr: int) -> None:
         number = request["fork"]
+        parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
             send_message(self._channel, {"unforked": number, "why": error.strerror})
         else:
             if pid == 0:
-                self._become_worker(request, channel, stdout, stderr)
+                self._become_worker(parent, request, channel, stdout, stderr)
             self._children[pid] = number
             send_message(self._channel, {"forked": number, "pid": pid})
         for descriptor in (channel, stdout, stderr):
             os.close(descriptor)
 
-    def _become_worker(self, request: dict, descriptor: int, stdout: int, stderr: int) -> None:
+    def _become_worker(self, parent: int, request: dict, descriptor: int, stdout: int, stderr: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             self._channel.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
             birth.become_worker(request, stdout, stderr)
+            if os.getppid() != parent:
+                os._exit(0)  # it ended before this process could tie itself to it
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
             confined = self._confine_ahead()
             from svc._runtime.worker import run_worker

@@ -18,60 +18,19 @@ import sys
 from time import monotonic
 
 from svc._runtime import kernel
-from svc._runtime.confine import Confinement, Group
+from svc._runtime.confine import Confinement
 from svc._runtime.execute import execute
 from svc._runtime.limits import SPARE_DELAY_S, ZYGOTE_TTL_S
 from svc._runtime.nursery import Nursery
 from svc._runtime.output import OutputPipe
 from svc._runtime.outputs import Outputs
-from svc._runtime.worker_record import WorkerRecord, signal_name
+from svc._runtime.worker_record import WorkerRecord, how_it_ended
 from svc._runtime.zygote import receive_message, send_message
-
-
-class Child:
-    """A fork of a zygote, on its way or there: a worker, or a spare while it has no record."""
-
-    __slots__ = ("channel", "group", "number", "pid", "pipes", "record")
-
-    def __init__(self, number: int, channel: socket.socket, group: Group, pipes: list[OutputPipe]) -> None:
-        self.number = number
-        self.channel: socket.socket | None = channel
-        """Takes the START; None afterwards."""
-        self.group = group
-        self.pipes = pipes
-        self.pid = 0
-        self.record: WorkerRecord | None = None
-
-
-class Zygote:
-    __slots__ = (
-        "channel", "children", "idle_bytes", "key", "pid", "pipes", "ready", "retire_at", "retired", "spare", "spare_at",
-        "unclaimed_import_ms", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, key: str, pid: int, channel: socket.socket, pipes: list[OutputPipe]) -> None:
-        self.key = key
-        self.pid = pid
-        self.channel = channel
-        self.pipes = pipes
-        self.ready = False
-        self.retired = False
-        self.waiting: list[WorkerRecord] = []
-        """To be forked when the import is done."""
-        self.children: dict[int, Child] = {}
-        """Forks by their number, from the request to their end."""
-        self.spare: Child | None = None
-        self.spare_at: tuple[float, dict] | None = None
-        """When to make the next spare, and for a START like which."""
-        self.retire_at: float | None = None
-        """When it goes, having no worker."""
-        self.idle_bytes = 0
-        """What it and its spare hold while it has no worker."""
-        self.unclaimed_import_ms = 0.0
+from svc._runtime.zygote_record import Child, Zygote
 
 
 class ZygotePool:
-    """`events` is the launcher: forked, exited, spawn, fail_boot, stopped_early, group_left."""
+    """`events` is the launcher: forked, exited, spawn, fail_boot, no_process, stopped_early, group_left, all_known."""
 
     def __init__(
         self,
@@ -85,6 +44,11 @@ class ZygotePool:
         self._poll = poll
         self._idle_max_bytes = idle_max_bytes
         self._nursery = nursery
+        nursery.events = self
+        self._unborn: dict[int, tuple[Zygote, dict]] = {}
+        """Asked of the nursery, by number, with the START for each."""
+        self._ended_early: dict[int, int] = {}
+        """Exit codes of children that may be zygotes whose pids are not known yet."""
         self._outputs = outputs
         self._confinement = confinement
         self._events = events
@@ -131,7 +95,8 @@ class ZygotePool:
         zygote.spare_at = zygote.retire_at = None
         self._drop_spare(zygote)
         if not zygote.ready:
-            kernel.kill_quietly(zygote.pid, signal.SIGKILL)
+            if zygote.pid:
+                kernel.kill_quietly(zygote.pid, signal.SIGKILL)
             return
         try:
             send_message(zygote.channel, {"retire": True})
@@ -156,26 +121,98 @@ class ZygotePool:
             if zygote.spare_at is not None and now >= zygote.spare_at[0]:
                 (_, start), zygote.spare_at = zygote.spare_at, None
                 if zygote.spare is None:
-                    zygote.spare = self._fork(zygote, start)
+                    try:
+                        zygote.spare = self._fork(zygote, start)
+                    except OSError:
+                        pass  # the next worker is forked when it is wanted
             if zygote.retire_at is not None and now >= zygote.retire_at:
                 self.retire(zygote.key)
 
     def _new(self, key: str, start: dict) -> Zygote:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pipes, stdout, stderr = self._outputs.open(start["worker"])
+        ours, theirs, pipes, stdout, stderr = self._ends(start["worker"])
+        zygote = Zygote(key, ours, pipes)
         python = start.get("python") or sys.executable
         if os.path.realpath(python) == os.path.realpath(sys.executable):
-            pid = self._nursery.fork_zygote(theirs, stdout, stderr)
+            self._forks += 1
+            self._unborn[self._forks] = zygote, start
+            self._nursery.request(self._forks, (theirs.detach(), stdout, stderr))
         else:
-            pid = execute(python, "svc._runtime.zygote", theirs, stdout, stderr)
-        send_message(ours, start)
-        theirs.close()
-        os.close(stdout)
-        os.close(stderr)
-        zygote = Zygote(key, pid, ours, pipes)
-        self._by_key[key] = self._by_pid[pid] = self._by_descriptor[ours.fileno()] = zygote
+            try:
+                zygote.pid = execute(python, "svc._runtime.zygote", theirs, stdout, stderr)
+                send_message(ours, start)
+            except OSError:
+                self._close_ends(ours, pipes)
+                raise
+            finally:
+                self._close_theirs(theirs, stdout, stderr)
+            self._by_pid[zygote.pid] = zygote
+        self._by_key[key] = self._by_descriptor[ours.fileno()] = zygote
         self._poll.register(ours, select.POLLIN)
         return zygote
+
+    def _ends(self, worker: str) -> tuple[socket.socket, socket.socket, list[OutputPipe], int, int]:
+        """A channel and outputs: our ends, and theirs."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pipes, stdout, stderr = self._outputs.open(worker)
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        ours.setblocking(False)
+        return ours, theirs, pipes, stdout, stderr
+
+    def _close_theirs(self, channel: socket.socket, stdout: int, stderr: int) -> None:
+        channel.close()
+        os.close(stdout)
+        os.close(stderr)
+
+    def _close_ends(self, channel: socket.socket, pipes: list[OutputPipe]) -> None:
+        channel.close()
+        for pipe in pipes:
+            self._outputs.close(pipe)
+
+    # The nursery answers.
+
+    def born(self, number: int, pid: int) -> None:
+        zygote, start = self._unborn.pop(number)
+        zygote.pid = pid
+        self._by_pid[pid] = zygote
+        code = self._ended_early.pop(pid, None)
+        if code is not None:
+            self.reaped(pid, code)
+        elif zygote.retired:
+            kernel.kill_quietly(pid, signal.SIGKILL)
+        else:
+            self._send_start(zygote, start)
+        self._told()
+
+    def _send_start(self, zygote: Zygote, start: dict) -> None:
+        """Not before it is this process's child: it ties itself to the parent that it has when it reads that."""
+        try:
+            send_message(zygote.channel, start)
+        except OSError:
+            pass  # its end is noticed when it is reaped
+
+    def unborn(self, number: int, why: str) -> None:
+        zygote, _ = self._unborn.pop(number)
+        self._forget_key(zygote)
+        if self._by_descriptor.pop(zygote.channel.fileno(), None) is not None:
+            self._poll.unregister(zygote.channel)
+        self._close_ends(zygote.channel, zygote.pipes)
+        for record in zygote.waiting:  # One that was made though nobody could tell ends with its channel.
+            self._events.no_process(record, why)
+        self._told()
+
+    def _told(self) -> None:
+        if not self._nursery.bears:
+            self._ended_early.clear()
+            self._events.all_known()
+
+    def ended_early(self, pid: int, code: int) -> None:
+        """An unknown child ended: perhaps a zygote whose pid is on its way."""
+        if self._nursery.bears:
+            self._ended_early[pid] = code
 
     def _bring_up(self, zygote: Zygote, record: WorkerRecord) -> None:
         """Gives the worker to the spare, or to a new fork; its START may arrive before the fork has happened."""
@@ -207,19 +244,21 @@ class ZygotePool:
         return True
 
     def _fork(self, zygote: Zygote, start: dict) -> Child:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pipes, stdout, stderr = self._outputs.open("")
+        ours, theirs, pipes, stdout, stderr = self._ends("")
         group = self._confinement.group(start)
         self._forks += 1
         child = zygote.children[self._forks] = Child(self._forks, ours, group, pipes)
         request = {"fork": child.number, **group.to_join()}
         try:
             send_message(zygote.channel, request, (theirs.fileno(), stdout, stderr))
+        except BlockingIOError:
+            del zygote.children[child.number]
+            self._child_ended(zygote, child)
+            raise
         except OSError:
             pass  # its end is noticed when it is reaped, and its children are dealt with there
-        theirs.close()
-        os.close(stdout)
-        os.close(stderr)
+        finally:
+            self._close_theirs(theirs, stdout, stderr)
         return child
 
     def _drop_spare(self, zygote: Zygote) -> None:
@@ -258,10 +297,13 @@ class ZygotePool:
             held -= each.idle_bytes
             self.retire(each.key)
 
-    def read(self, descriptor: int) -> None:
-        """One message of a zygote."""
+    def read(self, descriptor: int) -> bool:
+        """One message of a zygote. False: none is there, and the event was about one that had this number before."""
         zygote = self._by_descriptor[descriptor]
-        message, _ = receive_message(zygote.channel)
+        try:
+            message, _ = receive_message(zygote.channel)
+        except BlockingIOError:
+            return False
         if message is None:
             self._poll.unregister(descriptor)
             del self._by_descriptor[descriptor]
@@ -274,8 +316,7 @@ class ZygotePool:
             child = zygote.children.pop(message["unforked"])
             self._child_ended(zygote, child)
             if child.record is not None:
-                why = f"the machine cannot start a process: {message['why']}"
-                self._events.fail_boot(child.record, _failure(why))
+                self._events.no_process(child.record, message["why"])
         elif "exited" in message:
             child = zygote.children.pop(message["exited"])
             self._child_ended(zygote, child)
@@ -283,6 +324,7 @@ class ZygotePool:
                 self._events.exited(child.record.id, message["status"])
         else:
             self._import_done(zygote, message)
+        return True
 
     def _import_done(self, zygote: Zygote, message: dict) -> None:
         waiting, zygote.waiting = zygote.waiting, []
@@ -290,17 +332,21 @@ class ZygotePool:
             zygote.ready = True
             zygote.unclaimed_import_ms = message["ready"]
             for record in waiting:
-                self._bring_up(zygote, record)
+                try:
+                    self._bring_up(zygote, record)
+                except OSError as error:
+                    self._events.no_process(record, error.strerror)
             if not waiting:
                 self._became_idle(zygote)
             return
         self._forget_key(zygote)
+        if "unforkable" in message:
+            self._unforkable[zygote.key] = message["unforkable"]
         for record in waiting:
-            if "unforkable" in message:
-                self._unforkable[zygote.key] = message["unforkable"]
-                self._events.spawn(record, message["unforkable"])
-            else:
+            if "failed" in message:
                 self._events.fail_boot(record, message["failed"])
+            else:
+                self._start_again(record)
 
     def _forget_key(self, zygote: Zygote) -> None:
         if self._by_key.get(zygote.key) is zygote:
@@ -309,13 +355,15 @@ class ZygotePool:
     def reaped(self, pid: int, code: int) -> None:
         zygote = self._by_pid.pop(pid)
         descriptor = zygote.channel.fileno()
-        while descriptor in self._by_descriptor:  # its last words
-            self.read(descriptor)
+        while descriptor in self._by_descriptor and self.read(descriptor):  # its last words
+            pass
+        if self._by_descriptor.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
         self._forget_key(zygote)
         for pipe in zygote.pipes:
             self._outputs.close(pipe)
         zygote.channel.close()
-        how = f"exited with code {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
+        how = how_it_ended(code)
         children, zygote.children = zygote.children, {}
         for child in children.values():
             self._child_ended(zygote, child)
@@ -324,8 +372,25 @@ class ZygotePool:
         for record in (*zygote.waiting, *unborn):
             if zygote.retired:
                 self._events.stopped_early(record, "its build was retired")
+            elif zygote.ready:
+                self._leave(record)
+                self._start_again(record)  # its code can be imported: another zygote forks it
             else:
                 self._events.fail_boot(record, _failure(f"the process that imported the handler {how}"))
+
+    def _leave(self, record: WorkerRecord) -> None:
+        """What it had of a child that never came."""
+        for pipe in record.pipes:
+            self._outputs.close(pipe)
+        if record.group is not None:
+            self._events.group_left(record.group)
+        record.pipes, record.group = [], None
+
+    def _start_again(self, record: WorkerRecord) -> None:
+        try:
+            self.start(record.start["zygote"], record)
+        except OSError as error:
+            self._events.no_process(record, error.strerror)
 
 
 def _failure(message: str) -> dict:

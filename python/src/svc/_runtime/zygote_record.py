@@ -1,0 +1,52 @@
+"""What the launcher knows of one zygote and of its forks."""
+
+from __future__ import annotations
+
+import socket
+
+from svc._runtime.confine import Group
+from svc._runtime.output import OutputPipe
+from svc._runtime.worker_record import WorkerRecord
+
+
+class Child:
+    """A fork of a zygote, on its way or there: a worker, or a spare while it has no record."""
+
+    __slots__ = ("channel", "group", "number", "pid", "pipes", "record")
+
+    def __init__(self, number: int, channel: socket.socket, group: Group, pipes: list[OutputPipe]) -> None:
+        self.number = number
+        self.channel: socket.socket | None = channel
+        """Takes the START; None afterwards."""
+        self.group = group
+        self.pipes = pipes
+        self.pid = 0
+        self.record: WorkerRecord | None = None
+
+
+class Zygote:
+    __slots__ = (
+        "channel", "children", "idle_bytes", "key", "pid", "pipes", "ready", "retire_at", "retired", "spare", "spare_at",
+        "unclaimed_import_ms", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, key: str, channel: socket.socket, pipes: list[OutputPipe]) -> None:
+        self.key = key
+        self.pid = 0
+        """Known when the nursery has answered."""
+        self.channel = channel
+        self.pipes = pipes
+        self.ready = False
+        self.retired = False
+        self.waiting: list[WorkerRecord] = []
+        """To be forked when the import is done."""
+        self.children: dict[int, Child] = {}
+        """Forks by their number, from the request to their end."""
+        self.spare: Child | None = None
+        self.spare_at: tuple[float, dict] | None = None
+        """When to make the next spare, and for a START like which."""
+        self.retire_at: float | None = None
+        """When it goes, having no worker."""
+        self.idle_bytes = 0
+        """What it and its spare hold while it has no worker."""
+        self.unclaimed_import_ms = 0.0
