@@ -3,6 +3,8 @@
  *
  *   platform: PLATFORM_URL (environment, then .env) → stored login → the embedded one that runs → start it
  *   key:      PLATFORM_API_KEY (environment, then .env) → the key stored for that platform
+ *
+ * A platform that .env names gets a key from .env or one stored for it, never the environment's.
  */
 import { ControlPlane } from "../client/control-plane.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -45,10 +47,21 @@ export async function findPlatform(context: CliContext): Promise<Connection | un
   const place = await locate(context, settings, credentials);
   if (place === undefined) return undefined;
   const { url, urlSource } = place;
-  const stored = settings.apiKey === undefined ? await storedKey(credentials, url, place.dataDir) : undefined;
-  const apiKey = settings.apiKey?.value ?? stored;
-  const keySource = settings.apiKey?.source ?? (stored === undefined ? undefined : "stored");
+  const given = urlSource === "PLATFORM_URL" ? settings.apiKeyFor(settings.url!) : settings.apiKey;
+  const stored = given === undefined ? await storedKey(credentials, url, place.dataDir) : undefined;
+  const apiKey = given?.value ?? stored;
+  if (apiKey === undefined && settings.apiKey !== undefined) throw notPaired(url);
+  const keySource = given?.source ?? (stored === undefined ? undefined : "stored");
   return { controlPlane: new ControlPlane({ url, apiKey }), url, urlSource, apiKey, keySource };
+}
+
+/** A project from elsewhere must not collect the keys of the shells that it is opened in. */
+function notPaired(url: string): SvcError {
+  const message = `The key of the environment is not sent to ${url}: that address comes from this folder's .env.`;
+  return new SvcError("CONFIG_INVALID", message, {
+    where: "PLATFORM_URL in .env",
+    help: "If you trust it, set PLATFORM_URL in the environment too, run svc login, or put PLATFORM_API_KEY into .env as well.",
+  });
 }
 
 /** What commands that need a platform, and do not start one, say when there is none. */

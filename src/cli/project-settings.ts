@@ -15,18 +15,24 @@ export interface Setting {
 export interface PlatformSettings {
   readonly url: Setting | undefined;
   readonly apiKey: Setting | undefined;
+  /** The key that may go to this address: to one from .env only a key from .env. */
+  apiKeyFor(url: Setting): Setting | undefined;
 }
 
 /** PLATFORM_URL and PLATFORM_API_KEY from the environment, else from the project's .env. Nothing else is read of it. */
 export async function platformSettings(projectDir: string, env: Environment): Promise<PlatformSettings> {
   const dotenv = parse(await readFile(join(projectDir, ".env")).catch(() => ""));
-  const setting = (name: string): Setting | undefined => {
-    const exported = env[name]?.trim();
-    if (exported) return { value: exported, source: "environment" };
-    const written = dotenv[name]?.trim();
-    return written ? { value: written, source: ".env" } : undefined;
+  const read = (values: Environment, source: Setting["source"], name: string): Setting | undefined => {
+    const value = values[name]?.trim();
+    return value ? { value, source } : undefined;
   };
-  return { url: setting("PLATFORM_URL"), apiKey: setting("PLATFORM_API_KEY") };
+  const setting = (name: string) => read(env, "environment", name) ?? read(dotenv, ".env", name);
+  const apiKey = setting("PLATFORM_API_KEY");
+  return {
+    url: setting("PLATFORM_URL"),
+    apiKey,
+    apiKeyFor: ({ source }) => (source === ".env" ? read(dotenv, ".env", "PLATFORM_API_KEY") : apiKey),
+  };
 }
 
 /** The app of a directory: its own name, made valid. */

@@ -60,7 +60,9 @@ def environment_name() -> str:
 def platform(url: str | None = None, key: str | None = None) -> Platform:
     """Raises PlatformError when no platform or no key is known."""
     stored = _stored_keys()
+    file_names_it = not (url or _given.get("url") or os.environ.get("PLATFORM_URL", "").strip())
     url = url or _setting("url", "PLATFORM_URL")
+    file_names_it = file_names_it and bool(url)
     directory = ""
     if not url:
         login = stored.get("login") or {}
@@ -75,6 +77,17 @@ def platform(url: str | None = None, key: str | None = None) -> Platform:
     url = url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise PlatformError(f"{url!r} is not the address of a platform: give it as http://HOST:PORT or https://HOST")
+    exported = os.environ.get("PLATFORM_API_KEY", "").strip()
+    if not key and file_names_it:
+        # A project from elsewhere must not collect the keys of the shells that it runs in.
+        key = _given.get("api_key") or _dotenv().get("PLATFORM_API_KEY", "").strip()
+        key = key or _stored_key(stored, url, directory)
+        if not key and exported:
+            raise PlatformError(
+                f"the key of the environment is not sent to {url}: that address comes from .env in this directory; "
+                "if you trust it, set PLATFORM_URL in the environment too, or put PLATFORM_API_KEY into .env as well",
+                code="MISSING_KEY",
+            )
     key = key or _setting("api_key", "PLATFORM_API_KEY") or _stored_key(stored, url, directory)
     if not key:
         raise PlatformError(f"no API key for {url}: set PLATFORM_API_KEY or run svc login", code="MISSING_KEY")
