@@ -6,22 +6,25 @@
  *   caller ──HTTP──▶ server ─▶ calls ─▶ pass through ─────────────┘ ▼
  *                                                             call view
  */
+import type { ServerResponse } from "node:http";
 import { hostname, userInfo } from "node:os";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { formatDiagnostic } from "../build/format-diagnostic.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
 import { autoProvision } from "./auto-provision.ts";
 import { CallView } from "./call-view.ts";
-import { Calls } from "./calls.ts";
+import { Calls, sendError } from "./calls.ts";
 import { ProjectCode } from "./code.ts";
 import { type DocsChange, docsPage } from "./docs-page.ts";
 import { listen } from "./listen.ts";
 import { type LivePlace, liveEnvironment, liveName } from "./live.ts";
 import { LogFollow } from "./log-follow.ts";
 import { Narrator, problemText } from "./narrator.ts";
+import { isLoopback, OpenToken } from "./open-token.ts";
 import { openApiDocument } from "./openapi.ts";
 import { answerOwnPage } from "./own-pages.ts";
 import { PassThrough } from "./pass-through.ts";
+import { plainAnswer } from "./pass-upgrade.ts";
 import { possiblePeers } from "./peers.ts";
 import { PlatformWatch } from "./platform-watch.ts";
 import { type LiveEndpoint, Provisioner } from "./provisioner.ts";
@@ -49,6 +52,8 @@ export interface SessionOptions {
 
 export interface Session {
   readonly port: number;
+  /** With the token that callers need; empty when only this machine reaches the server. */
+  readonly openAddresses: readonly string[];
   readonly place: LivePlace;
   /** Names of the live endpoints that stay behind. */
   close(): Promise<readonly string[]>;
@@ -156,14 +161,25 @@ async function open(options: SessionOptions, parts: Parts): Promise<Session> {
     },
     signal: stopping.signal,
   });
+  const token = isLoopback(host) ? undefined : new OpenToken();
   const server = await listen({
     host,
     port: options.port,
     onBusy: (message) => screen.note(message),
     onRequest: (req, res) => {
+      if (refused(() => token?.check(req, res), res)) return;
       if (!answerOwnPage(req, res, host, docs)) void calls.answer(req, res);
     },
-    onUpgrade: (req, socket, head) => void calls.upgrade(req, socket, head),
+    onUpgrade: (req, socket, head) => {
+      socket.on("error", () => socket.destroy());
+      if (
+        !refused(
+          () => token?.check(req),
+          () => plainAnswer(req, socket),
+        )
+      )
+        void calls.upgrade(req, socket, head);
+    },
   });
   const isLeftOut = (relative: string) => code.isLeftOut(relative);
   const watcher = options.reload ? watchProject(options.projectDir, isLeftOut, () => void code.refresh()) : undefined;
@@ -174,6 +190,7 @@ async function open(options: SessionOptions, parts: Parts): Promise<Session> {
   }
   return {
     port: server.port,
+    openAddresses: token?.addresses(host, server.port) ?? [],
     place,
     close: async () => {
       stopping.abort();
@@ -183,6 +200,17 @@ async function open(options: SessionOptions, parts: Parts): Promise<Session> {
       return liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
     },
   };
+}
+
+/** Answers with what `check` throws. */
+function refused(check: () => void, res: ServerResponse | (() => ServerResponse)): boolean {
+  try {
+    check();
+    return false;
+  } catch (error) {
+    sendError(typeof res === "function" ? res() : res, error);
+    return true;
+  }
 }
 
 /** All live endpoints of the place; what this session knows of when the platform cannot be asked. */

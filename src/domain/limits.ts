@@ -241,6 +241,7 @@ export const GRAPHQL_DEPTH_MAX = 10;
 export const SAVED_NAME_MAX_CHARS = 191;
 export const LOCAL_PORT_DEFAULT = 8888;
 export const LOCAL_PORTS_TRIED_MAX = 100;
+export const LOCAL_TOKEN_BYTES = 18;
 /** A save is over when nothing changed for so long; a call that comes earlier does not wait for it. */
 export const SAVE_SETTLES_MS = 25;
 /** A live endpoint with new code gets a warm worker this long after the calls that wait for theirs. */

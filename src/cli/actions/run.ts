@@ -44,7 +44,14 @@ export async function run(this: CliContext, flags: Flags): Promise<void> {
   if (session === undefined) return this.exit(INTERRUPTED_CODE);
   const url = `http://${urlHost(flags.host)}:${session.port}`;
   terminal.out();
-  terminal.out(`Listening on ${url}, explorer at ${url}/docs. Ctrl+C stops it.`);
+  if (session.openAddresses.length === 0) {
+    terminal.out(`Listening on ${url}, explorer at ${url}/docs. Ctrl+C stops it.`);
+  } else {
+    terminal.warn("Open to the network: who has one of these addresses runs your functions with your key.");
+    for (const address of session.openAddresses) terminal.out(`  ${address}`);
+    terminal.out("Programs send the token in it as Authorization: Bearer TOKEN.");
+    terminal.out(`Listening on ${url}. Ctrl+C stops it.`);
+  }
   await stopped;
   const stay = await session.close();
   if (stay.length > 0) {

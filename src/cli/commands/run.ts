@@ -11,7 +11,7 @@ export const runSpec = buildCommand({
         parse: String,
         optional: true,
         placeholder: "ADDRESS",
-        brief: "Address to listen on; default: localhost",
+        brief: "Address to listen on; default: localhost. Another than this machine's own asks callers for a token",
       },
       port: {
         kind: "parsed",

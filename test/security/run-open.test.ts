@@ -1,0 +1,64 @@
+/** `svc run --host 0.0.0.0` runs code with the developer's key: the network gets it only with the token. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startSvcRun } from "../dev/svc-run.ts";
+import { project, startPlatform } from "../e2e/platform.ts";
+import { rawCall } from "./raw-http.ts";
+
+const FILES = {
+  "main.py": `from svc import Endpoint
+
+api = Endpoint(name="api", workers=(0, 1))
+
+@api.get("/seen")
+def seen(request) -> dict:
+    return {"query": str(request.query), "headers": str(request.headers)}
+`,
+  "job.py": `from svc import Endpoint
+
+@Endpoint(name="job", workers=(0, 1))
+def job() -> int:
+    return 1
+`,
+};
+const UPGRADE = { Connection: "Upgrade", Upgrade: "websocket" };
+
+test("svc run that is open to the network answers those alone who have the token", { timeout: 120_000 }, async (t) => {
+  const platform = await startPlatform(t);
+  const server = await startSvcRun(t, platform, project(t, FILES, "shop"), ["--host", "0.0.0.0"]);
+  const shown = /^ {2}(http:\/\/\S+:\d+)\/docs\?svc_token=([\w-]{20,})$/m.exec(server.output());
+  assert.ok(shown, server.output());
+  const [, , token] = shown;
+  assert.match(server.output(), /Open to the network/);
+  const url = server.url.replace("localhost", "127.0.0.1");
+  const calls: Parameters<typeof rawCall>[1][] = [
+    { path: "/" },
+    { path: "/docs" },
+    { path: "/docs/openapi.json" },
+    { method: "POST", path: "/job/runsync", body: '{"input":{}}' },
+    { path: "/main/seen" },
+    { path: "/main/seen", headers: UPGRADE },
+    { path: "/main/seen?svc_token=" },
+    { path: `/main/seen?svc_token=${token!.slice(0, -1)}` },
+    { path: "/main/seen", headers: { Authorization: "Bearer x" } },
+    { path: "/main/seen", headers: { Cookie: "svc_token=x" } },
+  ];
+  for (const call of calls) {
+    const { status, text } = await rawCall(url, call);
+    assert.equal(status, 401, `${call.path}: ${text}`);
+    assert.match(text, /MISSING_KEY/);
+  }
+  const page = await rawCall(url, { path: `/docs?svc_token=${token}` });
+  assert.equal(page.status, 200);
+  assert.match(page.text, /Set-Cookie: svc_token=.*HttpOnly; SameSite=Strict/);
+  const job = { method: "POST", path: "/job/runsync", body: '{"input":{}}' };
+  assert.match((await rawCall(url, { ...job, headers: { Authorization: `Bearer ${token}` } })).text, /"output":1/);
+  assert.match((await rawCall(url, { ...job, headers: { Cookie: `a=b; svc_token=${token}` } })).text, /"output":1/);
+  const seen = await rawCall(url, {
+    path: `/main/seen?a=1&svc_token=${token}&b=2`,
+    headers: { Cookie: `a=b; svc_token=${token}; c=d` },
+  });
+  const [, body] = seen.text.split("\r\n\r\n");
+  assert.doesNotMatch(body!, new RegExp(token!), "the function does not get to see it");
+  assert.doesNotMatch(server.output().replaceAll(`/docs?svc_token=${token}`, ""), new RegExp(token!));
+});
