@@ -68,13 +68,13 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const clock = Date.now;
   const { dataDir } = config;
   const database = openPlatformDatabase(dataDir, config.durability);
-  const store = withWorkerTokens(await openSqliteStore(database));
+  const seal = new SealedText(readSecretKey(dataDir));
+  const store = withWorkerTokens(await openSqliteStore(database, seal));
   const bounds = { queuedMax: config.queueLimit, failedRetentionMs: config.retention.failedMs };
   const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds });
   const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);
-  const seal = new SealedText(readSecretKey(dataDir));
   const secrets = new SecretValues(store, seal);
   await secrets.recall();
   const logFiles = new LogFiles(path.join(dataDir, "logs"), clock, (id, text) => secrets.mask(id, text));

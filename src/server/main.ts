@@ -3,7 +3,7 @@
  * outlive a crash of this process; `stop` ends them unless the platform is only replaced.
  */
 import { createHash } from "node:crypto";
-import { accessSync, chmodSync, constants, mkdirSync, rmSync } from "node:fs";
+import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { ensureFirstKey } from "../control-plane/first-key.ts";
@@ -113,12 +113,25 @@ function openDataDir(dataDir: string): void {
   try {
     makeFolder(dataDir, 0o700);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
+    closeToOthers(dataDir);
   } catch (error) {
-    throw new SvcError("DATA_DIRECTORY", `The data directory cannot be written: ${(error as Error).message}.`, {
+    throw new SvcError("DATA_DIRECTORY", `The data directory cannot be used: ${(error as Error).message}.`, {
       where: dataDir,
       help: "Choose another with --data-dir or SVC_DATA_DIR.",
       cause: error,
     });
+  }
+}
+
+/** All that is private lies below it: inputs, results, values of variables, the key that seals them. */
+function closeToOthers(dataDir: string): void {
+  if ((statSync(dataDir).mode & 0o077) === 0) return;
+  try {
+    chmodSync(dataDir, 0o700);
+  } catch {}
+  // Another's folder, or a file system that keeps no modes.
+  if ((statSync(dataDir).mode & 0o077) !== 0) {
+    throw new Error("other users can look into it, and this user cannot close it to them (chmod 700)");
   }
 }
 

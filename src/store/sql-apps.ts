@@ -63,11 +63,11 @@ export function environmentRepository({ db, guard }: Session): EnvironmentReposi
   };
 }
 
-export function buildRepository({ db, guard }: Session): BuildRepository {
+export function buildRepository({ db, guard, env }: Session): BuildRepository {
   const read = (row: Tables["builds"]): Build => ({
     ...row,
     manifest: JSON.parse(row.manifest) as Manifest,
-    env: JSON.parse(row.env) as Build["env"],
+    env: env.readBuild(row.id, row.env),
   });
   return {
     async find(id) {
@@ -92,7 +92,7 @@ export function buildRepository({ db, guard }: Session): BuildRepository {
         "The build exists already, or its environment is gone.",
         db
           .insertInto("builds")
-          .values({ ...build, manifest: JSON.stringify(build.manifest), env: JSON.stringify(build.env) })
+          .values({ ...build, manifest: JSON.stringify(build.manifest), env: env.writeBuild(build.id, build.env) })
           .execute(),
       );
     },

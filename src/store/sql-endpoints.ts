@@ -1,13 +1,9 @@
-import type { EnvValues } from "../domain/env.ts";
 import type { Session } from "./sql-store.ts";
 import type { Endpoint, EndpointRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
-function read(row: Tables["endpoints"]): Endpoint {
-  return { ...row, env: JSON.parse(row.env) as EnvValues };
-}
-
-export function endpointRepository({ db, changed, guard }: Session): EndpointRepository {
+export function endpointRepository({ db, changed, guard, env: column }: Session): EndpointRepository {
+  const read = (row: Tables["endpoints"]): Endpoint => ({ ...row, env: column.read("endpoints", row.id, row.env) });
   const all = () => db.selectFrom("endpoints").selectAll().orderBy("name").orderBy("id");
   return {
     async find(id) {
@@ -28,13 +24,13 @@ export function endpointRepository({ db, changed, guard }: Session): EndpointRep
         `An endpoint named "${endpoint.name}" exists already in this environment, or the environment is gone.`,
         db
           .insertInto("endpoints")
-          .values({ ...endpoint, env: JSON.stringify(endpoint.env) })
+          .values({ ...endpoint, env: column.write("endpoints", endpoint.id, endpoint.env) })
           .execute(),
       );
       changed({ table: "endpoints", id: endpoint.id });
     },
     async update(id, { env, ...rest }) {
-      const set = env === undefined ? rest : { ...rest, env: JSON.stringify(env) };
+      const set = env === undefined ? rest : { ...rest, env: column.write("endpoints", id, env) };
       const query = db.updateTable("endpoints").where("id", "=", id);
       // SQL has no empty SET; setting the id to itself still tells whether the row is there.
       const { numUpdatedRows } = await guard(

@@ -1,6 +1,7 @@
 /** The store over any database Kysely speaks. Changes are told to listeners only after their commit. */
 import type { Kysely } from "kysely";
 import { SvcError } from "../domain/errors.ts";
+import type { EnvColumn } from "./sealed-env.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository } from "./sql-endpoints.ts";
 import { keyRepository } from "./sql-keys.ts";
@@ -17,10 +18,15 @@ export interface Session {
   readonly db: Kysely<Tables>;
   readonly changed: (change: StoreChange) => void;
   readonly guard: Guard;
+  readonly env: EnvColumn;
 }
 
 /** `isConstraintError` tells a broken constraint of this database from other failures. */
-export function createSqlStore(db: Kysely<Tables>, isConstraintError: (error: unknown) => boolean): Store {
+export function createSqlStore(
+  db: Kysely<Tables>,
+  isConstraintError: (error: unknown) => boolean,
+  env: EnvColumn,
+): Store {
   const listeners: ((change: StoreChange) => void)[] = [];
   const emit = (change: StoreChange) => {
     for (const listener of listeners) listener(change);
@@ -35,13 +41,13 @@ export function createSqlStore(db: Kysely<Tables>, isConstraintError: (error: un
   const onChange = (listener: (change: StoreChange) => void) => void listeners.push(listener);
 
   return {
-    ...repositories({ db, changed: emit, guard }),
+    ...repositories({ db, changed: emit, guard, env }),
     onChange,
     async transaction(work) {
       const changes: StoreChange[] = [];
       const result = await db.transaction().execute(async (trx) => {
         const inner: Store = {
-          ...repositories({ db: trx, changed: (change) => void changes.push(change), guard }),
+          ...repositories({ db: trx, changed: (change) => void changes.push(change), guard, env }),
           onChange,
           // Already inside: part of the same all-or-nothing.
           transaction: (nested) => nested(inner),

@@ -2,11 +2,11 @@ import type { Session } from "./sql-store.ts";
 import type { Template, TemplateRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
-function read(row: Tables["templates"]): Template {
-  return { ...row, env: JSON.parse(row.env) as Template["env"] };
-}
-
-export function templateRepository({ db, guard }: Session): TemplateRepository {
+export function templateRepository({ db, guard, env }: Session): TemplateRepository {
+  const read = (row: Tables["templates"]): Template => ({
+    ...row,
+    env: env.read("templates", row.id, row.env) as Template["env"],
+  });
   return {
     async find(id) {
       const row = await db.selectFrom("templates").selectAll().where("id", "=", id).executeTakeFirst();
@@ -17,7 +17,7 @@ export function templateRepository({ db, guard }: Session): TemplateRepository {
     },
     async save(template) {
       const { id, createdAt, ...rest } = template;
-      const changes = { ...rest, env: JSON.stringify(template.env) };
+      const changes = { ...rest, env: env.write("templates", id, template.env) };
       await guard(
         `There is a template named "${template.name}" already.`,
         db

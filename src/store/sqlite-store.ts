@@ -1,21 +1,34 @@
 import { CamelCasePlugin, Kysely } from "kysely";
+import type { SealedText } from "../lib/sealed-text.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 import { migrate } from "./migrations/migrate.ts";
 import { nodeSqliteDialect } from "./node-sqlite-dialect.ts";
+import { EnvColumn, sealClearValues } from "./sealed-env.ts";
 import { createSqlStore } from "./sql-store.ts";
 import type { Store } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 const SQLITE_CONSTRAINT = 19;
 
-/** The store on an open database, its tables migrated. close() leaves the database open: whoever opened it closes it. */
-export async function openSqliteStore(database: SqliteDatabase): Promise<Store> {
+/**
+ * The store on an open database, its tables migrated. close() leaves the database open: whoever opened it closes it.
+ * `seal` keeps the values of variables; what stands in clear from before is sealed now, and its old bytes are overwritten.
+ */
+export async function openSqliteStore(database: SqliteDatabase, seal?: SealedText): Promise<Store> {
   const db = new Kysely<Tables>({
     dialect: nodeSqliteDialect(database),
     plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
   });
   await migrate(db);
-  return createSqlStore(db, isConstraintError);
+  const env = new EnvColumn(seal);
+  if (seal !== undefined) {
+    const { connection } = database;
+    connection.exec("PRAGMA secure_delete = ON");
+    const sealed = await db.transaction().execute((all) => sealClearValues(all, env));
+    if (sealed) connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    connection.exec("PRAGMA secure_delete = OFF");
+  }
+  return createSqlStore(db, isConstraintError, env);
 }
 
 /** The low byte of SQLite's extended code names the kind of failure. */

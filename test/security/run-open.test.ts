@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { project, startPlatform } from "../e2e/platform.ts";
+import { eventually } from "./eventually.ts";
 import { rawCall } from "./raw-http.ts";
 
 const FILES = {
@@ -29,7 +30,7 @@ test("svc run that is open to the network answers those alone who have the token
   const shown = /^ {2}(http:\/\/\S+:\d+)\/docs\?svc_token=([\w-]{20,})$/m.exec(server.output());
   assert.ok(shown, server.output());
   const [, , token] = shown;
-  assert.match(server.output(), /Open to the network/);
+  await eventually(() => assert.match(server.output(), /Open to the network/));
   const url = server.url.replace("localhost", "127.0.0.1");
   const calls: Parameters<typeof rawCall>[1][] = [
     { path: "/" },
