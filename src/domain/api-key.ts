@@ -15,6 +15,8 @@ export interface Principal {
   readonly scopes: readonly KeyScope[];
   /** A worker's token reaches only endpoints of its own environment; null means all. */
   readonly environmentId: string | null;
+  /** The endpoint whose worker it is. */
+  readonly ofEndpoint?: string;
   /** A key may reach one endpoint alone. */
   readonly endpointId?: string | null;
 }

@@ -27,6 +27,11 @@ export function runsyncJobId(uuid: string): string {
   return `sync-${uuid}-l1`;
 }
 
+/** The UUID that a job's id was made of. */
+export function uuidOfJob(jobId: string): string {
+  return jobId.replace(/^sync-/, "").slice(0, -"-l1".length);
+}
+
 /** The `error` of a job whose function raised; travels as a JSON string. */
 export interface JobFailure {
   readonly error_type: string;

@@ -94,6 +94,7 @@ export const SWEEP_WINDOW_ROWS = 20_000;
 export const SWEEP_BATCH_FILES = 100;
 
 // API keys
+export const OWNER_KEY_BYTES = 32;
 /** The last use of a key is written down at most this often. */
 export const KEY_USE_NOTED_MS = 60_000;
 

@@ -1,6 +1,6 @@
 /** What the gateway is given, and what its steps and routes share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { KeyChecker } from "../domain/api-key.ts";
+import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import { RUN_RETENTION_MS, RUNSYNC_RETENTION_MS, RUNSYNC_WAIT_RETENTION_MS } from "../domain/limits.ts";
 import type { RequestForwarder } from "../domain/request.ts";
 import type { WorkerView } from "../domain/worker.ts";
@@ -8,6 +8,7 @@ import type { JobQueue } from "../queue/queue.ts";
 import type { Endpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
+import type { JobOwners } from "./job-owner.ts";
 import type { PeerCalls } from "./peer-calls.ts";
 import type { RateLimiter, RateLimits } from "./rate-limits.ts";
 
@@ -24,6 +25,8 @@ export interface GatewayDeps {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly settings: GatewaySettings;
+  /** Random bytes that stay the same over restarts: which worker handed a job in is told by them. Default: new ones. */
+  readonly ownerKey?: Uint8Array;
   /** Answers every request that is neither a job route nor a load-balanced one. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly log: GatewayLog;
@@ -79,6 +82,7 @@ export interface GatewayContext extends GatewayDeps {
   /** Callers whose work runs: answered when the grace is over at the latest. */
   readonly callers: CallerWatch;
   readonly peers: PeerCalls;
+  readonly owners: JobOwners;
   /** The platform shuts down. */
   closing: boolean;
 }
@@ -96,4 +100,5 @@ export interface Call {
   readonly path: string;
   /** What the caller proved itself with; never passed on. */
   readonly secret: string;
+  readonly principal: Principal;
 }

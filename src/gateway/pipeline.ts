@@ -40,7 +40,7 @@ export async function answer(
     if (req.headers[SOURCE_HEADER] !== undefined) await checkSource(req, endpoint, gateway);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
     const { query, jobId, path } = target;
-    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret }, gateway);
+    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret, principal }, gateway);
   } catch (error) {
     if (error instanceof CallerGone) return;
     if (!(error instanceof SvcError)) {

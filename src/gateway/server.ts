@@ -1,4 +1,5 @@
 /** The platform's one HTTP server: job routes, load-balanced endpoints, and a fallback for everything else. */
+import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { SvcError } from "../domain/errors.ts";
@@ -9,11 +10,13 @@ import {
   CLOSE_SWEEP_MS,
   HEADERS_ARRIVE_MAX_MS,
   KEEP_ALIVE_MS,
+  OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
+import { JobOwners } from "./job-owner.ts";
 import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
 import { RateLimiter } from "./rate-limits.ts";
@@ -52,6 +55,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     lookers: new CallerWatch(),
     callers: new CallerWatch(),
     peers: new PeerCalls(),
+    owners: new JobOwners(deps.ownerKey ?? randomBytes(OWNER_KEY_BYTES)),
     closing: false,
   };
   const arrival = deps.settings.arrival ?? ARRIVAL_DEFAULT;

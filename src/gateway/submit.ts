@@ -17,8 +17,10 @@ export async function submit(
   gateway: GatewayContext,
   { jobId, maxBytes, retentionMs }: Submission,
 ): Promise<{ readonly id: string; readonly created: boolean }> {
-  const { req, res, endpoint } = call;
-  const idempotencyKey = idempotencyKeyOf(req.headers["idempotency-key"]);
+  const { req, res, endpoint, principal } = call;
+  const given = idempotencyKeyOf(req.headers["idempotency-key"]);
+  // The keys of a worker's endpoint are its own: one that it guesses names no job of others.
+  const idempotencyKey = given === "" || principal.kind === "key" ? given : `${principal.ofEndpoint} ${given}`;
   refuseEncoding(req.headers["content-encoding"]);
   const body = await readBody(req, res, maxBytes, gateway.bodies);
   try {

@@ -4,7 +4,7 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { randomBytes, randomInt } from "node:crypto";
+import { createHmac, randomBytes, randomInt } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -236,6 +236,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
+    ownerKey: createHmac("sha256", readSecretKey(dataDir)).update("job owners").digest(),
     now: clock,
     settings: {
       domain: config.domain,

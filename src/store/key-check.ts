@@ -90,6 +90,12 @@ async function findWorker(store: Store, hash: string): Promise<Known | undefined
   const endpoint = await store.endpoints.find(worker.endpointId);
   if (endpoint === undefined) return undefined;
   const environmentId = endpoint.environmentId ?? NO_ENVIRONMENT;
-  const principal: Principal = { kind: "worker", id: worker.id, scopes: ["invoke"], environmentId };
+  const principal: Principal = {
+    kind: "worker",
+    id: worker.id,
+    scopes: ["invoke"],
+    environmentId,
+    ofEndpoint: endpoint.id,
+  };
   return { principal, expiresAt: null, usedAt: undefined };
 }

@@ -10,6 +10,7 @@ export const cancel: JobRoute = {
   namesJob: true,
   async handle(call, gateway) {
     await jobOf(call, gateway);
+    gateway.owners.requireOwn(call);
     const job = ownJob(await gateway.queue.cancel(call.jobId), call);
     sendObject(call.res, { id: job.id, status: job.state });
   },

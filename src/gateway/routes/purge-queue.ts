@@ -1,3 +1,4 @@
+import { SvcError } from "../../domain/errors.ts";
 import { CALL, type JobRoute } from "../job-route.ts";
 import { sendObject } from "../respond.ts";
 
@@ -9,6 +10,9 @@ export const purgeQueue: JobRoute = {
   rate: "purge",
   namesJob: false,
   async handle(call, gateway) {
+    if (call.principal.kind === "worker") {
+      throw new SvcError("FORBIDDEN", "A worker's token cannot empty a queue.");
+    }
     const removed = await gateway.queue.purge(call.endpoint.id);
     sendObject(call.res, { removed, status: "completed" });
   },

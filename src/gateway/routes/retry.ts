@@ -11,6 +11,7 @@ export const retry: JobRoute = {
   namesJob: true,
   async handle(call, gateway) {
     await jobOf(call, gateway);
+    gateway.owners.requireOwn(call);
     if (!(await gateway.queue.retry(call.jobId))) {
       const { state } = await jobOf(call, gateway);
       throw new SvcError("JOB_NOT_RETRYABLE", `The job is ${state}; only FAILED and TIMED_OUT jobs can be retried.`);

@@ -12,7 +12,7 @@ export const run: JobRoute = {
   rate: "run",
   namesJob: false,
   async handle(call, gateway) {
-    const jobId = runJobId(gateway.newId());
+    const jobId = runJobId(gateway.owners.mark(gateway.newId(), call));
     const { runMs: retentionMs } = gateway.retention;
     const { id, created } = await submit(call, gateway, { jobId, maxBytes: RUN_BODY_MAX_BYTES, retentionMs });
     const status = created ? "IN_QUEUE" : ((await gateway.queue.find(id))?.state ?? "IN_QUEUE");

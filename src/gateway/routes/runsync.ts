@@ -17,7 +17,7 @@ export const runsync: JobRoute = {
   async handle(call, gateway) {
     const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
     const { id } = await submit(call, gateway, {
-      jobId: runsyncJobId(gateway.newId()),
+      jobId: runsyncJobId(gateway.owners.mark(gateway.newId(), call)),
       maxBytes: RUNSYNC_BODY_MAX_BYTES,
       retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
     });

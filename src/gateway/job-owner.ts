@@ -1,0 +1,36 @@
+/**
+ * Whose a job is that a worker handed in: the last digits of its id are a mark made of the rest and the worker's endpoint, which
+ * only this platform can make. So nothing has to be kept, and callers with keys pay nothing for it.
+ */
+import { createHmac } from "node:crypto";
+import { SvcError } from "../domain/errors.ts";
+import { uuidOfJob } from "../domain/job.ts";
+import type { Call } from "./context.ts";
+
+const MARK_CHARS = 8;
+
+export class JobOwners {
+  readonly #key: Uint8Array;
+
+  constructor(key: Uint8Array) {
+    this.#key = key;
+  }
+
+  /** The UUID of a new job of this caller. */
+  mark(uuid: string, { principal }: Pick<Call, "principal">): string {
+    return principal.kind === "worker" ? this.#marked(uuid, principal.ofEndpoint ?? "") : uuid;
+  }
+
+  /** Throws FORBIDDEN for a worker whose endpoint did not hand the job in. */
+  requireOwn({ principal, jobId }: Call): void {
+    if (principal.kind !== "worker") return;
+    const uuid = uuidOfJob(jobId);
+    if (this.#marked(uuid, principal.ofEndpoint ?? "") === uuid) return;
+    throw new SvcError("FORBIDDEN", "A worker's token ends and repeats only the jobs that its own endpoint handed in.");
+  }
+
+  #marked(uuid: string, endpointId: string): string {
+    const stem = uuid.slice(0, -MARK_CHARS);
+    return stem + createHmac("sha256", this.#key).update(`${stem} ${endpointId}`).digest("hex").slice(0, MARK_CHARS);
+  }
+}
