@@ -28,7 +28,9 @@ class Reconnect(LauncherTest):
         self.platform.vanish()
         self.platform.listen()
         again = self.platform.link(link.worker)
-        self.assertEqual(again.hello.head["unacknowledged"], [{"channel": 7, "job": "job-7", "fence": 107}])
+        (held,) = again.hello.head["unacknowledged"]
+        self.assertGreaterEqual(held.pop("heldMs"), 0)
+        self.assertEqual(held, {"channel": 7, "job": "job-7", "fence": 107})
         again.expect(protocol.CREDIT)
         open(gate, "w").close()
         self.assertEqual(again.result(7).json, "done")

@@ -160,6 +160,7 @@ export const CALLER_PROBE_MS = 250;
 export const CLOSE_SWEEP_MS = 25;
 export const CLOSE_LAST_ANSWERS_MS = 500;
 export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
+export const METHOD_MAX_CHARS = 255;
 export const WEBHOOK_MAX_CHARS = 2048;
 
 // Requests to load-balanced endpoints
@@ -183,6 +184,14 @@ export const LINK_SWEEP_MS = 250;
 export const LINK_PING_MS = 5_000;
 export const LINK_SILENCE_MAX_MS = 15_000;
 export const LINK_RETURN_MS = 1_000;
+/** What was said last before the platform closes a link has so long to leave. */
+export const LINK_CLOSE_MAX_MS = 2_000;
+/** Another process says that it is a worker whose link is open: that link has so long to answer, or loses its place. */
+export const LINK_TAKEOVER_MS = 1_000;
+/** Acknowledgements that a worker has not read while it goes on sending results. */
+export const LINK_ACKS_UNREAD_MAX = 100_000;
+/** Numbers of jobs and requests on one link go up to here, and then begin again. */
+export const CHANNEL_MAX = 0x7fff_ffff;
 /** Before a connection has proved who it is. */
 export const LINK_GREETING_MAX_MS = 5_000;
 export const LINK_GREETING_MAX_BYTES = 128 * KB;

@@ -38,8 +38,17 @@ export interface HelloHead {
   readonly role: "worker" | "launcher";
   readonly token: string;
   readonly worker?: string;
-  readonly pid: number;
-  readonly unacknowledged?: readonly { channel: number; job: string; fence: number }[];
+  readonly pid?: number;
+  readonly unacknowledged?: readonly HeldJob[];
+}
+
+/** A job that a worker runs, or whose result waits for its ACK. */
+export interface HeldJob {
+  readonly channel: number;
+  readonly job: string;
+  readonly fence: number;
+  /** Milliseconds since the worker got it. */
+  readonly heldMs?: number;
 }
 
 export interface WelcomeHead {
@@ -61,9 +70,13 @@ export interface BootFailure {
   readonly error_traceback: string;
 }
 
+export interface LogHead {
+  readonly stream?: "stdout" | "stderr";
+  readonly worker?: string;
+  readonly job?: string;
+}
+
 export interface JobResultHead {
-  readonly job: string;
-  readonly fence: number;
   readonly ok: boolean;
   readonly execMs?: number;
   /** It was cancelled or recalled before it began. */

@@ -1,12 +1,7 @@
 /** The platform's end of one launcher, wherever it runs: starts and stops workers through it and knows which are alive. */
-import {
-  type ExitedHead,
-  FRAME,
-  type StartedHead,
-  type StartHead,
-  type WorkersHead,
-} from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
+import { bootFailureHead, exitedHead, logHead, startedHead, workersHead } from "../domain/frame-heads.ts";
+import { type ExitedHead, FRAME, type StartedHead, type StartHead } from "../domain/worker-protocol.ts";
+import { type Frame, readHead } from "../lib/frames.ts";
 
 /** The launcher's connection, as the worker link hands it over. */
 export interface LauncherChannel {
@@ -101,28 +96,28 @@ export class LauncherLink {
     switch (frame.type) {
       case FRAME.WORKERS:
         this.alive.clear();
-        for (const { worker, share } of parseHead<WorkersHead>(frame).workers) {
+        for (const { worker, share } of readHead(frame, workersHead).workers) {
           this.alive.add(worker);
           if (share !== undefined && share !== null) events.survived(worker, share);
         }
         this.#connected.resolve();
         break;
       case FRAME.STARTED:
-        events.started(parseHead<StartedHead>(frame));
+        events.started(readHead(frame, startedHead));
         break;
       case FRAME.EXITED: {
-        const head = parseHead<ExitedHead>(frame);
+        const head = readHead(frame, exitedHead);
         this.alive.delete(head.worker);
         events.exited(head);
         break;
       }
       case FRAME.BOOT_FAILED: {
-        const head = parseHead<{ worker: string }>(frame);
-        events.bootFailed(head.worker, head);
+        const head = readHead(frame, bootFailureHead);
+        events.bootFailed(head.worker ?? "", head);
         break;
       }
       case FRAME.LOG: {
-        const head = parseHead<{ worker?: string; stream?: "stdout" | "stderr" }>(frame);
+        const head = readHead(frame, logHead);
         events.log(head.worker ?? "", head.stream ?? "stderr", frame.body.toString("utf8"));
       }
     }

@@ -12,6 +12,7 @@ import {
   JOB_TTL_DEFAULT_MS,
   JOB_TTL_MAX_MS,
   JOB_TTL_MIN_MS,
+  METHOD_MAX_CHARS,
   WEBHOOK_MAX_CHARS,
 } from "../domain/limits.ts";
 import { firstJsonError } from "./json-error.ts";
@@ -35,6 +36,9 @@ export function parseJobRequest(raw: Buffer): JobRequest {
   const problems: string[] = [];
   if (!isObject(input)) problems.push(inputProblem(input));
   if (!isAbsent(method) && typeof method !== "string") problems.push(`"method" must be a text, not ${kindOf(method)}.`);
+  else if (typeof method === "string" && method.length > METHOD_MAX_CHARS) {
+    problems.push(`"method" has ${method.length} characters; at most ${METHOD_MAX_CHARS} are allowed.`);
+  }
   const webhookFault = webhookProblem(webhook);
   if (webhookFault !== undefined) problems.push(webhookFault);
   const rules = policyOf(policy, problems);

@@ -9,7 +9,7 @@ export interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly channel: number;
-  /** JSON bytes; parse with `head()` only where it is needed. */
+  /** JSON bytes; read only where they are needed. */
   readonly headBytes: Buffer;
   readonly body: Buffer;
 }
@@ -47,6 +47,16 @@ export function parseHead<T>(frame: Frame): T {
     return JSON.parse(frame.headBytes.toString("utf8")) as T;
   } catch {
     throw new FrameError(`frame of type ${frame.type} has a head that is not JSON`);
+  }
+}
+
+/** The head as `check` gives it back. Throws FrameError when it is not JSON or `check` throws. */
+export function readHead<T>(frame: Frame, check: (head: unknown) => T): T {
+  try {
+    return check(parseHead<unknown>(frame));
+  } catch (error) {
+    if (error instanceof FrameError) throw error;
+    throw new FrameError(`the head of a frame of type ${frame.type} is wrong: ${(error as Error).message}`);
   }
 }
 

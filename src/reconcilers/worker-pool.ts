@@ -52,7 +52,7 @@ interface WorkerPoolDeps {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
     workerExited(workerId: string, reason: string): Promise<void>;
-    failWaiting(endpointId: string, error: SvcError): void;
+    failWaiting(worker: Worker, error: SvcError): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
     bootOf(workerId: string): WorkerBoot | undefined;
     sample(endpointId: string): Pick<EndpointSample, "workers">;
@@ -279,7 +279,7 @@ export class WorkerPool implements WorkerView {
     const reason = error.help ? `${error.message}\n${error.help}` : error.message;
     boots.failed(row.revision, reason);
     await store.workers.update(workerId, { state: "FAILED", reason });
-    link.failWaiting(row.endpointId, error);
+    await link.failWaiting(row, error);
     await driver.stop(workerId, 0);
     await this.#live.bootFailed(row, error);
     this.#deps.wake(row.endpointId);
@@ -382,7 +382,7 @@ export class WorkerPool implements WorkerView {
     if (isInitializing(row.state)) {
       const error = new SvcError("BOOT_FAILED", `A worker ${exit.reason} while it started.`);
       boots.failed(row.revision, error.message);
-      link.failWaiting(row.endpointId, error);
+      await link.failWaiting(row, error);
       await this.#live.bootFailed(row, error);
     }
     await store.workers.delete(exit.workerId);

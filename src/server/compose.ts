@@ -129,10 +129,13 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure)),
       workerStuck: (workerId, reason) => void pool.kill(workerId, reason),
+      workerReplaced: (id) =>
+        store.workers.update(id, { state: "DRAINING", reason: "its code was replaced while it started" }),
       requestWaiting: (endpointId) => autoscaler.wake(endpointId),
       log: (line) => logFiles.append(line),
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
+      failed: (what, error) => log.error(what, { error }),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
     },
   });

@@ -5,7 +5,13 @@
  */
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { ACK_DELAY_MAX_MS, FRAME_MAX_BYTES, LINK_GREETING_MAX_BYTES } from "../domain/limits.ts";
+import {
+  ACK_DELAY_MAX_MS,
+  FRAME_MAX_BYTES,
+  LINK_ACKS_UNREAD_MAX,
+  LINK_CLOSE_MAX_MS,
+  LINK_GREETING_MAX_BYTES,
+} from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
 import { BusyPoll } from "./busy-poll.ts";
@@ -23,6 +29,8 @@ export class Connection {
   #expectsAnswer = false;
   /** Runs while nothing but acknowledgements waits. */
   #lateFlush: NodeJS.Timeout | undefined;
+  /** Sent while the peer reads nothing. */
+  #acksUnread = 0;
   /** When something was last heard, in milliseconds of `performance.now()`. */
   lastHeard = performance.now();
   onFrame: (frame: Frame) => void = () => {};
@@ -42,6 +50,7 @@ export class Connection {
       this.#outgoingBytes += buffer.length;
     }
     if (type === FRAME.JOB || type === FRAME.REQUEST) this.#expectsAnswer = true;
+    else if (type === FRAME.ACK) this.#countAck();
     if (this.#flushScheduled) return;
     if (type === FRAME.ACK) {
       this.#lateFlush ??= setTimeout(this.#flush, ACK_DELAY_MAX_MS);
@@ -78,9 +87,26 @@ export class Connection {
     });
   }
 
+  /** Says what is still to be said, as far as the peer takes it in a moment, and closes. */
   close(): void {
     this.#flush();
-    this.#socket.end(() => this.#socket.destroy());
+    const late = setTimeout(() => this.destroy(), LINK_CLOSE_MAX_MS);
+    this.#socket.once("close", () => clearTimeout(late));
+    this.#socket.end(() => this.destroy());
+  }
+
+  /** Closes now, also when the peer reads nothing. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** Nothing more is read until `resume`; what was read already may still come. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
   }
 
   get isOpen(): boolean {
@@ -106,6 +132,12 @@ export class Connection {
       this.#socket.uncork();
     }
   };
+
+  /** A peer that sends results and reads nothing must not fill the memory with what it is told about them. */
+  #countAck(): void {
+    if (!this.#socket.writableNeedDrain) this.#acksUnread = 0;
+    else if (++this.#acksUnread > LINK_ACKS_UNREAD_MAX) this.destroy();
+  }
 
   #receive(chunk: Buffer): void {
     this.lastHeard = performance.now();

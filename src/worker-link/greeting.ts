@@ -1,11 +1,15 @@
 /**
  * Who a connection says it is, and whether it may come in.
  *
- *   HELLO ──▶ known token? ──▶ what it still holds (resume.ts) ──▶ WELCOME ──▶ its frames (session-frames.ts)
- *                └──▶ REFUSED
+ *   HELLO ──▶ known token? ──▶ its place is free? ──▶ WELCOME ──▶ what it still holds (resume.ts) ──▶ its frames
+ *                └──▶ REFUSED        └──▶ closed
+ *
+ * Nothing is read from it meanwhile, so that its results find the jobs they belong to; nothing is sent to it before
+ * WELCOME, because it would not listen.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { hashSecret } from "../domain/api-key.ts";
-import { WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { LINK_TAKEOVER_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION, type WelcomeHead } from "../domain/worker-protocol.ts";
 import type { Frame } from "../lib/frames.ts";
@@ -14,9 +18,11 @@ import type { Endpoint, Store, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import type { LinkHooks } from "./link-hooks.ts";
 import { refuse } from "./reception.ts";
-import { resume } from "./resume.ts";
+import { adopt, goOn } from "./resume.ts";
 import type { WorkerSession } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
+
+const TAKEOVER_POLL_MS = 10;
 
 interface GreetingDeps {
   readonly store: Store;
@@ -24,71 +30,152 @@ interface GreetingDeps {
   readonly queue: Queue & JobProgress & JobReader;
   readonly hooks: LinkHooks;
   readonly sessions: Sessions;
+  /** Throws when the frame breaks the protocol. */
   readonly onFrame: (session: WorkerSession, frame: Frame) => void;
 }
 
 export class Greeting {
   readonly #deps: GreetingDeps;
+  /** Workers that are being welcomed: a second HELLO waits for the end of the first. */
+  readonly #turns = new Map<string, Promise<void>>();
 
   constructor(deps: GreetingDeps) {
     this.#deps = deps;
   }
 
   hello(connection: Connection, hello: HelloHead): void {
-    if (hello.role === "launcher") void this.#launcher(connection, hello);
-    else void this.#worker(connection, hello);
+    const done = hello.role === "launcher" ? this.#launcher(connection, hello) : this.#worker(connection, hello);
+    done.catch((error: unknown) => {
+      this.#deps.hooks.failed(`a ${hello.role} could not be let in`, error);
+      connection.destroy();
+    });
   }
 
   async #launcher(connection: Connection, hello: HelloHead): Promise<void> {
     connection.onFrame = () => {};
+    connection.onError = (error) => this.#deps.hooks.failed("a launcher broke the worker protocol", error);
     if (await this.#deps.hooks.launcherConnected(hello.token, connection)) welcome(connection);
     else refuse(connection, "unknown launcher");
   }
 
   async #worker(connection: Connection, hello: HelloHead): Promise<void> {
-    const { store, endpoints, hooks, sessions, onFrame } = this.#deps;
-    // Frames that come while the token is looked up wait for their turn.
+    const { store, endpoints, hooks } = this.#deps;
     const early: Frame[] = [];
     connection.onFrame = (frame) => early.push(frame);
+    connection.pause();
     const worker = await store.workers.findByToken(hashSecret(hello.token));
     const endpoint = worker && (await endpoints.find(worker.endpointId));
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
-    const replaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
-    if (replaced && !hello.unacknowledged?.length) return refuse(connection, "replaced by a new revision");
+    const isReplaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
+    if (isReplaced && !hello.unacknowledged?.length) {
+      await hooks.workerReplaced(worker.id);
+      return refuse(connection, "replaced by a new revision");
+    }
     const platformUrl = connection.isLocal ? await hooks.platformUrl() : undefined;
-    const session = await this.#session(connection, worker, endpoint, hello);
-    connection.onFrame = (frame) => onFrame(session, frame);
+    const session = await this.#inTurn(worker.id, async () => {
+      if (!(await this.#isPlaceFree(worker.id, connection))) return undefined;
+      return this.#letIn(connection, worker, endpoint, hello, platformUrl);
+    });
+    if (session === undefined) return;
+    if (isReplaced) session.drain(WORKER_DRAIN_GRACE_MS);
+    this.#listen(session, connection, early);
+  }
+
+  async #inTurn<T>(workerId: string, act: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(workerId);
+    const turn = (before ?? Promise.resolve()).then(act);
+    const over = turn.then(
+      () => {},
+      () => {},
+    );
+    this.#turns.set(workerId, over);
+    try {
+      return await turn;
+    } finally {
+      if (this.#turns.get(workerId) === over) this.#turns.delete(workerId);
+    }
+  }
+
+  /**
+   * A worker is one process. While its link is open and answers, whoever else has its token stays outside: it is closed
+   * without a word, for the worker itself, back before its broken link was noticed, tries again.
+   */
+  async #isPlaceFree(workerId: string, connection: Connection): Promise<boolean> {
+    const earlier = this.#deps.sessions.find(workerId)?.connection;
+    if (earlier?.isOpen && (await answers(earlier))) connection.destroy();
+    return connection.isOpen;
+  }
+
+  /** The worker's session: the one it had before a break, or a new one holding what it says it still has. */
+  async #letIn(
+    connection: Connection,
+    worker: Worker,
+    endpoint: Endpoint,
+    { unacknowledged = [] }: HelloHead,
+    platformUrl: string | undefined,
+  ): Promise<WorkerSession> {
+    const { sessions, queue } = this.#deps;
+    const known = sessions.find(worker.id);
+    const session = known ?? this.#open(connection, worker, endpoint);
+    if (known !== undefined) {
+      sessions.cameBack(worker.id);
+      const earlier = known.connection;
+      known.connection = connection;
+      earlier.destroy();
+    }
+    for (const { channel } of unacknowledged) session.keepChannelsUpTo(channel);
     const onClose = connection.onClose;
     connection.onClose = () => {
       onClose();
       sessions.broke(session, connection);
     };
     welcome(connection, platformUrl);
-    if (replaced) session.drain(WORKER_DRAIN_GRACE_MS);
-    for (const frame of early) onFrame(session, frame);
-  }
-
-  /** The worker's session: the one it had before a break, or a new one holding what it says it still has. */
-  async #session(
-    connection: Connection,
-    worker: Worker,
-    endpoint: Endpoint,
-    { unacknowledged = [] }: HelloHead,
-  ): Promise<WorkerSession> {
-    const { sessions, hooks, queue } = this.#deps;
-    let session = sessions.find(worker.id);
-    sessions.cameBack(worker.id);
-    if (session === undefined) {
-      session = sessions.open(worker, endpoint, connection);
-      if (isLiveName(endpoint.name)) {
-        const of = { workerId: worker.id, endpointId: endpoint.id };
-        session.onProgress = (jobId, text) => hooks.log({ ...of, jobId, stream: "progress", text });
-      }
-      if (unacknowledged.length === 0 && worker.state === "STARTING") return session;
-    } else session.connection = connection;
-    await resume(session, queue, unacknowledged);
+    if (known !== undefined) await goOn(session, queue, unacknowledged);
+    else if (unacknowledged.length > 0 || worker.state !== "STARTING") await adopt(session, queue, unacknowledged);
+    // It was forgotten when the connection closed meanwhile.
+    if (!sessions.has(session)) session.loseAll("its connection closed");
     return session;
   }
+
+  #open(connection: Connection, worker: Worker, endpoint: Endpoint): WorkerSession {
+    const { sessions, hooks } = this.#deps;
+    const session = sessions.open(worker, endpoint, connection);
+    if (isLiveName(endpoint.name)) {
+      const of = { workerId: worker.id, endpointId: endpoint.id };
+      session.onProgress = (jobId, text) => hooks.log({ ...of, jobId, stream: "progress", text });
+    }
+    return session;
+  }
+
+  /** From now on its frames count. One that breaks the protocol ends it: what says such a thing is no worker of ours. */
+  #listen(session: WorkerSession, connection: Connection, early: readonly Frame[]): void {
+    const { hooks, sessions, onFrame } = this.#deps;
+    const { id } = session.worker;
+    connection.onFrame = (frame) => onFrame(session, frame);
+    connection.onError = (error) => {
+      const reason = `it broke the worker protocol: ${(error as Error).message}`;
+      if (session.connection === connection) sessions.forget(session, reason);
+      hooks.workerStuck(id, reason);
+    };
+    try {
+      for (const frame of early) onFrame(session, frame);
+    } catch (error) {
+      connection.onError(error);
+      connection.destroy();
+    }
+    connection.resume();
+  }
+}
+
+/** Whether something is heard of the peer in a moment. */
+async function answers(connection: Connection): Promise<boolean> {
+  const asked = performance.now();
+  connection.send(FRAME.PING, 0);
+  while (connection.isOpen && performance.now() - asked < LINK_TAKEOVER_MS) {
+    await delay(TAKEOVER_POLL_MS);
+    if (connection.lastHeard > asked) return connection.isOpen;
+  }
+  return false;
 }
 
 function welcome(connection: Connection, platformUrl?: string): void {

@@ -1,5 +1,6 @@
+import { jobResultHead } from "../domain/frame-heads.ts";
 import { FRAME, type JobResultHead } from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
+import { type Frame, readHead } from "../lib/frames.ts";
 import type { Claim, JobProgress, Queue } from "../queue/queue.ts";
 import type { WorkerSession } from "./session.ts";
 import type { EndReason, Work } from "./work.ts";
@@ -34,15 +35,14 @@ export class JobWork implements Work {
         if (!this.#settled) void this.#queue.chunk(this.claim, frame.body);
         return false;
       case FRAME.RESULT:
-        void this.#finish(frame);
+        void this.#finish(readHead(frame, jobResultHead), frame.body);
         return true;
       default:
         return false;
     }
   }
 
-  async #finish(frame: Frame): Promise<void> {
-    const head = parseHead<JobResultHead>(frame);
+  async #finish(head: JobResultHead, body: Buffer): Promise<void> {
     if (head.begun === false) {
       if (!this.#settled) {
         this.#settled = true;
@@ -55,8 +55,8 @@ export class JobWork implements Work {
     if (!this.#settled) {
       this.#settled = true;
       const outcome = head.ok
-        ? ({ state: "COMPLETED", output: frame.body } as const)
-        : ({ state: "FAILED", error: failureText(frame.body) } as const);
+        ? ({ state: "COMPLETED", output: body } as const)
+        : ({ state: "FAILED", error: failureText(body) } as const);
       await this.#queue.finish(this.claim, outcome);
     }
     this.#session.connection.send(FRAME.ACK, this.channel);

@@ -21,12 +21,16 @@ export interface LinkHooks {
   bootFailed(workerId: string, failure: BootFailure): void;
   /** It ignored a cancel or went silent: it must be killed. */
   workerStuck(workerId: string, reason: string): void;
+  /** It starts on code that has been replaced since, and will be refused: its exit is no failure. */
+  workerReplaced(workerId: string): Promise<unknown>;
   /** A request waits and no worker is free. */
   requestWaiting(endpointId: string): void;
   log(line: LogLine): void;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** Base URL of the platform's HTTP side as workers of this machine reach it. */
   platformUrl(): Promise<string>;
+  /** Something of ours went wrong that nobody waits for. */
+  failed(what: string, error: unknown): void;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
   launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
 }

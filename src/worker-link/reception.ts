@@ -5,9 +5,10 @@
 import { chmodSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
+import { helloHead } from "../domain/frame-heads.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
+import { type Frame, readHead } from "../lib/frames.ts";
 import { Connection } from "./connection.ts";
 
 export interface TlsListen {
@@ -86,8 +87,8 @@ export class Reception {
   }
 
   #greet(connection: Connection, frame: Frame): void {
-    const hello = parseHead<HelloHead>(frame);
-    if (hello.protocol === PROTOCOL_VERSION && typeof hello.token === "string") this.#onHello(connection, hello);
+    const hello = readHead(frame, helloHead);
+    if (hello.protocol === PROTOCOL_VERSION) this.#onHello(connection, hello);
     else refuse(connection, `protocol ${hello.protocol} is not spoken here`);
   }
 }

@@ -1,7 +1,8 @@
 import { SvcError } from "../domain/errors.ts";
+import { bodyEndHead, requestResultHead } from "../domain/frame-heads.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
-import { FRAME, MORE, type RequestResultHead } from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
+import { FRAME, MORE } from "../domain/worker-protocol.ts";
+import { type Frame, FrameError, readHead } from "../lib/frames.ts";
 import { AnswerStream } from "./answer-stream.ts";
 import type { WorkerSession } from "./session.ts";
 import type { EndReason, Work } from "./work.ts";
@@ -75,7 +76,8 @@ export class RequestWork implements Work {
   }
 
   #answer(frame: Frame, more: boolean): void {
-    const head = parseHead<RequestResultHead>(frame);
+    const head = readHead(frame, requestResultHead);
+    if (this.#stream !== undefined) throw new FrameError("an answer came twice");
     if (head.execMs !== undefined && !more) this.#session.load.executed(head.execMs);
     if (this.#settled) return;
     this.#settled = true;
@@ -84,8 +86,8 @@ export class RequestWork implements Work {
       this.#stream = new AnswerStream((bytes) => connection.send(FRAME.WINDOW, this.channel, { bytes }));
       this.#stream.add(frame.body);
     }
-    const { credit, worker } = this.#session;
-    const bootedForIt = worker.createdAt > Date.now() - (performance.now() - this.#pending.arrivedAt);
+    const { credit, worker, createdAt } = this.#session;
+    const bootedForIt = createdAt > this.#pending.arrivedAt;
     this.#pending.resolve({
       status: head.status,
       headers: head.headers,
@@ -101,10 +103,11 @@ export class RequestWork implements Work {
   }
 
   #push(frame: Frame, more: boolean): void {
+    if (this.#stream === undefined && !this.#settled) throw new FrameError("a body came before its answer");
     if (this.#stream === undefined || this.#stream.destroyed) return;
     this.#stream.add(frame.body);
     if (more) return;
-    if (parseHead<{ failed?: boolean }>(frame).failed) this.#stream.destroy(new Error("The function failed."));
+    if (readHead(frame, bodyEndHead).failed) this.#stream.destroy(new Error("The function failed."));
     else this.#stream.finish();
   }
 

@@ -1,34 +1,63 @@
-/** A worker that says HELLO again, to this platform or to one that was started since: what it still holds and what it lost. */
-import type { HelloHead } from "../domain/worker-protocol.ts";
-import type { JobProgress, JobReader, Queue } from "../queue/queue.ts";
+/**
+ * A worker that says HELLO with work from before: what of it is still its own goes on, what was given up meanwhile is
+ * cancelled there, and what never reached it goes back to the queue.
+ */
+import type { HeldJob } from "../domain/worker-protocol.ts";
+import type { Claim, JobProgress, JobReader, Queue } from "../queue/queue.ts";
 import { JobWork } from "./job-work.ts";
 import type { WorkerSession } from "./session.ts";
+import type { Work } from "./work.ts";
 
-type Held = NonNullable<HelloHead["unacknowledged"]>;
 type ResumeQueue = Queue & JobProgress & JobReader;
 
-/** Makes the session's works those that the worker says it holds, as far as they are still its own. */
-export async function resume(session: WorkerSession, queue: ResumeQueue, unacknowledged: Held): Promise<void> {
-  const held = new Map(unacknowledged.map((entry) => [entry.job, entry]));
-  const known = new Set([...session.works.values()].map((work) => (work instanceof JobWork ? work.claim.jobId : "")));
-  for (const claim of await queue.claimsOf(session.worker.id)) {
-    const entry = held.get(claim.jobId);
-    if (entry === undefined || entry.fence !== claim.fence) await queue.release(claim, "handed-back");
-    else if (!known.has(claim.jobId)) await adopt(session, queue, entry);
+/**
+ * It comes back to the platform that it left a moment ago. That one knows what it handed out; jobs that it hands out
+ * from now on are none of this.
+ */
+export async function goOn(session: WorkerSession, queue: ResumeQueue, held: readonly HeldJob[]): Promise<void> {
+  const kept = new Set<Work>();
+  for (const entry of held) {
+    const work = session.works.get(entry.channel);
+    const isIts = work instanceof JobWork && work.claim.jobId === entry.job && work.claim.fence === entry.fence;
+    if (isIts) kept.add(work);
   }
-  for (const entry of held.values()) session.keepChannelsUpTo(entry.channel);
   for (const work of [...session.works.values()]) {
-    if (work instanceof JobWork && held.has(work.claim.jobId)) continue;
-    if (!(work instanceof JobWork)) work.lost(true, "its connection broke");
-    session.works.delete(work.channel);
+    if (kept.has(work)) session.tellAgain(work);
+    else {
+      work.lost(!(work instanceof JobWork), "its connection broke");
+      session.remove(work);
+    }
   }
+  const others = held.filter(({ channel }) => !session.works.has(channel));
+  if (others.length > 0) await take(session, queue, others, await claimsOf(session, queue));
 }
 
-async function adopt(session: WorkerSession, queue: ResumeQueue, entry: Held[number]): Promise<void> {
-  const job = await queue.find(entry.job);
-  if (job === undefined) return;
-  const claim = { jobId: entry.job, fence: entry.fence };
-  const work = new JobWork(session, queue, entry.channel, claim, job.executionTimeoutMs);
-  work.startedAt = performance.now() - (Date.now() - (job.startedAt ?? Date.now()));
-  session.works.set(entry.channel, work);
+/** It comes to a platform that was started after it got its jobs: their claims say what is still its own. */
+export async function adopt(session: WorkerSession, queue: ResumeQueue, held: readonly HeldJob[]): Promise<void> {
+  const claims = await claimsOf(session, queue);
+  await take(session, queue, held, claims);
+  const heldIds = new Set(held.map(({ job }) => job));
+  for (const claim of claims.values()) if (!heldIds.has(claim.jobId)) await queue.release(claim, "handed-back");
+}
+
+async function claimsOf(session: WorkerSession, queue: ResumeQueue): Promise<Map<string, Claim>> {
+  return new Map((await queue.claimsOf(session.worker.id)).map((claim) => [claim.jobId, claim]));
+}
+
+/** Makes works of what it holds. What is not its own any more, given to another worker or over, holds its slot until it has stopped that. */
+async function take(
+  session: WorkerSession,
+  queue: ResumeQueue,
+  held: readonly HeldJob[],
+  claims: ReadonlyMap<string, Claim>,
+): Promise<void> {
+  for (const { channel, job: jobId, fence, heldMs = 0 } of held) {
+    const job = claims.get(jobId)?.fence === fence ? await queue.find(jobId) : undefined;
+    const work = new JobWork(session, queue, channel, { jobId, fence }, job?.executionTimeoutMs ?? 0);
+    // Those behind its slots have not begun.
+    const runs = session.works.size < session.endpoint.maxConcurrency;
+    session.works.set(channel, work);
+    if (job === undefined) session.end(work, "cancelled");
+    else if (runs) work.startedAt = performance.now() - heldMs;
+  }
 }

@@ -1,6 +1,8 @@
 /** What a welcome worker says: frames of its works, and those about itself. */
-import { type BootFailure, type CreditHead, FRAME } from "../domain/worker-protocol.ts";
-import { type Frame, parseHead } from "../lib/frames.ts";
+import { bootFailureHead, creditHead, logHead } from "../domain/frame-heads.ts";
+import { LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
+import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
+import { type Frame, FrameError, readHead } from "../lib/frames.ts";
 import type { JobProgress, Queue } from "../queue/queue.ts";
 import { dispatchJobs } from "./job-dispatch.ts";
 import type { LinkHooks } from "./link-hooks.ts";
@@ -23,6 +25,7 @@ export class SessionFrames {
     this.#deps = deps;
   }
 
+  /** Throws when the frame breaks the protocol: the connection must be closed then. */
   take(session: WorkerSession, frame: Frame): void {
     if (frame.channel !== 0 && frame.type !== FRAME.LOG) {
       const work = session.works.get(frame.channel);
@@ -32,11 +35,12 @@ export class SessionFrames {
       } else if (work.onFrame(frame)) this.#over(session, work);
       return;
     }
-    if (frame.type === FRAME.CREDIT) this.#ready(session, parseHead<CreditHead>(frame));
+    if (frame.type === FRAME.CREDIT) this.#ready(session, readHead(frame, creditHead));
     else if (frame.type === FRAME.BOOT_FAILED)
-      this.#deps.hooks.bootFailed(session.worker.id, parseHead<BootFailure>(frame));
+      this.#deps.hooks.bootFailed(session.worker.id, readHead(frame, bootFailureHead));
     else if (frame.type === FRAME.LOG) this.#log(session, frame);
     else if (frame.type === FRAME.GOODBYE) session.left();
+    else if (frame.type === FRAME.HELLO) throw new FrameError("it says HELLO again");
   }
 
   #over(session: WorkerSession, work: Work): void {
@@ -47,9 +51,11 @@ export class SessionFrames {
 
   #ready(session: WorkerSession, credit: CreditHead): void {
     const again = session.slots > 0;
-    session.slots = Math.max(1, credit.slots);
+    // It was started with this concurrency: one that asks for more would only gather what others wait for.
+    session.slots = Math.min(credit.slots, session.endpoint.maxConcurrency);
     if (again) {
-      session.onFree();
+      if (session.endpoint.kind === "queue") session.onFree();
+      else this.#deps.requests.serve(session);
       return;
     }
     session.credit = credit;
@@ -65,13 +71,13 @@ export class SessionFrames {
   }
 
   #log(session: WorkerSession, frame: Frame): void {
-    const head = parseHead<{ stream?: "stdout" | "stderr"; job?: string }>(frame);
+    const head = readHead(frame, logHead);
     this.#deps.hooks.log({
       workerId: session.worker.id,
       endpointId: session.endpoint.id,
       jobId: head.job ?? "",
       stream: head.stream ?? "stdout",
-      text: frame.body.toString("utf8"),
+      text: frame.body.toString("utf8", 0, LOG_PENDING_MAX_BYTES),
     });
   }
 }

@@ -2,7 +2,7 @@
  * One connected worker: which work it holds on which channel, and how much more it may get. The first `slots`
  * works of the map run, those behind them wait on the worker (prefetched).
  */
-import { CANCEL_GRACE_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, CHANNEL_MAX } from "../domain/limits.ts";
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
@@ -20,12 +20,16 @@ export class WorkerSession {
   readonly works = new Map<number, Work>();
   /** When the last work ended, or the worker became ready (`performance.now()`). */
   idleSince = performance.now();
+  /** `performance.now()` when it said HELLO first. */
+  readonly beganAt = performance.now();
+  /** `performance.now()` when it was asked for. */
+  readonly createdAt: number;
   /** Aborts when it takes no more work: it drains, or it is gone. */
   readonly intake = new AbortController();
   onFree: () => void = () => {};
   /** A job reported progress, as JSON text. */
   onProgress: ((jobId: string, text: string) => void) | undefined;
-  #nextChannel = 1;
+  #lastChannel = 0;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
@@ -34,6 +38,7 @@ export class WorkerSession {
     this.endpoint = endpoint;
     this.load = load;
     this.connection = connection;
+    this.createdAt = this.beganAt - Math.max(0, Date.now() - worker.createdAt);
   }
 
   get isReady(): boolean {
@@ -42,7 +47,7 @@ export class WorkerSession {
 
   /** How many more works it may get now. */
   get free(): number {
-    if (!this.isReady) return 0;
+    if (!this.isReady || !this.connection.isOpen) return 0;
     const ahead = this.#blockedBy === undefined ? this.load.prefetch(performance.now()) : 0;
     return this.slots + ahead - this.works.size;
   }
@@ -53,12 +58,15 @@ export class WorkerSession {
   }
 
   newChannel(): number {
-    return this.#nextChannel++;
+    do {
+      this.#lastChannel = this.#lastChannel === CHANNEL_MAX ? 1 : this.#lastChannel + 1;
+    } while (this.works.has(this.#lastChannel));
+    return this.#lastChannel;
   }
 
   /** Channels up to here belong to works from before a break. */
   keepChannelsUpTo(channel: number): void {
-    this.#nextChannel = Math.max(this.#nextChannel, channel + 1);
+    this.#lastChannel = Math.max(this.#lastChannel, channel);
   }
 
   add(work: Work): void {
@@ -85,6 +93,13 @@ export class WorkerSession {
     work.endedAt = performance.now();
     work.end(reason);
     this.connection.send(FRAME.CANCEL, work.channel, { reason });
+  }
+
+  /** The CANCEL of a work that ended while the link was broken. */
+  tellAgain(work: Work): void {
+    if (work.endedAt === null) return;
+    work.endedAt = performance.now();
+    this.connection.send(FRAME.CANCEL, work.channel, { reason: "cancelled" });
   }
 
   /** Ends works past their time; says whether the worker ignores a cancel and must be killed. */

@@ -13,6 +13,7 @@ export class Sessions {
   readonly #byEndpoint = new Map<string, Set<WorkerSession>>();
   readonly #loads = new Map<string, EndpointLoad>();
   readonly #returnTimers = new Map<string, NodeJS.Timeout>();
+  #isClosed = false;
   readonly #onGone: (workerId: string, endpointId: string) => void;
 
   constructor(onGone: (workerId: string, endpointId: string) => void) {
@@ -21,6 +22,10 @@ export class Sessions {
 
   find(workerId: string): WorkerSession | undefined {
     return this.#byWorker.get(workerId);
+  }
+
+  has(session: WorkerSession): boolean {
+    return this.#byWorker.get(session.worker.id) === session;
   }
 
   all(): Iterable<WorkerSession> {
@@ -61,7 +66,7 @@ export class Sessions {
   /** `connection` closed: when it was the session's newest, the worker has a moment to come back. */
   broke(session: WorkerSession, connection: Connection): void {
     const { id } = session.worker;
-    if (session.connection !== connection || this.#byWorker.get(id) !== session) return;
+    if (this.#isClosed || session.connection !== connection || !this.has(session)) return;
     const giveUp = () => this.forget(session, "its connection closed");
     if (session.works.size === 0) giveUp();
     else this.#returnTimers.set(id, setTimeout(giveUp, LINK_RETURN_MS));
@@ -69,16 +74,19 @@ export class Sessions {
 
   forget(session: WorkerSession, reason: string): void {
     const { id } = session.worker;
-    if (this.#byWorker.get(id) !== session) return;
+    if (!this.has(session)) return;
     this.cameBack(id);
     this.#byWorker.delete(id);
     this.#byEndpoint.get(session.endpoint.id)?.delete(session);
     if (session.works.size > 0) session.load.workerLost(performance.now());
+    session.connection.destroy();
     session.loseAll(reason);
     this.#onGone(id, session.endpoint.id);
   }
 
+  /** From now on nobody is given up: they go on and come back to the next platform. */
   close(): void {
+    this.#isClosed = true;
     for (const timer of this.#returnTimers.values()) clearTimeout(timer);
     for (const session of this.all()) session.intake.abort();
   }

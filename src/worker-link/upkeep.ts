@@ -18,8 +18,8 @@ export function sweep(sessions: Sessions, hooks: Pick<LinkHooks, "workerStuck">)
   for (const session of sessions.all()) {
     if (session.sweep(now)) hooks.workerStuck(session.worker.id, "it did not stop when it was cancelled");
     if (session.endpoint.kind === "queue") session.recall(now, PREFETCH_EXECUTION_MAX_MS);
-    const booting = session.slots === 0 && Date.now() - session.worker.createdAt > WORKER_BOOT_TIMEOUT_MS;
-    if (booting) hooks.workerStuck(session.worker.id, "it was not ready in time");
+    const isLate = session.slots === 0 && now - session.beganAt > WORKER_BOOT_TIMEOUT_MS;
+    if (isLate) hooks.workerStuck(session.worker.id, "it was not ready in time");
   }
 }
 
@@ -44,7 +44,7 @@ export function ping(sessions: Sessions): void {
   for (const { connection, slots } of sessions.all()) {
     if (slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
     const silentMs = now - connection.lastHeard;
-    if (silentMs > LINK_SILENCE_MAX_MS) connection.close();
+    if (silentMs > LINK_SILENCE_MAX_MS) connection.destroy();
     else if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
   }
 }

@@ -11,7 +11,7 @@ import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import type { JobProgress, JobQueue, JobReader, Queue } from "../queue/queue.ts";
-import type { Endpoint, Store } from "../store/store.ts";
+import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { Greeting } from "./greeting.ts";
 import { JobWork } from "./job-work.ts";
 import type { LinkHooks } from "./link-hooks.ts";
@@ -102,9 +102,10 @@ export class WorkerLink implements RequestForwarder {
     this.#sessions.find(workerId)?.drain(graceMs);
   }
 
-  /** Those who wait for this endpoint are told why it cannot start. */
-  failWaiting(endpointId: string, error: SvcError): void {
-    this.#requests.failAll(endpointId, error);
+  /** Those who wait for the endpoint are told why a worker of it cannot start; not when newer code may do better. */
+  async failWaiting({ endpointId, revision }: Pick<Worker, "endpointId" | "revision">, error: SvcError): Promise<void> {
+    const endpoint = await this.#deps.endpoints.find(endpointId);
+    if (endpoint === undefined || endpoint.revision === revision) this.#requests.failAll(endpointId, error);
   }
 
   /** The worker's process has ended: nothing more will come from it. */

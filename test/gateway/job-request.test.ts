@@ -23,6 +23,11 @@ const REFUSED: [title: string, body: string | Buffer, ...says: RegExp[]][] = [
   ["a policy that is an array", '{"input":{},"policy":[]}', /"policy" must be an object/],
   ["a webhook that is no URL", '{"input":{},"webhook":"example"}', /"webhook"/],
   ["a webhook of another scheme", '{"input":{},"webhook":"file:///etc/passwd"}', /http or https/],
+  [
+    "a method that is longer than any name",
+    `{"input":{},"method":"${"m".repeat(256)}"}`,
+    /256 characters; at most 255/,
+  ],
   ["a method that is no text", '{"input":{},"method":5}', /"method"/],
   [
     "several faults are told at once",

@@ -9,7 +9,9 @@ export const QUIET_HOOKS = {
   workerGone: nothing,
   bootFailed: nothing,
   workerStuck: nothing,
+  workerReplaced: async () => {},
+  failed: nothing,
   requestWaiting: nothing,
   log: nothing,
   health: () => ({ state: "READY", reason: "", progress: [] }),
-} satisfies Partial<LinkHooks>;
+} satisfies Omit<LinkHooks, "platformUrl" | "launcherConnected">;

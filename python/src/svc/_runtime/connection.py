@@ -73,12 +73,13 @@ def _moved_up(sock: socket.socket) -> socket.socket:
 class Unacknowledged:
     """A job that runs or whose result waits for its ACK."""
 
-    __slots__ = ("fence", "job", "result")
+    __slots__ = ("fence", "job", "result", "since")
 
     def __init__(self, job: str, fence: int) -> None:
         self.job = job
         self.fence = fence
         self.result: bytes | None = None
+        self.since = monotonic()
 
 
 class Connection:
@@ -193,8 +194,9 @@ class Connection:
         reader = FrameReader()
         try:
             with self._lock:
+                now = monotonic()
                 listed = [
-                    {"channel": channel, "job": kept.job, "fence": kept.fence}
+                    {"channel": channel, "job": kept.job, "fence": kept.fence, "heldMs": int((now - kept.since) * 1000)}
                     for channel, kept in self.unacknowledged.items()
                 ]
                 offered = set(self.unacknowledged)

@@ -1,0 +1,72 @@
+/** Workers that start on code which is replaced before they are ready. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { WorkerState } from "../../src/domain/worker.ts";
+import type { WorkerDriver, WorkerExit } from "../../src/drivers/worker-driver.ts";
+import { BootRecord } from "../../src/reconcilers/boot-record.ts";
+import type { Images } from "../../src/reconcilers/images.ts";
+import { WorkerPool } from "../../src/reconcilers/worker-pool.ts";
+import { newEndpoint, newWorker } from "../conformance/store.ts";
+import { openTestStore } from "../store/open-store.ts";
+
+const EXIT = { code: 0, signal: null, reason: "exited with code 0" };
+
+async function open(state: WorkerState) {
+  const { store, close } = await openTestStore();
+  const endpoint = newEndpoint(null, { name: "live-hello" });
+  await store.endpoints.insert(endpoint);
+  const worker = newWorker(endpoint.id, { state });
+  await store.workers.insert(worker);
+  const told: string[] = [];
+  let exited: (exit: WorkerExit) => void = () => {};
+  const gone = Promise.withResolvers<void>();
+  new WorkerPool({
+    store,
+    endpoints: store.endpoints,
+    driver: {
+      onExit: (listener: (exit: WorkerExit) => void) => {
+        exited = listener;
+      },
+      stop: async () => {},
+      capacity: async () => ({ vcpus: 1, memoryGb: 1, gpus: [] }),
+    } as unknown as WorkerDriver,
+    images: {} as Images,
+    boots: new BootRecord(() => 0),
+    envOf: async () => ({}),
+    link: {
+      drain: () => {},
+      isConnected: () => false,
+      workerExited: async () => {},
+      failWaiting: async (_worker, error) => {
+        told.push(error.code);
+      },
+      switchOver: () => {},
+      bootOf: () => undefined,
+      sample: () => ({ workers: [] }),
+    },
+    failJobs: async () => {},
+    peersWait: () => false,
+    wake: () => gone.resolve(),
+    clock: () => 0,
+    log: () => {},
+    onError: (error) => gone.reject(error),
+  });
+  const exit = async () => {
+    exited({ workerId: worker.id, ...EXIT });
+    await gone.promise;
+    await close();
+  };
+  return { told, exit };
+}
+
+test("A worker that leaves because its code was replaced while it started counts as no failed start", async () => {
+  const { told, exit } = await open("DRAINING");
+  await exit();
+  assert.deepEqual(told, []);
+});
+
+test("A worker that ends while it starts is a failed start", async () => {
+  const { told, exit } = await open("STARTING");
+  await exit();
+  assert.deepEqual(told, ["BOOT_FAILED"]);
+});
