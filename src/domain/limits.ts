@@ -85,6 +85,9 @@ export const QUEUE_FULL_RETRY_S = 1;
 export const JOB_LOSSES_MAX = 1;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
+export const LEASE_CHECK_MS = 1_000;
+/** Between two turns of the event loop: after a longer time nobody is judged by a silence once. */
+export const STANDSTILL_MS = 2_000;
 export const REQUESTS_PAGE_SIZE = 100;
 /** Rows deleted in one transaction. */
 export const DELETE_BATCH_ROWS = 500;

@@ -24,6 +24,8 @@ export interface GatewayDeps {
   readonly newId: () => string;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
+  /** Milliseconds of a clock that is never set: rate windows. `performance.now` when it is not given. */
+  readonly monotonic?: () => number;
   readonly settings: GatewaySettings;
   /** Random bytes that stay the same over restarts: which worker handed a job in is told by them. Default: new ones. */
   readonly ownerKey?: Uint8Array;

@@ -50,7 +50,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const context: GatewayContext = {
     ...deps,
     retention: deps.settings.retention ?? RETENTION_DEFAULT,
-    rates: deps.settings.rateLimits && new RateLimiter(deps.settings.rateLimits, deps.now),
+    rates:
+      deps.settings.rateLimits &&
+      new RateLimiter(deps.settings.rateLimits, deps.monotonic ?? (() => performance.now())),
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
     lookers: new CallerWatch(),
     callers: new CallerWatch(),

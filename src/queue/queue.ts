@@ -1,7 +1,8 @@
 /**
  * The durable job queue. A promise that resolves means the change is committed; a claim carries a fencing token,
  * and every write for a claimed job names it, so a late write of a lost worker changes nothing.
- * Counts come from rows. State machine: src/domain/job.ts.
+ * Counts come from rows. State machine: src/domain/job.ts. Leases run by a clock that is never set, and count only while
+ * the queue is open: a queue that is opened gives every running job a whole one.
  */
 import type { JobState } from "../domain/job.ts";
 

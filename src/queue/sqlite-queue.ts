@@ -20,8 +20,10 @@ export interface SqliteQueueOptions {
   readonly database: SqliteDatabase;
   /** Directory for bodies above INLINE_BODY_MAX_BYTES; made when it is missing. */
   readonly blobDir: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch: times that people see and that survive a restart. */
   readonly clock: () => number;
+  /** Milliseconds of a clock that is never set: leases. */
+  readonly monotonic?: () => number;
   readonly bounds?: Partial<QueueBounds>;
 }
 
@@ -32,10 +34,11 @@ const BOUNDS_DEFAULT: QueueBounds = {
 };
 
 /** close() leaves the database open: whoever opened it closes it. */
-export async function openSqliteQueue({ database, blobDir, clock, bounds }: SqliteQueueOptions): Promise<JobQueue> {
+export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQueue> {
+  const { database, blobDir, clock, monotonic = () => performance.now(), bounds } = options;
   migrateQueue(database.connection);
   const files = new BodyFiles(blobDir, database.durability === "full");
-  const core = new QueueCore(database, files, clock, { ...BOUNDS_DEFAULT, ...bounds });
+  const core = new QueueCore(database, files, { clock, monotonic }, { ...BOUNDS_DEFAULT, ...bounds });
   const bodies = new StoredBodies(core.files);
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);

@@ -14,7 +14,7 @@ import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
-import { LAYER_SWEEP_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import { LAYER_SWEEP_MS, LEASE_CHECK_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
@@ -25,6 +25,7 @@ import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { BootRecord } from "../reconcilers/boot-record.ts";
+import { expiredLeases } from "../reconcilers/expired-leases.ts";
 import { failQueued } from "../reconcilers/fail-queued.ts";
 import { Images } from "../reconcilers/images.ts";
 import { Reconciler } from "../reconcilers/reconciler.ts";
@@ -189,7 +190,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     webhooks,
     removed,
     new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
-    new Reconciler("expired-jobs", 1_000, () => queue.expireLeases(), reconcilerFailed),
+    new Reconciler("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue), reconcilerFailed),
     new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
     new Reconciler(
       "unused-layers",

@@ -6,10 +6,11 @@
  *                                                  meanwhile: upkeep.ts; all of them: sessions.ts
  */
 import { SvcError } from "../domain/errors.ts";
-import { LEASE_RENEW_MS, LINK_PING_MS, LINK_SWEEP_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { LEASE_RENEW_MS, LINK_PING_MS, LINK_SWEEP_MS, STANDSTILL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
+import { Standstill } from "../lib/standstill.ts";
 import type { JobProgress, JobQueue, JobReader, Queue } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { Greeting } from "./greeting.ts";
@@ -54,10 +55,12 @@ export class WorkerLink implements RequestForwarder {
 
   async listen(socketPath: string): Promise<void> {
     await this.#reception.listen(socketPath);
+    const sweeps = new Standstill(LINK_SWEEP_MS + STANDSTILL_MS);
+    const pings = new Standstill(LINK_PING_MS + STANDSTILL_MS);
     this.#timers = [
-      setInterval(() => sweep(this.#sessions, this.#deps.hooks), LINK_SWEEP_MS),
+      setInterval(() => sweeps.happened() || sweep(this.#sessions, this.#deps.hooks), LINK_SWEEP_MS),
       setInterval(() => void renewLeases(this.#sessions, this.#deps.queue), LEASE_RENEW_MS),
-      setInterval(() => ping(this.#sessions), LINK_PING_MS),
+      setInterval(() => pings.happened() || ping(this.#sessions), LINK_PING_MS),
     ];
   }
 

@@ -10,9 +10,16 @@ import {
 } from "../../src/domain/limits.ts";
 import type { ClaimedJob, JobQueue, NewJob } from "../../src/queue/queue.ts";
 
+export interface TestClock {
+  /** Milliseconds since the epoch. */
+  now: number;
+  /** By so much of it the clock was set; the rest has passed. */
+  stepped?: number;
+}
+
 export interface QueueUnderTest {
   queue: JobQueue;
-  readonly clock: { now: number };
+  readonly clock: TestClock;
   /** Ends the queue as a crash would, between two commits, and opens it again on the same data. */
   reopen(): Promise<void>;
   close(): Promise<void>;
@@ -47,10 +54,10 @@ const never = new AbortController().signal;
 const text = (bytes: Uint8Array | null | undefined) => (bytes == null ? bytes : Buffer.from(bytes).toString("utf8"));
 const large = (fill: string) => Buffer.from(JSON.stringify({ fill: fill.repeat(INLINE_BODY_MAX_BYTES) }));
 
-export function queueConformance(name: string, open: (clock: { now: number }) => Promise<QueueUnderTest>): void {
+export function queueConformance(name: string, open: (clock: TestClock) => Promise<QueueUnderTest>): void {
   describe(`${name}: the job queue`, () => {
     let under: QueueUnderTest;
-    const clock = { now: START };
+    const clock: TestClock = { now: START };
     const queue = () => under.queue;
     before(async () => {
       under = await open(clock);
@@ -83,7 +90,7 @@ type Queue = () => JobQueue;
 type ClaimOne = (endpointId: string, workerId?: string) => Promise<ClaimedJob>;
 type Enqueued = (endpointId: string, changes?: Partial<NewJob>) => Promise<string>;
 type StateOf = (id: string) => Promise<string | undefined>;
-type Clock = { now: number };
+type Clock = TestClock;
 
 function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enqueued, stateOf: StateOf): void {
   test("a job keeps its input's bytes, its method and its time-out until a worker gets it", async () => {
@@ -791,6 +798,34 @@ function upkeep(
     assert.deepEqual([await stateOf(kept), await stateOf(lost)], ["IN_PROGRESS", "IN_QUEUE"]);
     assert.deepEqual(await queue().renew([first, second]), [second]);
     assert.equal(await queue().finish(second, { state: "COMPLETED", output: OUTPUT }), false);
+  });
+
+  test("a clock that is set, forwards or back, ends no lease and lengthens none", async () => {
+    const e = unique("endpoint");
+    clock.now += LEASE_MS;
+    await queue().expireLeases();
+    const id = await enqueued(e);
+    await claimOne(e);
+    for (const step of [3_600_000, -7_200_000]) {
+      clock.now += step;
+      clock.stepped = (clock.stepped ?? 0) + step;
+      assert.equal(await queue().expireLeases(), 0);
+      assert.equal(await stateOf(id), "IN_PROGRESS");
+    }
+    clock.now += LEASE_MS;
+    assert.equal(await queue().expireLeases(), 1);
+    assert.equal(await stateOf(id), "IN_QUEUE");
+  });
+
+  test("time in which the queue was not there counts against no lease", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    clock.now += 10 * LEASE_MS;
+    await under().reopen();
+    assert.equal(await queue().expireLeases(), 0);
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
+    assert.equal(await stateOf(id), "COMPLETED");
   });
 
   test("leases can be given more time at start", async () => {

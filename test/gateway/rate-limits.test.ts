@@ -7,7 +7,7 @@ test("the calls of an endpoint's route are limited per ten seconds, and Retry-Af
   let now = 1_000_003_000;
   const platform = await startPlatform(t, {
     settings: { rateLimits: { ...RATE_LIMITS_DEFAULT, purge: 2 } },
-    deps: { now: () => now },
+    deps: { monotonic: () => now },
   });
   const purge = (endpoint = "jobs") => platform.post(`/v2/${endpoint}/purge-queue`);
   assert.equal((await purge()).status, 200);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Durability, openSqlite, type SqliteDatabase } from "../../src/lib/sqlite.ts";
 import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
-import type { QueueUnderTest } from "../conformance/queue.ts";
+import type { QueueUnderTest, TestClock } from "../conformance/queue.ts";
 
 export interface SqliteQueueUnderTest extends QueueUnderTest {
   database: SqliteDatabase;
@@ -14,7 +14,7 @@ export interface SqliteQueueUnderTest extends QueueUnderTest {
 
 /** A queue on a file of its own. reopen() drops the connection without closing the queue: what is not committed is lost. */
 export async function openTestQueue(
-  clock: { now: number },
+  clock: TestClock,
   durability: Durability = "normal",
   bounds: Partial<QueueBounds> = {},
 ): Promise<SqliteQueueUnderTest> {
@@ -22,7 +22,16 @@ export async function openTestQueue(
   const blobDir = join(dir, "blobs");
   const open = async () => {
     const database = openSqlite(join(dir, "queue.db"), durability);
-    return { database, queue: await openSqliteQueue({ database, blobDir, clock: () => clock.now, bounds }) };
+    return {
+      database,
+      queue: await openSqliteQueue({
+        database,
+        blobDir,
+        clock: () => clock.now,
+        monotonic: () => clock.now - (clock.stepped ?? 0),
+        bounds,
+      }),
+    };
   };
   const under: SqliteQueueUnderTest = {
     ...(await open()),

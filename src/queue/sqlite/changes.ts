@@ -1,6 +1,5 @@
 /** The side of the queue that changes jobs. A job that finds a waiting claim is inserted as IN_PROGRESS: one write. */
 import { SvcError } from "../../domain/errors.ts";
-import { LEASE_MS } from "../../domain/limits.ts";
 import type { Claim, ClaimedJob, NewJob, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import {
@@ -35,7 +34,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
       });
     },
 
-    renew: (claims) => core.run(() => claims.filter((claim) => !renewClaim(core, claim))),
+    renew: async (claims) => claims.filter((claim) => !renewClaim(core, claim)),
 
     finish(claim, outcome) {
       const state = FINAL_STATES[outcome.state];
@@ -95,7 +94,6 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
       claim?.workerId ?? "",
       now,
       claim === undefined ? null : now,
-      claim === undefined ? null : now + LEASE_MS,
       now + job.ttlMs,
       job.ttlMs,
       job.retentionMs,
@@ -127,7 +125,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
     executionTimeoutMs: job.executionTimeoutMs,
     method: job.method,
     webhook: job.webhook,
-    leaseUntil: now + LEASE_MS,
+    leaseUntil: live.lease(),
     outputFile: null,
   };
   live.started(running);
@@ -157,7 +155,6 @@ function earlierJob(core: QueueCore, job: NewJob, endpoint: EndpointState, error
 function renewClaim(core: QueueCore, claim: Claim): boolean {
   const job = held(core, claim);
   if (job === undefined) return false;
-  job.leaseUntil = core.clock() + LEASE_MS;
-  core.sql.lease.run(job.leaseUntil, job.seq);
+  job.leaseUntil = core.live.lease();
   return true;
 }

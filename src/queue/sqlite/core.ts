@@ -24,6 +24,13 @@ export interface QueueBounds {
   readonly failedKeptMax: number;
 }
 
+export interface QueueClocks {
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  /** Milliseconds of a clock that is never set. */
+  readonly monotonic: () => number;
+}
+
 interface FinishedJob {
   readonly id: string;
   readonly endpoint: EndpointState;
@@ -39,6 +46,7 @@ export class QueueCore {
   readonly files: BodyFiles;
   readonly claims: PendingClaims;
   readonly clock: () => number;
+  readonly monotonic: () => number;
   readonly bounds: QueueBounds;
   /** Endpoints that may have final jobs. */
   readonly finalSince = new Set<EndpointState>();
@@ -65,11 +73,12 @@ export class QueueCore {
   #chunked: string[] = [];
   #deleted: string[] = [];
 
-  constructor(database: SqliteDatabase, files: BodyFiles, clock: () => number, bounds: QueueBounds) {
+  constructor(database: SqliteDatabase, files: BodyFiles, { clock, monotonic }: QueueClocks, bounds: QueueBounds) {
     this.sql = prepareStatements(database.connection);
-    this.live = new LiveState(this.sql);
+    this.live = new LiveState(this.sql, monotonic);
     this.files = files;
     this.clock = clock;
+    this.monotonic = monotonic;
     this.bounds = bounds;
     for (const endpoint of this.live.endpoints.values()) {
       if (endpoint.failed > 0) this.failedSince.add(endpoint);

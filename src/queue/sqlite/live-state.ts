@@ -2,6 +2,7 @@
  * What the queue keeps in memory about its rows: counts of each endpoint and the running jobs. Both change together
  * with the rows in one batch, and are read again from the rows at start and after a batch that failed.
  */
+import { LEASE_MS } from "../../domain/limits.ts";
 import type { PendingClaim } from "./pending-claims.ts";
 import type { JobRow, Statements } from "./statements.ts";
 
@@ -45,6 +46,7 @@ export interface RunningJob {
   readonly executionTimeoutMs: number;
   readonly method: string;
   readonly webhook: string;
+  /** By the monotonic clock. Leases are in no row: whoever opens the rows gives every running job a whole one. */
   leaseUntil: number;
   /** File of the last progress update; null when it is in the row or there is none. */
   outputFile: string | null;
@@ -52,19 +54,22 @@ export interface RunningJob {
 
 export class LiveState {
   readonly #sql: Statements;
+  readonly #monotonic: () => number;
   readonly endpoints = new Map<string, EndpointState>();
   readonly running = new Map<string, RunningJob>();
   #byNumber = new Map<number, EndpointState>();
   #lastSeq = 0;
 
-  constructor(sql: Statements) {
+  constructor(sql: Statements, monotonic: () => number) {
     this.#sql = sql;
+    this.#monotonic = monotonic;
     this.load();
   }
 
-  /** Reads everything from the rows; the waiting claims stay. */
+  /** Reads everything from the rows; the waiting claims stay, and the leases of those that run on. */
   load(): void {
     this.#byNumber = new Map();
+    const before = new Map(this.running);
     this.running.clear();
     for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...noJobs() });
     type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
@@ -82,7 +87,10 @@ export class LiveState {
     }
     for (const row of this.#sql.runningRows.iterate() as Iterable<unknown>) {
       const job = row as JobRow & { output: string | null };
-      this.start(job, job.fence, job.worker_id, job.started_at ?? 0, job.lease_until ?? 0).outputFile = job.output;
+      const running = this.start(job, job.fence, job.worker_id, job.started_at ?? 0);
+      running.outputFile = job.output;
+      const known = before.get(job.id);
+      if (known?.fence === job.fence) running.leaseUntil = known.leaseUntil;
     }
     this.#lastSeq = Math.max(this.#lastSeq, (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0);
   }
@@ -135,7 +143,7 @@ export class LiveState {
     else if (state === FAILED || state === TIMED_OUT) endpoint.failed += n;
   }
 
-  start(row: JobRow, fence: number, workerId: string, startedAt: number, leaseUntil: number): RunningJob {
+  start(row: JobRow, fence: number, workerId: string, startedAt: number): RunningJob {
     const job: RunningJob = {
       seq: row.seq,
       id: row.id,
@@ -150,11 +158,16 @@ export class LiveState {
       executionTimeoutMs: row.execution_timeout_ms,
       method: row.method,
       webhook: row.webhook,
-      leaseUntil,
+      leaseUntil: this.lease(),
       outputFile: null,
     };
     this.started(job);
     return job;
+  }
+
+  /** The end of a lease that begins now. */
+  lease(ms: number = LEASE_MS): number {
+    return this.#monotonic() + ms;
   }
 
   started(job: RunningJob): void {

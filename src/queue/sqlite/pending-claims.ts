@@ -4,7 +4,6 @@
  * become idle for long enough to be stopped. A worker whose last job failed comes after its equals, in turn with others
  * like it: one that fails fast must not draw all jobs to itself. The answers leave after the commit.
  */
-import { LEASE_MS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
 import type { BodyFiles } from "./body-files.ts";
 import { type EndpointState, IN_QUEUE, type LiveState, type RunningJob } from "./live-state.ts";
@@ -140,8 +139,8 @@ export class PendingClaims {
 
   #hand(row: JobRow & { input: Body }, now: number): void {
     const claim = this.next(this.#live.of(row.endpoint))!;
-    this.#sql.claim.run(row.fence + 1, claim.workerId, now, now + LEASE_MS, row.seq);
-    this.give(claim, this.#live.start(row, row.fence + 1, claim.workerId, now, now + LEASE_MS), row.input);
+    this.#sql.claim.run(row.fence + 1, claim.workerId, now, row.seq);
+    this.give(claim, this.#live.start(row, row.fence + 1, claim.workerId, now), row.input);
   }
 
   async #readInputs(claim: PendingClaim): Promise<void> {

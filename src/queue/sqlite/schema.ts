@@ -1,7 +1,8 @@
 /**
  * The queue's tables. A body (input, output, error, chunk) is a BLOB with the bytes, or a TEXT with the SHA-256 of the
  * file that holds them. `state` is the index in JOB_STATES. Indexes are partial so that a job which finds a waiting
- * worker touches none of them before it is final.
+ * worker touches none of them before it is final. jobs.lease_until is of earlier versions: leases are in memory, by a clock
+ * that is never set, and end with the process that keeps them; each start gives every running job a whole one.
  */
 import type { DatabaseSync } from "node:sqlite";
 

@@ -15,7 +15,6 @@ export interface JobRow {
   readonly created_at: number;
   readonly started_at: number | null;
   readonly finished_at: number | null;
-  readonly lease_until: number | null;
   readonly expires_at: number;
   readonly retention_ms: number;
   readonly execution_timeout_ms: number;
@@ -27,7 +26,7 @@ export interface JobRow {
 export type Body = Uint8Array | string;
 
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
-  lease_until, expires_at, retention_ms, execution_timeout_ms, method, webhook`;
+  expires_at, retention_ms, execution_timeout_ms, method, webhook`;
 
 /** A job is kept until its webhook is settled. */
 const DELIVERED = "NOT (webhook <> '' AND EXISTS (SELECT 1 FROM webhooks WHERE job = jobs.seq))";
@@ -54,22 +53,20 @@ export function prepareStatements(db: DatabaseSync) {
     maxSeq: prepare("SELECT max(seq) AS seq FROM jobs"),
 
     insert: prepare(`INSERT INTO jobs (seq, id, endpoint, state, low_priority, fence, worker_id, created_at, started_at,
-      lease_until, expires_at, ttl_ms, retention_ms, execution_timeout_ms, method, webhook, idempotency_key, input)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      expires_at, ttl_ms, retention_ms, execution_timeout_ms, method, webhook, idempotency_key, input)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     byIdempotencyKey: prepare("SELECT id FROM jobs WHERE endpoint = ? AND idempotency_key = ?"),
     nextQueued: prepare(`SELECT ${META}, input FROM jobs WHERE endpoint = ? AND state = 0
       ORDER BY low_priority, seq LIMIT ?`),
     oldestQueued: prepare(`SELECT created_at FROM jobs WHERE endpoint = ? AND state = 0 AND low_priority = ?
       ORDER BY seq LIMIT 1`),
-    claim: prepare(`UPDATE jobs SET state = 1, fence = ?, worker_id = ?, started_at = ?, lease_until = ?
+    claim: prepare(`UPDATE jobs SET state = 1, fence = ?, worker_id = ?, started_at = ?
       WHERE seq = ? AND state = 0`),
-    lease: prepare("UPDATE jobs SET lease_until = ? WHERE seq = ?"),
-    finish:
-      prepare(`UPDATE jobs SET state = ?, output = ?, error = ?, finished_at = ?, expires_at = ?, lease_until = NULL
+    finish: prepare(`UPDATE jobs SET state = ?, output = ?, error = ?, finished_at = ?, expires_at = ?
       WHERE seq = ? AND fence = ? AND state = 1`),
-    requeue: prepare(`UPDATE jobs SET state = 0, worker_id = ?, retries = ?, started_at = NULL, lease_until = NULL,
+    requeue: prepare(`UPDATE jobs SET state = 0, worker_id = ?, retries = ?, started_at = NULL,
       output = NULL WHERE seq = ? AND state = 1`),
-    cancel: prepare(`UPDATE jobs SET state = 5, finished_at = ?, expires_at = ?, lease_until = NULL
+    cancel: prepare(`UPDATE jobs SET state = 5, finished_at = ?, expires_at = ?
       WHERE seq = ? AND state < 2`),
     retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),

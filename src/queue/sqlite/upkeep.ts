@@ -73,20 +73,15 @@ export function queueUpkeep(core: QueueCore): Upkeep {
 
     expireLeases: () =>
       core.run(() => {
-        const now = core.clock();
+        const now = core.monotonic();
         const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
         for (const job of lost) loseJob(core, job);
         return lost.length;
       }),
 
-    graceLeases: (ms) =>
-      core.run(() => {
-        const until = core.clock() + ms;
-        for (const job of live.running.values()) {
-          job.leaseUntil = until;
-          sql.lease.run(until, job.seq);
-        }
-      }),
+    async graceLeases(ms) {
+      for (const job of live.running.values()) job.leaseUntil = live.lease(ms);
+    },
 
     async sweep() {
       const now = core.clock();
