@@ -7,7 +7,7 @@
  *      │                    │
  *      └──worker lost once──┘   (a second loss: FAILED)
  *
- * FAILED and TIMED_OUT go back to IN_QUEUE by retry. A job past its ttl is deleted in any state but IN_PROGRESS.
+ * A job that waits for code that cannot start may be FAILED at once. FAILED and TIMED_OUT go back to IN_QUEUE by retry. A job past its ttl is deleted in any state but IN_PROGRESS.
  */
 
 export const JOB_STATES = ["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"] as const;

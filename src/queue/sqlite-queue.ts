@@ -47,7 +47,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     ...reads,
     ...queueProgress(core, bodies),
     ...queueOutbox(core),
-    ...queueUpkeep(core),
+    ...queueUpkeep(core, bodies),
 
     async cancel(jobId) {
       await changes.cancel(jobId);

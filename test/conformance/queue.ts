@@ -817,6 +817,38 @@ function upkeep(
     assert.equal(await stateOf(id), "IN_QUEUE");
   });
 
+  test("what waits of an endpoint can be failed with one reason; what runs and what comes later is not", async () => {
+    const e = unique("endpoint");
+    const running = await enqueued(e);
+    const claim = await claimOne(e);
+    const webhook = `https://${unique("host")}.test/hook`;
+    const waiting = [await enqueued(e), await enqueued(e, { lowPriority: true, webhook })];
+    const heard: string[] = [];
+    queue().events.jobFinished((job) => {
+      if (job.endpointId === e) heard.push(job.id);
+    });
+    const error = JSON.stringify({ error_traceback: "x".repeat(INLINE_BODY_MAX_BYTES) });
+    const told = queue().wait(waiting[0]!, 60_000);
+    const failing = queue().failQueued(e, "w9", error);
+    const later = await enqueued(e);
+    assert.equal(await failing, 2);
+    const job = (await told)!;
+    assert.deepEqual([job.state, job.workerId, job.error === error], ["FAILED", "w9", true]);
+    assert.deepEqual(await Promise.all([...waiting, running, later].map(stateOf)), [
+      "FAILED",
+      "FAILED",
+      "IN_PROGRESS",
+      "IN_QUEUE",
+    ]);
+    assert.deepEqual(heard, waiting);
+    assert.ok((await queue().dueDeliveries(1_000, [])).some(({ jobId }) => jobId === waiting[1]));
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.inQueue, counts.inQueueLowPriority, counts.failed], [1, 0, 2]);
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
+    assert.equal(await queue().retry(waiting[0]!), true);
+    assert.equal(await queue().failQueued(unique("endpoint"), "w9", error), 0);
+  });
+
   test("time in which the queue was not there counts against no lease", async () => {
     const e = unique("endpoint");
     const id = await enqueued(e);

@@ -76,6 +76,23 @@ test("after a batch that failed the queue knows what its rows say", async () => 
   }
 });
 
+test("a claim that was refused because its transaction could not begin gets no job any more", async (t) => {
+  const under = await openTestQueue({ now: 1_700_000_000_000 });
+  t.after(() => under.close());
+  const { queue, database } = under;
+  const never = new AbortController().signal;
+  const { id } = await queue.enqueue(newJob("e"));
+  // One inside another: SQLite refuses to begin.
+  database.connection.exec("BEGIN");
+  await assert.rejects(queue.claim("e", "refused", 1, never));
+  const jobs = await queue.claim("e", "w", 1, never);
+  assert.deepEqual(
+    jobs.map(({ jobId }) => jobId),
+    [id],
+  );
+  assert.equal((await queue.find(id))?.workerId, "w");
+});
+
 test("the connection is given in the order it was asked for", async () => {
   const { connection } = openSqlite(":memory:", "normal");
   const database = new SqliteDatabase(connection, "normal");

@@ -129,6 +129,11 @@ function retry(pick: number): Step {
   };
 }
 
+const failQueued: Step = async (model, { queue }) => {
+  assert.equal(await queue.failQueued(ENDPOINT, "w", "cannot start"), model.count("IN_QUEUE"));
+  for (const job of model.jobs.values()) if (job.state === "IN_QUEUE") job.state = "FAILED";
+};
+
 const crash: Step = (_, under) => under.reopen();
 
 const leasesPass: Step = async (model, { queue }, clock) => {
@@ -188,6 +193,7 @@ const step: fc.Arbitrary<{ name: string; run: Step }> = fc.oneof(
   { weight: 1, arbitrary: pick.map((n) => ({ name: `cancel ${n}`, run: cancel(n) })) },
   { weight: 1, arbitrary: pick.map((n) => ({ name: `retry ${n}`, run: retry(n) })) },
   { weight: 1, arbitrary: fc.constant({ name: "leases pass", run: leasesPass }) },
+  { weight: 1, arbitrary: fc.constant({ name: "fail what waits", run: failQueued }) },
   { weight: 1, arbitrary: fc.constant({ name: "crash", run: crash }) },
 );
 const steps = fc.array(

@@ -11,6 +11,7 @@ import {
   type RunningJob,
   TIMED_OUT,
 } from "./live-state.ts";
+import type { PendingClaim } from "./pending-claims.ts";
 import { jobOfRunning } from "./rows.ts";
 import type { Body } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
@@ -29,8 +30,11 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
       if (signal.aborted || count < 1) return Promise.resolve([]);
       return new Promise<ClaimedJob[]>((resolve, reject) => {
         const endpoint = core.live.endpoint(endpointId);
-        core.claims.add({ endpoint, workerId, signal, room: count, given: [], resolve, reject });
-        if (endpoint.inQueue > 0) core.run(() => core.touch(endpoint)).catch(reject);
+        const claim: PendingClaim = { endpoint, workerId, signal, room: count, given: [], resolve, reject };
+        core.claims.add(claim);
+        if (endpoint.inQueue > 0) {
+          core.run(() => core.touch(endpoint)).catch((error) => core.claims.refuse(claim, error));
+        }
       });
     },
 

@@ -117,11 +117,14 @@ export class PendingClaims {
     const claims = new Set(this.#served);
     this.#served = [];
     for (const endpoint of touched) for (const claim of endpoint.claims) claims.add(claim);
-    for (const claim of claims) {
-      this.#bySignal.get(claim.signal)?.delete(claim);
-      claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
-      claim.reject(error);
-    }
+    for (const claim of claims) this.refuse(claim, error);
+  }
+
+  /** It waits no more: whoever made it is told why, and a job given to it later would be lost. */
+  refuse(claim: PendingClaim, error: unknown): void {
+    this.#bySignal.get(claim.signal)?.delete(claim);
+    claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
+    claim.reject(error);
   }
 
   close(live: LiveState): void {

@@ -68,6 +68,8 @@ export function prepareStatements(db: DatabaseSync) {
       output = NULL WHERE seq = ? AND state = 1`),
     cancel: prepare(`UPDATE jobs SET state = 5, finished_at = ?, expires_at = ?
       WHERE seq = ? AND state < 2`),
+    fail: prepare(`UPDATE jobs SET state = 3, worker_id = ?, error = ?, finished_at = ?, expires_at = ?
+      WHERE seq = ? AND state = 0`),
     retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
     progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),

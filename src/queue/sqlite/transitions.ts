@@ -78,6 +78,17 @@ export function cancelJob(core: QueueCore, jobId: string): boolean {
   return true;
 }
 
+/** Fails a job that waits: it will find no worker. */
+export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, error: Body): void {
+  const endpoint = core.live.of(row.endpoint);
+  const now = core.clock();
+  core.sql.fail.run(workerId, error, now, now + keptMs(core, FAILED, row.retention_ms), row.seq);
+  if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
+  core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+  core.live.count(endpoint, FAILED, false, 1);
+  core.finished(row.id, endpoint, FAILED, row.webhook);
+}
+
 /** FAILED or TIMED_OUT waits again, as if it had been submitted now. */
 export function retryJob(core: QueueCore, jobId: string): boolean {
   const row = core.sql.meta.get(jobId) as unknown as JobRow | undefined;

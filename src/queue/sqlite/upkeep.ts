@@ -5,27 +5,37 @@ import type { JobUpkeep, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { JobRow } from "./statements.ts";
-import { loseJob } from "./transitions.ts";
+import type { StoredBodies } from "./stored-bodies.ts";
+import { failQueuedJob, loseJob } from "./transitions.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
 export type Upkeep = JobUpkeep & Pick<Queue, "purge">;
 
-export function queueUpkeep(core: QueueCore): Upkeep {
+export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
   const { sql, live } = core;
 
-  /** Deletes what `find` gives, batch by batch, until it gives nothing. Resolves how many rows. */
-  async function deleteAll(find: () => unknown[], keepTotals: boolean): Promise<number> {
-    let deleted = 0;
+  /** Calls `change` with each row that `find` gives, batch by batch, until it gives no more. Resolves how many rows. */
+  async function forAll(find: () => unknown[], change: (row: JobRow) => void): Promise<number> {
+    let changed = 0;
     for (;;) {
       const count = await core.run(() => {
         const rows = find() as JobRow[];
-        for (const row of rows) deleteResting(core, row, keepTotals);
+        for (const row of rows) change(row);
         return rows.length;
       });
-      deleted += count;
-      if (count < DELETE_BATCH_ROWS) return deleted;
+      changed += count;
+      if (count < DELETE_BATCH_ROWS) return changed;
     }
+  }
+
+  const deleteAll = (find: () => unknown[], keepTotals: boolean) =>
+    forAll(find, (row) => deleteResting(core, row, keepTotals));
+
+  /** What waits of the endpoint now, a batch of it. */
+  function waiting(endpoint: EndpointState): () => unknown[] {
+    const last = (sql.maxSeq.get() as { seq: number | null }).seq ?? 0;
+    return () => sql.queuedUpTo.all(endpoint.number, last, DELETE_BATCH_ROWS);
   }
 
   /**
@@ -67,8 +77,16 @@ export function queueUpkeep(core: QueueCore): Upkeep {
     async purge(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return 0;
-      const last = (sql.maxSeq.get() as { seq: number | null }).seq ?? 0;
-      return deleteAll(() => sql.queuedUpTo.all(endpoint.number, last, DELETE_BATCH_ROWS), true);
+      return deleteAll(waiting(endpoint), true);
+    },
+
+    async failQueued(endpointId, workerId, error) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.inQueue === 0) return 0;
+      const rows = waiting(endpoint);
+      return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) =>
+        forAll(rows, (row) => failQueuedJob(core, row, workerId, stored!)),
+      );
     },
 
     expireLeases: () =>
