@@ -2,16 +2,19 @@
 import { allows, type KeyChecker, type KeyScope, type Principal, presentedSecret, reaches } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 
-/** The principal of `?api_key=KEY`, `Authorization: Bearer KEY` or the bare key. Throws MISSING_KEY, WRONG_KEY. */
+/**
+ * The principal of `Authorization: Bearer KEY` or the bare key, and where there is a `query`, of its `api_key`: only /graphql
+ * takes that, because proxies write addresses down. Throws MISSING_KEY, WRONG_KEY.
+ */
 export async function authenticate(
   keys: KeyChecker,
-  query: URLSearchParams,
   authorization: string | undefined,
+  query?: URLSearchParams,
 ): Promise<Principal> {
-  const secret = query.get("api_key")?.trim() || presentedSecret(authorization);
+  const secret = query?.get("api_key")?.trim() || presentedSecret(authorization);
   if (secret === undefined) {
     throw new SvcError("MISSING_KEY", "No API key was given.", {
-      help: "Run `svc login`, or send ?api_key=KEY or the header Authorization: Bearer KEY.",
+      help: "Run `svc login`, or send the header Authorization: Bearer KEY.",
     });
   }
   const principal = await keys.check(secret);

@@ -13,6 +13,8 @@ export interface ControlPlaneConfig {
   /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>; "" for none. */
   readonly domain: string;
   readonly workerQuota: number;
+  /** Proxies whose X-Forwarded-For is believed: addresses and networks. */
+  readonly trustedProxies?: readonly string[];
   /** Largest sum of a build's layers, and so of one layer; ARTIFACT_MAX_BYTES when not given. */
   readonly artifactMaxBytes?: number;
   /** A layer's upload on which nothing arrives for so long is cut; UPLOAD_IDLE_MAX_MS when not given. */

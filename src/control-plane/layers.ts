@@ -22,7 +22,7 @@ export async function answerLayer(
   response: ServerResponse,
   url: URL,
 ): Promise<void> {
-  const principal = await authenticate(deps.keys, url.searchParams, request.headers.authorization);
+  const principal = await authenticate(deps.keys, request.headers.authorization);
   requireScope({ principal }, "deploy");
   const digest = url.pathname.slice("/layers/".length);
   if (!DIGEST.test(digest)) {

@@ -9,6 +9,7 @@ import { methodNotAllowed } from "./answer.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { knownEndpoint } from "./known-endpoint.ts";
+import { decodedPart } from "./request-url.ts";
 
 /** What workers print, by endpoint. A line is one JSON object with a newline at its end. */
 export interface WorkerLogs {
@@ -25,9 +26,9 @@ export async function answerLogs(
   url: URL,
 ): Promise<void> {
   if (request.method !== "GET") return methodNotAllowed(response, "/logs/<endpoint>", "GET");
-  const principal = await authenticate(deps.keys, url.searchParams, request.headers.authorization);
+  const principal = await authenticate(deps.keys, request.headers.authorization);
   requireScope({ principal }, "read");
-  const endpoint = await knownEndpoint(deps.store, decodeURIComponent(url.pathname.slice("/logs/".length)));
+  const endpoint = await knownEndpoint(deps.store, decodedPart(url.pathname.slice("/logs/".length)));
   requireReach({ principal }, endpoint);
   const tail = tailLines(url.searchParams.get("tail"));
   const wanted = ofJob(url.searchParams.get("job"));

@@ -13,6 +13,7 @@ import { DeviceLogin } from "./device/answer-device.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
+import { requestUrl } from "./request-url.ts";
 
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -37,7 +38,7 @@ async function route(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const url = new URL(request.url ?? "/", "http://control-plane");
+  const url = requestUrl(request);
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
   if (url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
@@ -62,7 +63,7 @@ async function answerGraphQL(
   }
   let principal: Awaited<ReturnType<typeof authenticate>>;
   try {
-    principal = await authenticate(deps.keys, url.searchParams, request.headers.authorization);
+    principal = await authenticate(deps.keys, request.headers.authorization, url.searchParams);
   } catch (error) {
     return refuse(response, error);
   }

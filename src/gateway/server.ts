@@ -100,6 +100,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
 }
 
 function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayContext): void {
+  if (req.httpVersionMajor !== 1) {
+    req.socket.end(rawError(connectionError(undefined)));
+    return;
+  }
   const target = findTarget(req, context.settings.domain);
   if (target !== undefined) {
     void answer(req, res, target, context);

@@ -227,7 +227,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     logs: logFiles,
     seal,
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
-    config: { publicUrl: urls.public, domain: config.domain, workerQuota: config.workerQuota },
+    config: {
+      publicUrl: urls.public,
+      domain: config.domain,
+      workerQuota: config.workerQuota,
+      trustedProxies: config.trustedProxies,
+    },
     clock,
     random: randomBytes,
     log: { error: (message, cause) => log.error(message, { cause }) },

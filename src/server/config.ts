@@ -1,4 +1,5 @@
 /** The platform's configuration, read once at the edge. Every key is described in docs/reference/config.md. */
+import { isIP } from "node:net";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { gpuProduct } from "../domain/gpu.ts";
@@ -52,6 +53,20 @@ const tlsAddress = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
+/** Comma list of addresses and networks. */
+const networks = z.string().transform((text, context): readonly string[] => {
+  const parts = text.split(",").map((part) => part.trim());
+  const all = parts.filter((part) => part !== "");
+  for (const part of all) {
+    const [address = "", prefix = "0"] = part.split("/");
+    const bits = isIP(address) === 6 ? 128 : 32;
+    if (isIP(address) === 0 || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits) {
+      context.addIssue(`"${part}" is no address and no network such as 10.0.0.0/8`);
+    }
+  }
+  return all;
+});
+
 const gpuProducts = z.string().transform((text, context) =>
   text.split(",").flatMap((part) => {
     const product = gpuProduct(part.trim());
@@ -69,6 +84,8 @@ const schema = z.object({
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Address under which callers reach the platform; default: http://<host>:<port>. */
   SVC_PUBLIC_URL: z.url().optional(),
+  /** Proxies in front whose X-Forwarded-For is believed: comma list of addresses and networks. */
+  SVC_TRUSTED_PROXIES: networks.default([]),
   /** Workers of other machines dial in here, by TLS. */
   SVC_WORKER_LISTEN: tlsAddress.optional(),
   /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>. */
@@ -122,6 +139,7 @@ export interface Config {
   readonly host: string;
   readonly port: number;
   readonly publicUrl: string | undefined;
+  readonly trustedProxies: readonly string[];
   /** Undefined: workers of this machine only. */
   readonly workerListen: { readonly host: string; readonly port: number } | undefined;
   readonly domain: string;
@@ -172,6 +190,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     host: c.SVC_HOST,
     port: c.SVC_PORT,
     publicUrl: c.SVC_PUBLIC_URL,
+    trustedProxies: c.SVC_TRUSTED_PROXIES,
     workerListen: c.SVC_WORKER_LISTEN,
     domain: c.SVC_DOMAIN,
     durability: c.SVC_DURABILITY,

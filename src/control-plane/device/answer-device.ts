@@ -10,6 +10,7 @@ import { DEVICE_GUESS_WINDOW_MS, DEVICE_GUESSES_MAX, DEVICE_LIFETIME_MS } from "
 import { methodNotAllowed, sendJson } from "../answer.ts";
 import type { ControlPlaneDeps } from "../context.ts";
 import { newKey } from "../new-key.ts";
+import { ClientAddress } from "./client-address.ts";
 import { DeviceGrants, type Grant } from "./grants.ts";
 import { Guesses } from "./guesses.ts";
 import { approvalPage, CONTENT_SECURITY_POLICY, codePage, donePage } from "./page.ts";
@@ -23,11 +24,13 @@ export class DeviceLogin {
   readonly #deps: ControlPlaneDeps;
   readonly #grants: DeviceGrants;
   readonly #guesses: Guesses;
+  readonly #address: ClientAddress;
 
   constructor(deps: ControlPlaneDeps) {
     this.#deps = deps;
     this.#grants = new DeviceGrants(deps.clock, deps.random);
     this.#guesses = new Guesses(DEVICE_GUESSES_MAX, DEVICE_GUESS_WINDOW_MS, deps.clock);
+    this.#address = new ClientAddress(deps.config.trustedProxies ?? []);
   }
 
   async answer(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
@@ -42,7 +45,7 @@ export class DeviceLogin {
 
   #open(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): void {
     const scopes = readScopes(form.get("scope") ?? SCOPES_DEFAULT);
-    const address = request.socket.remoteAddress ?? "";
+    const address = this.#address.of(request);
     const { deviceCode, grant } = this.#grants.open({ machine: machineName(form), scopes, address });
     const page = `${this.#deps.config.publicUrl()}/device`;
     sendJson(response, 200, {
@@ -87,7 +90,6 @@ export class DeviceLogin {
     if (grant === undefined) return sendPage(response, 404, codePage(UNKNOWN_CODE));
     const principal = await this.#deps.keys.check((form.get("key") ?? "").trim());
     if (principal === undefined || !allows(principal, "admin")) {
-      this.#guesses.wrong(request.socket.remoteAddress ?? "");
       const problem = principal ? "This key lacks the scope admin." : "This key is unknown, revoked or expired.";
       return sendPage(response, 403, approvalPage(grant, problem));
     }
@@ -112,13 +114,17 @@ export class DeviceLogin {
     }
   }
 
-  /** Throws RATE_LIMITED for an address that guesses. */
+  /**
+   * Throws RATE_LIMITED for an address that guesses. A right code is neither counted nor refused: others may share the
+   * address, and what it opens still asks for a key.
+   */
   #find(request: IncomingMessage, code: string): Grant | undefined {
-    const address = request.socket.remoteAddress ?? "";
-    this.#guesses.check(address);
     const grant = this.#grants.find(code);
-    if (grant === undefined) this.#guesses.wrong(address);
-    return grant;
+    if (grant !== undefined) return grant;
+    const address = this.#address.of(request);
+    this.#guesses.check(address);
+    this.#guesses.wrong(address);
+    return undefined;
   }
 }
 

@@ -1,7 +1,7 @@
 import { SvcError } from "../../domain/errors.ts";
 import { DEVICE_GUESSERS_MAX } from "../../domain/limits.ts";
 
-/** Counts wrong codes and keys by network address: one that guesses is refused until its window is over. */
+/** Counts wrong codes by network address: one that guesses is refused until its window is over. */
 export class Guesses {
   readonly #max: number;
   readonly #windowMs: number;
@@ -18,7 +18,7 @@ export class Guesses {
   check(address: string): void {
     const entry = this.#wrong.get(address);
     if (entry === undefined || entry.until <= this.#clock() || entry.count < this.#max) return;
-    throw new SvcError("RATE_LIMITED", "Too many wrong codes or keys.", { help: "Wait some minutes." });
+    throw new SvcError("RATE_LIMITED", "Too many wrong codes.", { help: "Wait some minutes." });
   }
 
   wrong(address: string): void {

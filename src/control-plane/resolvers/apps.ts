@@ -1,4 +1,5 @@
 import { reaches } from "../../domain/api-key.ts";
+import { secretNames } from "../../domain/env.ts";
 import { isRemovedName } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { App, Environment } from "../../store/store.ts";
@@ -43,7 +44,12 @@ export const environment = {
   },
   async secrets({ id }: Environment, _args: unknown, context: RequestContext) {
     requireScope(context, "deploy");
-    return context.store.secrets.listByEnvironment(id);
+    const all = await context.store.secrets.listByEnvironment(id);
+    const { endpointId } = context.principal;
+    if (!endpointId) return all;
+    // A key of one endpoint sees what that endpoint uses.
+    const used = secretNames((await context.store.endpoints.find(endpointId))?.env ?? {});
+    return all.filter(({ name }) => used.includes(name));
   },
 };
 
