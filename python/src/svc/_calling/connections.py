@@ -119,7 +119,16 @@ class Stream:
 
 _idle: dict[tuple[str, str], list[tuple[float, http.client.HTTPConnection]]] = {}
 _lock = threading.Lock()
-_owner = os.getpid()
+
+
+def _forked() -> None:
+    """A fork must not speak on its parent's connections; and a thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def exchange(
@@ -202,11 +211,7 @@ def _await_answer(sock: socket.socket, timeout_s: float, patience: Patience) -> 
 
 
 def _take(place: tuple[str, str]) -> http.client.HTTPConnection | None:
-    global _owner
     with _lock:
-        if _owner != os.getpid():  # a fork must not speak on its parent's connections
-            _owner = os.getpid()
-            _idle.clear()
         kept = _idle.get(place)
         while kept:
             since, connection = kept.pop()

@@ -7,6 +7,7 @@ The platform is asked once in 300 s for a name; an answer ENDPOINT_NOT_FOUND of 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from time import monotonic
 
@@ -47,6 +48,15 @@ _APP = "query($name:String!){app(name:$name){environments{name endpoints{id name
 
 _known: dict[tuple[str, ...], Target] = {}
 _lock = threading.Lock()
+
+
+def _forked() -> None:
+    """A thread of the parent may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def find(name: str | None, patience: Patience, app: str | None = None, environment: str | None = None) -> Target:

@@ -22,15 +22,21 @@ _tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 _threads = 0
 _unclaimed = 0
 """Tasks that wait and threads that wait, as their difference: above 0 there are more tasks."""
-_owner = os.getpid()
+
+
+def _forked() -> None:
+    """A fork has none of its parent's threads, and one of them may have held the lock."""
+    global _lock, _threads, _unclaimed, _tasks
+    _lock, _threads, _unclaimed, _tasks = threading.Lock(), 0, 0, SimpleQueue()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def start(task: Callable[[], None]) -> None:
     """Runs the task in a thread; beyond THREADS_MAX it waits for one. The task must not raise."""
-    global _threads, _unclaimed, _owner, _tasks
+    global _threads, _unclaimed
     with _lock:
-        if _owner != os.getpid():  # a fork has none of its parent's threads
-            _owner, _threads, _unclaimed, _tasks = os.getpid(), 0, 0, SimpleQueue()
         _unclaimed += 1
         if _unclaimed > 0 and _threads < THREADS_MAX:
             _threads += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
 from urllib.parse import unquote
 
 from svc._runtime.failure import BootFailure, describe
@@ -80,12 +79,10 @@ class Exchange:
     def __init__(self, work, worker, root_path: str, state: dict) -> None:
         self._work = work
         self._worker = worker
-        self._began = perf_counter()
         self._upload = work.upload or Upload(work.body)
         self._body_ended = False
         self._reply: Reply | None = None
         self._held = b""
-        self._started = False
         self.ended = False
         self.disconnected = asyncio.Event()
         self.scope = _scope(work.head, root_path, state)
@@ -117,16 +114,16 @@ class Exchange:
 
     async def _send_body(self, part: bytes, more: bool) -> None:
         work, write = self._work, self._worker.write
-        if not self._started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
+        if not work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
             self._reply.body = part
             self.ended = True
-            write(result_frame(work, self._reply, (perf_counter() - self._began) * 1000))
+            write(result_frame(work, self._reply))
             return
-        if not self._started:
+        if not work.started:
             if not any(name == "content-type" for name, _ in self._reply.headers):
                 self._reply.headers.append(["content-type", "application/octet-stream"])
-            write(stream_start(work, self._reply, part, self._began))
-            self._started = True
+            write(stream_start(work, self._reply, part))
+            work.started = True
         elif part:
             write(stream_part(work, part))
         if not more:
@@ -141,10 +138,10 @@ class Exchange:
             return
         self.ended = True
         reply = failed_reply(error, self._work)
-        if self._started:
+        if self._work.started:
             self._worker.write(stream_end(self._work, failed=True))
         else:
-            self._worker.write(result_frame(self._work, reply, (perf_counter() - self._began) * 1000))
+            self._worker.write(result_frame(self._work, reply))
 
 
 class Application:

@@ -1,15 +1,15 @@
-"""Frames that answer a request of a load-balanced endpoint: a whole RESULT, or a RESULT with MORE and BODY frames."""
+"""Requests of a load-balanced endpoint: runs the route and answers with a whole RESULT, or a RESULT with MORE and BODY frames."""
 
 from __future__ import annotations
 
 import sys
-from time import perf_counter
 
 from svc._runtime import codec
 from svc._runtime.failure import user_traceback
 from svc._runtime.limits import BODY_FRAME_BYTES
 from svc._runtime.protocol import BODY, MORE, RESULT, encode
-from svc._runtime.routes import JSON_HEADERS, Reply, error_reply
+from svc._runtime.routes import JSON_HEADERS, Parts, Reply, error_reply
+from svc._runtime.work import exec_ms
 from svc.context import Cancelled
 
 NOTHING = object()
@@ -18,12 +18,86 @@ NOTHING = object()
 _JSON_200 = b'{"status":200,"headers":[["content-type","application/json"]],"execMs":%.3f}'
 
 
-def result_frame(work, reply: Reply, exec_ms: float) -> bytes:
+def answer(worker, work) -> bytes:
+    """Runs the route in this thread. Returns the frame that ends the work; those of a stream before it are out."""
+    reply = worker.routes.answer(work)
+    values = reply.stream
+    if values is None:
+        return result_frame(work, reply)
+    if not hasattr(values, "__iter__"):
+        values = _driven(values)
+    try:
+        for value in values:
+            worker.emit(stream_frame(work, reply, value), False, work)
+            if work.room <= 0:
+                worker.await_room(work)
+    finally:
+        close = getattr(values, "close", None)
+        if close is not None:
+            close()
+    return last_frame(work, reply)
+
+
+async def answer_async(worker, work) -> bytes | None:
+    """Runs the route on the event loop, a sync one in a thread. None: the application or socket has ended the work itself."""
+    bound = worker.routes.bind(work)
+    if bound.is_application or bound.is_socket:
+        work.tagged = False  # these speak for themselves
+        await worker.serve(work, bound)
+        return None
+    reply = bound.reply
+    if reply is None:
+        value = bound.call() if bound.is_async else await worker.in_thread(work, bound.call)
+        if hasattr(value, "__await__"):
+            value = await value
+        reply = worker.routes.reply_to(work, value)
+    if reply.stream is None:
+        return result_frame(work, reply)
+    values = _async_values(worker, work, reply.stream)
+    try:
+        async for value in values:
+            worker.write(stream_frame(work, reply, value))
+            work.started = True
+            if work.room <= 0:
+                await worker.room(work)
+    finally:
+        await values.aclose()
+    return last_frame(work, reply)
+
+
+async def _async_values(worker, work, stream):
+    try:
+        if isinstance(stream, Parts):
+            for value in stream:
+                yield value
+        elif hasattr(stream, "__aiter__"):
+            async for value in stream:
+                yield value
+        else:
+            iterator = iter(stream)
+            end = object()
+            while (value := await worker.in_thread(work, next, iterator, end)) is not end:
+                yield value
+    finally:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+        elif hasattr(stream, "close"):
+            stream.close()
+
+
+def failed(work, error: BaseException) -> bytes:
+    """The frame that ends the work when its function raised."""
+    if work.started:
+        return broken_end(work, error)
+    return result_frame(work, failed_reply(error, work))
+
+
+def result_frame(work, reply: Reply) -> bytes:
     """The frame of a whole reply."""
     if reply.status == 200 and reply.headers is JSON_HEADERS:
-        head = _JSON_200 % exec_ms
+        head = _JSON_200 % exec_ms(work)
     else:
-        head = codec.encode({"status": reply.status, "headers": reply.headers, "execMs": round(exec_ms, 3)})
+        head = codec.encode({"status": reply.status, "headers": reply.headers, "execMs": round(exec_ms(work), 3)})
     return encode(RESULT, work.channel, head, reply.body)
 
 
@@ -40,32 +114,6 @@ def failed_reply(error: BaseException, work) -> Reply:
     print(user_traceback(error), end="", file=sys.stderr)
     detail = "The function failed; the endpoint's log has the details."
     return error_reply(500, "INTERNAL", "Internal error", detail)
-
-
-def answer_frames(work, reply: Reply, began: float, await_room):
-    """Frames of a streamed reply of sync code, as its parts come; `await_room(work)` holds it while its caller is slow."""
-    stream = reply.stream
-    if not hasattr(stream, "__iter__"):
-        stream = _driven(stream)
-    started = False
-    try:
-        for value in stream:
-            yield stream_part(work, value) if started else stream_start(work, reply, value, began)
-            started = True
-            if work.room <= 0:
-                await_room(work)
-    except BaseException as error:
-        if not started:
-            raise
-        yield broken_end(work, error)
-        return
-    finally:
-        close = getattr(stream, "close", None)
-        if close is not None:
-            close()
-    if not started:
-        yield stream_start(work, reply, NOTHING, began)
-    yield stream_end(work)
 
 
 def _driven(stream):
@@ -85,12 +133,22 @@ def _driven(stream):
         loop.close()
 
 
-def stream_start(work, reply: Reply, first, began: float) -> bytes:
+def stream_frame(work, reply: Reply, value) -> bytes:
+    """One part of a streamed reply; the head goes out with the first, because its kind decides the content type."""
+    return stream_part(work, value) if work.started else stream_start(work, reply, value)
+
+
+def last_frame(work, reply: Reply) -> bytes:
+    """The end of a streamed reply, which may have had no part."""
+    return stream_end(work) if work.started else stream_start(work, reply, NOTHING) + stream_end(work)
+
+
+def stream_start(work, reply: Reply, first) -> bytes:
     """The RESULT frame with the first part, whose kind gives the content type when the function gave none."""
     headers = reply.headers
     if not any(name == "content-type" for name, _ in headers):
         headers = [["content-type", _kind_of(first)], *headers]
-    head = {"status": reply.status, "headers": headers, "execMs": round((perf_counter() - began) * 1000, 3)}
+    head = {"status": reply.status, "headers": headers, "execMs": round(exec_ms(work), 3)}
     return _frames(RESULT, work, codec.encode(head), b"" if first is NOTHING or (first is None and not work.tagged) else _part(work, first))
 
 

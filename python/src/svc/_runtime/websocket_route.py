@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from time import perf_counter
 
 from svc._runtime import codec
 from svc._runtime.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
@@ -34,7 +33,6 @@ class Socket(WebSocket):
     def __init__(self, work, worker) -> None:
         self._work = work
         self._worker = worker
-        self._began = perf_counter()
         self._frames = FrameReader()
         self._closed: SocketClosed | None = None
         self._writing = asyncio.Lock()
@@ -55,7 +53,7 @@ class Socket(WebSocket):
         if subprotocol is not None:
             headers.append(["sec-websocket-protocol", subprotocol])
         self.accepted = True
-        self._worker.write(stream_start(self._work, Reply(101, headers), None, self._began))
+        self._worker.write(stream_start(self._work, Reply(101, headers), None))
 
     async def receive(self) -> str | bytes:
         if not self.accepted:
@@ -123,7 +121,7 @@ async def serve(work, worker, call) -> None:
     """Runs `call(socket)` and ends the exchange, whatever happens."""
     refusal = _refusal(work.head)
     if refusal is not None:
-        worker.write(result_frame(work, refusal, 0.0))
+        worker.write(result_frame(work, refusal))
         return
     socket = Socket(work, worker)
     try:
@@ -135,14 +133,14 @@ async def serve(work, worker, call) -> None:
     except BaseException as error:
         reply = failed_reply(Cancelled(work.cancel_reason) if work.cancel_reason else error, work)
         if not socket.accepted:
-            worker.write(result_frame(work, reply, 0.0))
+            worker.write(result_frame(work, reply))
             return
         await socket.close(1011, "the function failed")
     if socket.accepted:
         worker.write(stream_end(work))
     else:
         reply = error_reply(403, "FORBIDDEN", "Forbidden", "The function refused the connection.")
-        worker.write(result_frame(work, socket.refusal or reply, 0.0))
+        worker.write(result_frame(work, socket.refusal or reply))
 
 
 def _refusal(head: dict) -> Reply | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import perf_counter
 
 from svc._runtime import codec
 from svc._runtime.failure import BadInput, describe
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 class Work:
     __slots__ = (
-        "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "peer", "room", "tagged", "task", "type", "upload",
+        "began", "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "interrupted", "peer", "room", "started",
+        "sync", "tagged", "task", "thread", "type", "upload",
     )  # fmt: skip
 
     def __init__(self, type: int, channel: int, head: dict, body: bytes) -> None:
@@ -28,8 +30,16 @@ class Work:
         self.body = body
         self.context: Context | None = None
         self.cancel_reason = ""
+        self.interrupted = False
+        """Its function has been sent the Cancelled that it gets (interruption.py)."""
+        self.thread = 0
+        """The thread where it can be interrupted; 0: in none."""
         self.task = None
-        """What runs it: a thread's ident or an asyncio task."""
+        """The asyncio task that runs it."""
+        self.sync = False
+        """That task waits for a thread."""
+        self.started = False
+        """The head of a streamed response is out."""
         self.room = STREAM_WINDOW_BYTES
         """Bytes of a streamed response that may still be sent."""
         self.gate: Callable[[], None] | None = None
@@ -97,14 +107,18 @@ def call_with(function, given: dict):
     return function.call(**given)
 
 
-def job_result(work: Work, ok: bool, body: bytes, exec_ms: float, begun: bool = True) -> bytes:
+def exec_ms(work: Work) -> float:
+    return (perf_counter() - work.began) * 1000
+
+
+def job_result(work: Work, ok: bool, body: bytes, begun: bool = True) -> bytes:
     """The RESULT frame of a job."""
     head = work.head
     text = '{"job":%s,"fence":%d,"ok":%s,"execMs":%.3f%s}' % (
         codec.quote(head["job"]),
         head["fence"],
         "true" if ok else "false",
-        exec_ms,
+        exec_ms(work) if begun else 0.0,
         "" if begun else ',"begun":false',
     )
     return encode(RESULT, work.channel, text.encode(), body)
@@ -115,16 +129,14 @@ def output_of(work: Work, value) -> tuple[bool, bytes]:
     if value.__class__ is dict and value.get("error"):
         error = value["error"]
         return False, codec.encode(error if isinstance(error, str) else codec.encode(error).decode())
-    return True, bounded(encoded(work, value))
-
-
-def bounded(body: bytes) -> bytes:
+    body = encoded(work, value)
     if len(body) > RESULT_MAX_BYTES:
-        limit = RESULT_MAX_BYTES // 1024 // 1024
-        raise codec.NotJson(
-            f"the result takes {len(body)} bytes, over the limit of {limit} MiB: store it and return its address"
-        )
-    return body
+        raise too_large(f"the result takes {len(body)} bytes")
+    return True, body
+
+
+def too_large(what: str) -> codec.NotJson:
+    return codec.NotJson(f"{what}, over the limit of {RESULT_MAX_BYTES // 1024 // 1024} MiB: store it and return its address")
 
 
 def failure_of(error: BaseException, who: Identity, reason: str = "") -> bytes:
@@ -142,7 +154,7 @@ def cancelled_frame(work: Work, who: Identity) -> bytes:
     """The answer to work that was cancelled before it began: its slot is free again."""
     if work.type == JOB:
         failure = failure_of(Cancelled(work.cancel_reason), who, work.cancel_reason)
-        return job_result(work, False, failure, 0.0, begun=False)
+        return job_result(work, False, failure, begun=False)
     return encode(RESULT, work.channel, b'{"status":499,"headers":[]}')
 
 

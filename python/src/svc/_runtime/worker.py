@@ -17,16 +17,19 @@ from time import monotonic
 from svc._runtime import place, protocol
 from svc._runtime.connection import Connection, Refused, Unacknowledged, Unreachable
 from svc._runtime.failure import BootFailure, describe
+from svc._runtime.interruption import Interruption
 from svc._runtime.limits import RECONNECT_DEFAULT_MS
 from svc._runtime.output import JobStream, RateLimit
 from svc._runtime.protocol import MORE, encode, parse_head
 from svc._runtime.upload import Upload
 from svc._runtime.work import Identity, Work, cancelled_frame
-from svc.context import Cancelled, context
+from svc.context import context
 
 
 class Worker:
-    """What all ways to run share. Subclasses define `loop`, `cancel_running` and `idle`."""
+    """What all ways to run share. Subclasses define `loop`, and how a cancel gets into what runs."""
+
+    interruption: Interruption
 
     def __init__(self, start: dict, callables: dict, routes, connection: Connection) -> None:
         endpoint = start["endpoint"]
@@ -54,7 +57,7 @@ class Worker:
 
     def cancel_running(self, work: Work) -> None:
         """Interrupts a running function; its context's flag is set already."""
-        raise NotImplementedError
+        self.interruption.interrupt(work)
 
     def dispatch(self, frame: tuple) -> None:
         """Sorts one frame in; new work goes to `pending`."""
@@ -113,7 +116,7 @@ class Worker:
         work.gate = opened.set
         while work.room <= 0:
             if work.cancel_reason:
-                raise Cancelled(work.cancel_reason)
+                self.interruption.stop(work)
             opened.wait()
             opened.clear()
         work.gate = None
@@ -157,14 +160,29 @@ class Worker:
                 self._cancel(work.channel, "disconnected")
 
     def send_result(self, work: Work, frame: bytes) -> None:
-        """Keeps a job's result until its ACK, and sends it."""
+        self.keep_result(work, frame)
+        self.connection.send(frame)
+
+    def keep_result(self, work: Work, frame: bytes) -> None:
+        """Of a job: until its ACK."""
         kept = self.connection.unacknowledged.get(work.channel)
         if kept is not None:
             kept.result = frame
-        self.connection.send(frame)
 
-    def emit(self, data: bytes, keep: bool) -> None:
-        """Sends frames that user code causes."""
+    def emit(self, data: bytes, keep: bool, starts: Work | None = None) -> None:
+        """Sends frames that user code causes, whole: a cancel waits until they are out. `starts` is the work whose stream they start."""
+        exposed = self.interruption.here()
+        if exposed is not None:
+            self.interruption.shield(exposed)
+        try:
+            self.transmit(data, keep)
+            if starts is not None:
+                starts.started = True
+        finally:
+            if exposed is not None:
+                self.interruption.expose(exposed)
+
+    def transmit(self, data: bytes, keep: bool) -> None:
         if keep:
             self.connection.send_or_keep(data)
         else:
@@ -201,6 +219,16 @@ class Worker:
                 self.stdout.end_channel(channel)
             if self.stderr._buffers:
                 self.stderr.end_channel(channel)
+
+    def forked(self) -> None:
+        """In a child that user code forks: plain signals, output to the launcher's pipes, and the link is not its own."""
+        self.connection.disown()
+        self.interruption.forked()
+        for number in (signal.SIGTERM, signal.SIGURG):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
 
     def finished(self) -> bool:
         """Drained, and every result is with the platform."""
@@ -277,18 +305,8 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
     head = {"slots": worker.concurrency, "bootMs": round(boot_ms, 3), "importMs": round(import_ms, 3)}
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
-    os.register_at_fork(after_in_child=lambda: _let_go(connection))
+    os.register_at_fork(after_in_child=worker.forked)
     return worker
-
-
-def _let_go(connection: Connection) -> None:
-    """In a child that user code forks: plain signals, output to the launcher's pipes, and the link is not its own."""
-    connection.disown()
-    for number in (signal.SIGTERM, signal.SIGURG):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
 
 
 def way_to_run(endpoint, concurrency: int) -> type[Worker]:
