@@ -67,9 +67,10 @@ class WithoutGroups(unittest.TestCase):
         self.assertFalse(group.fits({**start, "gpu": True}))
 
     def test_nor_where_its_group_cannot_be_joined(self):
-        join = confine.Group("cgroup1", ["/proc/none"], None, 1 << 33, 1, True).to_join()
+        group = confine.Group("cgroup1", ["/proc/none"], None, 1 << 33, 1, True)
+        join = group.to_join()
         before = resource.getrlimit(resource.RLIMIT_DATA)
-        confine.join(join["joinFiles"], join["limits"], join["memoryBytes"])
+        confine.join(group.open_files(), join["limits"], join["memoryBytes"])
         self.assertEqual(resource.getrlimit(resource.RLIMIT_DATA), before)
 
 
@@ -133,13 +134,13 @@ class Version2(unittest.TestCase):
     def test_what_a_dead_worker_left_in_its_group_is_killed_whole_and_the_group_goes(self):
         process, made = self.launcher()
         (group,) = made["groups"]
-        join = confine.Group("cgroup2", [group], None, 0, 1).to_join()
+        files = confine.Group("cgroup2", [group], None, 0, 1).open_files()
         stray = subprocess.Popen(["setsid", "sleep", "60"])
         self.addCleanup(stray.wait)
         self.addCleanup(stray.kill)
-        for file in join["joinFiles"]:
-            with open(file, "w") as procs:
-                procs.write(str(stray.pid))
+        for file in files:
+            os.write(file, str(stray.pid).encode())
+            os.close(file)
         self.assertEqual(confine._pids(group), [stray.pid])
         process.stdin.write("\n")
         process.stdin.flush()

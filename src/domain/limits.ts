@@ -39,6 +39,11 @@ export const NAME_MAX_CHARS = 63;
 /** Of a package that the platform provides, with its versions. */
 export const REQUIREMENT_MAX_CHARS = 200;
 
+// Users that workers run as: below those that machines lend to containers, above those that people and services have.
+export const WORKER_UIDS_DEFAULT = [70_000, 99_999] as const;
+/** The kernel knows no user from here on. */
+export const USER_NUMBER_END = 2 ** 32 - 1;
+
 // Endpoint settings
 export const WORKERS_MIN_DEFAULT = 0;
 export const WORKERS_MAX_DEFAULT = 3;

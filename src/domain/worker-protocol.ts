@@ -124,6 +124,11 @@ export interface StartHead {
   readonly isolation: "none" | "standard" | "strict";
   /** Folders in which it sees only what is its own. */
   readonly hidden: readonly string[];
+  /** Folders in which it may write besides its own; "/" is everywhere: a container is its own. */
+  readonly writable: readonly string[];
+  /** Who the endpoint's processes run as where the launcher is root, and the group that may use the socket. */
+  readonly uid?: number;
+  readonly gid?: number;
   /** Kept by the launcher and sent back in WORKERS: what the platform wants to know again after a crash. */
   readonly share: unknown;
 }

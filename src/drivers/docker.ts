@@ -265,6 +265,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       tempDir: `${INSIDE.temp}/${spec.workerId}`,
       isolation,
       hidden: [],
+      writable: ["/"],
     });
   }
 

@@ -1,5 +1,5 @@
 /** Workers as processes of this machine, forked by the launcher. */
-import { mkdir } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
@@ -13,6 +13,7 @@ import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { startHead, zygoteKey } from "./start-head.ts";
 import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
+import { type WorkerUser, WorkerUsers } from "./worker-users.ts";
 
 interface ProcessDriverOptions {
   readonly dataDir: string;
@@ -26,6 +27,10 @@ interface ProcessDriverOptions {
   readonly isolation: "none" | "standard" | "strict";
   /** Folders of the platform and its users that workers must not see. */
   readonly hidden: readonly string[];
+  /** Folders of the machine that every worker may use. */
+  readonly writable: readonly string[];
+  /** First and last number of the users that workers run as when the platform is root. */
+  readonly workerUids: readonly [number, number];
   readonly logFd: number;
   /** What zygotes without workers may hold together; default: a quarter of the machine's memory. */
   readonly zygoteMemoryMb: number | undefined;
@@ -43,6 +48,7 @@ interface Prepared {
   readonly python: string;
   readonly handler: string;
   readonly paths: readonly string[];
+  readonly user: WorkerUser | undefined;
 }
 
 export class ProcessDriver implements WorkerDriver, PreparedFiles {
@@ -51,12 +57,17 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   readonly #baseLayers: BaseLayers;
   readonly #interpreters: Interpreters;
   readonly #launcher: Launcher;
+  /** Undefined where workers run as the platform does. */
+  readonly #users: WorkerUsers | undefined;
   readonly #prepared = new Map<string, Prepared>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
-    const { dataDir, artifacts, hooks } = options;
+    const { dataDir, artifacts, hooks, isolation, workerUids } = options;
+    if (process.getuid?.() === 0 && isolation !== "none") {
+      this.#users = new WorkerUsers(path.join(dataDir, "tmp"), workerUids);
+    }
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
     this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), options.installerEnv);
     this.#interpreters = new Interpreters(options.python);
@@ -79,6 +90,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   /** Call before anything large is loaded, and after the socket listens. */
   async open(): Promise<void> {
+    this.#users?.lendSocket(this.#options.socketPath);
     await this.#launcher.start(async () => (await this.#interpreters.default()).path);
   }
 
@@ -103,7 +115,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     }
     const handler = path.join(source, image.handler);
     await mkdir(this.#tempDir(image), { recursive: true, mode: 0o700 });
-    this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths });
+    const user = await this.#users?.userOf(image.endpointId);
+    // The folder above lets no other user of this machine in.
+    if (user !== undefined) for (const folder of [source, ...paths]) await chmod(folder, 0o755);
+    this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths, user });
   }
 
   async start(spec: WorkerSpec): Promise<void> {
@@ -112,7 +127,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
     const share = this.#options.ledger.book(spec);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
-    const { ledger, socketPath, platformUrl, isolation, hidden } = this.#options;
+    const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
     const head = startHead(spec, share, {
       python: prepared.python,
       handler: prepared.handler,
@@ -124,6 +139,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       tempDir,
       isolation,
       hidden,
+      writable,
+      ...prepared.user,
     });
     this.#launcher.link.startWorker(head);
   }

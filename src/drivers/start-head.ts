@@ -9,7 +9,19 @@ const GB = 1024 ** 3;
 /** As the worker sees it. */
 type Surroundings = Pick<
   StartHead,
-  "python" | "handler" | "paths" | "env" | "socket" | "platformUrl" | "gpu" | "tempDir" | "isolation" | "hidden"
+  | "python"
+  | "handler"
+  | "paths"
+  | "env"
+  | "socket"
+  | "platformUrl"
+  | "gpu"
+  | "tempDir"
+  | "isolation"
+  | "hidden"
+  | "writable"
+  | "uid"
+  | "gid"
 >;
 
 export function startHead(spec: WorkerSpec, share: Share, surroundings: Surroundings): StartHead {

@@ -52,9 +52,12 @@ const PYTHON_PATH = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
 );
 
-/** Where the CLI of this machine's user keeps its login. */
-function loginDir(env: Config["installerEnv"]): string {
-  return env.SVC_CONFIG_DIR ?? envPaths("svc", { suffix: "" }).config;
+/** Where this machine's user keeps a login, built layers and platforms, and all else that has a usual place. */
+function foldersOfUser(env: Config["installerEnv"]): string[] {
+  const { config, cache, data } = envPaths("svc", { suffix: "" });
+  const { SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR } = env;
+  const named = [SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR];
+  return [config, cache, data, ...named.flatMap((folder) => (folder ? [path.resolve(folder)] : []))];
 }
 
 /** Base URLs of the platform's HTTP side, known once it listens. */
@@ -103,7 +106,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     platformUrl: urls.local,
     containerCalls,
     pythonPath: PYTHON_PATH,
-    hidden: [dataDir, loginDir(config.installerEnv)],
+    hidden: [dataDir, ...foldersOfUser(config.installerEnv)],
     artifacts,
     ledger,
     hooks: {

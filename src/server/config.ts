@@ -1,5 +1,6 @@
 /** The platform's configuration, read once at the edge. Every key is described in docs/reference/config.md. */
 import { isIP } from "node:net";
+import path from "node:path";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { gpuProduct } from "../domain/gpu.ts";
@@ -11,7 +12,9 @@ import {
   RUN_RETENTION_MS,
   RUNSYNC_RETENTION_MS,
   RUNSYNC_WAIT_RETENTION_MS,
+  USER_NUMBER_END,
   WORKER_QUOTA,
+  WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
 
@@ -43,6 +46,26 @@ const pairs = z.string().transform((text, context): Readonly<Record<string, stri
   return Object.fromEntries(
     parts.map((part) => [part.slice(0, part.indexOf("=")).trim(), part.slice(part.indexOf("=") + 1).trim()]),
   );
+});
+
+/** FIRST-LAST, of users. */
+const userNumbers = z.string().transform((text, context): [number, number] => {
+  const [, first, last] = /^(\d{1,10})-(\d{1,10})$/.exec(text) ?? [];
+  if (Number(first) > 0 && Number(first) < Number(last) && Number(last) < USER_NUMBER_END) {
+    return [Number(first), Number(last)];
+  }
+  context.addIssue(`"${text}" is not FIRST-LAST, two numbers of users`);
+  return z.NEVER;
+});
+
+/** Comma list of absolute paths. */
+const folders = z.string().transform((text, context): readonly string[] => {
+  const paths = text.split(",").filter((part) => part.trim() !== "");
+  for (const one of paths) {
+    if (!path.isAbsolute(one) || path.normalize(one) === "/")
+      context.addIssue(`"${one}" is not the absolute path of a folder`);
+  }
+  return paths;
 });
 
 /** `tls://host:port`, the host perhaps an IPv6 address in brackets. */
@@ -117,6 +140,10 @@ const schema = z.object({
   SVC_FAILED_RETENTION_S: retention(FAILED_RETENTION_MS),
   /** How far workers are kept from the machine and each other (docs/reference/config.md). */
   SVC_ISOLATION: z.enum(["none", "standard", "strict"]).default("standard"),
+  /** Numbers of the users that workers run as where the platform is root, a user for each endpoint. */
+  SVC_WORKER_UIDS: userNumbers.default([...WORKER_UIDS_DEFAULT]),
+  /** Folders of this machine that every worker may read and write: comma list. */
+  SVC_WORKER_PATHS: folders.default([]),
   /** What workers run in: processes of this machine, or containers of its Docker engine (docs/reference/containers.md). */
   SVC_DRIVER: z.enum(["process", "docker"]).default("process"),
   /** Images of endpoints without an own one; default: those that `svc platform images build` makes. */
@@ -161,6 +188,9 @@ export interface Config {
   /** Milliseconds that results are kept. */
   readonly retention: Readonly<Record<"runMs" | "runsyncMs" | "runsyncWaitMs" | "failedMs", number>>;
   readonly isolation: "none" | "standard" | "strict";
+  /** First and last. */
+  readonly workerUids: readonly [number, number];
+  readonly workerPaths: readonly string[];
   readonly driver: "process" | "docker";
   readonly docker: {
     /** Undefined: the images that `svc platform images build` makes. */
@@ -212,6 +242,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       failedMs: c.SVC_FAILED_RETENTION_S * 1000,
     },
     isolation: c.SVC_ISOLATION,
+    workerUids: c.SVC_WORKER_UIDS,
+    workerPaths: c.SVC_WORKER_PATHS,
     driver: c.SVC_DRIVER,
     docker: {
       images: { cpu: c.SVC_CPU_IMAGE, gpu: c.SVC_GPU_IMAGE },

@@ -54,6 +54,8 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     isolation,
     platformUrl,
     hidden,
+    writable: config.workerPaths,
+    workerUids: config.workerUids,
     python: config.python,
     installerEnv: config.installerEnv,
     logFd: 2,

@@ -1,5 +1,6 @@
 /** The process driver passes the suite of all drivers. */
 import path from "node:path";
+import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { ProcessDriver } from "../../src/drivers/process.ts";
 import { driverConformance, PLATFORM_SECRET } from "../conformance/driver.ts";
 
@@ -14,6 +15,8 @@ driverConformance("process", {
       installerEnv: { ...process.env, ...PLATFORM_SECRET },
       isolation: "standard",
       hidden: [parts.dataDir],
+      writable: [],
+      workerUids: WORKER_UIDS_DEFAULT,
       logFd: 2,
       zygoteMemoryMb: undefined,
     }),

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { hostPid, OWN_PID } from "../host-pid.ts";
 import type { Answer, TestPlatform } from "./platform.ts";
 
 const SUBMITTERS = 16;
@@ -49,14 +50,14 @@ def started_at():
 
 @Endpoint(name="effect", workers=(0, 4))
 def effect(n):
-    os.write(OUT, f"{n} {os.getpid()} {started_at()}\\n".encode())
+    os.write(OUT, (f"{n} " + ${OWN_PID} + f" {started_at()}\\n").encode())
     time.sleep(0.002)
     return n
 `;
 
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { platform, jobs, project } = options;
-  const effects = path.join(platform.dir, "effects.txt");
+  const effects = path.join(platform.shared, "effects.txt");
   const deploy = await platform.svc(["deploy"], { cwd: project({ "worker.py": worker(effects) }) });
   assert.equal(deploy.code, 0, deploy.stderr);
   const [endpoint] = await platform.endpoints();
@@ -144,9 +145,10 @@ async function kills(
 function killWorker(effects: string, random: () => number): boolean {
   const lines = read(effects).trimEnd().split("\n").slice(-200);
   const line = lines[Math.floor(random() * lines.length)] ?? "";
-  const [, pid, startedAt] = line.split(" ");
-  if (pid === undefined || startedAt === undefined) return false;
+  const [, namespace, inner, startedAt] = line.split(" ");
+  if (startedAt === undefined) return false;
   try {
+    const pid = hostPid(`${namespace} ${inner}`);
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     if (stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] !== startedAt) return false;
     return process.kill(Number(pid), "SIGKILL");

@@ -18,7 +18,7 @@ def record(n, seconds=0.02):
 
 test("100 accepted jobs survive a SIGKILL of the platform and each completes exactly once", async (t) => {
   const platform = await startPlatform(t);
-  const effects = path.join(platform.dir, "effects.txt");
+  const effects = path.join(platform.shared, "effects.txt");
   const dir = project(t, { "worker.py": WORKER(effects) });
   const deploy = await platform.svc(["deploy"], { cwd: dir });
   assert.equal(deploy.code, 0, deploy.stderr);
@@ -46,7 +46,7 @@ test("100 accepted jobs survive a SIGKILL of the platform and each completes exa
 
 test("A running job outlives the platform: one execution, one result", async (t) => {
   const platform = await startPlatform(t);
-  const effects = path.join(platform.dir, "effects.txt");
+  const effects = path.join(platform.shared, "effects.txt");
   const dir = project(t, { "worker.py": WORKER(effects) });
   assert.equal((await platform.svc(["deploy"], { cwd: dir })).code, 0);
   const [endpoint] = await platform.endpoints();

@@ -6,6 +6,7 @@ import { connect, type Socket } from "node:net";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { hostPid } from "../host-pid.ts";
 import { deployApi } from "./load-balanced/deployed.ts";
 
 describe("streams of a load-balanced endpoint", () => {
@@ -60,11 +61,11 @@ describe("streams of a load-balanced endpoint", () => {
   });
 
   test("a worker killed in the middle of an answer breaks that answer off; the next request is served", async () => {
-    const pid = (await on.platform.call(`${on.url.live}/pid`)).json as number;
+    const pid = (await on.platform.call(`${on.url.live}/pid`)).json as string;
     const { response } = on.open(`${on.url.live}/ticks?count=1000&pause=0.05`, "GET");
     const res = await response;
     await once(res, "data");
-    process.kill(pid, "SIGKILL");
+    process.kill(hostPid(pid)!, "SIGKILL");
     await assert.rejects(
       async () => {
         for await (const _ of res);

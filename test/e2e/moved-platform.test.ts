@@ -22,7 +22,7 @@ def outer(n, seconds=0):
 
 test("Workers that outlive a platform call each other through the next one on another port, also in a call under way", async (t) => {
   const platform = await startPlatform(t);
-  const begun = path.join(platform.dir, "begun");
+  const begun = path.join(platform.shared, "begun");
   const deploy = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": source(begun) }) });
   assert.equal(deploy.code, 0, deploy.stderr);
   const { id } = (await platform.endpoints()).find(({ name }) => name === "outer")!;

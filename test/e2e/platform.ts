@@ -1,6 +1,6 @@
 /** A real platform, and the real CLI beside it, for end-to-end tests. */
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
@@ -16,6 +16,8 @@ export interface TestPlatform {
   readonly key: string;
   readonly dir: string;
   readonly dataDir: string;
+  /** A folder that its workers may write to, whoever they run as. */
+  readonly shared: string;
   readonly pid: number;
   /** Runs the CLI against this platform. */
   svc(
@@ -104,7 +106,10 @@ async function launch(
   port = "0",
 ): Promise<TestPlatform> {
   const dataDir = path.join(dir, "data");
-  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...env };
+  const shared = path.join(dir, "shared");
+  mkdirSync(shared, { recursive: true });
+  chmodSync(shared, 0o777);
+  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_WORKER_PATHS: shared, ...env };
   const running = await startPlatformProcess({ dataDir, env: childEnv, port });
   const key = knownKey ?? running.firstKey;
   assert.ok(key, "the first start shows a key");
@@ -135,6 +140,7 @@ function control({ url, pid, end }: PlatformProcess, dir: string, dataDir: strin
     key,
     dir,
     dataDir,
+    shared: path.join(dir, "shared"),
     pid,
     call,
     query,

@@ -19,7 +19,7 @@ def mixed(n, seconds=0):
 
 test("short jobs that were handed out behind a long one do not wait for it, and run once", async (t) => {
   const platform = await startPlatform(t);
-  const effects = path.join(platform.dir, "effects.txt");
+  const effects = path.join(platform.shared, "effects.txt");
   const deploy = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": worker(effects) }) });
   assert.equal(deploy.code, 0, deploy.stderr);
   const [endpoint] = await platform.endpoints();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { type TestContext, test } from "node:test";
+import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const WAIT_MS = 30_000;
@@ -131,14 +132,14 @@ from svc import Endpoint
 
 @Endpoint(name="kept", workers=(2, 3), idle_timeout=1)
 def kept():
-    return os.getpid()
+    return ${OWN_PID}
 `,
   );
   const kept = endpoints.kept!;
   await until(async () => (await ready(platform, kept)).length === 2);
   const before = (await ready(platform, kept)).map((pod) => pod.id);
   const { json } = await platform.call(`${kept.url}/runsync`, { body: { input: {} } });
-  process.kill(json.output, "SIGKILL");
+  process.kill(hostPid(json.output)!, "SIGKILL");
   await until(async () => {
     const now = (await ready(platform, kept)).map((pod) => pod.id);
     return now.length === 2 && now.some((id) => !before.includes(id));

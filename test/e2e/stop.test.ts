@@ -8,7 +8,7 @@ import { project, startPlatform } from "./platform.ts";
 
 test("A stop that waits for running jobs is cut short by a stop at once, and nothing is left running", async (t) => {
   const platform = await startPlatform(t);
-  const begun = path.join(platform.dir, "begun");
+  const begun = path.join(platform.shared, "begun");
   const worker = `
 import time
 from svc import Endpoint

@@ -144,7 +144,7 @@ test("A worker that misbehaves ends only its own job, with the cause", async (t)
 
 test("A boot that fails is told in the user's own frames and is not tried in a loop", async (t) => {
   const platform = await startPlatform(t);
-  const effects = path.join(platform.dir, "boots.txt");
+  const effects = path.join(platform.shared, "boots.txt");
   const worker = `
 from svc import Endpoint
 

@@ -1,7 +1,7 @@
 /** api.py on a platform of its own, for the tests of one file. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import path from "node:path";
 import { after, before, type TestContext } from "node:test";
@@ -26,8 +26,9 @@ export function deployApi(): Deployed {
   before(async () => {
     const t = { after: (cleanUp: () => unknown) => cleanUps.push(cleanUp) } as unknown as TestContext;
     const platform = await startPlatform(t);
-    const notes = path.join(platform.dir, "notes");
+    const notes = path.join(platform.shared, "notes");
     mkdirSync(notes);
+    chmodSync(notes, 0o777);
     const api = readFileSync(path.join(import.meta.dirname, "api.py"), "utf8");
     const source = api.replace('os.environ.get("NOTES", "/nowhere")', JSON.stringify(notes));
     const deploy = await platform.svc(["deploy"], { cwd: project(t, { "api.py": source }) });

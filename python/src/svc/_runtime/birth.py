@@ -10,15 +10,16 @@ from svc._runtime import confine, kernel
 from svc._runtime.isolation import Isolation
 
 
-def become_worker(limits: dict, stdout: int, stderr: int) -> None:
-    """Own session, own output, own limits, fresh random state; which worker it will be need not be known yet."""
+def become_worker(limits: dict, stdout: int, stderr: int, group: list[int]) -> None:
+    """Own session, own output, own limits, fresh random state; which worker it will be need not be known yet. `group` are
+    the open files of its cgroup."""
     os.setsid()
     kernel.become_subreaper()
     kernel.die_with_parent()
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGURG):
         signal.signal(number, signal.SIG_DFL)
     use_as_output(stdout, stderr)
-    confine.join(limits["joinFiles"], limits["limits"], limits["memoryBytes"])
+    confine.join(group, limits["limits"], limits["memoryBytes"])
     reseed()
 
 
@@ -30,6 +31,8 @@ def settle(start: dict, confined: bool = False, directory_later: bool = False) -
         if not directory_later:
             make_directory(start)
         os.environ["TMPDIR"] = directory
+        if start.get("isolation") == "strict":
+            os.environ["HOME"] = directory
         if "tempfile" in sys.modules:
             sys.modules["tempfile"].tempdir = None
     if not confined:

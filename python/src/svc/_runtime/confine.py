@@ -40,11 +40,23 @@ class Group:
         return (self._memory_bytes, self._vcpus, self._gpu) == _asked(start)
 
     def to_join(self) -> dict:
-        """What `join` needs. A thread that moves itself by version 1's `tasks` takes no lock, where `cgroup.procs` makes
+        """What `join` needs besides the open files."""
+        return {"limits": self.kind, "memoryBytes": 0 if self._gpu else self._memory_bytes}
+
+    def open_files(self) -> list[int]:
+        """For `join`, to be closed here when they are sent. The kernel asks who opened them: the worker may be another user,
+        and does not see them. A thread that moves itself by version 1's `tasks` takes no lock, where `cgroup.procs` makes
         it wait 5 to 20 ms for all processors; version 2 has nothing else."""
         name = "tasks" if self.kind == "cgroup1" else "cgroup.procs"
-        files = [os.path.join(directory, name) for directory in self.directories]
-        return {"joinFiles": files, "limits": self.kind, "memoryBytes": 0 if self._gpu else self._memory_bytes}
+        opened: list[int] = []
+        try:
+            for directory in self.directories:
+                opened.append(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            return []
+        return opened
 
     def oom_killed(self) -> bool:
         """Whether the kernel killed something in it for want of memory."""
@@ -273,14 +285,16 @@ def _try_write(directory: str, name: str, text: str) -> None:
         pass
 
 
-def join(files: list[str], kind: str, memory_bytes: int) -> None:
+def join(files: list[int], kind: str, memory_bytes: int) -> None:
     """In the worker, before any code of the user runs. `memory_bytes` is for the rlimit where no group can be joined."""
-    for path in files:
+    if kind.startswith("cgroup") and not files:
+        kind = "rlimit"
+    for descriptor in files:
         try:
-            with open(path, "w") as file:
-                file.write("0")
+            os.write(descriptor, b"0")
         except OSError:
             kind = "rlimit"
+        os.close(descriptor)
     if kind == "rlimit" and memory_bytes:
         import resource
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_MOUNT_SETATTR, _AT_FDCWD = 442, -100
 
 try:
     import ctypes
@@ -67,8 +69,8 @@ def checked(result: int) -> int:
     return result
 
 
-def prctl(option: int, value: int) -> int:
-    return -1 if _prctl is None else _prctl(option, _long(value), _long(0), _long(0), _long(0))
+def prctl(option: int, value: int, further: int = 0) -> int:
+    return -1 if _prctl is None else _prctl(option, _long(value), _long(further), _long(0), _long(0))
 
 
 def syscall(number: int, *arguments) -> int:
@@ -88,8 +90,17 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     )
 
 
-def capset(header: bytes, data: bytes) -> int:
-    return _libc.capset(header, data)
+def change_mount(target: str, flags: int, added: int, removed: int) -> int:
+    """mount_setattr: attributes of a mount, with _AT_RECURSIVE of all below it."""
+    attributes = struct.pack("=QQQQ", added, removed, 0, 0)
+    return syscall(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), flags, attributes, len(attributes))
+
+
+def capset(effective: int, inheritable: int = 0) -> int:
+    """Sets of bits, a bit a capability; what is permitted is what is effective."""
+    low, high = 0xFFFFFFFF, 32
+    words = (effective & low, effective & low, inheritable & low, effective >> high, effective >> high, inheritable >> high)
+    return _libc.capset(struct.pack("=Ii", 0x20080522, 0), struct.pack("=6I", *words))
 
 
 def set_filter(option: int, mode: int, code: bytes, steps: int) -> int:

@@ -2,7 +2,7 @@
 
     platform ═frames═ launcher ─┬─ zygote (one per build and endpoint) ─┬─ worker
                                 │                                       └─ worker
-                                └─ worker in a fresh interpreter (boot OFF, or a module that a fork would break)
+                                └─ zygote without modules (boot OFF, or a module that a fork would break) ── worker
 
 Run as `python3 -I -S launcher.py` with one JSON line on stdin: {"socket", "token", "id", "reconnectMs"?}. It leaves the
 platform's session, outlives it, and ends itself and its workers when the platform does not come back in time.
@@ -29,7 +29,7 @@ from time import monotonic
 
 from svc._runtime import kernel, protocol
 from svc._runtime.confine import Confinement, Group
-from svc._runtime.execute import clean_environment, execute
+from svc._runtime.execute import clean_environment
 from svc._runtime.isolation import Isolation
 from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, START_HEAD_MAX_BYTES
 from svc._runtime.nursery import Nursery
@@ -39,7 +39,6 @@ from svc._runtime.protocol import encode, parse_head
 from svc._runtime.remains import Remains
 from svc._runtime.worker import boot_failed
 from svc._runtime.worker_record import WorkerRecord, exit_reason, signal_name
-from svc._runtime.zygote import send_message
 from svc._runtime.zygote_pool import ZygotePool
 
 
@@ -49,14 +48,12 @@ class Launcher:
         self._link = PlatformLink(settings["socket"], settings["token"], settings["id"], reconnect_s, self._alive)
         self._confinement = Confinement(f"{settings['id']}-{os.getpid()}")
         self._workers: dict[str, WorkerRecord] = {}
-        self._spawned: dict[int, WorkerRecord] = {}
-        """Workers that are children of this process, by pid."""
         self._stop_at: float | None = None
         self._poll = select.poll()
         self._outputs = Outputs(self._poll, self._link)
         idle_max = settings.get("zygoteMemoryBytes", math.inf)
         self._nursery = Nursery(self._poll)
-        self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, self, idle_max)
+        self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, isolation, self, idle_max)
         self._remains = Remains(self._is_known)
         self._isolation = isolation
         self._link_descriptor = -1
@@ -191,32 +188,15 @@ class Launcher:
         start = record.start
         key = start.get("zygote") or ""
         if start.get("boot") == "OFF":
-            self.spawn(record, "boot is OFF")
+            self._zygotes.spawn(key, record, "boot is OFF")
         elif not key:
-            self.spawn(record, "no zygote was named")
+            self._zygotes.spawn(record.id, record, "no zygote was named")
         else:
             self._zygotes.start(key, record)
 
-    def spawn(self, record: WorkerRecord, reason: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
-            record.pipes, stdout, stderr = self._outputs.open(record.id)
-            try:
-                record.group = self._confinement.group(record.start)
-                record.start["group"] = record.group.to_join()
-                record.start["parent"] = os.getpid()
-                python = record.start.get("python") or sys.executable
-                record.pid = execute(python, "svc._runtime.spawned", theirs, stdout, stderr)
-            finally:
-                os.close(stdout)
-                os.close(stderr)
-            record.reason = reason
-            self._spawned[record.pid] = record
-            send_message(ours, record.start)
-        self._started(record, "spawn")
-
-    def _started(self, record: WorkerRecord, how: str) -> None:
-        record.how = how
+    def forked(self, record: WorkerRecord, pid: int) -> None:
+        record.pid = pid
+        record.how = how = "spawn" if record.reason else "fork"
         head = {"worker": record.id, "pid": record.pid, "how": how, "limits": record.group.kind}
         head["isolation"] = self._isolation.in_force(record.start)
         if record.reason:
@@ -224,10 +204,6 @@ class Launcher:
         self._link.send(encode(protocol.STARTED, 0, head))
         if record.stopping:
             self._terminate(record)
-
-    def forked(self, record: WorkerRecord, pid: int) -> None:
-        record.pid = pid
-        self._started(record, "fork")
 
     def fail_boot(self, record: WorkerRecord, fields: dict) -> None:
         self._link.send(boot_failed({"worker": record.id, **fields}))
@@ -243,6 +219,9 @@ class Launcher:
 
     def group_left(self, group: Group) -> None:
         self._remains.remove_group(group)
+
+    def directory_left(self, directory: str) -> None:
+        self._remains.remove_directory(directory)
 
     # Stopping.
 
@@ -287,7 +266,7 @@ class Launcher:
                 continue
             self._zygotes.ended_early(pid, code)
             self._remains.reaped(pid)
-            record = self._spawned.pop(pid, None) or self._with_pid(pid)
+            record = self._with_pid(pid)
             if record is not None:
                 self._ended(record, code)
 
@@ -298,7 +277,7 @@ class Launcher:
     def _is_known(self, pid: int) -> bool:
         if self._nursery.bears or pid == self._nursery.pid:
             return True
-        return pid in self._spawned or pid in self._zygotes or self._with_pid(pid) is not None
+        return pid in self._zygotes or self._with_pid(pid) is not None
 
     def all_known(self) -> None:
         """No zygote is on its way: strays that were spared until now can be told apart."""

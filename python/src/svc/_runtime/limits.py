@@ -50,6 +50,8 @@ SOCKET_FD_MIN = 500
 # What the launcher adds to a START on its way to the worker is small.
 START_HEAD_MAX_BYTES = 60 * 1024
 START_MESSAGE_MAX_BYTES = 96 * 1024
+# Of one message to a zygote: a channel, two outputs, and the files of a group, one for each controller.
+MESSAGE_FDS_MAX = 8
 
 # Of a streamed response body: what may be on its way and not yet taken by the caller.
 STREAM_WINDOW_BYTES = 64 * 1024

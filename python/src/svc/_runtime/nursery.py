@@ -20,7 +20,7 @@ from collections import deque
 from time import monotonic
 
 from svc._runtime import birth, kernel
-from svc._runtime.execute import execute
+from svc._runtime.execute import execute, fork_apart
 from svc._runtime.limits import NURSERY_REQUESTS_MAX, RESTART_FIRST_S, RESTART_STEP_MAX_S
 from svc._runtime.worker_record import how_it_ended
 from svc._runtime.zygote import receive_message, send_message
@@ -36,8 +36,8 @@ class Nursery:
     def __init__(self, poll: select.poll) -> None:
         self._poll = poll
         self._channel: socket.socket | None = None
-        self._queue: deque[tuple[int, tuple[int, ...]]] = deque()
-        """Requests that were not sent: number, descriptors."""
+        self._queue: deque[tuple[int, tuple[int, ...], str]] = deque()
+        """Requests that were not sent: number, descriptors, way."""
         self._asked: set[int] = set()
         """Requests that were sent and not answered."""
         self._pause = 0.0
@@ -56,9 +56,9 @@ class Nursery:
         """A child of the launcher may be a zygote whose pid has not been told yet."""
         return bool(self._asked)
 
-    def request(self, number: int, descriptors: tuple[int, ...]) -> None:
-        """A zygote, please: its channel and outputs, which are closed here."""
-        self._queue.append((number, descriptors))
+    def request(self, number: int, descriptors: tuple[int, ...], way: str) -> None:
+        """A zygote, please: its channel and outputs, which are closed here, and how its namespaces are made."""
+        self._queue.append((number, descriptors, way))
         self._send()
 
     def read(self) -> None:
@@ -121,9 +121,9 @@ class Nursery:
     def _send(self) -> None:
         """A few at a time: what waits does so here, where nobody else waits for it."""
         while self._channel is not None and self._queue and len(self._asked) < NURSERY_REQUESTS_MAX:
-            number, descriptors = self._queue[0]
+            number, descriptors, way = self._queue[0]
             try:
-                send_message(self._channel, {"number": number}, descriptors)
+                send_message(self._channel, {"number": number, "namespaces": way}, descriptors)
             except OSError:
                 return  # it has ended, and its successor is asked
             self._queue.popleft()
@@ -161,42 +161,12 @@ def main(descriptor: int) -> None:
             os._exit(0)
         answer = {"number": message["number"]}
         try:
-            answer["pid"] = _fork(channel, *descriptors)
+            answer["pid"] = fork_apart(message["namespaces"], lambda: _become_zygote(channel, *descriptors))
         except OSError as error:
             answer["why"] = error.strerror
         for each in descriptors:
             os.close(each)
         send_message(channel, answer)
-
-
-def _fork(channel: socket.socket, descriptor: int, stdout: int, stderr: int) -> int:
-    """The zygote's pid."""
-    read, write = os.pipe()
-    try:
-        between = os.fork()
-        if between == 0:
-            pid = 0
-            try:
-                pid = os.fork()
-                if pid == 0:
-                    os.close(read)
-                    os.close(write)
-                    _become_zygote(channel, descriptor, stdout, stderr)
-                os.write(write, str(pid).encode())
-            finally:
-                os._exit(0)
-        os.close(write)
-        write = -1
-        os.waitpid(between, 0)
-        # Only now has the zygote its lasting parent, with whom it is to die: its START follows.
-        pid = os.read(read, 32)
-    finally:
-        os.close(read)
-        if write >= 0:
-            os.close(write)
-    if not pid:
-        raise OSError(0, "no process could be made")
-    return int(pid)
 
 
 def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr: int) -> None:
@@ -209,9 +179,9 @@ def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr:
             if stream is not None:
                 stream.reconfigure(line_buffering=True)
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
-        start, _ = receive_message(channel)
+        start, group = receive_message(channel)
         if start is not None:
-            serve_zygote(channel, start)
+            serve_zygote(channel, start, group)
     except BaseException as error:
         os.write(2, f"[svc] zygote failed: {error!r}\n".encode())
     finally:

@@ -1,8 +1,8 @@
 """What dead workers leave behind: processes, cgroups, temporary directories.
 
-The launcher is a child subreaper and knows its own children, and every worker is a subreaper too: what a dead worker
-left (also after a double fork and setsid) turns up here as an unknown child and is killed. No pid namespace is needed
-for that, in which the worker would be process 1 with its odd signals, and it works without being root.
+Launcher and zygote are child subreapers (a zygote with namespaces is process 1) and know their own children, and every
+worker is a subreaper too: what a dead worker left (also after a double fork and setsid) turns up with its zygote or with the
+launcher as an unknown child and is killed. It works without namespaces and without being root.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ class Remains:
             kernel.kill_quietly(pid, signal.SIGKILL)
         self._groups = [group for group in self._groups if not group.remove()]
         self.look_at = monotonic() + _LOOK_AGAIN_S if strays or self._groups else None
+
+    def wait_ms(self) -> float | None:
+        return None if self.look_at is None else max(0.0, (self.look_at - monotonic()) * 1000) + 0.5
+
+    def on_time(self) -> None:
+        if self.look_at is not None and monotonic() >= self.look_at:
+            self.sweep()
 
     def remove_group(self, group) -> None:
         """A cgroup can go only when its last process has."""

@@ -1,12 +1,15 @@
 """A zygote: one endpoint of one build, imported once; it forks workers on request and reports their ends.
 
-    launcher ── fork: limits, channel, output pipes ──▶ zygote ── fork ──▶ child
-             ◀── ready | failed | unforkable | forked | unforked | exited ──
-    launcher ── START, on the child's own channel, then or later ──────────▶ child: a worker
+    launcher ── fork: limits, channel, output pipes, group ──▶ zygote ── fork ──▶ child
+             ◀── ready | failed | unforkable | unforked | exited ──               │
+             ◀── forked: the kernel adds which process says so ───────────────────┘
+    launcher ── START, on the child's own channel, then or later ────────────────▶ child: a worker
 
 A child without a START is a spare: it did what does not depend on the worker (session, limits, fresh random state) and
 waits. The zygote runs no thread and holds nothing but the imported modules. It ends when the launcher closes the
-channel and, after "retire", when its last child has ended.
+channel and, after "retire", when its last child has ended. One that is `bare` imports nothing: each worker does.
+
+With namespaces it is process 1 of its own: what a dead worker leaves behind becomes its child, and all end with it.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ import socket
 import sys
 from time import monotonic
 
-from svc._runtime import birth, kernel
+from svc._runtime import birth, confine, kernel
 from svc._runtime.connection import TLS
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.isolation import Isolation
-from svc._runtime.limits import START_MESSAGE_MAX_BYTES
+from svc._runtime.limits import MESSAGE_FDS_MAX, START_MESSAGE_MAX_BYTES
 from svc._runtime.loader import load_handler
+from svc._runtime.remains import Remains
 
 
 def send_message(channel: socket.socket, message: dict, descriptors: tuple = ()) -> None:
@@ -39,24 +43,25 @@ def send_message(channel: socket.socket, message: dict, descriptors: tuple = ())
 def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
     """The next message and its descriptors; (None, []) when the other side is gone."""
     try:
-        data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, 3)
+        data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, MESSAGE_FDS_MAX)
     except ConnectionError:
         return None, []
     return (json.loads(data), descriptors) if data else (None, [])
 
 
-def serve(channel: socket.socket, start: dict) -> None:
-    """The life of a zygote. Never returns."""
+def serve(channel: socket.socket, start: dict, group: list[int]) -> None:
+    """The life of a zygote; `group` are the open files of its cgroup. Never returns."""
     before = _open_descriptors()
     gc.disable()
     try:
+        confine.join(group, "", 0)
         Isolation.of(start).confine_endpoint(start)
     except OSError as error:
         send_message(channel, {"failed": _plain(f"its isolation could not be set up: {error}")})
         os._exit(1)
     kernel.die_with_parent()  # after the isolation, which may clear it
     try:
-        endpoint, import_ms = _load(start)
+        endpoint, import_ms = (None, 0.0) if start.get("bare") else _load(start)
     except BootFailure as failure:
         _flush_output()
         send_message(channel, {"failed": _bounded(failure.fields)})
@@ -66,7 +71,7 @@ def serve(channel: socket.socket, start: dict) -> None:
         send_message(channel, {"failed": _bounded(describe(error))})
         os._exit(1)
     _flush_output()
-    reason = _why_not_forkable(before)
+    reason = "" if endpoint is None else _why_not_forkable(before)
     if reason:
         send_message(channel, {"unforkable": reason})
         os._exit(0)
@@ -79,11 +84,7 @@ def serve(channel: socket.socket, start: dict) -> None:
 def _load(start: dict):
     began = monotonic()
     birth.apply_environment(start.get("env") or {})
-    birth.fresh_main_module()
-    paths = list(start.get("paths") or [])
-    if paths and os.path.isdir(paths[0]):
-        os.chdir(paths[0])
-    endpoint = load_handler(start["handler"], paths, start["endpoint"]["name"])
+    endpoint = _load_handler(start)
     from svc._runtime.worker import way_to_run
 
     way_to_run(endpoint, int(start.get("concurrency") or 1))
@@ -93,6 +94,14 @@ def _load(start: dict):
     if start["socket"].startswith(TLS):
         import svc._runtime.tls  # noqa: F401
     return endpoint, (monotonic() - began) * 1000
+
+
+def _load_handler(start: dict):
+    birth.fresh_main_module()
+    paths = list(start.get("paths") or [])
+    if paths and os.path.isdir(paths[0]):
+        os.chdir(paths[0])
+    return load_handler(start["handler"], paths, start["endpoint"]["name"])
 
 
 def _why_not_forkable(before: dict[str, str]) -> str:
@@ -156,6 +165,7 @@ class _Forker:
         self._children: dict[int, int] = {}
         """Pid to the number that the launcher gave it."""
         self._retiring = False
+        self._remains = Remains(self._children.__contains__)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -169,11 +179,12 @@ class _Forker:
         poll.register(self._channel, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
         while not (self._retiring and not self._children):
-            for descriptor, _ in poll.poll():
+            for descriptor, _ in poll.poll(self._remains.wait_ms()):
                 if descriptor == self._wake_read:
                     self._reap()
                 else:
                     self._take_message()
+            self._remains.on_time()
         os._exit(0)
 
     def _take_message(self) -> None:
@@ -189,7 +200,7 @@ class _Forker:
         else:
             self._fork(message, *descriptors)
 
-    def _fork(self, request: dict, channel: int, stdout: int, stderr: int) -> None:
+    def _fork(self, request: dict, channel: int, stdout: int, stderr: int, *group: int) -> None:
         number = request["fork"]
         parent = os.getpid()
         try:
@@ -198,19 +209,21 @@ class _Forker:
             send_message(self._channel, {"unforked": number, "why": error.strerror})
         else:
             if pid == 0:
-                self._become_worker(parent, request, channel, stdout, stderr)
+                self._become_worker(parent, request, channel, stdout, stderr, list(group))
             self._children[pid] = number
-            send_message(self._channel, {"forked": number, "pid": pid})
-        for descriptor in (channel, stdout, stderr):
+        for descriptor in (channel, stdout, stderr, *group):
             os.close(descriptor)
 
-    def _become_worker(self, parent: int, request: dict, descriptor: int, stdout: int, stderr: int) -> None:
+    def _become_worker(
+        self, parent: int, request: dict, descriptor: int, stdout: int, stderr: int, group: list[int]
+    ) -> None:
         try:
             signal.set_wakeup_fd(-1)
+            send_message(self._channel, {"forked": request["fork"]})
             self._channel.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
-            birth.become_worker(request, stdout, stderr)
+            birth.become_worker(request, stdout, stderr, group)
             if os.getppid() != parent:
                 os._exit(0)  # it ended before this process could tie itself to it
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
@@ -223,9 +236,11 @@ class _Forker:
                 os._exit(0)  # a spare that nobody needs any more
             endpoint = self._endpoint
             # A disk takes its time for a new directory; without code to run before the first job it need not wait.
-            later = confined and not any(target.is_class for target in endpoint.targets)
+            later = confined and endpoint is not None and not any(target.is_class for target in endpoint.targets)
             birth.settle(start, confined, later)
             gc.enable()
+            if endpoint is None:
+                run_worker(start, lambda: _load_handler(start), 0.0)
             meanwhile = (lambda: birth.make_directory(start)) if later else None
             run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile)
         except BaseException as error:
@@ -245,11 +260,12 @@ class _Forker:
             number = self._children.pop(pid, None)
             if number is not None:
                 send_message(self._channel, {"exited": number, "status": code})
+                self._remains.sweep()
 
 
 def main(descriptor: int) -> None:
     """Entry of a zygote that runs another interpreter than the launcher: the first message is its START."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
-    start, _ = receive_message(channel)
+    start, group = receive_message(channel)
     if start is not None:
-        serve(channel, start)
+        serve(channel, start, group)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import select
 import signal
 import socket
@@ -20,17 +21,25 @@ from time import monotonic
 from svc._runtime import kernel
 from svc._runtime.confine import Confinement
 from svc._runtime.execute import execute
+from svc._runtime.isolation import Isolation
 from svc._runtime.limits import SPARE_DELAY_S, ZYGOTE_TTL_S
 from svc._runtime.nursery import Nursery
-from svc._runtime.output import OutputPipe
 from svc._runtime.outputs import Outputs
 from svc._runtime.worker_record import WorkerRecord, how_it_ended
-from svc._runtime.zygote import receive_message, send_message
-from svc._runtime.zygote_record import Child, Zygote
+from svc._runtime.zygote import send_message
+from svc._runtime.zygote_channel import (
+    close_ends,
+    close_theirs,
+    open_ends,
+    receive_from,
+    send_with_group,
+    text_of,
+)
+from svc._runtime.zygote_record import Child, Zygote, beyond
 
 
 class ZygotePool:
-    """`events` is the launcher: forked, exited, spawn, fail_boot, no_process, stopped_early, group_left, all_known."""
+    """`events` is the launcher: forked, exited, fail_boot, no_process, stopped_early, group_left, directory_left, all_known."""
 
     def __init__(
         self,
@@ -38,6 +47,7 @@ class ZygotePool:
         nursery: Nursery,
         outputs: Outputs,
         confinement: Confinement,
+        isolation: Isolation,
         events,
         idle_max_bytes: float = math.inf,
     ) -> None:
@@ -51,6 +61,7 @@ class ZygotePool:
         """Exit codes of children that may be zygotes whose pids are not known yet."""
         self._outputs = outputs
         self._confinement = confinement
+        self._isolation = isolation
         self._events = events
         self._by_key: dict[str, Zygote] = {}
         self._by_pid: dict[int, Zygote] = {}
@@ -66,10 +77,19 @@ class ZygotePool:
         return descriptor in self._by_descriptor
 
     def start(self, key: str, record: WorkerRecord) -> None:
-        """Brings a worker up: by fork, or by spawn when its module cannot be forked."""
+        """Brings a worker up: by fork of its endpoint or, when that cannot be forked, of a zygote without its modules."""
         if key in self._unforkable:
-            self._events.spawn(record, self._unforkable[key])
-            return
+            self.spawn(key, record, self._unforkable[key])
+        else:
+            self._start(key, record)
+
+    def spawn(self, key: str, record: WorkerRecord, reason: str) -> None:
+        """A worker that imports its modules itself."""
+        record.reason = reason
+        record.start["bare"] = True
+        self._start(f"{key} bare", record)
+
+    def _start(self, key: str, record: WorkerRecord) -> None:
         zygote = self._by_key.get(key) or self._new(key, record.start)
         zygote.retire_at = None
         if zygote.ready:
@@ -79,8 +99,8 @@ class ZygotePool:
 
     def give_up(self, record: WorkerRecord) -> bool:
         """Takes back a worker that was not asked for yet."""
-        zygote = self._by_key.get(record.start.get("zygote") or "")
-        if zygote is None or record not in zygote.waiting:
+        zygote = next((each for each in self._by_key.values() if record in each.waiting), None)
+        if zygote is None:
             return False
         zygote.waiting.remove(record)
         return True
@@ -88,9 +108,12 @@ class ZygotePool:
     def retire(self, key: str) -> None:
         """It ends after its last worker; a later START with this key begins anew."""
         self._unforkable.pop(key, None)
-        zygote = self._by_key.pop(key, None)
-        if zygote is None:
-            return
+        for each in (key, f"{key} bare"):
+            zygote = self._by_key.pop(each, None)
+            if zygote is not None:
+                self._retire(zygote)
+
+    def _retire(self, zygote: Zygote) -> None:
         zygote.retired = True
         zygote.spare_at = zygote.retire_at = None
         self._drop_spare(zygote)
@@ -129,48 +152,34 @@ class ZygotePool:
                 self.retire(zygote.key)
 
     def _new(self, key: str, start: dict) -> Zygote:
-        ours, theirs, pipes, stdout, stderr = self._ends(start["worker"])
-        zygote = Zygote(key, ours, pipes)
+        ours, theirs, pipes, stdout, stderr = open_ends(self._outputs, start["worker"])
+        # Numbers of processes that the other side names mean nothing here: the kernel says who sent a message.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        zygote = Zygote(key, ours, pipes, self._confinement.group(start))
+        way = self._isolation.way(start)
+        zygote.has_namespaces = bool(way)
+        start = {**start, "shared": f"zygote-{secrets.token_hex(8)}"}
+        if way and start.get("tempDir"):
+            zygote.folder = os.path.join(os.path.dirname(start["tempDir"]), start["shared"])
         python = start.get("python") or sys.executable
         if os.path.realpath(python) == os.path.realpath(sys.executable):
             self._forks += 1
             self._unborn[self._forks] = zygote, start
-            self._nursery.request(self._forks, (theirs.detach(), stdout, stderr))
+            self._nursery.request(self._forks, (theirs.detach(), stdout, stderr), way)
         else:
             try:
-                zygote.pid = execute(python, "svc._runtime.zygote", theirs, stdout, stderr)
-                send_message(ours, start)
+                zygote.pid = execute(python, "svc._runtime.zygote", theirs, stdout, stderr, way)
+                send_with_group(ours, start, zygote.group)
             except OSError:
-                self._close_ends(ours, pipes)
+                close_ends(self._outputs, ours, pipes)
+                self._events.group_left(zygote.group)
                 raise
             finally:
-                self._close_theirs(theirs, stdout, stderr)
+                close_theirs(theirs, stdout, stderr)
             self._by_pid[zygote.pid] = zygote
         self._by_key[key] = self._by_descriptor[ours.fileno()] = zygote
         self._poll.register(ours, select.POLLIN)
         return zygote
-
-    def _ends(self, worker: str) -> tuple[socket.socket, socket.socket, list[OutputPipe], int, int]:
-        """A channel and outputs: our ends, and theirs."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            pipes, stdout, stderr = self._outputs.open(worker)
-        except OSError:
-            ours.close()
-            theirs.close()
-            raise
-        ours.setblocking(False)
-        return ours, theirs, pipes, stdout, stderr
-
-    def _close_theirs(self, channel: socket.socket, stdout: int, stderr: int) -> None:
-        channel.close()
-        os.close(stdout)
-        os.close(stderr)
-
-    def _close_ends(self, channel: socket.socket, pipes: list[OutputPipe]) -> None:
-        channel.close()
-        for pipe in pipes:
-            self._outputs.close(pipe)
 
     # The nursery answers.
 
@@ -190,7 +199,7 @@ class ZygotePool:
     def _send_start(self, zygote: Zygote, start: dict) -> None:
         """Not before it is this process's child: it ties itself to the parent that it has when it reads that."""
         try:
-            send_message(zygote.channel, start)
+            send_with_group(zygote.channel, start, zygote.group)
         except OSError:
             pass  # its end is noticed when it is reaped
 
@@ -199,7 +208,8 @@ class ZygotePool:
         self._forget_key(zygote)
         if self._by_descriptor.pop(zygote.channel.fileno(), None) is not None:
             self._poll.unregister(zygote.channel)
-        self._close_ends(zygote.channel, zygote.pipes)
+        close_ends(self._outputs, zygote.channel, zygote.pipes)
+        self._events.group_left(zygote.group)
         for record in zygote.waiting:  # One that was made though nobody could tell ends with its channel.
             self._events.no_process(record, why)
         self._told()
@@ -219,11 +229,11 @@ class ZygotePool:
         start = record.start
         start["importMs"], zygote.unclaimed_import_ms = zygote.unclaimed_import_ms, 0.0
         child, zygote.spare = zygote.spare, None
-        if child is None or not child.group.fits(start) or not self._hand_over(child, start):
+        if child is None or not child.group.fits(start) or not child.hand_over(start):
             if child is not None:
-                self._end_spare(child)
+                child.let_go()
             child = self._fork(zygote, start)
-            self._hand_over(child, start)
+            child.hand_over(start)
         child.record = record
         record.pipes, record.group = child.pipes, child.group
         for pipe in record.pipes:
@@ -232,25 +242,14 @@ class ZygotePool:
         if child.pid:
             self._events.forked(record, child.pid)
 
-    def _hand_over(self, child: Child, start: dict) -> bool:
-        """False when it has died: the zygote reports its end."""
-        channel, child.channel = child.channel, None
-        try:
-            send_message(channel, start)
-        except OSError:
-            return False
-        finally:
-            channel.close()
-        return True
-
     def _fork(self, zygote: Zygote, start: dict) -> Child:
-        ours, theirs, pipes, stdout, stderr = self._ends("")
+        ours, theirs, pipes, stdout, stderr = open_ends(self._outputs, "")
         group = self._confinement.group(start)
         self._forks += 1
         child = zygote.children[self._forks] = Child(self._forks, ours, group, pipes)
         request = {"fork": child.number, **group.to_join()}
         try:
-            send_message(zygote.channel, request, (theirs.fileno(), stdout, stderr))
+            send_with_group(zygote.channel, request, group, (theirs.fileno(), stdout, stderr))
         except BlockingIOError:
             del zygote.children[child.number]
             self._child_ended(zygote, child)
@@ -258,26 +257,20 @@ class ZygotePool:
         except OSError:
             pass  # its end is noticed when it is reaped, and its children are dealt with there
         finally:
-            self._close_theirs(theirs, stdout, stderr)
+            close_theirs(theirs, stdout, stderr)
         return child
 
     def _drop_spare(self, zygote: Zygote) -> None:
         spare, zygote.spare = zygote.spare, None
         if spare is not None:
-            self._end_spare(spare)
-
-    def _end_spare(self, spare: Child) -> None:
-        """It ends by itself when its channel closes."""
-        if spare.channel is not None:
-            spare.channel.close()
-            spare.channel = None
+            spare.let_go()
 
     def _child_ended(self, zygote: Zygote, child: Child) -> None:
         """A spare leaves its pipes and its group; those of a worker are the launcher's to close."""
         if child.record is None:
             if zygote.spare is child:
                 zygote.spare = None
-            self._end_spare(child)
+            child.let_go()
             for pipe in child.pipes:
                 self._outputs.close(pipe)
             self._events.group_left(child.group)
@@ -289,19 +282,14 @@ class ZygotePool:
         pids = [zygote.pid, *(child.pid for child in zygote.children.values() if child.pid)]
         zygote.idle_bytes = sum(map(kernel.proportional_bytes, pids))
         idle = [each for each in self._by_key.values() if each.retire_at is not None]
-        idle.sort(key=lambda each: each.retire_at)
-        held = sum(each.idle_bytes for each in idle)
-        for each in idle[:-1]:
-            if held <= self._idle_max_bytes:
-                break
-            held -= each.idle_bytes
+        for each in beyond(self._idle_max_bytes, idle):
             self.retire(each.key)
 
     def read(self, descriptor: int) -> bool:
         """One message of a zygote. False: none is there, and the event was about one that had this number before."""
         zygote = self._by_descriptor[descriptor]
         try:
-            message, _ = receive_message(zygote.channel)
+            message, sender = receive_from(zygote.channel)
         except BlockingIOError:
             return False
         if message is None:
@@ -309,19 +297,21 @@ class ZygotePool:
             del self._by_descriptor[descriptor]
         elif "forked" in message:
             child = zygote.children[message["forked"]]
-            child.pid = message["pid"]
+            if child.pid or not sender:
+                return True
+            child.pid = sender
             if child.record is not None:
                 self._events.forked(child.record, child.pid)
         elif "unforked" in message:
             child = zygote.children.pop(message["unforked"])
             self._child_ended(zygote, child)
             if child.record is not None:
-                self._events.no_process(child.record, message["why"])
+                self._events.no_process(child.record, text_of(message["why"]))
         elif "exited" in message:
             child = zygote.children.pop(message["exited"])
             self._child_ended(zygote, child)
             if child.record is not None:
-                self._events.exited(child.record.id, message["status"])
+                self._events.exited(child.record.id, int(message["status"]))
         else:
             self._import_done(zygote, message)
         return True
@@ -330,7 +320,7 @@ class ZygotePool:
         waiting, zygote.waiting = zygote.waiting, []
         if "ready" in message:
             zygote.ready = True
-            zygote.unclaimed_import_ms = message["ready"]
+            zygote.unclaimed_import_ms = float(message["ready"])
             for record in waiting:
                 try:
                     self._bring_up(zygote, record)
@@ -341,10 +331,11 @@ class ZygotePool:
             return
         self._forget_key(zygote)
         if "unforkable" in message:
-            self._unforkable[zygote.key] = message["unforkable"]
+            self._unforkable[zygote.key] = text_of(message["unforkable"])[:200]
         for record in waiting:
             if "failed" in message:
-                self._events.fail_boot(record, message["failed"])
+                failed = message["failed"]
+                self._events.fail_boot(record, {name: text_of(failed.get(name, "")) for name in _failure("")})
             else:
                 self._start_again(record)
 
@@ -363,10 +354,15 @@ class ZygotePool:
         for pipe in zygote.pipes:
             self._outputs.close(pipe)
         zygote.channel.close()
+        self._events.group_left(zygote.group)
+        if zygote.folder:
+            self._events.directory_left(zygote.folder)
         how = how_it_ended(code)
         children, zygote.children = zygote.children, {}
         for child in children.values():
             self._child_ended(zygote, child)
+            if zygote.has_namespaces and child.record is not None and child.pid:
+                self._events.exited(child.record.id, -signal.SIGKILL)
         unborn = [child.record for child in children.values() if child.record is not None and not child.pid]
         zygote.spare_at = zygote.retire_at = None
         for record in (*zygote.waiting, *unborn):
@@ -388,7 +384,11 @@ class ZygotePool:
 
     def _start_again(self, record: WorkerRecord) -> None:
         try:
-            self.start(record.start["zygote"], record)
+            key = record.start["zygote"]
+            if record.start.get("bare"):
+                self.spawn(key, record, record.reason)
+            else:
+                self.start(key, record)
         except OSError as error:
             self._events.no_process(record, error.strerror)
 

@@ -1,0 +1,69 @@
+/**
+ * As root the platform runs the processes of each endpoint as a user of their own, out of a range of numbers that nobody else on
+ * the machine should have. The first number is the group that may use the platform's socket. Which number an endpoint has
+ * is the owner of its folder of temporary files: so it stays the same while that folder is there.
+ */
+import { chmodSync, chownSync } from "node:fs";
+import { chown, mkdir, readdir, stat } from "node:fs/promises";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+
+export interface WorkerUser {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export class WorkerUsers {
+  readonly #dir: string;
+  readonly #first: number;
+  readonly #last: number;
+  #taken: Promise<Map<string, number>> | undefined;
+
+  /** `dir` has a folder for each endpoint. */
+  constructor(dir: string, [first, last]: readonly [number, number]) {
+    this.#dir = dir;
+    this.#first = first;
+    this.#last = last;
+  }
+
+  /** Makes the endpoint's folder, its user's own. */
+  async userOf(endpointId: string): Promise<WorkerUser> {
+    this.#taken ??= this.#look();
+    const taken = await this.#taken;
+    const uid = taken.get(endpointId) ?? this.#free(taken);
+    taken.set(endpointId, uid);
+    const folder = path.join(this.#dir, endpointId);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chown(folder, uid, uid);
+    return { uid, gid: this.#first };
+  }
+
+  /** Lets the workers' group through to the socket: the folder may be passed and not listed. */
+  lendSocket(socketPath: string): void {
+    const folder = path.dirname(socketPath);
+    for (const [file, mode] of [
+      [folder, 0o710],
+      [socketPath, 0o660],
+    ] as const) {
+      chownSync(file, process.getuid!(), this.#first);
+      chmodSync(file, mode);
+    }
+  }
+
+  async #look(): Promise<Map<string, number>> {
+    const taken = new Map<string, number>();
+    for (const name of await readdir(this.#dir).catch(() => [])) {
+      const { uid } = await stat(path.join(this.#dir, name));
+      if (uid > this.#first && uid <= this.#last) taken.set(name, uid);
+    }
+    return taken;
+  }
+
+  #free(taken: ReadonlyMap<string, number>): number {
+    const used = new Set(taken.values());
+    for (let uid = this.#first + 1; uid <= this.#last; uid += 1) if (!used.has(uid)) return uid;
+    throw new SvcError("NO_CAPACITY", `All ${this.#last - this.#first} users for workers are taken.`, {
+      help: "Widen SVC_WORKER_UIDS and start the platform again.",
+    });
+  }
+}
