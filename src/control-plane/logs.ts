@@ -4,11 +4,12 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
-import { LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../domain/limits.ts";
+import { LOG_FOLLOWER_MAX_BYTES, LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../domain/limits.ts";
 import { methodNotAllowed } from "./answer.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { knownEndpoint } from "./known-endpoint.ts";
+import { LogFollower } from "./log-follower.ts";
 import { decodedPart } from "./request-url.ts";
 
 /** What workers print, by endpoint. A line is one JSON object with a newline at its end. */
@@ -35,17 +36,24 @@ export async function answerLogs(
   response.writeHead(200, { "content-type": "application/x-ndjson" });
 
   // Following starts before reading, so that no line falls between the two.
+  const follower = new LogFollower(response, deps.clock);
   let early: string[] | undefined = [];
+  let earlyChars = 0;
   const stop = deps.logs.follow(endpoint.id, (lines) => {
-    if (early !== undefined) early.push(...lines);
-    else response.write(lines.filter(wanted).join(""));
+    const news = lines.filter(wanted);
+    if (early === undefined) return follower.write(news);
+    for (const line of news) {
+      earlyChars += line.length;
+      if (earlyChars <= LOG_FOLLOWER_MAX_BYTES) early.push(line);
+    }
   });
+  if (response.destroyed) return stop();
   response.on("close", stop);
   const kept = (await deps.logs.read(endpoint.id)).filter(wanted);
   const written = new Set(kept);
   response.flushHeaders();
   response.write(kept.slice(kept.length - Math.min(tail, kept.length)).join(""));
-  response.write(early.filter((line) => wanted(line) && !written.has(line)).join(""));
+  response.write(early.filter((line) => !written.has(line)).join(""));
   early = undefined;
   if (url.searchParams.get("follow") !== "1") response.end();
 }

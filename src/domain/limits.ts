@@ -229,6 +229,8 @@ export const ZYGOTE_TTL_MS = 600_000;
 export const LOG_LINE_MAX_BYTES = 16 * KB;
 export const LOG_FILE_MAX_BYTES = 8 * MB;
 export const LOG_PENDING_MAX_BYTES = 1 * MB;
+/** Sent to one who follows a log and not taken by it: what comes beyond is left out. */
+export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
 /** Decisions of the autoscaler kept for each endpoint. */
