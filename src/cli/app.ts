@@ -1,5 +1,6 @@
 /** The application: which commands there are, and how their errors are worded. Each command's code loads when it runs. */
 import { buildApplication, buildRouteMap, ExitCode, run, text_en } from "@stricli/core";
+import { terminalText } from "../lib/terminal-text.ts";
 import { appRoutes } from "./commands/app.ts";
 import { buildSpec } from "./commands/build.ts";
 import { completionsSpec } from "./commands/completions.ts";
@@ -99,7 +100,7 @@ export async function runCli(
 function application(terminal: Terminal, debug: boolean, argv: readonly string[]) {
   const colors = terminal.errColors;
   const misused = (message: string) => `${colors.red("error:")} ${message}\n  Run ${typedCommand(root, argv)} --help.`;
-  const failed = (error: unknown) => formatError(error, colors, debug);
+  const failed = (error: unknown) => terminalText(formatError(error, colors, debug));
   return buildApplication(root, {
     name: "svc",
     scanner: { caseStyle: "allow-kebab-for-camel", allowArgumentEscapeSequence: true },

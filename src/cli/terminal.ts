@@ -1,8 +1,9 @@
 /**
  * The one place that prints. Results go to stdout, everything about them (progress, notes, errors) to stderr, so
- * that output can be piped. Colours and the spinner appear only on a terminal and never with NO_COLOR.
+ * that output can be piped. Control characters in it are others' words (terminal-text.ts) and are shown, not obeyed. Colours and the spinner appear only on a terminal and never with NO_COLOR.
  */
 import pc from "picocolors";
+import { terminalText } from "../lib/terminal-text.ts";
 
 type Colors = ReturnType<typeof pc.createColors>;
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -45,12 +46,12 @@ export class Terminal {
 
   /** A line of the result. */
   out(line = ""): void {
-    this.#streams.stdout.write(`${line}\n`);
+    this.#streams.stdout.write(`${terminalText(line)}\n`);
   }
 
-  /** Text of the result as it is. */
+  /** Text of the result, with no line end of its own. */
   write(text: string): void {
-    this.#streams.stdout.write(text);
+    this.#streams.stdout.write(terminalText(text));
   }
 
   json(value: unknown): void {
@@ -59,7 +60,7 @@ export class Terminal {
 
   /** A line about the work: not part of the result. */
   note(line = ""): void {
-    this.#streams.stderr.write(`${line}\n`);
+    this.#streams.stderr.write(`${terminalText(line)}\n`);
   }
 
   warn(message: string): void {
@@ -80,7 +81,8 @@ export class Terminal {
   async progress(text: string): Promise<Progress> {
     if (!this.live) return this.#plainProgress(text);
     const { default: yoctoSpinner } = await import("yocto-spinner");
-    const oneLine = (line: string) => line.slice(0, Math.max(10, (this.#streams.stderr.columns || 80) - 4));
+    const oneLine = (line: string) =>
+      terminalText(line).slice(0, Math.max(10, (this.#streams.stderr.columns || 80) - 4));
     const spinner = yoctoSpinner({ text: oneLine(text), stream: this.#streams.stderr }).start();
     return {
       update: (next) => {
@@ -88,7 +90,7 @@ export class Terminal {
       },
       done: (last) => {
         if (last === undefined) spinner.stop();
-        else spinner.success(last);
+        else spinner.success(terminalText(last));
       },
     };
   }
@@ -113,7 +115,7 @@ export class Terminal {
           if (!this.interactive) this.note();
           resolve("");
         });
-        reader.question(`${question} ${preset ? "[Y/n]" : "[y/N]"} `, resolve);
+        reader.question(`${terminalText(question)} ${preset ? "[Y/n]" : "[y/N]"} `, resolve);
       });
       const word = answer.trim().toLowerCase();
       return word === "" ? preset : word === "y" || word === "yes";
@@ -125,7 +127,7 @@ export class Terminal {
   /** Asks for a secret without showing it; undefined when the person gives up. */
   async secret(question: string): Promise<string | undefined> {
     const { isCancel, password } = await import("@clack/prompts");
-    const answer = await password({ message: question });
+    const answer = await password({ message: terminalText(question) });
     return isCancel(answer) ? undefined : answer.trim();
   }
 }
