@@ -3,6 +3,7 @@ import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { droppingRule, type RuleFile, ruleFilesAbove, ruleFilesIn } from "./ignore-rules.ts";
+import { privateFileWarnings } from "./private-files.ts";
 
 export interface ProjectFile {
   /** Relative to the project, with "/". */
@@ -77,6 +78,7 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
 
   walk("", ruleFilesAbove(root));
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  diagnostics.push(...privateFileWarnings(files));
   dropped.sort((a, b) => (a.path < b.path ? -1 : 1));
   return { files, folders, dropped, diagnostics };
 }
@@ -114,7 +116,9 @@ function insideTarget(root: string, relative: string): string | undefined {
     const direct = path.resolve(path.dirname(link), target);
     const inside = path.relative(root, direct);
     if (inside.startsWith("..")) return undefined;
-    return path.relative(path.dirname(link), direct).split(path.sep).join("/");
+    // By folders alone: a platform follows no link on the way to another.
+    const straight = realpathSync(path.dirname(direct)) === path.dirname(direct) ? direct : real;
+    return path.relative(path.dirname(link), straight).split(path.sep).join("/");
   } catch {
     return undefined;
   }

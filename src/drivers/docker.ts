@@ -6,7 +6,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
-import { type ConnectedEngine, connectEngine } from "./docker/engine.ts";
+import { type ConnectedEngine, connectEngine, requireRuntime } from "./docker/engine.ts";
 import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
 import { LABEL } from "./docker/labels.ts";
@@ -33,6 +33,8 @@ export interface DockerDriverOptions {
   /** Address by name, for containers to look up. */
   readonly hosts: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
+  /** Runtime of the engine; "" and none: its own. */
+  readonly runtime?: string;
   readonly isolation: "none" | "standard" | "strict";
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
@@ -73,13 +75,14 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const { env, socketPath, serveCalls } = this.#options;
     const connected = await connectEngine(env);
     const { engine, facts } = connected;
+    requireRuntime(facts, this.#options.runtime ?? "");
     const { user, owner } = containerUser(facts);
     if (owner !== undefined) {
       for (const file of [path.dirname(socketPath), socketPath]) await chown(file, owner, owner);
     }
     const network = await ensureNetwork(engine, this.#networkName, this.#labels());
     const platformUrl = await serveCalls(network.hostAddress);
-    const shelf = new ImageShelf(engine, facts.architecture, this.#labels());
+    const shelf = new ImageShelf(engine, facts.architecture, this.#labels(), this.#options.runtime);
     this.#opened = { ...connected, network, shelf, user, platformUrl };
     await this.#adoptContainers();
   }
@@ -215,6 +218,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       hostUsers: facts.shiftedUsers,
       mounts: prepared.mounts,
       network: network.name,
+      runtime: this.#options.runtime ?? "",
       extraHosts: Object.entries(this.#options.hosts).map(([name, address]) => `${name}:${address}`),
       share,
       gpus: spec.gpuIds !== "" && this.#options.ledger.capacity.gpus.some(({ emulated }) => !emulated),

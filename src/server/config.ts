@@ -155,6 +155,8 @@ const schema = z.object({
   SVC_DOCKER_HOSTS: pairs.default({}),
   /** Labels put on every container besides the platform's own: comma list of KEY=VALUE. */
   SVC_DOCKER_LABELS: pairs.default({}),
+  /** Runtime of the engine that containers run with, e.g. "runsc" for gVisor; default: the engine's own. */
+  SVC_DOCKER_RUNTIME: z.string().default(""),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
 });
@@ -200,6 +202,8 @@ export interface Config {
     /** Address by name. */
     readonly hosts: Readonly<Record<string, string>>;
     readonly labels: Readonly<Record<string, string>>;
+    /** "" is the engine's own. */
+    readonly runtime: string;
   };
   readonly webhookPrivate: boolean;
 }
@@ -250,6 +254,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       network: c.SVC_DOCKER_NETWORK,
       hosts: c.SVC_DOCKER_HOSTS,
       labels: c.SVC_DOCKER_LABELS,
+      runtime: c.SVC_DOCKER_RUNTIME,
     },
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
   });

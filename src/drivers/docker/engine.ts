@@ -15,6 +15,8 @@ export interface EngineFacts {
   readonly architecture: string;
   /** The engine runs without root: its containers' root is the user who runs it. */
   readonly rootless: boolean;
+  /** Programs it can run containers with: "runc", "runsc". */
+  readonly runtimes: readonly string[];
   /** Containers' user ids are shifted. */
   readonly shiftedUsers: boolean;
 }
@@ -32,12 +34,17 @@ export async function connectEngine(env: Readonly<Record<string, string | undefi
   const { default: Client } = await import("dockerode");
   const engine = new Client();
   try {
-    const info = (await withinTime(engine.info())) as { Architecture: string; SecurityOptions?: string[] };
+    const info = (await withinTime(engine.info())) as {
+      Architecture: string;
+      SecurityOptions?: string[];
+      Runtimes?: Record<string, unknown>;
+    };
     const security = info.SecurityOptions ?? [];
     return {
       engine,
       facts: {
         architecture: ARCHITECTURES[info.Architecture] ?? info.Architecture,
+        runtimes: Object.keys(info.Runtimes ?? {}),
         rootless: security.some((option) => option.startsWith("name=rootless")),
         shiftedUsers: security.some((option) => option.startsWith("name=userns")),
       },
@@ -45,6 +52,15 @@ export async function connectEngine(env: Readonly<Record<string, string | undefi
   } catch (error) {
     throw unreachable(error as NodeJS.ErrnoException, env);
   }
+}
+
+/** Throws CONFIG_INVALID for a runtime that the engine does not have; "" is the engine's own choice. */
+export function requireRuntime({ runtimes }: Pick<EngineFacts, "runtimes">, wanted: string): void {
+  if (wanted === "" || runtimes.includes(wanted)) return;
+  throw new SvcError("CONFIG_INVALID", `The Docker engine has no runtime "${wanted}".`, {
+    where: "SVC_DOCKER_RUNTIME",
+    help: `It has ${runtimes.join(", ") || "none that it names"}. Add it to "runtimes" in the daemon's daemon.json and restart the daemon.`,
+  });
 }
 
 /** A daemon that hangs takes connections all the same. */

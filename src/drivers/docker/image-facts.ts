@@ -41,10 +41,15 @@ export class ImageShelf {
   readonly #engine: Engine;
   readonly #architecture: string;
   readonly #labels: Readonly<Record<string, string>>;
+  readonly #runtime: string;
   readonly #facts = new Map<string, Promise<ImageFacts>>();
 
-  /** `labels`: by which the container that asks an image is found when whoever asks is killed meanwhile. */
-  constructor(engine: Engine, architecture: string, labels: Readonly<Record<string, string>> = {}) {
+  /**
+   * `labels`: by which the container that asks an image is found when whoever asks is killed meanwhile. `runtime`: what that
+   * container runs with; "" is the engine's own.
+   */
+  constructor(engine: Engine, architecture: string, labels: Readonly<Record<string, string>> = {}, runtime = "") {
+    this.#runtime = runtime;
     this.#engine = engine;
     this.#architecture = architecture;
     this.#labels = labels;
@@ -106,7 +111,7 @@ export class ImageShelf {
       );
     let output: { code: number; stdout: string; stderr: string };
     try {
-      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE], this.#labels);
+      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE], this.#labels, this.#runtime);
     } catch (error) {
       if (error instanceof SvcError) throw error;
       throw noPython(engineWords(error));
@@ -128,7 +133,13 @@ interface ProbeAnswer {
 }
 
 /** Runs a command in a container that can reach nothing, to its end. */
-async function runOnce(engine: Engine, image: string, command: string[], labels: Readonly<Record<string, string>>) {
+async function runOnce(
+  engine: Engine,
+  image: string,
+  command: string[],
+  labels: Readonly<Record<string, string>>,
+  runtime: string,
+) {
   const container = await engine.createContainer({
     Image: image,
     Entrypoint: [],
@@ -137,6 +148,7 @@ async function runOnce(engine: Engine, image: string, command: string[], labels:
     Labels: { ...labels, [LABEL.probe]: "1" },
     NetworkDisabled: true,
     HostConfig: {
+      Runtime: runtime === "" ? undefined : runtime,
       NetworkMode: "none",
       ReadonlyRootfs: true,
       CapDrop: ["ALL"],

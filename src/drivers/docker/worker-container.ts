@@ -37,6 +37,8 @@ export interface ContainerPlan {
   readonly hostUsers: boolean;
   readonly mounts: readonly Mount[];
   readonly network: string;
+  /** What the engine runs it with; "" is the engine's own choice. */
+  readonly runtime: string;
   readonly share: WorkerShare;
   /** Names it can look up: "name:address". */
   readonly extraHosts: readonly string[];
@@ -61,6 +63,7 @@ export function containerOptions(plan: ContainerPlan): ContainerCreateOptions {
     Labels: plan.labels,
     HostConfig: {
       Init: true,
+      Runtime: plan.runtime === "" ? undefined : plan.runtime,
       ReadonlyRootfs: true,
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges:true"],
