@@ -78,6 +78,14 @@ export const WAIT_MIN_MS = 1_000;
 export const WAIT_DEFAULT_MS = 60_000;
 export const WAIT_MAX_MS = 300_000;
 export const STREAM_HOLD_MAX_MS = 8_000;
+/** Chunks of one answer of /stream; a single larger one comes alone. */
+export const STREAM_ANSWER_MAX_BYTES = 8 * MB;
+/** Chunks of one job that are kept: not taken yet, or read by number. */
+export const STREAM_KEPT_MAX_BYTES = 64 * MB;
+/** The same of all jobs of an endpoint. */
+export const STREAMS_KEPT_MAX_BYTES = 4096 * MB;
+/** What each chunk counts besides its bytes: its row. */
+export const STREAM_CHUNK_COST_BYTES = 128;
 export const RUN_RETENTION_MS = 30 * 60_000;
 export const RUNSYNC_RETENTION_MS = 60_000;
 export const RUNSYNC_WAIT_RETENTION_MS = 5 * 60_000;

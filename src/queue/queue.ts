@@ -127,10 +127,14 @@ export interface JobReader {
 export interface JobProgress {
   /** Replaces the job's output while it is IN_PROGRESS. */
   progress(claim: Claim, output: Uint8Array): Promise<void>;
-  /** Appends a chunk (JSON text) of a generator's output. */
+  /**
+   * Appends a chunk (JSON text) of a generator's output. A job whose chunks would be more than are kept is FAILED with a text
+   * that names the limit, and its worker is told.
+   */
   chunk(claim: Claim, output: Uint8Array): Promise<void>;
   /**
    * Hands out the chunks not yet handed out, each once. Waits up to `holdMs` for the first one or the final state.
+   * At most STREAM_ANSWER_MAX_BYTES of them and one at least; a final state stands only where nothing is left.
    * undefined: no such job.
    */
   takeChunks(
@@ -139,8 +143,8 @@ export interface JobProgress {
     signal?: AbortSignal,
   ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[] } | undefined>;
   /**
-   * The chunks behind the one numbered `after` (0: all) with their numbers, which rise. They stay: who lost an answer
-   * asks again. Waits as takeChunks does. Of one job, use one of the two.
+   * The chunks behind the one numbered `after` (0: all) with their numbers, which rise, also from one run of the job to
+   * the next. They stay: who lost an answer asks again. Waits as takeChunks does, and as many. Of one job, use one of the two.
    */
   readChunks(
     jobId: string,
@@ -189,7 +193,7 @@ export interface JobUpkeep {
 export interface QueueEvents {
   /** A job waits and no pending claim took it. */
   jobQueued(listener: (endpointId: string) => void): void;
-  /** A running job was cancelled: its worker must be told. */
+  /** A running job was cancelled, or failed for what its worker sends: the worker must be told. */
   jobCancelled(listener: (claim: Claim & { workerId: string }) => void): void;
   /** A job reached a final state (webhooks, scaling). */
   jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;

@@ -3,7 +3,13 @@
  * promise resolves after its commit. The parts are under sqlite/; docs/reference/durability.md says what survives what.
  */
 import { SvcError } from "../domain/errors.ts";
-import { FAILED_KEPT_MAX_JOBS, FAILED_RETENTION_MS, QUEUED_MAX_JOBS } from "../domain/limits.ts";
+import {
+  FAILED_KEPT_MAX_JOBS,
+  FAILED_RETENTION_MS,
+  QUEUED_MAX_JOBS,
+  STREAM_KEPT_MAX_BYTES,
+  STREAMS_KEPT_MAX_BYTES,
+} from "../domain/limits.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 import type { JobQueue } from "./queue.ts";
 import { BodyFiles } from "./sqlite/body-files.ts";
@@ -31,6 +37,8 @@ const BOUNDS_DEFAULT: QueueBounds = {
   queuedMax: QUEUED_MAX_JOBS,
   failedRetentionMs: FAILED_RETENTION_MS,
   failedKeptMax: FAILED_KEPT_MAX_JOBS,
+  streamKeptMax: STREAM_KEPT_MAX_BYTES,
+  streamsKeptMax: STREAMS_KEPT_MAX_BYTES,
 };
 
 /** close() leaves the database open: whoever opened it closes it. */

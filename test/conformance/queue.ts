@@ -5,6 +5,7 @@ import {
   FAILED_RETENTION_MS,
   INLINE_BODY_MAX_BYTES,
   LEASE_MS,
+  STREAM_ANSWER_MAX_BYTES,
   WEBHOOK_WINDOW_HOSTS,
   WEBHOOK_WINDOW_ROWS,
 } from "../../src/domain/limits.ts";
@@ -80,7 +81,7 @@ export function queueConformance(name: string, open: (clock: TestClock) => Promi
     results(queue, clock, claimOne, enqueued, stateOf);
     takingBack(queue, clock, claimOne, enqueued, stateOf);
     looking(queue, clock, claimOne, enqueued);
-    streams(queue, claimOne, enqueued);
+    streams(() => under, claimOne, enqueued);
     outbox(() => under, clock, claimOne, enqueued, stateOf);
     upkeep(() => under, clock, claimOne, enqueued, stateOf);
   });
@@ -563,7 +564,9 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
   });
 }
 
-function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
+function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqueued): void {
+  const queue = () => under().queue;
+
   test("progress is the job's output while it runs", async () => {
     const e = unique("endpoint");
     const id = await enqueued(e);
@@ -620,6 +623,72 @@ function streams(queue: Queue, claimOne: ClaimOne, enqueued: Enqueued): void {
     assert.deepEqual(await behind, { state: "COMPLETED", chunks: [], numbers: [] });
     assert.deepEqual((await queue().readChunks(id, 0, 0))!.chunks.length, 3);
     assert.equal(await queue().readChunks("unknown", 0, 60_000), undefined);
+  });
+
+  test("an answer holds a bounded part of a stream, and no final state before all of it was asked for", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const bytes = Math.floor(STREAM_ANSWER_MAX_BYTES / 3);
+    for (const fill of "abcdefg") await queue().chunk(claim, Buffer.alloc(bytes, fill));
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    const first = (chunks: readonly Uint8Array[]) => chunks.map((chunk) => String.fromCharCode(chunk[0]!)).join("");
+    const read: string[] = [];
+    for (let after = 0, state = ""; state !== "COMPLETED"; ) {
+      const answer = (await queue().readChunks(id, after, 60_000))!;
+      state = answer.state;
+      after = answer.numbers.at(-1)!;
+      read.push(`${first(answer.chunks)} ${state}`);
+    }
+    assert.deepEqual(read, ["ab IN_PROGRESS", "cd IN_PROGRESS", "ef IN_PROGRESS", "g COMPLETED"]);
+    const taken: string[] = [];
+    for (let n = 0; n < 5; n++) {
+      const answer = (await queue().takeChunks(id, 60_000))!;
+      taken.push(`${first(answer.chunks)} ${answer.state}`);
+    }
+    assert.deepEqual(taken, [...read, " COMPLETED"]);
+  });
+
+  test("one chunk larger than an answer comes alone", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    for (const bytes of [1, STREAM_ANSWER_MAX_BYTES + 1, 1]) await queue().chunk(claim, Buffer.alloc(bytes, "x"));
+    for (const bytes of [1, STREAM_ANSWER_MAX_BYTES + 1, 1]) {
+      const answer = await queue().takeChunks(id, 0);
+      assert.deepEqual(
+        answer?.chunks.map((chunk) => chunk.byteLength),
+        [bytes],
+      );
+    }
+  });
+
+  test("the chunks of a later run have higher numbers than all of the run before, also after a crash", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const first = await claimOne(e);
+    for (const chunk of ["1", "2", "3"]) await queue().chunk(first, Buffer.from(chunk));
+    const last = (await queue().readChunks(id, 0, 0))!.numbers.at(-1)!;
+    await queue().release(first, "lost");
+    await under().reopen();
+    const second = await claimOne(e);
+    await queue().chunk(second, Buffer.from("again"));
+    const answer = (await queue().readChunks(id, last, 0))!;
+    assert.deepEqual(answer.chunks.map(text), ["again"]);
+    await queue().finish(second, { state: "FAILED", error: "x" });
+    await queue().retry(id);
+    await queue().chunk(await claimOne(e), Buffer.from("once more"));
+    assert.deepEqual((await queue().readChunks(id, answer.numbers[0]!, 0))!.chunks.map(text), ["once more"]);
+  });
+
+  test("of many progress updates at once the last one stands", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const updates = Array.from({ length: 20 }, (_, n) => (n === 19 ? Buffer.from('"last"') : large(String(n % 10))));
+    await Promise.all(updates.map((update) => queue().progress(claim, update)));
+    assert.ok(text((await queue().find(id))?.output) === '"last"');
+    assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
   });
 
   test("chunks that are being handed out survive a sweep, also large ones", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
+import { STREAM_CHUNK_COST_BYTES, SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
 import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
@@ -59,6 +59,49 @@ test("a full queue refuses further jobs, alone in their batch, until one is clai
   await queue.claim("e", "w", 1, never);
   assert.equal((await queue.enqueue(newJob("e"))).created, true);
   await assert.rejects(queue.enqueue(newJob("e", { idempotencyKey: "k" })), { code: "QUEUE_FULL" });
+});
+
+test("a job whose chunks are more than are kept fails, naming the limit; its worker is told, what it had yielded stays", async (t) => {
+  const cost = (bytes: number) => bytes + STREAM_CHUNK_COST_BYTES;
+  const { under } = await open(t, { streamKeptMax: 2 * cost(1000), streamsKeptMax: 5 * cost(1000) });
+  const { queue } = under;
+  const told: unknown[] = [];
+  queue.events.jobCancelled((claim) => told.push(claim));
+  const running = async () => {
+    const { id } = await queue.enqueue(newJob("e"));
+    const [claim] = await queue.claim("e", "w", 1, never);
+    const chunk = () => queue.chunk(claim!, Buffer.alloc(1000, "1"));
+    return { id, claim: claim!, chunk };
+  };
+  const taken = await running();
+  for (let n = 0; n < 4; n++) {
+    await taken.chunk();
+    await queue.takeChunks(taken.id, 0);
+  }
+  assert.equal((await queue.find(taken.id))?.state, "IN_PROGRESS", "what was taken does not count");
+  // All at once, as they come in one read: those on their way count too.
+  const greedy = await running();
+  await Promise.all(Array.from({ length: 6 }, greedy.chunk));
+  const failed = await queue.find(greedy.id);
+  assert.equal(failed?.state, "FAILED");
+  assert.match(failed.error, /stream is too large: more than 2256 bytes .*STREAM_KEPT_MAX_BYTES/);
+  assert.deepEqual(told, [{ jobId: greedy.id, fence: greedy.claim.fence, workerId: "w" }]);
+  await greedy.chunk();
+  assert.equal((await queue.readChunks(greedy.id, 0, 0))?.chunks.length, 2);
+  // Others of the endpoint add to it, until it is too much for all of them together; a restart forgets nothing.
+  const second = await running();
+  await second.chunk();
+  await second.chunk();
+  await under.reopen();
+  await under.queue.chunk(taken.claim, Buffer.alloc(1000, "1"));
+  await under.queue.chunk(taken.claim, Buffer.alloc(1000, "1"));
+  assert.match((await under.queue.find(taken.id))!.error, /streams of this endpoint's jobs .*STREAMS_KEPT_MAX_BYTES/);
+  await under.queue.takeChunks(greedy.id, 0);
+  await under.queue.retry(taken.id);
+  const [again] = await under.queue.claim("e", "w", 1, never);
+  await under.queue.chunk(again!, Buffer.alloc(1000, "1"));
+  await under.queue.chunk(again!, Buffer.alloc(1000, "1"));
+  assert.equal((await under.queue.find(taken.id))?.state, "IN_PROGRESS", "there is room again");
 });
 
 test("a result whose retention has passed goes though more than one step's worth of older ones stays", async (t) => {

@@ -130,6 +130,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
     method: job.method,
     webhook: job.webhook,
     leaseUntil: live.lease(),
+    chunkBytes: 0,
     outputFile: null,
   };
   live.started(running);

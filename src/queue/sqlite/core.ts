@@ -3,13 +3,14 @@
  * run() records what happened; the effects (answers to claims, events, waiters) follow only after the commit.
  */
 import { JOB_STATES } from "../../domain/job.ts";
+import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import { GroupCommit } from "../../lib/group-commit.ts";
 import type { SqliteDatabase } from "../../lib/sqlite.ts";
 import type { Claim, Job } from "../queue.ts";
 import type { BodyFiles } from "./body-files.ts";
 import { type EndpointState, FAILED, LiveState, TIMED_OUT } from "./live-state.ts";
 import { PendingClaims } from "./pending-claims.ts";
-import { prepareStatements, type Statements } from "./statements.ts";
+import { type Body, prepareStatements, type Statements } from "./statements.ts";
 import { finishJob } from "./transitions.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -22,6 +23,9 @@ export interface QueueBounds {
   readonly failedRetentionMs: number;
   /** but only so many of an endpoint and state, as far as their own retention has passed. */
   readonly failedKeptMax: number;
+  /** Chunks of one job, and of all jobs of an endpoint, that are kept. */
+  readonly streamKeptMax: number;
+  readonly streamsKeptMax: number;
 }
 
 export interface QueueClocks {
@@ -131,16 +135,19 @@ export class QueueCore {
 
   /** Deletes a job's row, its chunks and what its files were kept for. The caller keeps the counts right. */
   delete(seq: number, id: string): void {
-    const { hooked, ...files } = (this.sql.delete.get(seq) ?? {}) as Record<string, string | number | null>;
+    const { hooked, endpoint, ...files } = (this.sql.delete.get(seq) ?? {}) as Record<string, string | number | null>;
     for (const digest of Object.values(files)) if (digest !== null) this.files.dropped(digest as string);
     if (hooked) this.sql.dropWebhook.run(seq);
-    this.dropChunks(seq);
+    if (endpoint !== undefined) this.dropChunks(seq, id, this.live.of(endpoint as number));
     this.#deleted.push(id);
   }
 
-  dropChunks(seq: number): void {
+  dropChunks(seq: number, id: string, endpoint: EndpointState): void {
     if (this.sql.anyChunk.get(seq) === undefined) return;
-    for (const { body } of this.sql.takeChunks.all(seq)) if (typeof body === "string") this.files.dropped(body);
+    for (const { bytes, body } of this.sql.dropChunks.all(seq) as unknown as { bytes: number; body: Body }[]) {
+      this.live.chunks(endpoint, id, -(bytes + STREAM_CHUNK_COST_BYTES));
+      if (typeof body === "string") this.files.dropped(body);
+    }
   }
 
   #beforeCommit(): void {

@@ -2,7 +2,7 @@
  * What the queue keeps in memory about its rows: counts of each endpoint and the running jobs. Both change together
  * with the rows in one batch, and are read again from the rows at start and after a batch that failed.
  */
-import { LEASE_MS } from "../../domain/limits.ts";
+import { LEASE_MS, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { PendingClaim } from "./pending-claims.ts";
 import type { JobRow, Statements } from "./statements.ts";
 
@@ -24,6 +24,8 @@ export interface EndpointState {
   completed: number;
   failed: number;
   retried: number;
+  /** What the chunks of its jobs count, those that are stored. */
+  chunkBytes: number;
   /** Running jobs of each worker that has any. */
   busy: Map<string, number>;
   /** Workers whose last job did not complete. */
@@ -48,6 +50,8 @@ export interface RunningJob {
   readonly webhook: string;
   /** By the monotonic clock. Leases are in no row: whoever opens the rows gives every running job a whole one. */
   leaseUntil: number;
+  /** What its stored chunks count. */
+  chunkBytes: number;
   /** File of the last progress update; null when it is in the row or there is none. */
   outputFile: string | null;
 }
@@ -91,6 +95,10 @@ export class LiveState {
       running.outputFile = job.output;
       const known = before.get(job.id);
       if (known?.fence === job.fence) running.leaseUntil = known.leaseUntil;
+    }
+    type Stream = { id: string; endpoint: number; chunks: number; bytes: number };
+    for (const { id, endpoint, chunks, bytes } of this.#sql.chunkBytes.all() as unknown as Stream[]) {
+      this.chunks(this.of(endpoint), id, bytes + chunks * STREAM_CHUNK_COST_BYTES);
     }
     this.#lastSeq = Math.max(this.#lastSeq, (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0);
   }
@@ -159,10 +167,18 @@ export class LiveState {
       method: row.method,
       webhook: row.webhook,
       leaseUntil: this.lease(),
+      chunkBytes: 0,
       outputFile: null,
     };
     this.started(job);
     return job;
+  }
+
+  /** Chunks of a job were stored (+) or are gone (-). Part of a batch. */
+  chunks(endpoint: EndpointState, jobId: string, bytes: number): void {
+    endpoint.chunkBytes += bytes;
+    const job = this.running.get(jobId);
+    if (job !== undefined) job.chunkBytes += bytes;
   }
 
   /** The end of a lease that begins now. */
@@ -201,6 +217,7 @@ function noJobs() {
     completed: 0,
     failed: 0,
     retried: 0,
+    chunkBytes: 0,
     busy: new Map<string, number>(),
     failing: new Set<string>(),
   };

@@ -1,89 +1,191 @@
 /** What a running job says before it is done: progress updates and the chunks of a generator. */
 import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
-import type { JobProgress } from "../queue.ts";
+import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import type { Claim, JobProgress } from "../queue.ts";
 import { held } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
+import { FAILED, type RunningJob } from "./live-state.ts";
+import { jobOfRunning } from "./rows.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
+import { finishJob } from "./transitions.ts";
 
 /** For a file that is gone. */
 const NOTHING = Buffer.from("null");
 
+interface Update {
+  readonly fence: number;
+  output: Uint8Array;
+  stored: Promise<void>;
+}
+
+interface ChunkRow {
+  readonly seq: number;
+  readonly bytes: number;
+  readonly body: Body;
+}
+
 export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgress {
-  const { sql, files } = core;
+  const { sql, files, live } = core;
+  /** Job → what its chunks count that are not stored yet. */
+  const coming = new Map<string, number>();
+  /** Job → the update that waits for earlier ones to be stored. A newer one takes its place. */
+  const updates = new Map<string, Update>();
+
+  /** As many chunks behind `after` as fit in an answer, and whether there are more. */
+  function next(seq: number, after: number): { readonly rows: ChunkRow[]; readonly more: boolean } {
+    const rows: ChunkRow[] = [];
+    let bytes = 0;
+    for (const row of sql.chunksAfter.iterate(seq, after) as Iterable<unknown> as Iterable<ChunkRow>) {
+      bytes += costOf(row.bytes);
+      if (bytes > STREAM_ANSWER_MAX_BYTES && rows.length > 0) return { rows, more: true };
+      rows.push(row);
+    }
+    return { rows, more: false };
+  }
 
   /** Chunks not handed out yet, in order; they are gone from the rows when this resolves. */
-  async function take(seq: number): Promise<Uint8Array[]> {
+  async function take({ seq, id, endpoint }: JobRow): Promise<{ chunks: Uint8Array[]; more: boolean }> {
     const kept: string[] = [];
     try {
-      const taken = await core.run(() => {
-        const rows = sql.takeChunks.all(seq) as unknown as { seq: number; body: Body }[];
+      const { rows, more } = await core.run(() => {
+        const found = next(seq, 0);
+        const last = found.rows.at(-1);
+        if (last === undefined) return found;
+        sql.takeChunks.run(seq, last.seq);
+        live.chunks(live.of(endpoint), id, -found.rows.reduce((sum, { bytes }) => sum + costOf(bytes), 0));
         // From now on no row names their files.
-        for (const { body } of rows) if (typeof body === "string") files.keep(kept[kept.push(body) - 1]!);
-        return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
+        for (const { body } of found.rows) if (typeof body === "string") files.keep(kept[kept.push(body) - 1]!);
+        return found;
       });
       const chunks: Uint8Array[] = [];
-      for (const body of taken) {
+      for (const { body } of rows) {
         const bytes = typeof body === "string" ? await files.read(body) : body;
         if (bytes !== undefined) chunks.push(bytes);
       }
-      return chunks;
+      return { chunks, more };
     } finally {
       for (const digest of kept) files.release(digest);
     }
   }
 
   /** As `look` finds them; waits once for the first chunk or the final state. */
-  async function heldChunks<T extends { readonly chunks: Uint8Array[] }>(
+  async function heldChunks<T extends { readonly chunks: Uint8Array[]; readonly more: boolean }>(
     jobId: string,
     holdMs: number,
     signal: AbortSignal | undefined,
-    look: (seq: number) => Promise<T>,
-  ): Promise<(T & { readonly state: JobState }) | undefined> {
+    look: (row: JobRow) => Promise<T>,
+  ): Promise<(Omit<T, "more"> & { readonly state: JobState }) | undefined> {
     for (let waited = false; ; waited = true) {
       const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
       if (row === undefined) return undefined;
       // Read together with the chunks: an answer with a final state carries all that remains.
       const state = JOB_STATES[row.state]!;
-      const found = await look(row.seq);
+      const { more, ...found } = await look(row);
+      // Who is told a final state asks no more.
+      if (more) return { state: "IN_PROGRESS", ...found };
       if (found.chunks.length > 0 || isFinal(state) || waited) return { state, ...found };
       await core.chunks.wait(jobId, holdMs, signal);
     }
   }
 
-  return {
-    progress: (claim, output) =>
-      bodies.store(claim.jobId, [output], ([stored]) =>
-        core.run(() => {
-          const job = held(core, claim);
-          if (job === undefined) return;
-          sql.progress.run(stored!, job.seq, job.fence);
-          if (job.outputFile !== null) files.dropped(job.outputFile);
-          job.outputFile = typeof stored === "string" ? stored : null;
-        }),
-      ),
+  /** The worker is told as of a cancelled job: what it sends from now on is of no use. */
+  function tooMuch(claim: Claim, error: string): Promise<void> {
+    return core.run(() => {
+      const job = held(core, claim);
+      if (job === undefined) return;
+      core.cancelled({ jobId: job.id, fence: job.fence, workerId: job.workerId });
+      finishJob(core, job, FAILED, null, Buffer.from(error), (finishedAt) =>
+        jobOfRunning(job, null, { state: FAILED, error, finishedAt }),
+      );
+    });
+  }
 
-    chunk: (claim, output) =>
-      bodies.store(claim.jobId, [output], ([stored]) =>
-        core.run(() => {
-          const job = held(core, claim);
-          if (job === undefined) return;
-          sql.insertChunk.run(job.seq, stored!);
-          core.chunked(job.id);
-        }),
-      ),
+  function storeUpdate(claim: Claim, output: Uint8Array): Promise<void> {
+    return bodies.store(claim.jobId, [output], ([stored]) =>
+      core.run(() => {
+        const job = held(core, claim);
+        if (job === undefined) return;
+        sql.progress.run(stored!, job.seq, job.fence);
+        if (job.outputFile !== null) files.dropped(job.outputFile);
+        job.outputFile = typeof stored === "string" ? stored : null;
+      }),
+    );
+  }
+
+  return {
+    progress(claim, output) {
+      if (held(core, claim) === undefined) return Promise.resolve();
+      const { jobId, fence } = claim;
+      const waiting = updates.get(jobId);
+      if (waiting?.fence === fence) {
+        waiting.output = output;
+        return waiting.stored;
+      }
+      const before = bodies.underWay(jobId);
+      if (before === undefined) return storeUpdate(claim, output);
+      const update: Update = { fence, output, stored: Promise.resolve() };
+      updates.set(jobId, update);
+      update.stored = before.then(() => {
+        if (updates.get(jobId) === update) updates.delete(jobId);
+        return storeUpdate(claim, update.output);
+      });
+      return update.stored;
+    },
+
+    async chunk(claim, output) {
+      const { jobId } = claim;
+      const running = held(core, claim);
+      if (running === undefined) return;
+      const cost = costOf(output.byteLength);
+      const before = coming.get(jobId) ?? 0;
+      const excess = excessOf(core, running, before + cost);
+      if (excess !== undefined) return tooMuch(claim, excess);
+      coming.set(jobId, before + cost);
+      try {
+        await bodies.store(jobId, [output], ([stored]) =>
+          core.run(() => {
+            const job = held(core, claim);
+            if (job === undefined) return;
+            sql.insertChunk.run(job.seq, output.byteLength, stored!);
+            live.chunks(job.endpoint, job.id, cost);
+            core.chunked(job.id);
+          }),
+        );
+      } finally {
+        const rest = coming.get(jobId)! - cost;
+        if (rest > 0) coming.set(jobId, rest);
+        else coming.delete(jobId);
+      }
+    },
 
     takeChunks: (jobId, holdMs, signal) =>
-      heldChunks(jobId, holdMs, signal, async (seq) => ({
-        chunks: sql.anyChunk.get(seq) === undefined ? [] : await take(seq),
-      })),
+      heldChunks(jobId, holdMs, signal, async (row) =>
+        sql.anyChunk.get(row.seq) === undefined ? { chunks: [], more: false } : await take(row),
+      ),
 
     readChunks: (jobId, after, holdMs, signal) =>
-      heldChunks(jobId, holdMs, signal, async (seq) => {
-        const rows = sql.chunksAfter.all(seq, after) as unknown as { seq: number; body: Body }[];
+      heldChunks(jobId, holdMs, signal, async ({ seq }) => {
+        const { rows, more } = next(seq, after);
         const read = rows.map(({ body }) => (typeof body === "string" ? files.read(body) : body));
         const chunks = (await Promise.all(read)).map((bytes) => bytes ?? NOTHING);
-        return { chunks, numbers: rows.map((row) => row.seq) };
+        return { chunks, numbers: rows.map((row) => row.seq), more };
       }),
   };
+}
+
+function costOf(bytes: number): number {
+  return bytes + STREAM_CHUNK_COST_BYTES;
+}
+
+/** Why a running job may not add chunks that count so much, those on their way included; undefined when it may. */
+function excessOf({ bounds }: QueueCore, job: RunningJob, more: number): string | undefined {
+  const help = "read it while the job runs, or yield less";
+  if (job.chunkBytes + more > bounds.streamKeptMax) {
+    return `the job's stream is too large: more than ${bounds.streamKeptMax} bytes of its chunks wait or are kept (STREAM_KEPT_MAX_BYTES); ${help}`;
+  }
+  if (job.endpoint.chunkBytes + more > bounds.streamsKeptMax) {
+    return `the streams of this endpoint's jobs are too large: more than ${bounds.streamsKeptMax} bytes of their chunks wait or are kept (STREAMS_KEPT_MAX_BYTES); ${help}`;
+  }
+  return undefined;
 }

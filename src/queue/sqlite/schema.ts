@@ -82,11 +82,32 @@ const STEPS = [
   `
   CREATE INDEX webhooks_by_host ON webhooks (host, due_at);
   `,
+  `
+  -- Numbers of chunks are never used again: who asks for those behind a number must not miss any of a later run. Of what is
+  -- in a file already, only the least is known.
+  ALTER TABLE chunks RENAME TO chunks_before;
+  DROP INDEX chunks_by_job;
+  DROP INDEX chunks_file;
+  CREATE TABLE chunks (
+    seq   INTEGER PRIMARY KEY AUTOINCREMENT,
+    job   INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    body  ANY     NOT NULL
+  ) STRICT;
+  INSERT INTO chunks SELECT seq, job, CASE typeof(body) WHEN 'blob' THEN length(body) ELSE 65536 END, body FROM chunks_before;
+  DROP TABLE chunks_before;
+  CREATE INDEX chunks_by_job ON chunks (job);
+  CREATE INDEX chunks_file ON chunks (body) WHERE typeof(body) = 'text';
+  `,
 ];
 
-export function migrateQueue(connection: DatabaseSync): void {
+/** Steps of the newest version. */
+export const QUEUE_STEPS = STEPS.length;
+
+/** `steps`: fewer make a database of an earlier version. */
+export function migrateQueue(connection: DatabaseSync, steps = QUEUE_STEPS): void {
   const { user_version: done } = connection.prepare("PRAGMA user_version").get() as { user_version: number };
-  for (let step = done; step < STEPS.length; step++) {
+  for (let step = done; step < steps; step++) {
     connection.exec(`BEGIN IMMEDIATE; ${STEPS[step]} PRAGMA user_version = ${step + 1}; COMMIT;`);
   }
 }

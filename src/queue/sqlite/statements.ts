@@ -73,7 +73,7 @@ export function prepareStatements(db: DatabaseSync) {
     retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
     progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),
-    delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING webhook <> '' AS hooked,
+    delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING endpoint, webhook <> '' AS hooked,
       CASE typeof(input) WHEN 'text' THEN input END AS input, CASE typeof(output) WHEN 'text' THEN output END AS output,
       CASE typeof(error) WHEN 'text' THEN error END AS error`),
 
@@ -115,10 +115,13 @@ export function prepareStatements(db: DatabaseSync) {
     deleteWebhook: prepare("DELETE FROM webhooks WHERE id = ?"),
     dropWebhook: prepare("DELETE FROM webhooks WHERE job = ?"),
 
-    insertChunk: prepare("INSERT INTO chunks (job, body) VALUES (?, ?)"),
+    insertChunk: prepare("INSERT INTO chunks (job, bytes, body) VALUES (?, ?, ?)"),
+    chunkBytes: prepare(`SELECT j.id, j.endpoint, count(*) AS chunks, sum(c.bytes) AS bytes
+      FROM chunks c CROSS JOIN jobs j ON j.seq = c.job GROUP BY c.job`),
     anyChunk: prepare("SELECT 1 FROM chunks WHERE job = ? LIMIT 1"),
-    chunksAfter: prepare("SELECT seq, body FROM chunks WHERE job = ? AND seq > ? ORDER BY seq"),
-    takeChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING seq, body"),
+    chunksAfter: prepare("SELECT seq, bytes, body FROM chunks WHERE job = ? AND seq > ? ORDER BY seq"),
+    takeChunks: prepare("DELETE FROM chunks WHERE job = ? AND seq <= ?"),
+    dropChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING bytes, body"),
     namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input = ?1
       UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output = ?1
       UNION ALL SELECT 1 FROM jobs WHERE typeof(error) = 'text' AND error = ?1

@@ -34,6 +34,11 @@ export class StoredBodies {
     return written;
   }
 
+  /** Resolves, never rejects, when what the job said so far is written; undefined when nothing is under way. */
+  underWay(jobId: string): Promise<unknown> | undefined {
+    return this.#last.get(jobId);
+  }
+
   /** Resolves when everything under way is done. */
   async idle(): Promise<void> {
     while (this.#last.size > 0) await Promise.all(this.#last.values());

@@ -42,7 +42,7 @@ export function requeueJob(core: QueueCore, job: RunningJob, losses: number): vo
   core.sql.requeue.run(losses > 0 ? job.workerId : "", job.retries + losses, job.seq);
   core.live.stopped(job, IN_QUEUE);
   if (job.outputFile !== null) core.files.dropped(job.outputFile);
-  core.dropChunks(job.seq);
+  core.dropChunks(job.seq, job.id, job.endpoint);
   core.touch(job.endpoint);
 }
 
@@ -99,7 +99,7 @@ export function retryJob(core: QueueCore, jobId: string): boolean {
   core.sql.retry.run(now, now, row.seq);
   if (row.webhook !== "") core.sql.dropWebhook.run(row.seq);
   for (const body of [output, error]) if (typeof body === "string") core.files.dropped(body);
-  core.dropChunks(row.seq);
+  core.dropChunks(row.seq, jobId, endpoint);
   core.live.count(endpoint, row.state, false, -1);
   core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, 1);
   addRetry(core, endpoint, 1);
