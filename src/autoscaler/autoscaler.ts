@@ -22,7 +22,10 @@ interface AutoscalerDeps {
   readonly mayStart: (endpoint: Endpoint) => boolean;
   readonly mustProve: (endpoint: Endpoint) => boolean;
   readonly apply: (endpoint: Endpoint, decision: Decision) => Promise<void>;
+  /** The time of day, as jobs have it. */
   readonly clock: () => number;
+  /** For durations: no clock that is set moves it. */
+  readonly now: () => number;
   readonly onError: (error: unknown) => void;
 }
 
@@ -102,13 +105,13 @@ export class Autoscaler {
       maxConcurrency: endpoint.maxConcurrency,
       queued: counts.inQueue - counts.inQueueLowPriority,
       queuedLowPriority: counts.inQueueLowPriority,
-      oldestWaitMs: counts.oldestQueuedAt === null ? 0 : this.#deps.clock() - counts.oldestQueuedAt,
+      oldestWaitMs: counts.oldestQueuedAt === null ? 0 : Math.max(0, this.#deps.clock() - counts.oldestQueuedAt),
       waitingRequests: link.waitingRequests,
       running: link.running,
       runningLowPriority,
       averageExecMs: link.averageExecMs,
-      averageLoad: loads.normal.observe(load, this.#deps.clock()),
-      averageLowPriority: loads.lowPriority.observe(runningLowPriority, this.#deps.clock()),
+      averageLoad: loads.normal.observe(load, this.#deps.now()),
+      averageLowPriority: loads.lowPriority.observe(runningLowPriority, this.#deps.now()),
       workers: sampledWorkers(endpoint, rows, link),
       mustProve: this.#deps.mustProve(endpoint),
       switchesAtOnce: isLiveName(endpoint.name),

@@ -69,6 +69,7 @@ const exited = z.object({
   code: z.int().nullable(),
   signal: z.string().nullable(),
   reason: z.string().optional(),
+  cause: z.literal("machine").optional(),
 });
 
 export const helloHead = (head: unknown): HelloHead => checked(hello, head);

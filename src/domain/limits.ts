@@ -232,6 +232,17 @@ export const FAIR_LAST_IDLE_MS = 5_000;
 /** and an endpoint that has none gets its turn after this time, even from those that hold no more than it would. */
 export const FAIR_TURN_MS = 15_000;
 export const LAUNCHER_RETURN_MS = 3_000;
+/** How often it is looked whether the launcher is there. */
+export const LAUNCHER_CHECK_MS = 250;
+/** One that is silent is asked for a sign of life, */
+export const LAUNCHER_PING_MS = 5_000;
+/** and one that gives none, or does not come back, is killed and replaced after this time. */
+export const LAUNCHER_SILENCE_MAX_MS = 60_000;
+/** The pause before a launcher that ended soon after its start is replaced; it doubles up to the longest. */
+export const LAUNCHER_RESTART_FIRST_MS = 100;
+export const LAUNCHER_RESTART_MAX_MS = 10_000;
+/** When the platform stops: a launcher that has not ended its workers by then is killed. */
+export const LAUNCHER_SHUTDOWN_MAX_MS = 10_000;
 export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
 export const LOG_LINE_MAX_BYTES = 16 * KB;

@@ -154,4 +154,6 @@ export interface ExitedHead {
   readonly code: number | null;
   readonly signal: string | null;
   readonly reason?: string;
+  /** Through no fault of the worker: no process could be made for it, or its launcher ended. */
+  readonly cause?: "machine";
 }

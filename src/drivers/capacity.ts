@@ -56,6 +56,17 @@ export class CapacityLedger {
     return share;
   }
 
+  /** Books the worker's share for a start, which frees it when it fails. Throws NO_CAPACITY, and what `start` throws. */
+  async withShare(spec: WorkerSpec, start: (share: Share) => Promise<void> | void): Promise<void> {
+    const share = this.book(spec);
+    try {
+      await start(share);
+    } catch (error) {
+      this.free(spec.workerId);
+      throw error;
+    }
+  }
+
   /** A worker that was started by an earlier platform runs: what it has is taken, whether there is room or not. */
   restore(workerId: string, share: Share): void {
     this.#shares.set(workerId, share);

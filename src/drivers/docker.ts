@@ -4,7 +4,7 @@ import { chmod, chown } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
-import type { StartedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, requireRuntime } from "./docker/engine.ts";
 import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
@@ -17,7 +17,16 @@ import { WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { limitsOf, startHead, zygoteKey } from "./start-head.ts";
-import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
+import type {
+  Capacity,
+  DriverHooks,
+  PreparedFiles,
+  WorkerDriver,
+  WorkerExit,
+  WorkerImage,
+  WorkerSpec,
+} from "./worker-driver.ts";
+import { workerExit } from "./worker-exit.ts";
 
 export interface DockerDriverOptions {
   readonly dataDir: string;
@@ -38,11 +47,7 @@ export interface DockerDriverOptions {
   readonly isolation: "none" | "standard" | "strict";
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
-  readonly hooks: {
-    bootFailed(workerId: string, failure: object): void;
-    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-    started(head: StartedHead): void;
-  };
+  readonly hooks: DriverHooks;
 }
 
 interface Opened extends ConnectedEngine {
@@ -124,14 +129,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   async start(spec: WorkerSpec): Promise<void> {
     const prepared = this.#prepared.get(imageKey(spec.image));
     if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
-    const { ledger } = this.#options;
-    const share = ledger.book(spec);
-    try {
+    await this.#options.ledger.withShare(spec, async (share) => {
       await this.#groupOf(spec, prepared, limitsOf(share)).start(this.#startHead(spec, prepared, share));
-    } catch (error) {
-      ledger.free(spec.workerId);
-      throw error;
-    }
+    });
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
@@ -244,7 +244,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       events: {
         survived: (worker, booked) => ledger.restore(worker, booked as Share),
         started: (head) => hooks.started(inContainer(head)),
-        exited: ({ worker, code, signal, reason }) => this.#exited(worker, code, signal, reason),
+        exited: (head) => this.#exited(head),
         bootFailed: hooks.bootFailed,
         log: hooks.log,
         over: (ended) => {
@@ -273,10 +273,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     });
   }
 
-  #exited(workerId: string, code: number | null, signal: string | null, reason?: string): void {
-    this.#options.ledger.free(workerId);
-    const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;
-    this.#onExit({ workerId, code, signal, reason: reason ?? words });
+  #exited(head: ExitedHead): void {
+    this.#options.ledger.free(head.worker);
+    this.#onExit(workerExit(head));
   }
 }
 

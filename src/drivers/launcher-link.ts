@@ -6,7 +6,7 @@ import { type Frame, readHead } from "../lib/frames.ts";
 /** The launcher's connection, as the worker link hands it over. */
 export interface LauncherChannel {
   readonly isOpen: boolean;
-  send(type: number, channel: number, head?: object): void;
+  send(type: number, channel: number, head?: object, body?: Uint8Array): void;
   onFrame: (frame: Frame) => void;
   onClose: () => void;
 }
@@ -18,12 +18,17 @@ export interface LauncherEvents {
   exited(head: ExitedHead): void;
   bootFailed(workerId: string, head: object): void;
   log(workerId: string, stream: "stdout" | "stderr", text: string): void;
+  /** Workers can be started, and it is known which run. */
+  available?(): void;
 }
 
 export class LauncherLink {
   readonly #events: LauncherEvents;
   #channel: LauncherChannel | undefined;
   #connected = Promise.withResolvers<void>();
+  #isKnown = false;
+  #heard = false;
+  #wasShutDown = false;
   /** Workers known to run. */
   readonly alive = new Set<string>();
 
@@ -36,6 +41,23 @@ export class LauncherLink {
     return this.#channel !== undefined;
   }
 
+  /** A launcher has said which workers are alive, or there is none. While that is not so, `alive` says nothing. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** It did what `shutdown` asked for. */
+  get wasShutDown(): boolean {
+    return this.#wasShutDown;
+  }
+
+  /** Whether something came since the last question. */
+  takeHeard(): boolean {
+    const heard = this.#heard;
+    this.#heard = false;
+    return heard;
+  }
+
   /** Resolves when the launcher has said which workers are alive; rejects with what `giveUp` was given. */
   connected(): Promise<void> {
     return this.#connected.promise;
@@ -46,27 +68,32 @@ export class LauncherLink {
     this.#connected.reject(reason);
   }
 
-  /** A new launcher is on its way: `connected` is about it from now on. */
-  expectAnother(): void {
+  /** The launcher is gone, and with it its workers; `connected` is about the next one from now on. */
+  expectAnother(reason: string): void {
+    this.#channel = undefined;
+    this.#isKnown = true;
     this.#connected = Promise.withResolvers<void>();
     this.#connected.promise.catch(() => {});
+    this.#countOut([...this.alive], reason);
   }
 
   /** Takes the connection of a launcher that has proved itself. */
-  attach(channel: LauncherChannel): void {
+  attach(channel: LauncherChannel, closed: () => void = () => {}): void {
     this.#channel = channel;
     channel.onFrame = (frame) => this.#onFrame(frame);
     const onClose = channel.onClose;
     channel.onClose = () => {
       onClose();
-      if (this.#channel === channel) this.#channel = undefined;
+      if (this.#channel !== channel) return;
+      this.#channel = undefined;
+      closed();
     };
   }
 
   startWorker(head: StartHead): void {
     if (this.#channel === undefined) throw new Error("the launcher is not connected");
-    this.alive.add(head.worker);
     this.#channel.send(FRAME.START, 0, head);
+    this.alive.add(head.worker);
   }
 
   stopWorker(workerId: string, graceMs: number): void {
@@ -77,6 +104,10 @@ export class LauncherLink {
     this.#channel?.send(FRAME.RETIRE, 0, { zygote });
   }
 
+  ping(): void {
+    this.#channel?.send(FRAME.PING, 0);
+  }
+
   /** Ends every worker and the launcher itself; resolves when its connection is closed. */
   async shutdown(graceMs: number): Promise<void> {
     const channel = this.#channel;
@@ -85,23 +116,41 @@ export class LauncherLink {
       const onClose = channel.onClose;
       channel.onClose = () => {
         onClose();
+        this.#wasShutDown = true;
         resolve();
       };
       channel.send(FRAME.SHUTDOWN, 0, { graceMs });
     });
   }
 
+  #countOut(workers: readonly string[], reason: string): void {
+    for (const worker of workers) {
+      this.alive.delete(worker);
+      this.#events.exited({ worker, code: null, signal: null, cause: "machine", reason });
+    }
+  }
+
   #onFrame(frame: Frame): void {
     const events = this.#events;
+    this.#heard = true;
     switch (frame.type) {
-      case FRAME.WORKERS:
-        this.alive.clear();
-        for (const { worker, share } of readHead(frame, workersHead).workers) {
+      case FRAME.WORKERS: {
+        // The ends that it saw while the link was broken came before this.
+        const { workers } = readHead(frame, workersHead);
+        const running = new Set(workers.map(({ worker }) => worker));
+        this.#countOut(
+          [...this.alive].filter((worker) => !running.has(worker)),
+          "its launcher does not know it",
+        );
+        for (const { worker, share } of workers) {
           this.alive.add(worker);
           if (share !== undefined && share !== null) events.survived(worker, share);
         }
+        this.#isKnown = true;
         this.#connected.resolve();
+        events.available?.();
         break;
+      }
       case FRAME.STARTED:
         events.started(readHead(frame, startedHead));
         break;

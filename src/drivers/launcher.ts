@@ -1,123 +1,169 @@
 /**
- * The launcher of this machine: one small Python process that forks every worker. It is started while this process is
- * small (forking a large one blocks it) and outlives the platform: the next platform finds it by the file `launcher.json`.
+ * The supervisor of this machine's launcher: one small Python process that starts every worker. It is started while
+ * this process is small (forking a large one blocks it), outlives the platform, and is replaced when it ends.
+ *
+ *   start ─▶ an earlier one runs? ─ yes ─▶ away ──dials in──▶ up ──connection closes──▶ away
+ *               └─ no ─▶ spawned ───────────▲                                            │ process gone, or silent for long
+ *                          ▲                                                             │ (then it is killed)
+ *                          └── a pause that grows ◀── its workers are counted out ◀──────┘
+ *
+ * A launcher that is alive is never replaced before it had its time: its workers run, and end with it.
  */
-import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
-import path from "node:path";
-import { hashSecret, newSecret } from "../domain/api-key.ts";
-import { LAUNCHER_RETURN_MS, RECONNECT_MAX_MS } from "../domain/limits.ts";
-import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import {
+  LAUNCHER_CHECK_MS,
+  LAUNCHER_PING_MS,
+  LAUNCHER_RESTART_FIRST_MS,
+  LAUNCHER_RESTART_MAX_MS,
+  LAUNCHER_RETURN_MS,
+  LAUNCHER_SHUTDOWN_MAX_MS,
+  LAUNCHER_SILENCE_MAX_MS,
+} from "../domain/limits.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "./launcher-link.ts";
+import { type LauncherOptions, LauncherProcess } from "./launcher-process.ts";
 
-interface LauncherOptions {
-  /** The launcher inherits a few variables of it: PATH, HOME, locale, certificates, CUDA. */
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly stateDir: string;
-  /** Folder that holds the Python package `svc`. */
-  readonly pythonPath: string;
-  readonly socketPath: string;
-  readonly logFd: number;
-  /** What zygotes without workers may hold together. */
-  readonly zygoteMemoryBytes: number;
-  readonly events: LauncherEvents;
-}
-
-interface StateFile {
-  readonly pid: number;
-  readonly tokenHash: string;
+export interface SupervisorEvents extends LauncherEvents {
+  /** Something to know about the launcher itself. */
+  told(line: string, facts: Readonly<Record<string, unknown>>): void;
 }
 
 export class Launcher {
   readonly #options: LauncherOptions;
-  readonly #stateFile: string;
+  readonly #events: SupervisorEvents;
   readonly link: LauncherLink;
-  #tokenHash = "";
+  #python: () => Promise<string> = () => Promise.reject(new Error("the launcher was not started"));
+  #process: LauncherProcess | undefined;
   /** Resolves when it is known which launcher is ours: one of an earlier platform may dial in before. */
   readonly #known = Promise.withResolvers<void>();
+  #check: NodeJS.Timeout | undefined;
+  #restart: NodeJS.Timeout | undefined;
+  /** Checks since it was last heard or its connection broke: a platform that stood still itself counts none meanwhile. */
+  #silentChecks = 0;
+  #goneChecks = 0;
+  #pauseMs = 0;
+  #closing = false;
 
-  constructor(options: LauncherOptions) {
+  constructor(options: LauncherOptions, events: SupervisorEvents) {
     this.#options = options;
-    this.#stateFile = path.join(options.stateDir, "launcher.json");
-    this.link = new LauncherLink(options.events);
+    this.#events = events;
+    this.link = new LauncherLink(events);
   }
 
-  /** Waits for the launcher of an earlier platform, or starts one. `python` is resolved only when it is needed. */
+  /** Why no worker can be started now; undefined when one can. */
+  get problem(): string | undefined {
+    if (this.link.isUp) return undefined;
+    const gone = this.#process === undefined || !this.#process.isAlive;
+    return gone
+      ? `The launcher, which starts workers, ${this.#process?.end ?? "ended"}; another one is being started.`
+      : "The launcher, which starts workers, does not answer at the moment.";
+  }
+
+  /** Waits a moment for the launcher of an earlier platform, which may come later too, or starts one. */
   async start(python: () => Promise<string>): Promise<void> {
-    const earlier = this.#readState();
-    if (earlier !== undefined && isAlive(earlier.pid)) {
-      this.#tokenHash = earlier.tokenHash;
+    this.#python = python;
+    const earlier = LauncherProcess.earlier(this.#options.stateDir);
+    this.#check = setInterval(() => this.#look(), LAUNCHER_CHECK_MS).unref();
+    if (earlier !== undefined) {
+      this.#process = earlier;
       this.#known.resolve();
-      const timer = setTimeout(() => this.link.giveUp(new Error("late")), LAUNCHER_RETURN_MS);
-      const back = await this.link.connected().then(
-        () => true,
-        () => false,
-      );
-      clearTimeout(timer);
-      if (back) return;
+      const waited = Promise.withResolvers<void>();
+      const timer = setTimeout(waited.resolve, LAUNCHER_RETURN_MS);
+      await Promise.race([this.link.connected(), waited.promise]).finally(() => clearTimeout(timer));
+      return;
     }
-    this.link.expectAnother();
-    await this.#spawn(await python());
-    await this.link.connected();
+    const connected = this.link.connected();
+    try {
+      await this.#spawn();
+      await connected;
+    } catch (error) {
+      this.letGo();
+      throw error;
+    }
   }
 
   /** The platform's socket has a connection that says it is the launcher. False: it is not ours. */
   async attach(secret: string, channel: LauncherChannel): Promise<boolean> {
     await this.#known.promise;
-    if (!channel.isOpen || this.#tokenHash === "" || hashSecret(secret) !== this.#tokenHash) return false;
-    this.link.attach(channel);
+    if (!channel.isOpen || this.#process?.knows(secret) !== true) return false;
+    this.#silentChecks = 0;
+    this.link.attach(channel, () => this.#look());
     return true;
   }
 
-  async #spawn(python: string): Promise<void> {
-    const { secret, hash } = newSecret("worker");
-    this.#tokenHash = hash;
-    this.#known.resolve();
-    const { pythonPath, socketPath, logFd, zygoteMemoryBytes } = this.#options;
-    const file = path.join(pythonPath, "svc", "_runtime", "launcher.py");
-    const child = spawn(python, ["-I", "-S", file], {
-      detached: true,
-      stdio: ["pipe", logFd, logFd],
-      cwd: "/",
-      env: launcherEnvironment(this.#options.env),
+  /** Looks after it no longer; it lives on. */
+  letGo(): void {
+    this.#closing = true;
+    clearInterval(this.#check);
+    clearTimeout(this.#restart);
+  }
+
+  /** Ends it and its workers, at the latest when its time for that is over. */
+  async shutdown(): Promise<void> {
+    this.letGo();
+    const late = new Promise<void>((resolve) => {
+      setTimeout(resolve, this.link.isUp ? LAUNCHER_SHUTDOWN_MAX_MS : 0).unref();
     });
-    child.on("error", (error) => this.link.giveUp(error));
-    child.on("exit", (code) => this.link.giveUp(new Error(`the launcher exited with code ${code}`)));
-    child.stdin!.on("error", () => {});
-    const settings = {
-      socket: socketPath,
-      token: secret,
-      id: "launcher",
-      reconnectMs: RECONNECT_MAX_MS,
-      zygoteMemoryBytes,
-    };
-    child.stdin!.end(`${JSON.stringify(settings)}\n`);
-    child.unref();
-    const state: StateFile = { pid: child.pid ?? 0, tokenHash: hash };
-    await writeFileAtomic(this.#stateFile, JSON.stringify(state));
+    await Promise.race([this.link.shutdown(0), late]);
+    if (this.link.isUp || !this.link.wasShutDown) this.#process?.kill();
   }
 
-  #readState(): StateFile | undefined {
-    try {
-      return JSON.parse(readFileSync(this.#stateFile, "utf8")) as StateFile;
-    } catch {
-      return undefined;
+  async #spawn(): Promise<void> {
+    const python = await this.#python();
+    if (this.#closing) return;
+    this.#silentChecks = this.#goneChecks = 0;
+    const started = LauncherProcess.start(python, this.#options, () => {
+      // The first one of all: whoever started the platform wants to know.
+      this.link.giveUp(new Error(`the launcher ${started.end}`));
+      this.#look();
+    });
+    this.#process = started;
+    this.#known.resolve();
+    // Without the file a later platform starts one of its own, and this one is told to go.
+    const unwritten = (error: unknown) => this.#events.told("the launcher's state cannot be written", { error });
+    await started.remember(this.#options.stateDir).catch(unwritten);
+  }
+
+  #look(): void {
+    const process = this.#process;
+    if (process === undefined || this.#closing || this.#restart !== undefined) return;
+    if (!process.isAlive) {
+      // What it said last may still be on its way.
+      if (this.link.isUp && this.#goneChecks++ === 0) return;
+      this.#ended(process);
+      return;
     }
+    this.#goneChecks = 0;
+    this.#silentChecks = this.link.takeHeard() ? 0 : this.#silentChecks + 1;
+    const silentMs = this.#silentChecks * LAUNCHER_CHECK_MS;
+    if (silentMs > LAUNCHER_SILENCE_MAX_MS) {
+      this.#events.told("the launcher is killed: it has been silent for long", { pid: process.pid, silentMs });
+      process.kill();
+    } else if (silentMs > 0 && silentMs % LAUNCHER_PING_MS === 0) this.link.ping();
   }
-}
 
-// The launcher and what it starts run code of others; /proc shows the environment a process began with.
-const INHERITED = /^(PATH|HOME|LANG|TZ|TMPDIR|LD_LIBRARY_PATH|SSL_CERT_FILE|SSL_CERT_DIR|LC_.*|CUDA_.*|NVIDIA_.*)$/;
-
-function launcherEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string | undefined> {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
+  #ended(process: LauncherProcess): void {
+    const { end, pid } = process;
+    const lost = this.link.alive.size;
+    const pauseMs = this.#pauseMs;
+    this.#events.told(`the launcher ${end}: its workers are counted out, another one is started`, {
+      pid,
+      lost,
+      pauseMs,
+    });
+    this.#pauseMs = Math.min(LAUNCHER_RESTART_MAX_MS, Math.max(LAUNCHER_RESTART_FIRST_MS, pauseMs * 2));
+    this.link.expectAnother(`its launcher ${end}`);
+    this.#restart = setTimeout(() => {
+      this.#restart = undefined;
+      this.#spawn().catch((error) => {
+        this.#process ??= process;
+        process.end = `cannot be started: ${String(error)}`;
+        this.#look();
+      });
+      void this.link.connected().then(
+        () => {
+          this.#pauseMs = 0;
+        },
+        () => {},
+      );
+    }, pauseMs);
   }
 }

@@ -4,7 +4,8 @@ import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
-import type { StartedHead } from "../domain/worker-protocol.ts";
+import { SvcError } from "../domain/errors.ts";
+import type { ExitedHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { Interpreters } from "./interpreter.ts";
@@ -12,7 +13,16 @@ import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { startHead, zygoteKey } from "./start-head.ts";
-import type { Capacity, PreparedFiles, WorkerDriver, WorkerExit, WorkerImage, WorkerSpec } from "./worker-driver.ts";
+import type {
+  Capacity,
+  DriverHooks,
+  PreparedFiles,
+  WorkerDriver,
+  WorkerExit,
+  WorkerImage,
+  WorkerSpec,
+} from "./worker-driver.ts";
+import { workerExit } from "./worker-exit.ts";
 import { type WorkerUser, WorkerUsers } from "./worker-users.ts";
 
 interface ProcessDriverOptions {
@@ -36,11 +46,7 @@ interface ProcessDriverOptions {
   readonly zygoteMemoryMb: number | undefined;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
-  readonly hooks: {
-    bootFailed(workerId: string, failure: object): void;
-    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-    started(head: StartedHead): void;
-  };
+  readonly hooks: DriverHooks;
 }
 
 /** The files of a prepared image. */
@@ -71,21 +77,20 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
     this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), options.installerEnv);
     this.#interpreters = new Interpreters(options.python);
-    this.#launcher = new Launcher({
-      env: options.installerEnv,
-      stateDir: dataDir,
-      pythonPath: options.pythonPath,
-      socketPath: options.socketPath,
-      logFd: options.logFd,
-      zygoteMemoryBytes: options.zygoteMemoryMb === undefined ? totalmem() / 4 : options.zygoteMemoryMb * 1024 ** 2,
-      events: {
+    const { pythonPath, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
+    const zygoteMemoryBytes = zygoteMemoryMb === undefined ? totalmem() / 4 : zygoteMemoryMb * 1024 ** 2;
+    this.#launcher = new Launcher(
+      { env, stateDir: dataDir, pythonPath, socketPath, logFd, zygoteMemoryBytes },
+      {
         survived: (worker, share) => options.ledger.restore(worker, share as Share),
         started: hooks.started,
-        exited: ({ worker, code, signal, reason }) => this.#exited(worker, code, signal, reason),
+        exited: (head) => this.#exited(head),
         bootFailed: hooks.bootFailed,
         log: hooks.log,
+        available: hooks.available,
+        told: hooks.told,
       },
-    });
+    );
   }
 
   /** Call before anything large is loaded, and after the socket listens. */
@@ -125,32 +130,36 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const { image } = spec;
     const prepared = this.#prepared.get(imageKey(image));
     if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
-    const share = this.#options.ledger.book(spec);
+    const { problem, link } = this.#launcher;
+    if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
     const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
-    const head = startHead(spec, share, {
-      python: prepared.python,
-      handler: prepared.handler,
-      paths: prepared.paths,
-      env: { ...spec.env, ...ledger.gpuEnv(spec, share) },
-      socket: socketPath,
-      platformUrl: platformUrl(),
-      gpu: ledger.hasGpu(share),
-      tempDir,
-      isolation,
-      hidden,
-      writable,
-      ...prepared.user,
+    await ledger.withShare(spec, (share) => {
+      const head = startHead(spec, share, {
+        python: prepared.python,
+        handler: prepared.handler,
+        paths: prepared.paths,
+        env: { ...spec.env, ...ledger.gpuEnv(spec, share) },
+        socket: socketPath,
+        platformUrl: platformUrl(),
+        gpu: ledger.hasGpu(share),
+        tempDir,
+        isolation,
+        hidden,
+        writable,
+        ...prepared.user,
+      });
+      link.startWorker(head);
     });
-    this.#launcher.link.startWorker(head);
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
     this.#launcher.link.stopWorker(workerId, graceMs);
   }
 
-  async list(): Promise<string[]> {
-    return [...this.#launcher.link.alive];
+  async list(): Promise<string[] | undefined> {
+    const { isKnown, alive } = this.#launcher.link;
+    return isKnown ? [...alive] : undefined;
   }
 
   async capacity(): Promise<Capacity> {
@@ -178,13 +187,13 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
-    if (stopAll) await this.#launcher.link.shutdown(0);
+    if (stopAll) await this.#launcher.shutdown();
+    else this.#launcher.letGo();
   }
 
-  #exited(workerId: string, code: number | null, signal: string | null, reason?: string): void {
-    this.#options.ledger.free(workerId);
-    const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;
-    this.#onExit({ workerId, code, signal, reason: reason ?? words });
+  #exited(head: ExitedHead): void {
+    this.#options.ledger.free(head.worker);
+    this.#onExit(workerExit(head));
   }
 
   /** All temporary directories of the endpoint's workers. */

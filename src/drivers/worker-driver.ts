@@ -4,6 +4,7 @@
  */
 import type { Machine, Share } from "../domain/capacity.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
+import type { StartedHead } from "../domain/worker-protocol.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
 export interface WorkerImage {
@@ -46,6 +47,8 @@ export interface WorkerExit {
   readonly signal: string | null;
   /** The cause in words: "exited with code 3", "killed: memory limit 2 GB of cpu3c-1-2". */
   readonly reason: string;
+  /** Through no fault of its own: no process could be made for it, or whoever started it ended. */
+  readonly cause?: "machine";
 }
 
 /** What the machine has, and what its workers have of it by their ids. */
@@ -59,6 +62,17 @@ export interface PreparedFiles {
   removeUnused(keep: readonly WorkerImage[], before: number): Promise<void>;
 }
 
+/** What a driver tells the rest of the platform. */
+export interface DriverHooks {
+  bootFailed(workerId: string, failure: object): void;
+  log(workerId: string, stream: "stdout" | "stderr", text: string): void;
+  started(head: StartedHead): void;
+  /** Workers can be started, and it is known which run: at the start, and after whoever starts them was away. */
+  available(): void;
+  /** Something to know about the driver itself, for the platform's log. */
+  told(line: string, facts: Readonly<Record<string, unknown>>): void;
+}
+
 export interface WorkerDriver {
   /**
    * Makes the image's files ready: layers unpacked, base layers installed. Idempotent and quick when all is there.
@@ -66,14 +80,15 @@ export interface WorkerDriver {
    */
   prepare(image: WorkerImage, report: (line: string) => void): Promise<void>;
   /**
-   * Resolves when the start is under way. Throws NO_CAPACITY with the reason when the machine has no room; the
-   * worker's own failures come through onExit.
+   * Resolves when the start is under way. Throws NO_CAPACITY with the reason when the machine has no room,
+   * STARTS_PAUSED while whoever starts workers is away, and books nothing then; the worker's own failures come
+   * through onExit.
    */
   start(spec: WorkerSpec): Promise<void>;
   /** SIGTERM now, SIGKILL to the whole tree after `graceMs`. Resolves when the request is on its way. */
   stop(workerId: string, graceMs: number): Promise<void>;
-  /** Ids of the workers that run now. */
-  list(): Promise<string[]>;
+  /** Ids of the workers that run now; undefined while that is not known, because whoever started them is away. */
+  list(): Promise<string[] | undefined>;
   capacity(): Promise<Capacity>;
   onExit(listener: (exit: WorkerExit) => void): void;
   /** The image is of no use any more: its zygote may go. */

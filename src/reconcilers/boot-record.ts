@@ -14,17 +14,18 @@ interface Record {
 
 export class BootRecord {
   readonly #records = new Map<string, Record>();
-  readonly #clock: () => number;
+  readonly #now: () => number;
 
-  constructor(clock: () => number) {
-    this.#clock = clock;
+  /** `now` is for durations: no clock that is set moves it. */
+  constructor(now: () => number) {
+    this.#now = now;
   }
 
   failed(revision: string, reason: string): void {
     const record = this.#get(revision);
     record.failures += 1;
     record.reason = reason;
-    record.retryAt = this.#clock() + Math.min(BOOT_BACKOFF_MAX_MS, BOOT_BACKOFF_MS * 2 ** (record.failures - 1));
+    record.retryAt = this.#now() + Math.min(BOOT_BACKOFF_MAX_MS, BOOT_BACKOFF_MS * 2 ** (record.failures - 1));
   }
 
   succeeded(revision: string): void {
@@ -32,7 +33,7 @@ export class BootRecord {
   }
 
   mayStart(revision: string): boolean {
-    return this.#clock() >= (this.#records.get(revision)?.retryAt ?? 0);
+    return this.#now() >= (this.#records.get(revision)?.retryAt ?? 0);
   }
 
   retryAt(revision: string): number {
@@ -45,6 +46,11 @@ export class BootRecord {
 
   isUnhealthy(revision: string): boolean {
     return (this.#records.get(revision)?.failures ?? 0) >= BOOT_FAILURES_MAX;
+  }
+
+  /** The revision was replaced. */
+  forget(revision: string): void {
+    this.#records.delete(revision);
   }
 
   /** Why the last try failed; "" when it did not. */

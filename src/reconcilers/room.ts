@@ -25,7 +25,10 @@ export interface RoomDeps {
   /** It finishes what it has, then goes. */
   readonly take: (workerId: string, endpointId: string, why: string) => Promise<void>;
   readonly waits: (endpointId: string, why: string) => void;
+  /** The time of day, as the rows of workers have it. */
   readonly clock: () => number;
+  /** For durations: no clock that is set moves it. */
+  readonly now: () => number;
   readonly onError: (error: unknown) => void;
 }
 
@@ -76,7 +79,7 @@ export class Room {
       desired: wish.desired,
       urgent: wish.urgent,
       why: wish.reason,
-      since: before?.since ?? this.#deps.clock(),
+      since: before?.since ?? this.#deps.now(),
       reason: lack || (before?.reason ?? "The machine is full, and others wait for it too."),
       missing: wish.start,
       inVain: before?.inVain ?? false,
@@ -186,12 +189,13 @@ export class Room {
     const { sample, starting, clock, mayStart } = this.#deps;
     const waiting = this.#waiting.get(endpoint.id);
     const seen = new Map(sample(endpoint.id).workers.map((worker) => [worker.id, worker]));
-    const now = clock();
+    const now = this.#deps.now();
+    const time = clock();
     const workers: HeldWorker[] = rows.flatMap(({ id, revision, readyAt }) => {
       const share = shares.get(id);
       const worker = seen.get(id);
       const idleMs = worker?.ready && !worker.busy ? worker.idleMs : 0;
-      const upMs = readyAt === null ? 0 : now - readyAt;
+      const upMs = readyAt === null ? 0 : Math.max(0, time - readyAt);
       return share === undefined ? [] : [{ id, share, idleMs, upMs, stale: revision !== endpoint.revision }];
     });
     for (const [id, { id: endpointId, revision }] of starting) {

@@ -3,11 +3,9 @@
  * stops workers through the driver, and cleans up after those that ended. Rows come first: a worker that runs without
  * a row is an orphan and is stopped, a row without a worker is deleted.
  */
-import { randomUUID } from "node:crypto";
 import { setTimeout as delay, setImmediate } from "node:timers/promises";
-import { newSecret } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import { CANCEL_GRACE_MS, START_RETRY_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import {
   type EndpointHealth,
@@ -20,14 +18,16 @@ import {
   type WorkerStart,
   type WorkerView,
 } from "../domain/worker.ts";
-import type { WorkerDriver, WorkerExit } from "../drivers/worker-driver.ts";
-import type { Endpoint, Store, Worker } from "../store/store.ts";
+import type { WorkerExit } from "../drivers/worker-driver.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
 import type { BootRecord } from "./boot-record.ts";
 import { DecisionLog } from "./decision-log.ts";
 import { endpointHealth } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
+import { inWords, RefusedStarts } from "./refused-starts.ts";
 import { Room } from "./room.ts";
+import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
 
 const STOP_POLL_MS = 20;
 
@@ -40,18 +40,14 @@ interface Decision {
   readonly reason: string;
 }
 
-interface WorkerPoolDeps {
-  readonly store: Store;
+interface WorkerPoolDeps extends StartDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
-  readonly driver: WorkerDriver;
   readonly images: Images;
   readonly boots: BootRecord;
-  /** The variables of a worker, with the values of its secrets. */
-  readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;
   readonly link: {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
-    workerExited(workerId: string, reason: string): Promise<void>;
+    workerExited(workerId: string, reason: string, cause?: WorkerExit["cause"]): Promise<void>;
     failWaiting(worker: Worker, error: SvcError): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
     bootOf(workerId: string): WorkerBoot | undefined;
@@ -63,15 +59,15 @@ interface WorkerPoolDeps {
   readonly peersWait: (endpointId: string) => boolean;
   /** The autoscaler should look at the endpoint again. */
   readonly wake: (endpointId: string) => void;
-  readonly clock: () => number;
+  /** For durations: no clock that is set moves it. Milliseconds. */
+  readonly now: () => number;
   readonly log: (line: string) => void;
   readonly onError: (error: unknown) => void;
 }
 
 export class WorkerPool implements WorkerView {
   readonly #deps: WorkerPoolDeps;
-  /** Endpoints whose start was refused for another reason than room: that, and when to try again. */
-  readonly #refused = new Map<string, { reason: string; retryAt: number }>();
+  readonly #refused: RefusedStarts;
   readonly #room: Room;
   /** Revision last seen of each endpoint; a new one must show that it starts. */
   readonly #revisions = new Map<string, string>();
@@ -79,11 +75,13 @@ export class WorkerPool implements WorkerView {
   readonly #decisions = new DecisionLog();
   readonly #live: LiveEndpoints;
   readonly #failing = new Map<string, Promise<void>>();
+  #isRecovered = false;
 
   constructor(deps: WorkerPoolDeps) {
     this.#deps = deps;
+    this.#refused = new RefusedStarts(deps.now);
     this.#live = new LiveEndpoints(deps);
-    deps.driver.onExit((exit) => void this.#exited(exit));
+    deps.driver.onExit((exit) => this.#inBackground(this.#exited(exit)));
     this.#room = new Room({
       capacity: () => deps.driver.capacity(),
       endpoints: deps.endpoints,
@@ -103,6 +101,7 @@ export class WorkerPool implements WorkerView {
       },
       waits: (endpointId, reason) => this.#decisions.note(endpointId, { at: deps.clock(), start: 0, stop: 0, reason }),
       clock: deps.clock,
+      now: deps.now,
       onError: deps.onError,
     });
   }
@@ -110,23 +109,40 @@ export class WorkerPool implements WorkerView {
   /** After a start of the platform: workers that survived are kept, rows of those that did not are cleaned up. */
   async recover(): Promise<void> {
     for (const endpoint of await this.#deps.store.endpoints.list()) this.#revisions.set(endpoint.id, endpoint.revision);
+    this.#isRecovered = true;
     await this.reconcile();
   }
 
-  /** Orphans and ghosts; idempotent. */
+  /** Orphans and ghosts; idempotent. While the driver cannot tell who runs, nobody is given up. */
   async reconcile(): Promise<void> {
     const { driver, store, link } = this.#deps;
-    const alive = new Set(await driver.list());
     const rows = await store.workers.list();
-    const known = new Set(rows.map((row) => row.id));
+    const listed = await driver.list();
+    if (listed === undefined) return;
+    const alive = new Set(listed);
     for (const row of rows) {
-      if (alive.has(row.id)) continue;
+      if (alive.has(row.id) || this.#starting.has(row.id)) continue;
       await link.workerExited(row.id, "it did not survive");
       await store.workers.delete(row.id);
       this.#deps.wake(row.endpointId);
     }
-    for (const id of alive) if (!known.has(id) && !this.#starting.has(id)) await driver.stop(id, 0);
+    const known = new Set(rows.map((row) => row.id));
+    for (const id of alive) {
+      if (known.has(id) || this.#starting.has(id) || (await store.workers.find(id)) !== undefined) continue;
+      await driver.stop(id, 0);
+    }
     this.#room.look();
+  }
+
+  /** The driver can start workers and knows which run, perhaps after it could not. */
+  driverAvailable(): void {
+    for (const id of this.#refused.endPause()) this.#deps.wake(id);
+    if (this.#isRecovered) this.#inBackground(this.reconcile());
+  }
+
+  /** What is not waited for: a fault is told, and what it left is found by the next `reconcile`. */
+  #inBackground(work: Promise<unknown>): void {
+    work.catch(this.#deps.onError);
   }
 
   /** How each worker was started, from its driver; lost when the platform restarts. */
@@ -150,10 +166,10 @@ export class WorkerPool implements WorkerView {
 
   endpointChanged(endpoint: Endpoint): void {
     const before = this.#revisions.get(endpoint.id);
-    this.#refused.delete(endpoint.id);
+    this.#refused.forget(endpoint.id);
     if (before === endpoint.revision) return;
     this.#revisions.set(endpoint.id, endpoint.revision);
-    if (before !== undefined) void this.#deps.driver.retire(endpoint.id, before);
+    if (before !== undefined) this.#retire(endpoint.id, before);
     if (isLiveName(endpoint.name)) this.#live.changed(endpoint);
     else if (endpoint.buildId !== null) this.#unproven.add(endpoint.revision);
   }
@@ -161,11 +177,19 @@ export class WorkerPool implements WorkerView {
   endpointRemoved(endpointId: string): void {
     const revision = this.#revisions.get(endpointId);
     this.#revisions.delete(endpointId);
-    this.#refused.delete(endpointId);
+    this.#refused.forget(endpointId);
     this.#room.forget(endpointId);
     this.#decisions.forget(endpointId);
-    if (revision !== undefined) void this.#deps.driver.retire(endpointId, revision);
-    void this.reconcile();
+    if (revision !== undefined) this.#retire(endpointId, revision);
+    this.#inBackground(this.reconcile());
+  }
+
+  /** No worker of this revision is started any more: nothing about it is kept. */
+  #retire(endpointId: string, revision: string): void {
+    this.#inBackground(this.#deps.driver.retire(endpointId, revision));
+    this.#deps.boots.forget(revision);
+    this.#unproven.delete(revision);
+    this.#live.settled(revision);
   }
 
   mustProve(endpoint: Endpoint): boolean {
@@ -175,13 +199,13 @@ export class WorkerPool implements WorkerView {
   /** Whether a worker could start now; sets the preparation going when it is needed. */
   mayStart(endpoint: Endpoint): boolean {
     if (endpoint.buildId === null) return false;
-    const { images, boots, clock } = this.#deps;
+    const { images, boots } = this.#deps;
     if (!images.isPrepared(endpoint)) {
       images.prepare(endpoint);
       return false;
     }
     if (!isLiveName(endpoint.name) && !boots.mayStart(endpoint.revision)) return false;
-    return clock() >= (this.#refused.get(endpoint.id)?.retryAt ?? 0);
+    return this.#refused.mayTry(endpoint.id);
   }
 
   /** Why workers were started and stopped, oldest first. */
@@ -205,7 +229,7 @@ export class WorkerPool implements WorkerView {
     const atOnce = this.#room.isContended ? beyond : decision.start;
     const lacks = await Promise.all(Array.from({ length: atOnce }, (_, i) => this.#start(endpoint, i < beyond)));
     const started = lacks.filter((lack) => lack === undefined).length;
-    if (started < decision.start && !this.#refused.has(endpoint.id)) {
+    if (started < decision.start && this.#refused.of(endpoint.id) === undefined) {
       this.#room.want(endpoint.id, { ...decision, start: decision.start - started }, lacks.find(Boolean));
     }
     return started;
@@ -234,7 +258,8 @@ export class WorkerPool implements WorkerView {
     await store.workers.update(workerId, { state: "DRAINING", reason });
     if (!link.isConnected(workerId)) return driver.stop(workerId, CANCEL_GRACE_MS);
     link.drain(workerId, WORKER_DRAIN_GRACE_MS);
-    if (hurry) setTimeout(() => void driver.stop(workerId, CANCEL_GRACE_MS), WORKER_DRAIN_GRACE_MS).unref();
+    const end = () => this.#inBackground(driver.stop(workerId, CANCEL_GRACE_MS));
+    if (hurry) setTimeout(end, WORKER_DRAIN_GRACE_MS).unref();
   }
 
   async kill(workerId: string, reason: string): Promise<void> {
@@ -244,20 +269,20 @@ export class WorkerPool implements WorkerView {
 
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
   async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
-    const { driver, clock, store } = this.#deps;
+    const { driver, now, store } = this.#deps;
     this.#room.close();
     for (const row of await store.workers.list()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
-    const end = clock() + graceMs;
-    while (clock() < end && !hurry.aborted && (await driver.list()).length > 0) await delay(STOP_POLL_MS);
+    const end = now() + graceMs;
+    while (now() < end && !hurry.aborted && (await driver.list())?.length) await delay(STOP_POLL_MS);
   }
 
   async workerReady(worker: Worker): Promise<void> {
     const { store, boots, clock } = this.#deps;
     await setImmediate(); // The jobs that wait for this worker go first.
-    boots.succeeded(worker.revision);
+    if (this.#isKnown(worker)) boots.succeeded(worker.revision);
     this.#unproven.delete(worker.revision);
     this.#live.settled(worker.revision);
-    this.#refused.delete(worker.endpointId);
+    this.#refused.forget(worker.endpointId);
     if (worker.state === "STARTING" || worker.state === "BOOTING") {
       await store.workers.update(worker.id, { state: "READY", readyAt: clock() });
     }
@@ -277,7 +302,7 @@ export class WorkerPool implements WorkerView {
     const row = await store.workers.find(workerId);
     if (row === undefined || row.state === "FAILED") return;
     const reason = error.help ? `${error.message}\n${error.help}` : error.message;
-    boots.failed(row.revision, reason);
+    if (this.#isKnown(row)) boots.failed(row.revision, reason);
     await store.workers.update(workerId, { state: "FAILED", reason });
     await link.failWaiting(row, error);
     await driver.stop(workerId, 0);
@@ -295,7 +320,7 @@ export class WorkerPool implements WorkerView {
       initializing: rows.filter((row) => isInitializing(row.state)).length,
       ready: connected.length,
       running,
-      throttled: this.#room.missing(endpointId),
+      throttled: this.#room.missing(endpointId) || (this.#refused.of(endpointId) === undefined ? 0 : 1),
       unhealthy: endpoint !== undefined && this.#deps.boots.isUnhealthy(endpoint.revision) ? 1 : 0,
     };
   }
@@ -304,95 +329,62 @@ export class WorkerPool implements WorkerView {
     const endpoint = await this.#deps.endpoints.find(endpointId);
     const workers = await this.#deps.store.workers.listByEndpoint(endpointId);
     const { images, boots } = this.#deps;
-    const refused = this.#refused.get(endpointId)?.reason;
     return endpointHealth(endpoint, (found) => ({
       image: images.state(found),
       isPrepared: images.isPrepared(found),
       bootProblem: boots.reason(found.revision),
       isProven: !this.#unproven.has(found.revision),
-      waits: refused === undefined ? this.#room.waits(endpointId) : { reason: refused, lasting: true },
+      waits: this.#refused.of(endpointId) ?? this.#room.waits(endpointId),
       workers,
     }));
   }
 
-  /**
-   * The row is written while the worker comes up: it is there before the worker can say HELLO. Resolves why it was
-   * refused, undefined when it was not.
-   */
+  /** Resolves why it was refused, undefined when it was not. */
   async #start(endpoint: Endpoint, beyondCapacity: boolean): Promise<string | undefined> {
-    const { store, driver, images, clock } = this.#deps;
-    const prepared = images.of(endpoint);
+    const prepared = this.#deps.images.of(endpoint);
     if (prepared === undefined) return "It is being prepared.";
-    const { secret, hash } = newSecret("worker");
-    const workerId = `w-${randomUUID().slice(0, 13)}`;
+    const workerId = newWorkerId();
     this.#starting.set(workerId, endpoint);
     try {
-      const env = await this.#deps.envOf(endpoint);
-      const started = driver.start({
-        workerId,
-        token: secret,
-        revision: endpoint.revision,
-        image: prepared.image,
-        appName: prepared.appName,
-        environmentName: prepared.environmentName,
-        kind: endpoint.kind,
-        env,
-        maxConcurrency: endpoint.maxConcurrency,
-        instanceIds: endpoint.instanceIds,
-        gpuIds: endpoint.gpuIds,
-        gpuPreference: prepared.gpuPreference,
-        gpuCount: endpoint.gpuCount,
-        beyondCapacity,
-      });
-      started.catch(() => {}); // It is looked at below.
-      await setImmediate(); // START leaves first.
-      const written = store.workers.insert({
-        id: workerId,
-        endpointId: endpoint.id,
-        buildId: prepared.image.buildId,
-        revision: endpoint.revision,
-        state: "STARTING",
-        tokenHash: hash,
-        createdAt: clock(),
-        readyAt: null,
-        reason: "",
-      });
-      const [row, start] = await Promise.allSettled([written, started]);
-      if (row.status === "rejected") await driver.stop(workerId, 0);
-      for (const result of [row, start]) if (result.status === "rejected") throw result.reason;
-      this.#refused.delete(endpoint.id);
+      await startWorker(this.#deps, workerId, endpoint, prepared, beyondCapacity);
+      this.#refused.forget(endpoint.id);
       return undefined;
     } catch (error) {
-      await store.workers.delete(workerId);
       if (!(error instanceof SvcError)) throw error;
-      const reason = reasonOf(error);
-      if (error.code !== "NO_CAPACITY") this.#refused.set(endpoint.id, { reason, retryAt: clock() + START_RETRY_MS });
-      return reason;
+      if (error.code !== "NO_CAPACITY") this.#refused.note(endpoint.id, error);
+      return inWords(error);
     } finally {
       this.#starting.delete(workerId);
     }
   }
 
-  async #exited(exit: WorkerExit): Promise<void> {
-    const { store, boots, link } = this.#deps;
-    await this.#failing.get(exit.workerId);
-    await link.workerExited(exit.workerId, exit.reason);
-    const row = await store.workers.find(exit.workerId);
+  async #exited({ workerId, reason, cause }: WorkerExit): Promise<void> {
+    const { store, link } = this.#deps;
+    await this.#failing.get(workerId);
+    await link.workerExited(workerId, reason, cause);
+    this.#starts.delete(workerId);
+    const row = await store.workers.find(workerId);
     if (row === undefined) return this.#room.look();
-    if (isInitializing(row.state)) {
-      const error = new SvcError("BOOT_FAILED", `A worker ${exit.reason} while it started.`);
-      boots.failed(row.revision, error.message);
-      await link.failWaiting(row, error);
-      await this.#live.bootFailed(row, error);
-    }
-    await store.workers.delete(exit.workerId);
-    this.#starts.delete(exit.workerId);
-    this.#deps.log(`worker ${exit.workerId} ${exit.reason}`);
+    if (isInitializing(row.state)) await this.#endedAtBoot(row, reason, cause);
+    await store.workers.delete(workerId);
+    this.#deps.log(`worker ${workerId} ${reason}`);
     this.#deps.wake(row.endpointId);
     this.#room.look();
   }
-}
 
-function reasonOf(error: SvcError): string {
-  return error.help ? `${error.message} ${error.help}` : error.message;
+  /** How it fares is of interest: no newer revision has replaced its own. */
+  #isKnown({ endpointId, revision }: Worker): boolean {
+    return (this.#revisions.get(endpointId) ?? revision) === revision;
+  }
+
+  async #endedAtBoot(row: Worker, reason: string, cause: WorkerExit["cause"]): Promise<void> {
+    if (cause === "machine") {
+      this.#refused.note(row.endpointId, new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`));
+      return;
+    }
+    const error = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
+    if (this.#isKnown(row)) this.#deps.boots.failed(row.revision, error.message);
+    await this.#deps.link.failWaiting(row, error);
+    await this.#live.bootFailed(row, error);
+  }
 }

@@ -70,6 +70,7 @@ export interface PlatformUrls {
 
 export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
   const clock = Date.now;
+  const now = () => performance.now();
   const { dataDir } = config;
   const database = openPlatformDatabase(dataDir, config.durability);
   const seal = new SealedText(readSecretKey(dataDir));
@@ -116,6 +117,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
         log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
         pool.workerStarted(worker, { how, reason, limits, isolation });
       },
+      available: () => pool.driverAvailable(),
+      told: (line, facts) => log.error(line, facts),
     },
   });
   const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", text: string) => {
@@ -144,7 +147,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     },
   });
 
-  const boots = new BootRecord(clock);
+  const boots = new BootRecord(now);
   const images = new Images({ store, driver, clock, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,
@@ -156,10 +159,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     failJobs: (endpointId, workerId, error) => failQueued(queue, endpointId, workerId, error),
     link,
     clock,
+    now,
     peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
     log: (line) => log.info(line),
-    onError: failed("making room for workers failed"),
+    onError: failed("looking after workers failed"),
   });
   const autoscaler: Autoscaler = new Autoscaler({
     store,
@@ -170,6 +174,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     mustProve: (endpoint) => pool.mustProve(endpoint),
     apply: (endpoint, decision) => pool.apply(endpoint, decision),
     clock,
+    now,
     onError: failed("the autoscaler failed"),
   });
 

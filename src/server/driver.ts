@@ -1,11 +1,10 @@
 /** The driver that the configuration asks for. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import type { StartedHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
 import type { LauncherChannel } from "../drivers/launcher-link.ts";
 import { ProcessDriver } from "../drivers/process.ts";
-import type { PreparedFiles, WorkerDriver } from "../drivers/worker-driver.ts";
+import type { DriverHooks, PreparedFiles, WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Config } from "./config.ts";
 import type { ContainerCalls } from "./container-calls.ts";
 
@@ -28,11 +27,7 @@ interface DriverNeeds {
   readonly hidden: readonly string[];
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
-  readonly hooks: {
-    bootFailed(workerId: string, failure: object): void;
-    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-    started(head: StartedHead): void;
-  };
+  readonly hooks: DriverHooks;
 }
 
 export function makeDriver(needs: DriverNeeds): LocalDriver {

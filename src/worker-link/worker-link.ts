@@ -18,6 +18,7 @@ import { JobWork } from "./job-work.ts";
 import type { LinkHooks } from "./link-hooks.ts";
 import { Reception, type TlsListen } from "./reception.ts";
 import { RequestDispatch } from "./request-dispatch.ts";
+import type { WorkerSession } from "./session.ts";
 import { SessionFrames } from "./session-frames.ts";
 import { Sessions } from "./sessions.ts";
 import { ping, renewLeases, sweep } from "./upkeep.ts";
@@ -111,21 +112,25 @@ export class WorkerLink implements RequestForwarder {
     if (endpoint === undefined || endpoint.revision === revision) this.#requests.failAll(endpointId, error);
   }
 
-  /** The worker's process has ended: nothing more will come from it. */
-  async workerExited(workerId: string, reason: string): Promise<void> {
+  /**
+   * The worker's process has ended: nothing more will come from it. Jobs that lose it by the machine's fault wait again
+   * as if they had not begun.
+   */
+  async workerExited(workerId: string, reason: string, cause?: "machine"): Promise<void> {
     const session = this.#sessions.find(workerId);
-    if (session !== undefined) this.#sessions.forget(session, reason);
-    else {
-      const { queue } = this.#deps;
-      for (const claim of await queue.claimsOf(workerId)) await queue.release(claim, "lost", reason);
+    if (session !== undefined) {
+      if (cause === "machine") handBack(session, reason);
+      this.#sessions.forget(session, reason);
+      return;
     }
+    const { queue } = this.#deps;
+    const how = cause === "machine" ? "handed-back" : "lost";
+    for (const claim of await queue.claimsOf(workerId)) await queue.release(claim, how, reason);
   }
 
   /** Takes all running jobs back as they were: the platform ends its workers, which is not their fault. */
   handBackAll(): void {
-    for (const session of this.#sessions.all()) {
-      for (const work of session.works.values()) if (work instanceof JobWork) work.lost(false, "the platform stops");
-    }
+    for (const session of this.#sessions.all()) handBack(session, "the platform stops");
   }
 
   /** Lets go of the workers; they go on with their jobs and come back to the next platform. */
@@ -142,6 +147,10 @@ export class WorkerLink implements RequestForwarder {
       if (work instanceof JobWork && work.claim.jobId === jobId) session!.end(work, "cancelled");
     }
   }
+}
+
+function handBack(session: WorkerSession, reason: string): void {
+  for (const work of session.works.values()) if (work instanceof JobWork) work.lost(false, reason);
 }
 
 export function bootError(endpointName: string, failure: BootFailure): SvcError {

@@ -18,7 +18,7 @@ import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { type CreditHead, FRAME, type HelloHead, type StartedHead } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
-import type { WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
+import type { DriverHooks, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { type Frame, parseHead } from "../../src/lib/frames.ts";
 import { askPython } from "../../src/lib/python-version.ts";
 import type { LocalDriver } from "../../src/server/driver.ts";
@@ -34,11 +34,7 @@ export interface DriverParts {
   readonly socketPath: string;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
-  readonly hooks: {
-    bootFailed(workerId: string, failure: object): void;
-    log(workerId: string, stream: "stdout" | "stderr", text: string): void;
-    started(head: StartedHead): void;
-  };
+  readonly hooks: DriverHooks;
 }
 
 export interface Outcome {
@@ -108,6 +104,8 @@ export class DriverPlatform {
           this.#note({ kind: "boot-failed", worker, message });
         },
         log: () => {},
+        available: () => {},
+        told: () => {},
       },
     });
     this.driver.onExit((exit) => this.#note({ kind: "exit", worker: exit.workerId, exit }));

@@ -48,6 +48,7 @@ async function open(state: WorkerState) {
     peersWait: () => false,
     wake: () => gone.resolve(),
     clock: () => 0,
+    now: () => 0,
     log: () => {},
     onError: (error) => gone.reject(error),
   });

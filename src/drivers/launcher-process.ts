@@ -1,0 +1,130 @@
+/** One launcher process of this machine, started here or by an earlier platform. */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { hashSecret, newSecret } from "../domain/api-key.ts";
+import { RECONNECT_MAX_MS } from "../domain/limits.ts";
+import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+
+export interface LauncherOptions {
+  /** The launcher inherits a few variables of it: PATH, HOME, locale, certificates, CUDA. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stateDir: string;
+  /** Folder that holds the Python package `svc`. */
+  readonly pythonPath: string;
+  readonly socketPath: string;
+  readonly logFd: number;
+  /** What zygotes without workers may hold together. */
+  readonly zygoteMemoryBytes: number;
+}
+
+interface StateFile {
+  readonly pid: number;
+  readonly tokenHash: string;
+  /** A later process may have the same pid; missing in files of earlier versions. */
+  readonly startTime?: string;
+}
+
+export class LauncherProcess {
+  readonly pid: number;
+  readonly #tokenHash: string;
+  readonly #startTime: string | undefined;
+  /** How it ended, when that is known. */
+  end = "ended";
+
+  private constructor({ pid, tokenHash, startTime }: StateFile) {
+    this.pid = pid;
+    this.#tokenHash = tokenHash;
+    this.#startTime = startTime;
+  }
+
+  /** The launcher of an earlier platform, if it runs. */
+  static earlier(stateDir: string): LauncherProcess | undefined {
+    try {
+      const state = JSON.parse(readFileSync(stateFile(stateDir), "utf8")) as StateFile;
+      const found = new LauncherProcess(state);
+      return found.isAlive ? found : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Starts one. `onEnd` is called when it has ended, also when it never began. */
+  static start(python: string, options: LauncherOptions, onEnd: () => void): LauncherProcess {
+    const { secret, hash } = newSecret("worker");
+    const { pythonPath, socketPath, logFd, zygoteMemoryBytes } = options;
+    const file = path.join(pythonPath, "svc", "_runtime", "launcher.py");
+    const child = spawn(python, ["-I", "-S", file], {
+      detached: true,
+      stdio: ["pipe", logFd, logFd],
+      cwd: "/",
+      env: launcherEnvironment(options.env),
+    });
+    const pid = child.pid ?? 0;
+    const process = new LauncherProcess({ pid, tokenHash: hash, startTime: startTimeOf(pid) });
+    child.on("error", (error) => {
+      process.end = `cannot be started: ${error.message}`;
+      onEnd();
+    });
+    child.on("exit", (code, signal) => {
+      process.end = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
+      onEnd();
+    });
+    // Without a process there may be no pipe either.
+    child.stdin?.on("error", () => {});
+    const settings = { socket: socketPath, token: secret, id: "launcher", reconnectMs: RECONNECT_MAX_MS };
+    child.stdin?.end(`${JSON.stringify({ ...settings, zygoteMemoryBytes })}\n`);
+    child.unref();
+    return process;
+  }
+
+  /** A later platform finds it by this. */
+  async remember(stateDir: string): Promise<void> {
+    const state: StateFile = { pid: this.pid, tokenHash: this.#tokenHash, startTime: this.#startTime };
+    await writeFileAtomic(stateFile(stateDir), JSON.stringify(state));
+  }
+
+  knows(secret: string): boolean {
+    return hashSecret(secret) === this.#tokenHash;
+  }
+
+  get isAlive(): boolean {
+    const startTime = this.pid === 0 ? undefined : startTimeOf(this.pid);
+    return startTime !== undefined && startTime === (this.#startTime ?? startTime);
+  }
+
+  /** SIGKILL: its workers end with it. */
+  kill(): void {
+    if (this.isAlive) signal(this.pid, "SIGKILL");
+  }
+}
+
+function stateFile(stateDir: string): string {
+  return path.join(stateDir, "launcher.json");
+}
+
+/** What tells the process from a later one with the same pid; undefined when it is gone or waits to be reaped. */
+function startTimeOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
+  } catch {
+    return signal(pid, 0) ? "" : undefined; // No /proc here, or no file can be opened at the moment.
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    return false;
+  }
+}
+
+// The launcher and what it starts run code of others; /proc shows the environment a process began with.
+const INHERITED = /^(PATH|HOME|LANG|TZ|TMPDIR|LD_LIBRARY_PATH|SSL_CERT_FILE|SSL_CERT_DIR|LC_.*|CUDA_.*|NVIDIA_.*)$/;
+
+function launcherEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
+}

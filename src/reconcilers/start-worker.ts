@@ -1,0 +1,73 @@
+import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import { newSecret } from "../domain/api-key.ts";
+import type { WorkerDriver } from "../drivers/worker-driver.ts";
+import type { Endpoint, Store } from "../store/store.ts";
+import type { Images } from "./images.ts";
+
+export interface StartDeps {
+  readonly store: Store;
+  readonly driver: WorkerDriver;
+  /** The variables of a worker, with the values of its secrets. */
+  readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;
+  /** The time of day. */
+  readonly clock: () => number;
+}
+
+export function newWorkerId(): string {
+  return `w-${randomUUID().slice(0, 13)}`;
+}
+
+/**
+ * Starts one worker. Its row is written while it comes up: it is there before the worker can say HELLO. Throws what the
+ * driver throws; no row stays then.
+ */
+export async function startWorker(
+  { store, driver, envOf, clock }: StartDeps,
+  workerId: string,
+  endpoint: Endpoint,
+  prepared: NonNullable<ReturnType<Images["of"]>>,
+  beyondCapacity: boolean,
+): Promise<void> {
+  const { secret, hash } = newSecret("worker");
+  const { image, appName, environmentName, gpuPreference } = prepared;
+  const { kind, revision, maxConcurrency, instanceIds, gpuIds, gpuCount } = endpoint;
+  try {
+    const env = await envOf(endpoint);
+    const started = driver.start({
+      workerId,
+      token: secret,
+      revision,
+      image,
+      appName,
+      environmentName,
+      kind,
+      env,
+      maxConcurrency,
+      instanceIds,
+      gpuIds,
+      gpuPreference,
+      gpuCount,
+      beyondCapacity,
+    });
+    started.catch(() => {}); // It is looked at below.
+    await setImmediate(); // START leaves first.
+    const written = store.workers.insert({
+      id: workerId,
+      endpointId: endpoint.id,
+      buildId: image.buildId,
+      revision,
+      state: "STARTING",
+      tokenHash: hash,
+      createdAt: clock(),
+      readyAt: null,
+      reason: "",
+    });
+    const [row, start] = await Promise.allSettled([written, started]);
+    if (row.status === "rejected") await driver.stop(workerId, 0);
+    for (const result of [row, start]) if (result.status === "rejected") throw result.reason;
+  } catch (error) {
+    await store.workers.delete(workerId);
+    throw error;
+  }
+}

@@ -1,0 +1,160 @@
+/** The processes that start workers are killed or stand still, with jobs running and waiting: none is lost. */
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { project, startPlatform, type TestPlatform } from "./platform.ts";
+
+const WORKER = (file: string) => `
+import os, time
+from svc import Endpoint
+
+@Endpoint(name="record", workers=(0, 2))
+def record(n, seconds=0.05):
+    with open(${JSON.stringify(file)}, "a") as out:
+        out.write(f"{n} {os.getpid()} {os.getppid()}\\n")
+    time.sleep(seconds)
+    return {"n": n}
+`;
+
+async function deployed(t: TestContext) {
+  const platform = await startPlatform(t);
+  const effects = path.join(platform.dir, "effects.txt");
+  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": WORKER(effects) }) });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const [endpoint] = await platform.endpoints();
+  const executions = () => (existsSync(effects) ? readFileSync(effects, "utf8").trim().split("\n") : []);
+  return { platform, route: `/v2/${endpoint!.id}`, executions };
+}
+
+async function submit(platform: TestPlatform, route: string, inputs: readonly object[]): Promise<string[]> {
+  const answers = await Promise.all(inputs.map((input) => platform.call(`${route}/run`, { body: { input } })));
+  for (const answer of answers) assert.equal(answer.status, 200, answer.text);
+  return answers.map(({ json }) => json.id);
+}
+
+async function results(platform: TestPlatform, route: string, ids: readonly string[]) {
+  const jobs = await Promise.all(ids.map((id) => platform.call(`${route}/status-sync/${id}?wait=60000`)));
+  return jobs.map(({ json }) => [json.status, json.output?.n, json.retries ?? 0]);
+}
+
+const completed = (count: number) => Array.from({ length: count }, (_, n) => ["COMPLETED", n, 0]);
+
+function launcherPid(platform: TestPlatform): number {
+  return JSON.parse(readFileSync(path.join(platform.dataDir, "launcher.json"), "utf8")).pid;
+}
+
+async function until<T>(look: () => T | undefined | false, what: string): Promise<T> {
+  const end = performance.now() + 60_000;
+  for (;;) {
+    const found = look();
+    if (found) return found;
+    assert.ok(performance.now() < end, `it did not come true: ${what}`);
+    await delay(20);
+  }
+}
+
+function childrenOf(pid: number): number[] {
+  const all = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry));
+  return all.map(Number).filter((entry) => {
+    try {
+      const stat = readFileSync(`/proc/${entry}/stat`, "latin1");
+      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
+    } catch {
+      return false; // gone meanwhile
+    }
+  });
+}
+
+/** Twenty jobs of which some run; resolves once two do. */
+async function busy({ platform, route, executions }: Awaited<ReturnType<typeof deployed>>): Promise<string[]> {
+  const inputs = Array.from({ length: 20 }, (_, n) => ({ n, seconds: n < 2 ? 1 : 0.05 }));
+  const before = executions().length;
+  const ids = await submit(platform, route, inputs);
+  await until(() => executions().length > before, "a job runs");
+  return ids;
+}
+
+test("a killed launcher is replaced: its jobs run again without having failed, those that wait are served, and the log says so", async (t) => {
+  const app = await deployed(t);
+  const { platform, route } = app;
+  for (const round of [1, 2]) {
+    const ids = await busy(app);
+    const pid = launcherPid(platform);
+    process.kill(pid, "SIGKILL");
+    assert.deepEqual(await results(platform, route, ids), completed(20), `round ${round}`);
+    assert.notEqual(launcherPid(platform), pid);
+  }
+  const health = await platform.call(`${route}/health`);
+  assert.deepEqual([health.json.jobs.inQueue, health.json.jobs.inProgress], [0, 0]);
+});
+
+test("a launcher of an earlier platform that is killed is replaced too", async (t) => {
+  const app = await deployed(t);
+  const ids = await busy(app);
+  await app.platform.kill();
+  const platform = await app.platform.restart();
+  process.kill(launcherPid(platform), "SIGKILL");
+  assert.deepEqual(await results(platform, app.route, ids), completed(20));
+});
+
+test("a killed nursery or zygote costs no job, and new ones are served", async (t) => {
+  const app = await deployed(t);
+  const { platform, route, executions } = app;
+  for (const target of ["zygote", "nursery"]) {
+    const ids = await busy(app);
+    const zygote = Number(executions().at(-1)!.split(" ")[2]);
+    const others = childrenOf(launcherPid(platform)).filter((pid) => pid !== zygote);
+    for (const pid of target === "zygote" ? [zygote] : others) process.kill(pid, "SIGKILL");
+    const jobs = await results(platform, route, ids);
+    assert.deepEqual(
+      jobs.map(([status, n]) => [status, n]),
+      completed(20).map(([status, n]) => [status, n]),
+      target,
+    );
+  }
+});
+
+test("a launcher that stands still while the platform is started again is waited for: its jobs end once, none is lost", async (t) => {
+  const app = await deployed(t);
+  const { executions, route } = app;
+  const ids = await submit(app.platform, route, [{ n: 0, seconds: 8 }]);
+  await until(() => executions().length === 1, "the job runs");
+  const pid = launcherPid(app.platform);
+  process.kill(pid, "SIGSTOP");
+  t.after(() => {
+    try {
+      process.kill(pid, "SIGCONT");
+    } catch {} // it has ended
+  });
+  await app.platform.kill();
+  const platform = await app.platform.restart();
+  assert.equal(launcherPid(platform), pid);
+  const more = await submit(platform, route, [{ n: 1 }, { n: 2 }]);
+  process.kill(pid, "SIGCONT");
+  assert.deepEqual(await results(platform, route, [...ids, ...more]), completed(3));
+  assert.equal(executions().length, 3);
+});
+
+test("while the launcher stands still no worker is lost and no job fails, and a platform that stops does not wait for it", async (t) => {
+  const app = await deployed(t);
+  const { platform, route, executions } = app;
+  const ids = await submit(platform, route, [{ n: 0, seconds: 1 }]);
+  await until(() => executions().length === 1, "the job runs");
+  const pid = launcherPid(platform);
+  process.kill(pid, "SIGSTOP");
+  const more = await submit(platform, route, [{ n: 1 }, { n: 2 }]);
+  assert.deepEqual(await results(platform, route, ids), completed(1));
+  process.kill(pid, "SIGCONT");
+  assert.deepEqual(await results(platform, route, more), [
+    ["COMPLETED", 1, 0],
+    ["COMPLETED", 2, 0],
+  ]);
+  process.kill(pid, "SIGSTOP");
+  await platform.stop();
+  await until(
+    () => !existsSync(`/proc/${pid}`) || readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z "),
+    "it is gone",
+  );
+});
