@@ -37,6 +37,8 @@ export class GroupCommit {
   #pending: Pending[] = [];
   #scheduled = false;
   #closed: Error | undefined;
+  /** Why a batch failed after which rolling back failed too: that comes before any other work. */
+  #notRolledBack: { readonly error: unknown } | undefined;
   readonly #flush = () => this.#database.whenFree(() => this.flush());
 
   constructor(database: SqliteDatabase, hooks: GroupCommitHooks) {
@@ -71,6 +73,7 @@ export class GroupCommit {
     if (batch.length === 0) return;
     this.#pending = [];
     try {
+      if (this.#notRolledBack !== undefined) this.#restore(this.#notRolledBack.error);
       this.#begin.run();
       for (const item of batch) this.#attempt(item);
       this.#hooks.beforeCommit();
@@ -104,9 +107,18 @@ export class GroupCommit {
   }
 
   #rollBack(batch: readonly Pending[], error: unknown): void {
+    try {
+      this.#restore(error);
+    } catch {
+      this.#notRolledBack = { error };
+    }
+    for (const item of batch) item.reject(item.failed ? item.error : error);
+  }
+
+  #restore(error: unknown): void {
     if (this.#database.connection.isTransaction) this.#database.connection.exec("ROLLBACK");
     this.#hooks.rolledBack(error);
-    for (const item of batch) item.reject(item.failed ? item.error : error);
+    this.#notRolledBack = undefined;
   }
 }
 

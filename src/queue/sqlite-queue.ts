@@ -71,6 +71,9 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     async close() {
       await bodies.idle();
       core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."));
+      // The last batch waits for whoever holds the connection.
+      await database.lock();
+      database.unlock();
       // Those who waited read their job once more before the database goes.
       await new Promise((resolve) => setImmediate(resolve));
     },

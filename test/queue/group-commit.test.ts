@@ -46,6 +46,57 @@ test("when the commit fails nothing counts as done, and the next batch works", a
   assert.deepEqual(rows(), [3]);
 });
 
+test("when rolling back fails too the work is rejected all the same, and it is made up for before any other work", async () => {
+  let failures = 2;
+  const order: string[] = [];
+  const { commit, insert, rows } = open({
+    beforeCommit() {
+      if (failures-- > 0) throw new Error("disk full");
+    },
+    rolledBack() {
+      order.push("rolled back");
+      if (order.length === 1) throw new Error("cannot be read");
+    },
+  });
+  await assert.rejects(
+    commit.run(() => insert.run(1)),
+    /disk full/,
+  );
+  await assert.rejects(
+    commit.run(() => {
+      order.push("work");
+      insert.run(2);
+    }),
+    /disk full/,
+  );
+  assert.deepEqual(order, ["rolled back", "rolled back", "work", "rolled back"]);
+  await commit.run(() => insert.run(3));
+  assert.deepEqual(rows(), [3]);
+});
+
+test("a queue that closes while somebody holds the connection ends when its last work is committed", async (t) => {
+  const under = await openTestQueue({ now: 1_700_000_000_000 });
+  t.after(() => under.close());
+  const { queue, database } = under;
+  await database.lock();
+  const job = newJob("e");
+  let accepted = false;
+  const last = queue.enqueue(job).then(() => {
+    accepted = true;
+  });
+  const closing = queue.close();
+  let acceptedFirst = false;
+  const closed = closing.then(() => {
+    acceptedFirst = accepted;
+  });
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  database.unlock();
+  await Promise.all([closed, last]);
+  assert.ok(acceptedFirst);
+  await under.reopen();
+  assert.equal((await under.queue.find(job.id))?.state, "IN_QUEUE");
+});
+
 test("after a batch that failed the queue knows what its rows say", async () => {
   const clock = { now: 1_700_000_000_000 };
   const under = await openTestQueue(clock);

@@ -72,35 +72,45 @@ export class LiveState {
 
   /** Reads everything from the rows; the waiting claims stay, and the leases of those that run on. */
   load(): void {
-    this.#byNumber = new Map();
+    // All is read before anything is changed: a read may fail.
+    const rows = this.#read();
     const before = new Map(this.running);
+    this.#byNumber = new Map();
     this.running.clear();
     for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...noJobs() });
-    type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
-    for (const row of this.#sql.endpoints.all() as unknown as EndpointRow[]) {
+    for (const row of rows.endpoints) {
       const endpoint = this.endpoint(row.id);
       Object.assign(endpoint, row);
       this.#byNumber.set(row.number, endpoint);
     }
-    type Count = { endpoint: number; low_priority: number; state: number; n: number };
-    for (const { endpoint, low_priority, n } of this.#sql.queuedCounts.all() as unknown as Count[]) {
+    for (const { endpoint, low_priority, n } of rows.queued) {
       this.count(this.of(endpoint), IN_QUEUE, low_priority === 1, n);
     }
-    for (const { endpoint, state, n } of this.#sql.finalCounts.all() as unknown as Count[]) {
-      this.count(this.of(endpoint), state, false, n);
-    }
-    for (const row of this.#sql.runningRows.iterate() as Iterable<unknown>) {
-      const job = row as JobRow & { output: string | null };
+    for (const { endpoint, state, n } of rows.final) this.count(this.of(endpoint), state, false, n);
+    for (const job of rows.running) {
       const running = this.start(job, job.fence, job.worker_id, job.started_at ?? 0);
       running.outputFile = job.output;
       const known = before.get(job.id);
       if (known?.fence === job.fence) running.leaseUntil = known.leaseUntil;
     }
-    type Stream = { id: string; endpoint: number; chunks: number; bytes: number };
-    for (const { id, endpoint, chunks, bytes } of this.#sql.chunkBytes.all() as unknown as Stream[]) {
+    for (const { id, endpoint, chunks, bytes } of rows.streams) {
       this.chunks(this.of(endpoint), id, bytes + chunks * STREAM_CHUNK_COST_BYTES);
     }
-    this.#lastSeq = Math.max(this.#lastSeq, (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0);
+    this.#lastSeq = Math.max(this.#lastSeq, rows.maxSeq);
+  }
+
+  #read() {
+    type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
+    type Count = { endpoint: number; low_priority: number; state: number; n: number };
+    type Stream = { id: string; endpoint: number; chunks: number; bytes: number };
+    return {
+      endpoints: this.#sql.endpoints.all() as unknown as EndpointRow[],
+      queued: this.#sql.queuedCounts.all() as unknown as Count[],
+      final: this.#sql.finalCounts.all() as unknown as Count[],
+      running: this.#sql.runningRows.all() as unknown as (JobRow & { output: string | null })[],
+      streams: this.#sql.chunkBytes.all() as unknown as Stream[],
+      maxSeq: (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0,
+    };
   }
 
   nextSeq(): number {
@@ -137,6 +147,17 @@ export class LiveState {
     this.#byNumber.delete(endpoint.number);
     Object.assign(endpoint, { number: 0, ...noJobs() });
     if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
+  }
+
+  /** Forgets endpoints that have no row and workers that are gone. */
+  forgetGone(): void {
+    for (const endpoint of this.endpoints.values()) {
+      const claiming = new Set(endpoint.claims.map((claim) => claim.workerId));
+      for (const workerId of endpoint.failing) {
+        if (!endpoint.busy.has(workerId) && !claiming.has(workerId)) endpoint.failing.delete(workerId);
+      }
+      if (endpoint.number === 0 && endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
+    }
   }
 
   /** A job entered (+1) or left (-1) a state. */

@@ -102,6 +102,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     },
 
     async sweep() {
+      live.forgetGone();
       const now = core.clock();
       let deleted = await deleteAll(() => sql.expiredQueued.all(now, DELETE_BATCH_ROWS), true);
       for (const endpoint of [...core.finalSince]) deleted += await deleteExpired(endpoint, now);
