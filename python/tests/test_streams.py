@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol
 
-from svc._runtime.limits import STREAM_WINDOW_BYTES, WEBSOCKET_MESSAGE_MAX_BYTES
+from svc._runtime.limits import STREAM_WINDOW_BYTES, UPLOAD_WINDOW_BYTES, WEBSOCKET_MESSAGE_MAX_BYTES
 from svc._runtime.upload import Upload
 from svc._runtime.websocket_frames import BINARY, PING, TEXT, FrameReader, Violation, encode_frame
 from svc.context import Cancelled
@@ -25,13 +25,16 @@ SYNC = """
         try:
             while True: yield b"x" * 1000
         finally: print("ended")
+    @api.get("/large")
+    def large():
+        yield b"x" * 300_000
     @api.post("/sum")
     def total(parts: Iterator[bytes], more: int = 0):
         print("begun")
         return {"size": sum(len(part) for part in parts), "more": more}
 """
-ASYNC = SYNC.replace("def endless", "async def endless")
-ROUTES = {"GET /endless": "endless", "POST /sum": "total"}
+ASYNC = SYNC.replace("def endless", "async def endless").replace("def large", "async def large")
+ROUTES = {"GET /endless": "endless", "GET /large": "large", "POST /sum": "total"}
 
 APPLICATION = """
     import svc
@@ -93,6 +96,37 @@ class Streams(LauncherTest):
                 link.send(protocol.CANCEL, 1, {"reason": "disconnected"})
                 self.assertTrue(link.expect(protocol.BODY, 1).head["failed"])
                 self.assertEqual(link.expect(protocol.LOG).body, b"ended\n")
+
+    def test_one_large_part_keeps_the_window_too(self):
+        for way, source, concurrency in WAYS:
+            with self.subTest(way):
+                link = self.lb(source, concurrency)
+                link.request(1, "GET", "/large")
+                size = len(link.expect(protocol.RESULT, 1).body)
+                with self.assertRaises(AssertionError):
+                    link.expect(protocol.BODY, 1, timeout=0.2)
+                self.assertEqual(size, STREAM_WINDOW_BYTES)
+                told, more = 0, True
+                while more:
+                    if size > told:
+                        link.send(protocol.WINDOW, 1, {"bytes": size - told})
+                        told = size
+                    frame = link.expect(protocol.BODY, 1)
+                    size += len(frame.body)
+                    more = frame.flags & protocol.MORE
+                self.assertEqual(size, 300_000)
+
+    def test_the_platform_hears_how_much_of_an_upload_was_taken(self):
+        part = b"x" * (UPLOAD_WINDOW_BYTES // 2)
+        for way, source, concurrency in WAYS:
+            with self.subTest(way):
+                link = self.lb(source, concurrency)
+                link.request(1, "POST", "/sum", flags=protocol.MORE)
+                for _ in range(3):
+                    link.send(protocol.BODY, 1, None, part, protocol.MORE)
+                    self.assertEqual(link.expect(protocol.WINDOW, 1).head, {"bytes": len(part)})
+                link.send(protocol.BODY, 1)
+                self.assertEqual(link.expect(protocol.RESULT, 1).json["size"], 3 * len(part))
 
     def test_an_upload_reaches_the_function_before_it_ends(self):
         for way, source, concurrency in WAYS:

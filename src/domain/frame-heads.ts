@@ -33,6 +33,7 @@ const hello = z.object({
 
 const credit = z.object({
   slots: z.int().min(1).max(MAX_CONCURRENCY_LIMIT),
+  window: z.int().min(1).optional(),
   bootMs: duration.optional(),
   importMs: duration.optional(),
 });

@@ -218,6 +218,8 @@ export const PREFETCH_EXECUTION_MAX_MS = 10;
 export const PREFETCH_PAUSE_MS = 60_000;
 /** Of a streamed answer: what a worker may send ahead of its caller. */
 export const STREAM_WINDOW_BYTES = 64 * KB;
+/** Of a streamed answer: a worker that sends so much beyond what it was allowed is cut off. */
+export const STREAM_EXCESS_MAX_BYTES = 1 * MB;
 export const BOOT_FAILURES_MAX = 5;
 export const BOOT_BACKOFF_MS = 1_000;
 export const BOOT_BACKOFF_MAX_MS = 60_000;

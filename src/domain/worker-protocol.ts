@@ -59,6 +59,8 @@ export interface WelcomeHead {
 
 export interface CreditHead {
   readonly slots: number;
+  /** Of a request's streamed body: what the worker lets be on its way. Absent in workers that set no bound. */
+  readonly window?: number;
   readonly bootMs?: number;
   readonly importMs?: number;
 }

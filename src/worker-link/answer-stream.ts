@@ -4,7 +4,8 @@
  * the other requests on the worker's connection.
  */
 import { Readable } from "node:stream";
-import { STREAM_WINDOW_BYTES } from "../domain/limits.ts";
+import { STREAM_EXCESS_MAX_BYTES, STREAM_WINDOW_BYTES } from "../domain/limits.ts";
+import { FrameError } from "../lib/frames.ts";
 
 /** A part that is much smaller than the read it came in is copied, so that it does not keep the rest in memory. */
 const COPY_MAX_BYTES = 4096;
@@ -15,6 +16,8 @@ export class AnswerStream extends Readable {
   #wanted = false;
   #ended = false;
   #taken = 0;
+  /** Sent by the worker, and not yet told to it as taken. */
+  #ahead = 0;
 
   /** `onTaken` is told how many bytes more the worker may send. */
   constructor(onTaken: (bytes: number) => void) {
@@ -24,8 +27,13 @@ export class AnswerStream extends Readable {
     this.on("error", () => {});
   }
 
+  /** Throws when the worker sends far more than it may. */
   add(part: Buffer): void {
     if (this.destroyed || part.length === 0) return;
+    this.#ahead += part.length;
+    if (this.#ahead > STREAM_WINDOW_BYTES + STREAM_EXCESS_MAX_BYTES) {
+      throw new FrameError(`an answer went ${this.#ahead} bytes ahead of its caller`);
+    }
     this.#waiting.push(part.length > COPY_MAX_BYTES ? part : Buffer.from(part));
     this.#pass();
   }
@@ -48,6 +56,7 @@ export class AnswerStream extends Readable {
     }
     if (this.#ended && this.#waiting.length === 0) this.push(null);
     if (!this.#ended && this.#taken >= STREAM_WINDOW_BYTES / 2) {
+      this.#ahead -= this.#taken;
       this.#onTaken(this.#taken);
       this.#taken = 0;
     }

@@ -134,6 +134,7 @@ async function sendBody(
 ) {
   try {
     for await (const chunk of body) {
+      if (!(await work.uploadRoom(chunk.length))) return;
       connection.send(FRAME.BODY, work.channel, undefined, chunk, MORE);
       await connection.drained();
     }

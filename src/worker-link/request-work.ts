@@ -1,5 +1,5 @@
 import { SvcError } from "../domain/errors.ts";
-import { bodyEndHead, requestResultHead } from "../domain/frame-heads.ts";
+import { bodyEndHead, requestResultHead, windowHead } from "../domain/frame-heads.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
 import { FRAME, MORE } from "../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../lib/frames.ts";
@@ -29,6 +29,11 @@ export class RequestWork implements Work {
   readonly #again: (pending: PendingRequest) => void;
   #settled = false;
   #stream: AnswerStream | undefined;
+  /** How much more of the request's body the worker lets come. */
+  #uploadRoom: number;
+  #onUploadRoom = () => {};
+  /** Nothing more of the request's body is wanted. */
+  #isOver = false;
 
   constructor(session: WorkerSession, pending: PendingRequest, again: (pending: PendingRequest) => void) {
     this.#session = session;
@@ -36,6 +41,7 @@ export class RequestWork implements Work {
     this.#pending = pending;
     this.#again = again;
     this.timeoutMs = session.endpoint.executionTimeoutMs;
+    this.#uploadRoom = session.credit?.window ?? Number.POSITIVE_INFINITY;
     this.#onAbort = () => session.end(this, "disconnected");
     pending.request.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -44,9 +50,23 @@ export class RequestWork implements Work {
     const more = (frame.flags & MORE) !== 0;
     if (frame.type === FRAME.RESULT) this.#answer(frame, more);
     else if (frame.type === FRAME.BODY) this.#push(frame, more);
-    else return false;
+    else {
+      if (frame.type === FRAME.WINDOW) this.#widen(readHead(frame, windowHead).bytes);
+      return false;
+    }
     if (!more) this.#close();
     return !more;
+  }
+
+  /** Waits until `bytes` more of the request's body may be sent. Resolves false when nobody wants it any more. */
+  async uploadRoom(bytes: number): Promise<boolean> {
+    while (this.#uploadRoom <= 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#onUploadRoom = resolve;
+      });
+    }
+    this.#uploadRoom -= bytes;
+    return !this.#isOver;
   }
 
   end(reason: EndReason): void {
@@ -119,7 +139,14 @@ export class RequestWork implements Work {
     this.#pending.reject(error);
   }
 
+  #widen(bytes: number): void {
+    this.#uploadRoom = Math.min(this.#uploadRoom + bytes, this.#session.credit?.window ?? this.#uploadRoom);
+    this.#onUploadRoom();
+  }
+
   #close(): void {
+    this.#isOver = true;
+    this.#onUploadRoom();
     this.#pending.request.signal.removeEventListener("abort", this.#onAbort);
   }
 }

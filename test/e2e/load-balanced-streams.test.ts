@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
+import path from "node:path";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
@@ -120,6 +121,31 @@ describe("streams of a load-balanced endpoint", () => {
     socket.close(4001, "bye");
     assert.equal((await once(socket, "close"))[0], 4001);
     await on.noted("chat-closed-4001");
+  });
+
+  test("what is sent to a WebSocket whose function does not read waits with its caller, and arrives once it reads", async () => {
+    const socket = chat("deaf");
+    const heldKb = async () => JSON.parse(String((await once(socket, "message"))[0])).heldKb as number;
+    const before = await heldKb();
+    const flood = 96;
+    for (let n = 0; n < flood; n++) socket.send(Buffer.alloc(1024 * 1024));
+    socket.send("end");
+    let held = before;
+    // Until nothing moves any more.
+    for (let still = 0, waiting = socket.bufferedAmount; still < 5; waiting = socket.bufferedAmount) {
+      held = await heldKb();
+      still = socket.bufferedAmount === waiting ? still + 1 : 0;
+    }
+    assert.ok(held - before < 32 * 1024, `the worker grew by ${held - before} KB`);
+    assert.ok(socket.bufferedAmount > 32 * 1024 * 1024);
+    writeFileSync(path.join(on.platform.shared, "notes", "hear"), "");
+    const sizes: number[] = [];
+    while (sizes.length === 0) {
+      const { size } = JSON.parse(String((await once(socket, "message"))[0]));
+      if (size !== undefined) sizes.push(size);
+    }
+    assert.deepEqual(sizes, [flood * 1024 * 1024]);
+    socket.close();
   });
 
   test("a WebSocket is refused without a key, with wrong parameters, by its function, and off its routes", async () => {

@@ -115,12 +115,12 @@ export async function openLink(t: TestContext, settings: Partial<Endpoint> = {},
     await store.workers.insert({ ...worker, tokenHash: hashSecret(token) });
     return { id: worker.id, token };
   };
-  /** A worker with one slot that is welcome. */
-  const join = async (row: Partial<Worker> = {}) => {
+  /** A worker with one slot that is welcome; `window` is that of its uploads. */
+  const join = async (row: Partial<Worker> = {}, window?: number) => {
     const worker = await addWorker(row);
     const peer = await dial();
     peer.hello(worker.token);
-    peer.send(FRAME.CREDIT, 0, { slots: 1 });
+    peer.send(FRAME.CREDIT, 0, { slots: 1, window });
     await peer.next(FRAME.WELCOME);
     return { ...worker, peer };
   };

@@ -3,6 +3,7 @@
 import asyncio
 import enum
 import os
+import resource
 import time
 from dataclasses import dataclass
 from typing import AsyncIterator, Literal, Optional
@@ -149,6 +150,18 @@ async def pid():
     return f"{os.readlink('/proc/self/ns/pid')} {os.getpid()}"
 
 
+async def deaf(socket: WebSocket):
+    """Does not read before there is a note that says so, and tells what memory it has held meanwhile."""
+    await socket.accept()
+    while not os.path.exists(os.path.join(NOTES, "hear")):
+        await socket.send({"heldKb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+        await asyncio.sleep(0.05)
+    size = 0
+    while isinstance(message := await socket.receive(), bytes):
+        size += len(message)
+    await socket.send({"size": size})
+
+
 @live.websocket("/chat/{room}")
 async def chat(socket: WebSocket, room: str, n: int = 1):
     if room == "closed":
@@ -156,6 +169,8 @@ async def chat(socket: WebSocket, room: str, n: int = 1):
     if room == "broken":
         await socket.accept()
         raise ValueError("a secret reason")
+    if room == "deaf":
+        return await deaf(socket)
     await socket.accept("v2" if "v2" in socket.headers.get("sec-websocket-protocol", "") else None)
     try:
         while True:

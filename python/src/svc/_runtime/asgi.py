@@ -122,10 +122,16 @@ class Exchange:
         if not work.started:
             if not any(name == "content-type" for name, _ in self._reply.headers):
                 self._reply.headers.append(["content-type", "application/octet-stream"])
-            write(stream_start(work, self._reply, part))
+            frames = stream_start(work, self._reply, part)
+        else:
+            frames = stream_part(work, part) if part else ()
+        for frame in frames:
+            if work.room <= 0:
+                await self._worker.room(work)
+                if self.disconnected.is_set():
+                    return
+            write(frame)
             work.started = True
-        elif part:
-            write(stream_part(work, part))
         if not more:
             self.ended = True
             write(stream_end(work))

@@ -1,7 +1,7 @@
 """Every number that bounds something on this side, its unit in its name. Those that the platform has too are equal."""
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024
-BODY_FRAME_BYTES = 256 * 1024
+BODY_FRAME_BYTES = 64 * 1024
 # Below the size from which malloc maps fresh pages for each buffer.
 READ_BYTES = 64 * 1024
 
@@ -55,6 +55,8 @@ MESSAGE_FDS_MAX = 8
 
 # Of a streamed response body: what may be on its way and not yet taken by the caller.
 STREAM_WINDOW_BYTES = 64 * 1024
+# Of a request's body that the platform streams: what may be on its way and not yet taken by the function.
+UPLOAD_WINDOW_BYTES = 256 * 1024
 # A larger body that is there as a whole goes out as a stream, so that slow callers do not fill the platform's memory.
 WHOLE_BODY_MAX_BYTES = 1024 * 1024
 LOAD_BALANCED_BODY_MAX_BYTES = 30 * 1024 * 1024

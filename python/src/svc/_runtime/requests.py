@@ -28,9 +28,10 @@ def answer(worker, work) -> bytes:
         values = _driven(values)
     try:
         for value in values:
-            worker.emit(stream_frame(work, reply, value), False, work)
-            if work.room <= 0:
-                worker.await_room(work)
+            for frame in stream_frames(work, reply, value):
+                worker.emit(frame, False, work)
+                if work.room <= 0:
+                    worker.await_room(work)
     finally:
         close = getattr(values, "close", None)
         if close is not None:
@@ -56,10 +57,11 @@ async def answer_async(worker, work) -> bytes | None:
     values = _async_values(worker, work, reply.stream)
     try:
         async for value in values:
-            worker.write(stream_frame(work, reply, value))
-            work.started = True
-            if work.room <= 0:
-                await worker.room(work)
+            for frame in stream_frames(work, reply, value):
+                worker.write(frame)
+                work.started = True
+                if work.room <= 0:
+                    await worker.room(work)
     finally:
         await values.aclose()
     return last_frame(work, reply)
@@ -133,18 +135,18 @@ def _driven(stream):
         loop.close()
 
 
-def stream_frame(work, reply: Reply, value) -> bytes:
+def stream_frames(work, reply: Reply, value):
     """One part of a streamed reply; the head goes out with the first, because its kind decides the content type."""
     return stream_part(work, value) if work.started else stream_start(work, reply, value)
 
 
 def last_frame(work, reply: Reply) -> bytes:
     """The end of a streamed reply, which may have had no part."""
-    return stream_end(work) if work.started else stream_start(work, reply, NOTHING) + stream_end(work)
+    return stream_end(work) if work.started else b"".join(stream_start(work, reply, NOTHING)) + stream_end(work)
 
 
-def stream_start(work, reply: Reply, first) -> bytes:
-    """The RESULT frame with the first part, whose kind gives the content type when the function gave none."""
+def stream_start(work, reply: Reply, first):
+    """The RESULT frame with the first part, whose kind gives the content type when the function gave none; BODY frames when that is long."""
     headers = reply.headers
     if not any(name == "content-type" for name, _ in headers):
         headers = [["content-type", _kind_of(first)], *headers]
@@ -152,7 +154,8 @@ def stream_start(work, reply: Reply, first) -> bytes:
     return _frames(RESULT, work, codec.encode(head), b"" if first is NOTHING or (first is None and not work.tagged) else _part(work, first))
 
 
-def stream_part(work, value) -> bytes:
+def stream_part(work, value):
+    """BODY frames, each to be sent while there is room."""
     return _frames(BODY, work, None, _part(work, value))
 
 
@@ -164,14 +167,15 @@ def _part(work, value) -> bytes:
     return _bytes_of(value)
 
 
-def _frames(type: int, work, head: bytes | None, part: bytes) -> bytes:
-    work.room -= len(part)
-    if len(part) <= BODY_FRAME_BYTES:
-        return encode(type, work.channel, head, part, MORE)
-    frames = [encode(type, work.channel, head, part[:BODY_FRAME_BYTES], MORE)]
-    for start in range(BODY_FRAME_BYTES, len(part), BODY_FRAME_BYTES):
-        frames.append(encode(BODY, work.channel, None, part[start : start + BODY_FRAME_BYTES], MORE))
-    return b"".join(frames)
+def _frames(type: int, work, head: bytes | None, part: bytes):
+    """A long part in pieces: no more of it is on its way than one of them beyond the window."""
+    for start in range(0, len(part) or 1, BODY_FRAME_BYTES):
+        piece = part[start : start + BODY_FRAME_BYTES]
+        work.room -= len(piece)
+        if start:
+            yield encode(BODY, work.channel, None, piece, MORE)
+        else:
+            yield encode(type, work.channel, head, piece, MORE)
 
 
 def broken_end(work, error: BaseException) -> bytes:
@@ -181,7 +185,7 @@ def broken_end(work, error: BaseException) -> bytes:
         return stream_end(work, failed=True)
     from svc._runtime import peer
 
-    return _frames(BODY, work, None, peer.error_line(error, work)) + encode(BODY, work.channel)
+    return b"".join(_frames(BODY, work, None, peer.error_line(error, work))) + encode(BODY, work.channel)
 
 
 def stream_end(work, failed: bool = False) -> bytes:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from svc._runtime.limits import UPLOAD_WINDOW_BYTES
 from svc.context import Cancelled
 
 
 class Upload:
     """Parts in order. One reader; whoever reads the platform's socket puts the parts in."""
 
-    def __init__(self, first: bytes = b"", more: bool = False) -> None:
+    def __init__(self, first: bytes = b"", more: bool = False, widen=None) -> None:
+        """`widen(bytes)` tells the platform that so much was taken: it sends no more than a window ahead."""
         self._parts = deque([first] if first else [])
         self._more = more
+        self._widen = widen
+        self._taken = 0
         self._broken = ""
         self._wake = None
 
@@ -40,7 +44,12 @@ class Upload:
     def take(self) -> bytes | None:
         """The next part, b"" at the end, None when it has not arrived. Raises Cancelled when the caller broke off."""
         if self._parts:
-            return self._parts.popleft()
+            part = self._parts.popleft()
+            self._taken += len(part)
+            if self._taken >= UPLOAD_WINDOW_BYTES // 2 and self._more and self._widen is not None:
+                self._widen(self._taken)
+                self._taken = 0
+            return part
         if self._broken:
             raise Cancelled(self._broken)
         return None if self._more else b""

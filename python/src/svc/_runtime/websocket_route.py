@@ -53,7 +53,8 @@ class Socket(WebSocket):
         if subprotocol is not None:
             headers.append(["sec-websocket-protocol", subprotocol])
         self.accepted = True
-        self._worker.write(stream_start(self._work, Reply(101, headers), None))
+        for frame in stream_start(self._work, Reply(101, headers), None):
+            self._worker.write(frame)
 
     async def receive(self) -> str | bytes:
         if not self.accepted:
@@ -112,9 +113,10 @@ class Socket(WebSocket):
 
     async def _write(self, data: bytes) -> None:
         async with self._writing:  # one at a time may wait for room
-            self._worker.write(stream_part(self._work, data))
-            if self._work.room <= 0:
-                await self._worker.room(self._work)
+            for frame in stream_part(self._work, data):
+                self._worker.write(frame)
+                if self._work.room <= 0:
+                    await self._worker.room(self._work)
 
 
 async def serve(work, worker, call) -> None:

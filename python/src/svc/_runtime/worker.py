@@ -18,7 +18,7 @@ from svc._runtime import place, protocol
 from svc._runtime.connection import Connection, Refused, Unacknowledged, Unreachable
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.interruption import Interruption
-from svc._runtime.limits import RECONNECT_DEFAULT_MS
+from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.output import JobStream, RateLimit
 from svc._runtime.protocol import MORE, encode, parse_head
 from svc._runtime.upload import Upload
@@ -71,7 +71,9 @@ class Worker:
         elif type == protocol.REQUEST:
             work = Work(type, channel, parse_head(head), body)
             if flags & MORE and self.routes is not None and self.routes.reads_as_it_comes(work.head):
-                work.upload = self._uploads[channel] = Upload(body, True)
+                work.upload = self._uploads[channel] = Upload(
+                    body, True, lambda taken: self._widen_upload(channel, taken)
+                )
                 self.pending.append(work)
             else:
                 self._arrived(work, flags)
@@ -84,7 +86,9 @@ class Worker:
             arriving = self._arriving.get(channel)
             if arriving is not None:
                 arriving[1].append(body)
-                if not flags & MORE:
+                if flags & MORE:
+                    self._widen_upload(channel, len(body))
+                else:
                     del self._arriving[channel]
                     arriving[0].body = b"".join(arriving[1])
                     self.pending.append(arriving[0])
@@ -102,6 +106,9 @@ class Worker:
             self._arriving[work.channel] = (work, [work.body])
         else:
             self.pending.append(work)
+
+    def _widen_upload(self, channel: int, taken: int) -> None:
+        self.emit(encode(protocol.WINDOW, channel, {"bytes": taken}), False)
 
     def _widen(self, channel: int, taken: int) -> None:
         work = self.running.get(channel)
@@ -303,7 +310,12 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     now = monotonic()
     import_ms += (now - began) * 1000
     boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
-    head = {"slots": worker.concurrency, "bootMs": round(boot_ms, 3), "importMs": round(import_ms, 3)}
+    head = {
+        "slots": worker.concurrency,
+        "window": UPLOAD_WINDOW_BYTES,
+        "bootMs": round(boot_ms, 3),
+        "importMs": round(import_ms, 3),
+    }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
     os.register_at_fork(after_in_child=worker.forked)
     return worker
