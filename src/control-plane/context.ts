@@ -4,6 +4,7 @@ import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import type { LayerClaims } from "./layer-claims.ts";
 import type { WorkerLogs } from "./logs.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
@@ -45,7 +46,12 @@ export interface ControlPlaneDeps {
   readonly log: { error(message: string, cause: unknown): void };
 }
 
-export interface RequestContext extends ControlPlaneDeps {
+/** What all requests share besides. */
+export interface SharedDeps extends ControlPlaneDeps {
+  readonly claims: LayerClaims;
+}
+
+export interface RequestContext extends SharedDeps {
   readonly principal: Principal;
   readonly loader: RequestLoader;
 }

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createSchema, createYoga } from "graphql-yoga";
 import type { Principal } from "../domain/api-key.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
-import type { ControlPlaneDeps, RequestContext } from "./context.ts";
+import type { RequestContext, SharedDeps } from "./context.ts";
 import { maskError } from "./mask-error.ts";
 import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
@@ -36,7 +36,7 @@ export type GraphQLHandler = (
   who: { readonly principal: Principal },
 ) => Promise<void>;
 
-export function createGraphQL(deps: ControlPlaneDeps): GraphQLHandler {
+export function createGraphQL(deps: SharedDeps): GraphQLHandler {
   const yoga = createYoga<{ principal: Principal }, Omit<RequestContext, "principal">>({
     schema: createSchema<RequestContext>({
       typeDefs: readSchema(),

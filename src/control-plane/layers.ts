@@ -5,19 +5,20 @@
  *   PUT    the layer from its first byte
  *   PATCH  the rest of it, from `Upload-Offset` on; 409 with the right offset when that is another
  */
+import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
 import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
-import type { ControlPlaneDeps } from "./context.ts";
+import type { SharedDeps } from "./context.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const OFFSET = /^\d{1,15}$/;
 
 export async function answerLayer(
-  deps: ControlPlaneDeps,
+  deps: SharedDeps,
   request: IncomingMessage,
   response: ServerResponse,
   url: URL,
@@ -28,15 +29,20 @@ export async function answerLayer(
   if (!DIGEST.test(digest)) {
     throw new SvcError("BAD_INPUT", `"${digest}" does not name a layer.`, { help: "PUT /layers/<SHA-256 in hex>" });
   }
-  if (request.method === "HEAD") return tellOffset(deps, response, digest);
-  if (request.method === "PUT") return store(deps, request, response, digest, 0);
-  if (request.method === "PATCH") return store(deps, request, response, digest, offsetOf(request));
+  const known = (await deps.artifacts.has(digest)) && (await deps.claims.usable(principal, [digest])).has(digest);
+  if (request.method === "HEAD") return tellOffset(deps, response, digest, known);
+  if (request.method === "PUT" || request.method === "PATCH") {
+    const offset = request.method === "PUT" ? 0 : offsetOf(request);
+    if (!(await store(deps, request, digest, { offset, known, response }))) return;
+    deps.claims.sent(principal, digest);
+    return sendJson(response, 200, { digest, size: await deps.artifacts.size(digest) });
+  }
   methodNotAllowed(response, "/layers/<digest>", "HEAD, PUT, PATCH");
 }
 
-async function tellOffset(deps: ControlPlaneDeps, response: ServerResponse, digest: string): Promise<void> {
+async function tellOffset(deps: SharedDeps, response: ServerResponse, digest: string, known: boolean): Promise<void> {
   response.setHeader("cache-control", "no-store");
-  const size = await deps.artifacts.size(digest);
+  const size = known ? await deps.artifacts.size(digest) : undefined;
   if (size !== undefined) {
     response.writeHead(200, { "content-length": size, "upload-offset": size, "upload-complete": "?1" }).end();
     return;
@@ -48,7 +54,7 @@ async function tellOffset(deps: ControlPlaneDeps, response: ServerResponse, dige
 }
 
 /** Resolves false when nothing of the layer is there. */
-async function setOffset(deps: ControlPlaneDeps, response: ServerResponse, digest: string): Promise<boolean> {
+async function setOffset(deps: SharedDeps, response: ServerResponse, digest: string): Promise<boolean> {
   const arrived = await deps.artifacts.partialSize(digest);
   if (arrived === undefined) return false;
   response.setHeader("upload-offset", arrived).setHeader("upload-complete", "?0");
@@ -65,13 +71,20 @@ function offsetOf({ headers }: IncomingMessage): number {
   return Number(offset);
 }
 
+interface Arrival {
+  readonly offset: number;
+  /** The layer is stored, and the caller may use it. */
+  readonly known: boolean;
+  readonly response: ServerResponse;
+}
+
+/** Resolves false when the upload broke off. */
 async function store(
-  deps: ControlPlaneDeps,
+  deps: SharedDeps,
   request: IncomingMessage,
-  response: ServerResponse,
   digest: string,
-  offset: number,
-): Promise<void> {
+  { offset, known, response }: Arrival,
+): Promise<boolean> {
   const maxBytes = deps.config.artifactMaxBytes ?? ARTIFACT_MAX_BYTES;
   if (offset + Number(request.headers["content-length"] ?? 0) > maxBytes) {
     throw new SvcError("TOO_LARGE", `A layer has at most ${maxBytes} bytes.`, { help: "Use --exclude." });
@@ -82,15 +95,24 @@ async function store(
   });
   try {
     // The bytes of a layer that is there already are read and dropped: a caller that is cut off cannot see the answer.
-    if (await deps.artifacts.has(digest)) request.resume();
+    if (known) request.resume();
+    else if (await deps.artifacts.has(digest)) await requireBytes(request, digest, offset);
     else await deps.artifacts.put(digest, bodyOf(request), maxBytes, offset);
   } catch (error) {
     // It broke off: what arrived is kept, and nobody is there to be answered.
-    if (request.destroyed && !request.complete) return;
+    if (request.destroyed && !request.complete) return false;
     if (error instanceof SvcError && error.code === "CONFLICT") await setOffset(deps, response, digest);
     throw error;
   }
-  sendJson(response, 200, { digest, size: await deps.artifacts.size(digest) });
+  return true;
+}
+
+/** The layer is there, from somebody else: the caller proves that it has the bytes too. Throws LAYER_CORRUPT, CONFLICT. */
+async function requireBytes(request: IncomingMessage, digest: string, offset: number): Promise<void> {
+  if (offset > 0) throw new SvcError("CONFLICT", "The layer must be sent from its first byte.", { help: "Use PUT." });
+  const hash = createHash("sha256");
+  for await (const chunk of request as AsyncIterable<Buffer>) hash.update(chunk);
+  if (hash.digest("hex") !== digest) throw new SvcError("LAYER_CORRUPT", `The bytes are not those of layer ${digest}.`);
 }
 
 /** The body as a stream of its own: whoever gives it up does not close the connection the answer needs. */

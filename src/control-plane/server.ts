@@ -8,9 +8,10 @@ import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
-import type { ControlPlaneDeps } from "./context.ts";
+import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
+import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
 import { requestUrl } from "./request-url.ts";
@@ -18,7 +19,8 @@ import { requestUrl } from "./request-url.ts";
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-export function createControlPlane(deps: ControlPlaneDeps): ControlPlane {
+export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
+  const deps: SharedDeps = { ...given, claims: new LayerClaims(given.store) };
   const graphql = createGraphQL(deps);
   const device = new DeviceLogin(deps);
   return async (request, response) => {
@@ -32,7 +34,7 @@ export function createControlPlane(deps: ControlPlaneDeps): ControlPlane {
 }
 
 async function route(
-  deps: ControlPlaneDeps,
+  deps: SharedDeps,
   graphql: GraphQLHandler,
   device: DeviceLogin,
   request: IncomingMessage,
@@ -51,7 +53,7 @@ async function route(
 }
 
 async function answerGraphQL(
-  deps: ControlPlaneDeps,
+  deps: SharedDeps,
   graphql: GraphQLHandler,
   request: IncomingMessage,
   response: ServerResponse,

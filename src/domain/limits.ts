@@ -30,6 +30,8 @@ export const LAYER_READ_BYTES = 256 * KB;
 export const UPLOAD_IDLE_MAX_MS = 30_000;
 /** An upload that breaks off is tried again as long as a further byte arrives within this time. */
 export const UPLOAD_PATIENCE_MS = 60_000;
+/** Layers remembered as sent by callers that are bound to an environment. */
+export const LAYER_CLAIMS_MAX = 10_000;
 /** A larger layer is sent after the question how much of it is there. */
 export const UPLOAD_UNASKED_MAX_BYTES = 1 * MB;
 export const GZIP_LEVEL_SOURCE = 6;

@@ -116,3 +116,36 @@ test("a sound layer keeps its links, and no file gets more than the executable b
   assert.equal(statSync(path.join(dir, "bin/tool")).mode & 0o7777, 0o755);
   assert.equal(readlinkSync(path.join(dir, "lib/real.so")), "./real.so.1");
 });
+
+test("a key of one environment gets no layer of another by its digest alone", { timeout: 60_000 }, async (t) => {
+  const platform = await startPlatform(t);
+  const secret = await packed([HANDLER, { name: "src/secret.py", text: "KEY = 'of the other environment'" }]);
+  const digest = await upload(platform, secret);
+  const build = manifest(digest, { hello: resource("hello") });
+  const deploy = "mutation($input: BuildInput!) { deployBuild(input: $input) { buildId } }";
+  const plan = "query($input: BuildInput!) { planBuild(input: $input) { missingLayers } }";
+  for (const environment of ["production", "staging"]) {
+    const own = manifest(await upload(platform, await packed([HANDLER, { name: environment }])), {
+      hello: resource("hello"),
+    });
+    const input = { app: "shop", environment, manifest: environment === "production" ? build : own };
+    await platform.query(deploy, { input });
+  }
+  const { createKey } = await platform.query<{ createKey: { secret: string } }>(
+    `mutation { createKey(input: { name: "k", scopes: ["deploy"], app: "shop", environment: "staging" }) { secret } }`,
+  );
+  const key = createKey.secret;
+  const variables = { input: { app: "shop", environment: "staging", manifest: build } };
+  const ask = async (query: string) => (await platform.call("/graphql", { key, body: { query, variables } })).json;
+  const layer = `${platform.url}/layers/${digest}`;
+  const headers = { authorization: `Bearer ${key}` };
+  const put = (body: Buffer) => fetch(layer, { method: "PUT", headers, body: new Uint8Array(body) });
+
+  assert.equal((await fetch(layer, { method: "HEAD", headers })).status, 404);
+  assert.deepEqual((await ask(plan)).data.planBuild.missingLayers, [digest]);
+  assert.equal((await put(Buffer.from("guess"))).status, 400);
+  assert.equal((await ask(deploy)).errors[0].extensions.code, "LAYER_MISSING");
+  assert.equal((await put(secret)).status, 200, "who has the bytes may use them");
+  assert.equal((await fetch(layer, { method: "HEAD", headers })).status, 200);
+  assert.equal((await ask(deploy)).errors, undefined);
+});

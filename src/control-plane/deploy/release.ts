@@ -59,10 +59,14 @@ async function liveEndpoints(request: BuildRequest, environmentId: string, { sto
 }
 
 /** Throws LAYER_MISSING, ARTIFACT_TOO_LARGE. */
-async function checkLayers(manifest: Manifest, { artifacts, config }: RequestContext): Promise<void> {
+async function checkLayers(
+  manifest: Manifest,
+  { artifacts, claims, config, principal }: RequestContext,
+): Promise<void> {
   const layers = manifestLayers(manifest);
   const sizes = await Promise.all(layers.map((digest) => artifacts.size(digest)));
-  const missing = layers.filter((_digest, i) => sizes[i] === undefined);
+  const usable = await claims.usable(principal, layers);
+  const missing = layers.filter((digest, i) => sizes[i] === undefined || !usable.has(digest));
   if (missing.length > 0) {
     throw new SvcError(
       "LAYER_MISSING",

@@ -13,10 +13,11 @@ export async function planBuild(_: unknown, { input }: { input: BuildInput }, co
   requireEnvironment(context, target.environment?.id);
   const layers = request.manifest === null ? [] : manifestLayers(request.manifest);
   const present = await Promise.all(layers.map((digest) => context.artifacts.has(digest)));
+  const usable = await context.claims.usable(context.principal, layers);
   const changes = request.manifest === null ? [] : target.changes;
   return {
     changes: await Promise.all(changes.map((change) => describe(change, context))),
-    missingLayers: layers.filter((_digest, i) => !present[i]),
+    missingLayers: layers.filter((digest, i) => !present[i] || !usable.has(digest)),
     problems: target.problems.map((problem) => problem.message),
   };
 }
