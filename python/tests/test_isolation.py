@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 import unittest
 from pathlib import Path
@@ -153,6 +155,28 @@ class Isolation(LauncherTest):
             self.assertRegex(self.attempt(link, "trace", other), "refused")
         self.assertEqual(self.attempt(stranger, "write", "/dev/null"), "written")
         self.assertEqual(self.attempt(sibling, "pid"), self.attempt(sibling, "pid"))
+
+    def test_a_worker_tells_its_token_to_no_other_process_in_the_platforms_place(self):
+        # As where there are no namespaces: in one, the folder of the socket cannot be changed.
+        os.rename(self.platform.path, f"{self.platform.path}.aside")
+        heard, tell = os.pipe()
+        impostor = os.fork()
+        if impostor == 0:
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(self.platform.path)
+            server.listen(5)
+            os.write(tell, b"listening ")
+            while True:
+                connection, _ = server.accept()
+                os.write(tell, b"dialled " + connection.recv(1000))
+                connection.close()
+        self.addCleanup(os.waitpid, impostor, 0)
+        self.addCleanup(os.kill, impostor, signal.SIGKILL)
+        self.assertEqual(os.read(heard, 10), b"listening ")
+        worker = self.start(TRY)
+        self.assertEqual(os.read(heard, 2000), b"dialled ")
+        os.rename(f"{self.platform.path}.aside", self.platform.path)
+        self.assertEqual(self.platform.link(worker).hello.head["worker"], worker)
 
     def test_no_devices_can_be_made(self):
         self.assertEqual(self.attempt(self.worker(), "device", "/tmp/disk"), "refused: PermissionError")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 from time import monotonic, sleep
 
@@ -30,6 +31,7 @@ from svc._runtime.protocol import FrameError, FrameReader, encode, parse_head
 
 
 TLS = "tls://"
+_CREDENTIALS = struct.Struct("3i")
 
 
 class Refused(Exception):
@@ -55,6 +57,12 @@ def dial(address: str) -> socket.socket:
         sock.close()
         raise
     return _moved_up(sock)
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end of a Unix socket, as they are called here; a process outside our namespace is 0."""
+    pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return pid, uid
 
 
 def _moved_up(sock: socket.socket) -> socket.socket:
@@ -83,11 +91,15 @@ class Unacknowledged:
 
 
 class Connection:
-    def __init__(self, address: str, token: str, worker: str, reconnect_ms: int) -> None:
+    def __init__(
+        self, address: str, token: str, worker: str, reconnect_ms: int, platform: list[int] | None = None
+    ) -> None:
         self._address = address
         self._token = token
         self._worker = worker
         self._reconnect_s = reconnect_ms / 1000
+        self._platform = platform
+        """Who may get the token: process and user, as the launcher knows them."""
         self._sock: socket.socket | None = None
         self._reader = FrameReader()
         self._lock = threading.Lock()
@@ -193,6 +205,7 @@ class Connection:
         sock.settimeout(GREETING_TIMEOUT_S)
         reader = FrameReader()
         try:
+            self._check_platform(sock)
             with self._lock:
                 now = monotonic()
                 listed = [
@@ -243,6 +256,15 @@ class Connection:
             ]
             if waiting:
                 self._send_locked(b"".join(waiting))
+
+    def _check_platform(self, sock: socket.socket) -> None:
+        """The token is for the platform alone. Raises ConnectionError. A platform that was started again is another process,
+        which is known only to be outside the worker's namespace, where there is one."""
+        if self._platform is None or self._address.startswith(TLS):
+            return
+        (pid, uid), (known_pid, known_uid) = peer_of(sock), self._platform
+        if uid != known_uid or (pid != known_pid and (known_pid == 0 or self._sock is None)):
+            raise ConnectionError(f"process {pid} of user {uid} stands in the platform's place")
 
     def disown(self) -> None:
         """In a process that user code forked: it is not the worker and must never speak for it."""

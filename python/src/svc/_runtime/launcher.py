@@ -176,6 +176,7 @@ class Launcher:
         self._workers[record.id] = record
         start["startedAt"] = began
         start["offers"] = self._isolation.facts
+        start["platform"] = self._link.platform(bool(self._isolation.way(start)))
         if head_bytes > START_HEAD_MAX_BYTES:
             self.fail_boot(record, _plain_failure("the endpoint's environment variables are too large"))
             return

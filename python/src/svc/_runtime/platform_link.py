@@ -8,7 +8,7 @@ import socket
 from time import monotonic
 
 from svc._runtime import protocol
-from svc._runtime.connection import dial
+from svc._runtime.connection import TLS, dial, peer_of
 from svc._runtime.limits import (
     GREETING_TIMEOUT_S,
     LAUNCHER_BACKLOG_MAX_BYTES,
@@ -43,6 +43,13 @@ class PlatformLink:
     @property
     def descriptor(self) -> int:
         return -1 if self._sock is None else self._sock.fileno()
+
+    def platform(self, from_namespace: bool) -> list[int] | None:
+        """Process and user at the other end, for workers to know it by; None when it is on another machine."""
+        if self._sock is None or self._address.startswith(TLS):
+            return None
+        pid, uid = peer_of(self._sock)
+        return [0 if from_namespace else pid, uid]
 
     @property
     def events(self) -> int:

@@ -256,7 +256,11 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
     """
     code = 0
     connection = Connection(
-        start["socket"], start["token"], start["worker"], start.get("reconnectMs") or RECONNECT_DEFAULT_MS
+        start["socket"],
+        start["token"],
+        start["worker"],
+        start.get("reconnectMs") or RECONNECT_DEFAULT_MS,
+        start.get("platform"),
     )
     try:
         try:
