@@ -21,6 +21,7 @@ import { versionSpec } from "./commands/version.ts";
 import { completionLines } from "./complete.ts";
 import type { CliContext } from "./context.ts";
 import { exitCodeOf, formatError } from "./format-error.ts";
+import { Interrupt } from "./interrupt.ts";
 import { Terminal } from "./terminal.ts";
 import { argumentMessage, typedCommand, unknownCommandMessage } from "./usage-messages.ts";
 import { welcome } from "./welcome.ts";
@@ -83,6 +84,7 @@ export async function runCli(
     terminal,
     env,
     exit,
+    interrupt: new Interrupt(terminal, exit),
     cwd: process.cwd(),
     answerNo: () => {
       no = true;

@@ -30,6 +30,8 @@ export class Terminal {
   /** Progress can be redrawn in place: texts may change often. */
   readonly live: boolean;
   readonly #streams: Streams;
+  /** Of the step that is shown. */
+  #endProgress = () => {};
 
   /** `onClosedPipe`: nobody reads stdout any more (`svc status | head`): the reader's choice, not a failure. */
   constructor(streams: Streams, env: Environment, onClosedPipe: () => void) {
@@ -81,9 +83,11 @@ export class Terminal {
   async progress(text: string): Promise<Progress> {
     if (!this.live) return this.#plainProgress(text);
     const { default: yoctoSpinner } = await import("yocto-spinner");
-    const oneLine = (line: string) =>
-      terminalText(line).slice(0, Math.max(10, (this.#streams.stderr.columns || 80) - 4));
-    const spinner = yoctoSpinner({ text: oneLine(text), stream: this.#streams.stderr }).start();
+    const { stderr: stream } = this.#streams;
+    const oneLine = (line: string) => terminalText(line).slice(0, Math.max(10, (stream.columns || 80) - 4));
+    // Left to itself it ends the process at Ctrl+C, before anybody could clean up.
+    const spinner = yoctoSpinner({ text: oneLine(text), stream, handleSignals: false }).start();
+    this.#endProgress = () => void spinner.stop();
     return {
       update: (next) => {
         spinner.text = oneLine(next);
@@ -93,6 +97,11 @@ export class Terminal {
         else spinner.success(terminalText(last));
       },
     };
+  }
+
+  /** Takes the step that is shown from the screen, as done() does; for who is about to end the process. */
+  endProgress(): void {
+    this.#endProgress();
   }
 
   #plainProgress(text: string): Progress {
@@ -105,15 +114,20 @@ export class Terminal {
     return { update: show, done: (last) => last !== undefined && show(last) };
   }
 
-  /** Asks a yes/no question; an empty answer, and the end of input, mean `preset`. */
+  /** Asks a yes/no question. An empty answer means `preset`, the end of input no; Ctrl+C ends the command. */
   async confirm(question: string, preset: boolean): Promise<boolean> {
     const { createInterface } = await import("node:readline");
     const reader = createInterface({ input: this.#streams.stdin, output: this.#streams.stderr });
     try {
       const answer = await new Promise<string>((resolve) => {
         reader.once("close", () => {
-          if (!this.interactive) this.note();
-          resolve("");
+          this.note();
+          resolve("no");
+        });
+        // The line is read in raw mode: the terminal itself makes no signal of it.
+        reader.once("SIGINT", () => {
+          this.note();
+          process.kill(process.pid, "SIGINT");
         });
         reader.question(`${terminalText(question)} ${preset ? "[Y/n]" : "[y/N]"} `, resolve);
       });

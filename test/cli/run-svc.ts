@@ -23,6 +23,10 @@ export interface Sandbox {
   readonly cwd: string;
   readonly configDir: string;
   readonly dataDir: string;
+  /** A clean environment with these directories in it. */
+  readonly env: Readonly<Record<string, string>>;
+  /** What Node is called with for these arguments of svc. */
+  command(args: readonly string[]): string[];
   svc(args: readonly string[], options?: RunOptions): Promise<Outcome>;
 }
 
@@ -54,7 +58,7 @@ export async function sandbox(): Promise<Sandbox> {
     keepLog(join(dataDir, "platform.log"));
     await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
-  return { cwd, configDir, dataDir, svc };
+  return { cwd, configDir, dataDir, env: own, command: (args) => [MAIN, ...args], svc };
 }
 
 async function runSvc(args: readonly string[], options: Required<Pick<RunOptions, "cwd" | "env">> & RunOptions) {

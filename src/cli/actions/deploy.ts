@@ -15,6 +15,8 @@ import { resolveTarget, type Target } from "../deploy/target.ts";
 import { uploadLayers } from "../deploy/upload.ts";
 import { waitReady } from "../deploy/wait-ready.ts";
 
+const GOES_ON = "The deployment goes on without this command. svc status shows it, svc rollback undoes it.";
+
 interface Flags extends BuildFlags {
   readonly app?: string;
   readonly env?: string;
@@ -46,9 +48,12 @@ export async function deploy(this: CliContext, flags: Flags): Promise<void> {
   if (unchanged) {
     deployment = deployed(app, target);
   } else {
+    this.interrupt.note = "Nothing was deployed. The next svc deploy goes on with what is uploaded.";
     await uploadLayers(terminal, controlPlane, layers, plan.missingLayers);
+    this.interrupt.note = GOES_ON;
     deployment = await controlPlane.deployBuild(input);
   }
+  this.interrupt.note = GOES_ON;
   // Also when nothing changed: an endpoint that cannot run must not look deployed.
   const endpoints = await waitReady(terminal, controlPlane, deployment);
 

@@ -14,9 +14,6 @@ interface Flags {
   readonly autoProvision?: boolean;
 }
 
-/** What shells give a command that Ctrl-C ended. */
-const INTERRUPTED_CODE = 130;
-
 /** Serves until Ctrl+C. What stays behind is named, with the command that removes it. */
 export async function run(this: CliContext, flags: Flags): Promise<void> {
   const { terminal, env } = this;
@@ -24,7 +21,7 @@ export async function run(this: CliContext, flags: Flags): Promise<void> {
   if (connection.apiKey === undefined) throw keyError({ url: connection.url, apiKey: undefined });
   const projectDir = realpathSync(this.cwd);
   const stopped = new Promise<undefined>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve(undefined));
+    this.interrupt.claim((again) => (again ? this.interrupt.end() : resolve(undefined)));
   });
   const starting = startSession({
     projectDir,
@@ -41,7 +38,7 @@ export async function run(this: CliContext, flags: Flags): Promise<void> {
     findPlatform: async () => (await findPlatform(this))?.controlPlane,
   });
   const session = await Promise.race([starting, stopped]);
-  if (session === undefined) return this.exit(INTERRUPTED_CODE);
+  if (session === undefined) return this.interrupt.end();
   const url = `http://${urlHost(flags.host)}:${session.port}`;
   terminal.out();
   if (session.openAddresses.length === 0) {

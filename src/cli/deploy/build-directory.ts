@@ -9,10 +9,6 @@ export interface BuildFlags {
   readonly output?: string;
 }
 
-const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** What shells give a command that Ctrl-C ended. */
-const INTERRUPTED_CODE = 130;
-
 /** Builds the project svc was called in, showing progress and warnings. */
 export async function buildDirectory(
   context: CliContext,
@@ -23,8 +19,7 @@ export async function buildDirectory(
   const { buildProject } = await import("../../build/build.ts");
   let result: ProjectBuild;
   const stop = new AbortController();
-  const interrupted = () => stop.abort();
-  for (const signal of STOP_SIGNALS) process.once(signal, interrupted);
+  const unclaim = context.interrupt.claim((again) => (again ? context.interrupt.end() : stop.abort()));
   try {
     result = await buildProject({
       signal: stop.signal,
@@ -44,10 +39,9 @@ export async function buildDirectory(
     });
   } catch (error) {
     if (!stop.signal.aborted) throw error;
-    progress.done();
-    return context.exit(INTERRUPTED_CODE);
+    return context.interrupt.end();
   } finally {
-    for (const signal of STOP_SIGNALS) process.off(signal, interrupted);
+    unclaim();
     progress.done();
   }
   if (result.warnings.length > 0) {

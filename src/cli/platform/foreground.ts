@@ -1,8 +1,8 @@
 /**
  * The platform in this process, until it is told to stop:
  *
- *   SIGTERM, SIGINT  finish running work, then end; a second one ends at once
- *   SIGQUIT          end at once; accepted jobs are kept and go on at the next start
+ *   SIGTERM, SIGINT, SIGHUP  finish running work, then end; a second one ends at once
+ *   SIGQUIT                  end at once; accepted jobs are kept and go on at the next start
  */
 import { SvcError } from "../../domain/errors.ts";
 import { readConfig } from "../../server/config.ts";
@@ -14,7 +14,7 @@ import type { ReadyMessage, StartOptions } from "./start.ts";
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   try {
     const platform = await runPlatform(readConfig(configuration(context, options)));
-    const stopped = stopOnSignal(platform.stop, options.withParent ?? false);
+    const stopped = stopOnSignal(context, platform.stop, options.withParent ?? false);
     const { url, firstKey } = platform;
     if (process.send === undefined) announce(context, url, firstKey);
     else tellParent({ ready: true, url, firstKey });
@@ -44,16 +44,14 @@ function configuration(context: CliContext, options: StartOptions): Record<strin
   return { ...context.env, ...Object.fromEntries(flags) };
 }
 
-function stopOnSignal(stop: (options: { now: boolean }) => Promise<void>, withParent: boolean): Promise<void> {
+function stopOnSignal(
+  { interrupt }: CliContext,
+  stop: (options: { now: boolean }) => Promise<void>,
+  withParent: boolean,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    let stopping = false;
-    const end = (now: boolean) => {
-      const again = stopping;
-      stopping = true;
-      stop({ now: now || again }).then(resolve, reject);
-    };
-    process.on("SIGTERM", () => end(false));
-    process.on("SIGINT", () => end(false));
+    const end = (now: boolean) => void stop({ now }).then(resolve, reject);
+    interrupt.claim(end);
     process.on("SIGQUIT", () => end(true));
     if (!withParent) return;
     if (process.connected) process.once("disconnect", () => end(true));

@@ -51,6 +51,17 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
   const progress = await context.terminal.progress("Starting the platform on this machine");
   try {
     const child = spawnDetached(context, { ...options, port });
+    // Its first key is told only to us: it is stored before an interrupt ends the two.
+    let unwanted = false;
+    const end = () => {
+      child.kill("SIGTERM");
+      context.interrupt.note = "The platform was not started.";
+      return context.interrupt.end();
+    };
+    const unclaim = context.interrupt.claim((again) => {
+      if (again) end();
+      unwanted = true;
+    });
     const message = await readyMessage(child, options.dataDir);
     if (!message.ready) {
       await ended(child);
@@ -64,6 +75,8 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
       const login = { url: message.url, apiKey: message.firstKey };
       await new Credentials(configDir(context.env)).saveEmbedded(options.dataDir, login);
     }
+    unclaim();
+    if (unwanted) end();
     progress.done(`Platform started at ${message.url}`);
     return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
   } catch (error) {

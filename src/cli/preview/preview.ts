@@ -29,7 +29,6 @@ import { PreviewLogs } from "./logs.ts";
 import { lastWords, startPreviewPlatform } from "./platform.ts";
 import { platformKeys } from "./platform-keys.ts";
 import { showPreview } from "./show.ts";
-import { listenForStop } from "./signals.ts";
 import { Undo } from "./undo.ts";
 
 export interface PreviewFlags extends BuildFlags {
@@ -39,8 +38,6 @@ export interface PreviewFlags extends BuildFlags {
 }
 
 const ENVIRONMENT_DEFAULT = "preview";
-/** What shells give a command that Ctrl-C ended. */
-const INTERRUPTED_CODE = 130;
 
 export async function preview(context: CliContext, flags: PreviewFlags): Promise<void> {
   const app = flags.app === undefined ? detectedApp(context.cwd) : checkName(flags.app, "--app");
@@ -52,7 +49,7 @@ export async function preview(context: CliContext, flags: PreviewFlags): Promise
     onScan: (endpoints) => requireImages(engine, context, endpoints),
   });
   const started = await new Preview(context, { ...flags, app, environment }, engine, build).run();
-  if (!started) context.exit(INTERRUPTED_CODE);
+  if (!started) context.interrupt.end();
 }
 
 interface Place {
@@ -81,12 +78,13 @@ class Preview {
 
   /** Until it is asked to stop. False: that was before the endpoints took calls. */
   async run(): Promise<boolean> {
-    const { terminal } = this.#context;
-    const stop = listenForStop(() => this.#killAll());
+    const { terminal, interrupt } = this.#context;
+    const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+    const unclaim = interrupt.claim((again) => (again ? this.#killAll() : ask()));
     const started = this.#start();
     started.catch(() => {});
     try {
-      const platform = await Promise.race([started, stop.asked]);
+      const platform = await Promise.race([started, asked]);
       if (platform === undefined) {
         this.#stopped.abort();
         void this.#stop();
@@ -94,7 +92,7 @@ class Preview {
         await Promise.race([started.catch(() => {}), delay(PREVIEW_STOP_MAX_MS, undefined, { ref: false })]);
         return false;
       }
-      await Promise.race([stop.asked.then(() => this.#stopped.abort()), platform.ended]);
+      await Promise.race([asked.then(() => this.#stopped.abort()), platform.ended]);
       if (!this.#stopped.signal.aborted) throw await platformGone(platform.dataDir);
       return true;
     } finally {
@@ -102,7 +100,7 @@ class Preview {
       const failures = await this.#undo.run();
       progress.done(failures.length === 0 ? "Removed the preview." : undefined);
       for (const failure of failures) terminal.warn(`${(failure as Error).message} The next preview tries again.`);
-      stop.forget();
+      unclaim();
     }
   }
 
@@ -184,8 +182,8 @@ class Preview {
 
   #killAll(): void {
     this.#kill();
-    this.#context.terminal.note("Killed. The next svc deploy --preview removes what is left.");
-    this.#context.exit(INTERRUPTED_CODE);
+    this.#context.interrupt.note = "Killed. The next svc deploy --preview removes what is left.";
+    this.#context.interrupt.end();
   }
 }
 
