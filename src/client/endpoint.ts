@@ -3,6 +3,7 @@
  * nothing but fetch. What it asks the platform about jobs is asked again while the platform is away for a moment;
  * requests to load-balanced endpoints are sent once, since only the caller knows whether they may be repeated.
  */
+import { SvcError } from "../domain/errors.ts";
 import { CLIENT_PATIENCE_MS, CLIENT_POLL_MS } from "../domain/limits.ts";
 import { type Platform, unreachable } from "./answer-error.ts";
 import { EndpointClient, type JobRecord, type JobRequest, type QueueHealth } from "./gateway.ts";
@@ -91,11 +92,12 @@ export class Endpoint<Input extends object = Record<string, unknown>, Output = u
 
   /**
    * A request to a load-balanced endpoint; resolves with any status as soon as the headers are there. Rejects with
-   * SvcError PLATFORM_UNREACHABLE.
+   * SvcError PLATFORM_UNREACHABLE, and BAD_INPUT for a path that leads out of the endpoint: what a caller puts into it from elsewhere
+   * must not reach the rest of the platform with this key.
    */
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
     const { signal } = options;
-    const url = new URL(this.#platform.url + (path.startsWith("/") ? path : `/${path}`));
+    const url = urlBelow(this.#platform.url, path);
     for (const [name, value] of Object.entries(options.query ?? {})) url.searchParams.append(name, String(value));
     const { body, type } = encoded(options.body);
     const duplex = body instanceof ReadableStream ? { duplex: "half" } : {};
@@ -144,6 +146,19 @@ export class Endpoint<Input extends object = Record<string, unknown>, Output = u
     const isJson = response.headers.get("content-type")?.includes("json") ?? false;
     return (isJson && text !== "" ? JSON.parse(text) : text) as T;
   }
+}
+
+/** Throws BAD_INPUT. */
+function urlBelow(base: string, path: string): URL {
+  const url = new URL(base + (path.startsWith("/") ? path : `/${path}`));
+  const own = new URL(base);
+  const prefix = own.pathname.endsWith("/") ? own.pathname : `${own.pathname}/`;
+  // Slashes may be encoded for us and plain for a proxy in between.
+  const hidden = /(?:^|\/|%2f|%5c)(?:\.|%2e){2}(?:\/|%2f|%5c|$)/i.test(url.pathname);
+  if (url.origin === own.origin && url.pathname.startsWith(prefix) && !hidden) return url;
+  throw new SvcError("BAD_INPUT", `The path ${JSON.stringify(path.slice(0, 200))} leads out of the endpoint.`, {
+    help: 'Encode what you put into it with encodeURIComponent, and leave out "..".',
+  });
 }
 
 function submission({ signal, idempotencyKey, ...request }: SubmitOptions) {

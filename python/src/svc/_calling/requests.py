@@ -11,6 +11,7 @@ from svc._calling.discovery import Target
 from svc._calling.jobs import Submission
 from svc._calling.limits import ANSWER_LATE_S, EXECUTION_TIMEOUT_DEFAULT_MS, REQUEST_TIMEOUT_DEFAULT_MS
 from svc._calling.outgoing import Outgoing
+from svc._calling.paths import leads_out
 from svc._calling.route_calls import SAFE_METHODS, query_texts, result_of
 from svc._runtime import codec, place
 
@@ -112,6 +113,8 @@ def sender(
     """What sends the request and waits for the answer, and the patience it has. Raises NotSendable, ValueError."""
     if not path.startswith("/"):
         raise ValueError(f"a route's path starts with '/', not {path!r}")
+    if leads_out(path):
+        raise ValueError(f"the path {path!r} leads out of the endpoint: leave '..' out and quote what you put into it")
     method = method.upper()
     outgoing = Outgoing(None)
     patience = outgoing.patience(timeout)

@@ -12,6 +12,7 @@ from svc._calling.ask import TimeOver, ask, problem_of
 from svc._calling.connections import Answer, Patience, Stream
 from svc._calling.jobs import failure_fields, read_value
 from svc._calling.limits import EXECUTION_TIMEOUT_DEFAULT_MS, REQUEST_TIMEOUT_DEFAULT_MS
+from svc._calling.paths import leads_out
 from svc._runtime import codec, tagged
 from svc._runtime.binding import reads_upload
 from svc._runtime.type_hints import type_hints
@@ -44,6 +45,8 @@ class RouteCall:
         name = function.__name__
         rest = dict(given)
         self._path = _PARAMETER.sub(lambda found: _path_part(name, found, rest), path)
+        if leads_out(self._path):
+            raise NotSendable(f"{name}(): an argument with '..' in it cannot be a part of the path")
         self._body: Any = None
         upload = next(
             (key for key, hint in type_hints(function.__wrapped__).items() if key in rest and reads_upload(hint)), None
