@@ -70,6 +70,21 @@ class Forks(LauncherTest):
             self.assertEqual(link.seen(protocol.RESULT), [], "no child has answered")
 
 
+    def test_a_child_that_is_terminated_at_once_ends(self):
+        source = """
+            import os, signal
+            def run():
+                for _ in range(200):
+                    pid = os.fork()
+                    if pid == 0:
+                        while True: signal.pause()
+                    os.kill(pid, signal.SIGTERM)
+                    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != -signal.SIGTERM: return "another end"
+                return "all ended"
+        """
+        self.assertEqual(self.ready(source).run(1).json, "all ended")
+
+
 class Locks(unittest.TestCase):
     def test_a_lock_that_another_thread_holds_at_the_fork_does_not_stop_the_child(self):
         for module in (connections, discovery, threads):

@@ -1,7 +1,6 @@
 /**
  * One framed connection. Frames sent in one turn of the event loop leave in one write, jobs of one commit too; an
- * acknowledgement, which nobody is in a hurry for, goes with the next frame. A link that stays silent is pinged and
- * then closed.
+ * acknowledgement, which nobody is in a hurry for, goes with the next frame.
  */
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";

@@ -19,7 +19,7 @@ export interface LinkHooks {
   /** A worker has finished all it had. */
   workerIdle(): void;
   bootFailed(workerId: string, failure: BootFailure): void;
-  /** It ignored a cancel or went silent: it must be killed. */
+  /** It ignored a cancel or was not ready in time: it must be killed. */
   workerStuck(workerId: string, reason: string): void;
   /** It starts on code that has been replaced since, and will be refused: its exit is no failure. */
   workerReplaced(workerId: string): Promise<unknown>;
@@ -29,6 +29,8 @@ export interface LinkHooks {
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** Base URL of the platform's HTTP side as workers of this machine reach it. */
   platformUrl(): Promise<string>;
+  /** Workers whose launcher is heard of and says that their processes live. */
+  aliveWorkers(): Promise<readonly string[]>;
   /** Something of ours went wrong that nobody waits for. */
   failed(what: string, error: unknown): void;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */

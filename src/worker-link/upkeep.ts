@@ -38,13 +38,24 @@ export async function renewLeases(sessions: Sessions, queue: Pick<Queue, "renew"
   }
 }
 
-/** Asks those that were not heard of for a while, and closes the links that stay silent. */
-export function ping(sessions: Sessions): void {
+/**
+ * Asks the workers of other machines that were not heard of for a while, and closes the links that stay silent, unless their
+ * launcher says that the process lives. A worker of this machine is never asked: its link closes when its process ends, and a
+ * function that holds up its whole process, as code in C can, is not dead.
+ */
+export async function ping(sessions: Sessions, hooks: Pick<LinkHooks, "aliveWorkers">): Promise<void> {
   const now = performance.now();
-  for (const { connection, slots } of sessions.all()) {
-    if (slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
+  const silent: WorkerSession[] = [];
+  for (const session of sessions.all()) {
+    const { connection, slots } = session;
+    if (connection.isLocal || slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
     const silentMs = now - connection.lastHeard;
-    if (silentMs > LINK_SILENCE_MAX_MS) connection.destroy();
-    else if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
+    if (silentMs > LINK_SILENCE_MAX_MS) silent.push(session);
+    if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
+  }
+  if (silent.length === 0) return;
+  const alive = new Set(await hooks.aliveWorkers());
+  for (const { connection, worker } of silent) {
+    if (connection.lastHeard < now - LINK_SILENCE_MAX_MS && !alive.has(worker.id)) connection.destroy();
   }
 }

@@ -61,7 +61,7 @@ export class WorkerLink implements RequestForwarder {
     this.#timers = [
       setInterval(() => sweeps.happened() || sweep(this.#sessions, this.#deps.hooks), LINK_SWEEP_MS),
       setInterval(() => void renewLeases(this.#sessions, this.#deps.queue), LEASE_RENEW_MS),
-      setInterval(() => pings.happened() || ping(this.#sessions), LINK_PING_MS),
+      setInterval(() => pings.happened() || void this.#ping(), LINK_PING_MS),
     ];
   }
 
@@ -139,6 +139,13 @@ export class WorkerLink implements RequestForwarder {
     this.#requests.close();
     this.#sessions.close();
     await this.#reception.close();
+  }
+
+  async #ping(): Promise<void> {
+    const { hooks } = this.#deps;
+    await ping(this.#sessions, hooks).catch((error: unknown) =>
+      hooks.failed("silent workers were not looked at", error),
+    );
   }
 
   #cancel(workerId: string, jobId: string): void {

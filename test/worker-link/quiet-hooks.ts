@@ -10,6 +10,7 @@ export const QUIET_HOOKS = {
   bootFailed: nothing,
   workerStuck: nothing,
   workerReplaced: async () => {},
+  aliveWorkers: async () => [],
   failed: nothing,
   requestWaiting: nothing,
   log: nothing,

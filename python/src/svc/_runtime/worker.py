@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from time import monotonic
 
-from svc._runtime import place, protocol
+from svc._runtime import forks, place, protocol
 from svc._runtime.connection import Connection, Refused, Unacknowledged, Unreachable
 from svc._runtime.failure import BootFailure, describe
 from svc._runtime.interruption import Interruption
@@ -321,7 +321,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
         "importMs": round(import_ms, 3),
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
-    os.register_at_fork(after_in_child=worker.forked)
+    forks.leave_worker(worker.forked)
     return worker
 
 
