@@ -331,7 +331,8 @@ class LauncherTest(unittest.TestCase):
             "reconnectMs": self.reconnect_ms,
             **changes,
         }
-        self.launcher.send(protocol.START, 0, head)
+        env = head.pop("body_env", None)
+        self.launcher.send(protocol.START, 0, head, b"" if env is None else json.dumps(env).encode())
         return worker
 
     def ready(self, *arguments, **named) -> Link:

@@ -83,6 +83,13 @@ class Starting(LauncherTest):
             },
         )
 
+    def test_variables_of_many_bytes_come_beside_the_head_of_a_start(self):
+        env = {"A": "\x01" * 60_000, "B": "ü" * 30_000}
+        source = "import os\ndef run():\n    return [len(os.environ['A']), len(os.environ['B'])]\n"
+        self.assertEqual(self.ready(source, body_env=env).run(1).json, [60_000, 30_000])
+        self.assertEqual(self.ready(body_env=env).run(1).json, [60_000, 30_000])
+        self.assertEqual(self.ready(body_env=env, boot="OFF").run(1).json, [60_000, 30_000])
+
     def test_a_failed_import_is_reported_with_the_users_frames_and_the_next_start_tries_again(self):
         worker = self.start("def helper():\n    return 1 / 0\nhelper()\ndef run():\n    return 1\n")
         failed = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head

@@ -131,6 +131,10 @@ export const DEVICE_BODY_MAX_BYTES = 16 * KB;
 export const SECRET_NAME_MAX_CHARS = 63;
 export const SECRET_MAX_BYTES = 64 * KB;
 export const SECRETS_PER_ENVIRONMENT_MAX = 500;
+/** Names and values of one endpoint's variables together, with those of its secrets: what any program can be started with. */
+export const ENVIRONMENT_MAX_BYTES = 128 * KB;
+/** Larger ones travel beside the head of a START, which has 64 KiB. */
+export const ENVIRONMENT_IN_HEAD_MAX_BYTES = 32 * KB;
 /** Shorter texts are not masked in logs: they would hide half of every line. */
 export const SECRET_MASKED_MIN_CHARS = 4;
 /** Texts masked in the log of one endpoint. */

@@ -1,5 +1,7 @@
 /** The platform's end of one launcher, wherever it runs: starts and stops workers through it and knows which are alive. */
+
 import { bootFailureHead, exitedHead, logHead, startedHead, workersHead } from "../domain/frame-heads.ts";
+import { ENVIRONMENT_IN_HEAD_MAX_BYTES } from "../domain/limits.ts";
 import { type ExitedHead, FRAME, type StartedHead, type StartHead } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 
@@ -92,7 +94,10 @@ export class LauncherLink {
 
   startWorker(head: StartHead): void {
     if (this.#channel === undefined) throw new Error("the launcher is not connected");
-    this.#channel.send(FRAME.START, 0, head);
+    const { env, ...others } = head;
+    const text = JSON.stringify(env);
+    if (Buffer.byteLength(text) <= ENVIRONMENT_IN_HEAD_MAX_BYTES) this.#channel.send(FRAME.START, 0, head);
+    else this.#channel.send(FRAME.START, 0, others, Buffer.from(text));
     this.alive.add(head.worker);
   }
 

@@ -9,6 +9,11 @@ const NONCE_BYTES = 12;
 
 export const SEAL_KEY_BYTES = 32;
 
+/** Bytes of the text inside, which sealing keeps. */
+export function sealedBytes(sealed: string): number {
+  return Buffer.byteLength(sealed.split(".")[3] ?? "", "base64url");
+}
+
 export class SealedText {
   readonly #key: Uint8Array;
 

@@ -2,7 +2,7 @@
  * Opens secrets when a worker starts, and takes their values out of what workers print. A value that was replaced is
  * masked too: workers that got it may still run.
  */
-import { secretNames } from "../domain/env.ts";
+import { environmentProblem, secretNames } from "../domain/env.ts";
 import { SvcError } from "../domain/errors.ts";
 import { SECRET_MASKED_MIN_CHARS, SECRET_MASKED_VALUES_MAX } from "../domain/limits.ts";
 import { secretLabel } from "../domain/secret.ts";
@@ -26,6 +26,9 @@ export class SecretValues {
   /** The endpoint's variables with the values of its secrets. Throws INVALID_SETTING for one that cannot be had. */
   async envOf(endpoint: Endpoint): Promise<Record<string, string>> {
     const values = await this.#open(endpoint);
+    const bytes = (secret: string) => Buffer.byteLength(values.get(secret) ?? "");
+    const problem = environmentProblem(endpoint.name, endpoint.env, bytes);
+    if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
     this.#remember(endpoint.id, [...values.values()]);
     const entries = Object.entries(endpoint.env);
     return Object.fromEntries(

@@ -58,6 +58,15 @@ export function driverConformance(name: string, setup: DriverSetup): void {
       assert.ok(!JSON.stringify(value).includes(PLATFORM_SECRET.SVC_TEST_PLATFORM_SECRET));
     });
 
+    test("variables of many bytes reach the worker, also one that needs an interpreter of its own", async () => {
+      const env = { LARGE: "x".repeat(64_000), ODD: "\u0001".repeat(60_000) };
+      for (const bootType of ["SVCBOOT", "OFF"] as const) {
+        const worker = await platform.start({ ...image, bootType }, { revision: `large-${bootType}`, env });
+        const { value } = await worker.run("env");
+        assert.deepEqual([value.LARGE.length, value.ODD.length], [64_000, 60_000]);
+      }
+    });
+
     test("a worker runs in its source, and has a temporary folder of its own that goes with it", async () => {
       const [worker, sibling] = [await platform.start(image), await platform.start(image)];
       const { cwd, temp, source } = (await worker.run("where")).value;

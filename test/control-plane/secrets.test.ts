@@ -76,3 +76,19 @@ test("a secret has a name and a value in bounds", async (t) => {
   assert.equal((await setSecret(platform, "TOKEN", "")).errors![0]!.extensions.code, "BAD_INPUT");
   assert.equal((await setSecret(platform, "TOKEN", "x".repeat(65_537))).errors![0]!.extensions.code, "TOO_LARGE");
 });
+
+test("variables that no worker could be started with are refused, with their size, when they are set and at a deploy", async (t) => {
+  const platform = await startPlatform(t);
+  const names = ["A", "B", "C"];
+  const env = { hello: Object.fromEntries(names.map((name) => [name, { secret: name }])) } as never;
+  for (const name of names) assert.equal((await setSecret(platform, name, "x".repeat(40_000))).errors, undefined);
+  const source = await platform.upload(Buffer.from("s"));
+  const built = manifest(source, { hello: resource("hello", { envNames: names }) });
+  assert.equal((await deploy(platform, built, { env })).errors, undefined);
+  const { errors } = await setSecret(platform, "C", "x".repeat(65_000));
+  assert.equal(errors?.[0]?.extensions.code, "TOO_LARGE");
+  assert.match(errors?.[0]?.message ?? "", /"hello".* 145009 bytes together; at most 131072/);
+  const large = { hello: { A: { secret: "A" }, B: { secret: "B" }, C: "y".repeat(60_000) } } as never;
+  const [problem] = (await plan(platform, built, { env: large })).problems;
+  assert.match(problem ?? "", /"hello".* 140009 bytes together/);
+});

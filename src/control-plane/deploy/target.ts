@@ -1,7 +1,8 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
-import { secretNames } from "../../domain/env.ts";
+import { environmentProblem, secretNames } from "../../domain/env.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
+import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
 import { codeOf, type SecretTimes, secretTimes } from "../revision.ts";
 import type { BuildRequest, Problem } from "./build-request.ts";
@@ -24,6 +25,7 @@ export async function readTarget(store: Store, request: BuildRequest, workerQuot
   const overQuota = quotaProblem(workersAfter(await store.endpoints.list(), changes), workerQuota);
   const secrets = await secretTimes(store, environment?.id);
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
+  problems.push(...(await environmentProblems(store, request, environment)));
   if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });
   return { app, environment, changes, secrets, problems };
 }
@@ -38,6 +40,19 @@ function secretProblems({ app, environment, desired }: BuildRequest, secrets: Se
         return { code: "INVALID_SETTING", message: `${message} Set it: ${command}` };
       }),
   );
+}
+
+async function environmentProblems(
+  store: Store,
+  { desired }: BuildRequest,
+  environment: Environment | undefined,
+): Promise<Problem[]> {
+  const stored = environment === undefined ? [] : await store.secrets.listByEnvironment(environment.id);
+  const sizes = new Map(stored.map(({ name, sealed }) => [name, sealedBytes(sealed)]));
+  return desired.flatMap(({ name, env }) => {
+    const message = environmentProblem(name, env, (secret) => sizes.get(secret) ?? 0);
+    return message === undefined ? [] : [{ code: "INVALID_SETTING", message }];
+  });
 }
 
 async function currentEndpoints(store: Store, environmentId: string): Promise<CurrentEndpoint[]> {

@@ -1,5 +1,6 @@
 /** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
 import { checkSettings, defaultSettings } from "../../domain/endpoint.ts";
+import { environmentProblem } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { quotaProblem } from "../../domain/quota.ts";
@@ -95,6 +96,8 @@ async function check(store: Store, endpoint: Endpoint, { config }: RequestContex
     throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
   }
   checkSettings(endpoint.name, endpoint);
+  const tooLarge = environmentProblem(endpoint.name, endpoint.env, () => 0);
+  if (tooLarge !== undefined) throw new SvcError("INVALID_SETTING", tooLarge);
   const others = (await store.endpoints.list()).filter(({ id }) => id !== endpoint.id);
   const problem = quotaProblem(
     [...others.map(({ workersMax }) => workersMax), endpoint.workersMax],

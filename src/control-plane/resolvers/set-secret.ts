@@ -1,8 +1,9 @@
-import { secretNames } from "../../domain/env.ts";
+import { environmentProblem, secretNames } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SECRET_MAX_BYTES, SECRET_NAME_MAX_CHARS, SECRETS_PER_ENVIRONMENT_MAX } from "../../domain/limits.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { isSecretName, secretLabel } from "../../domain/secret.ts";
+import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { Environment, Store, StoredSecret } from "../../store/store.ts";
 import { requireEnvironment, requireScope } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
@@ -49,8 +50,11 @@ export async function setSecret(
 
 async function replaceUsers(store: Store, { id }: Environment, secret: string, now: number): Promise<void> {
   const times = await secretTimes(store, id);
+  const sizes = new Map((await store.secrets.listByEnvironment(id)).map((one) => [one.name, sealedBytes(one.sealed)]));
   for (const endpoint of await store.endpoints.listByEnvironment(id)) {
     if (isRemoved(endpoint) || !secretNames(endpoint.env).includes(secret)) continue;
+    const problem = environmentProblem(endpoint.name, endpoint.env, (name) => sizes.get(name) ?? 0);
+    if (problem !== undefined) throw new SvcError("TOO_LARGE", problem);
     const build = endpoint.buildId === null ? undefined : await store.builds.find(endpoint.buildId);
     const code = build === undefined ? null : codeOf(build.manifest, endpoint.name);
     await store.endpoints.update(endpoint.id, { revision: revisionOf(endpoint, code, times), updatedAt: now });

@@ -31,7 +31,7 @@ from svc._runtime import kernel, protocol
 from svc._runtime.confine import Confinement, Group
 from svc._runtime.execute import clean_environment
 from svc._runtime.isolation import Isolation
-from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, START_HEAD_MAX_BYTES
+from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS
 from svc._runtime.nursery import Nursery
 from svc._runtime.outputs import Outputs
 from svc._runtime.platform_link import PlatformLink
@@ -147,9 +147,10 @@ class Launcher:
         self._nursery.on_time()
 
     def _on_frame(self, frame: tuple) -> None:
-        type, _, _, head, _ = frame
+        type, _, _, head, body = frame
         if type == protocol.START:
-            self._start(parse_head(head), len(head))
+            head = parse_head(head)
+            self._start({**head, "env": json.loads(body)} if body else head)
         elif type == protocol.STOP:
             head = parse_head(head)
             record = self._workers.get(head["worker"])
@@ -168,7 +169,7 @@ class Launcher:
             for record in self._workers.values()
         ]
 
-    def _start(self, start: dict, head_bytes: int) -> None:
+    def _start(self, start: dict) -> None:
         if start["worker"] in self._workers or self._stop_at is not None:
             return
         began = monotonic()
@@ -177,9 +178,6 @@ class Launcher:
         start["startedAt"] = began
         start["offers"] = self._isolation.facts
         start["platform"] = self._link.platform(bool(self._isolation.way(start)))
-        if head_bytes > START_HEAD_MAX_BYTES:
-            self.fail_boot(record, _plain_failure("the endpoint's environment variables are too large"))
-            return
         try:
             self._bring_up(record)
         except OSError as error:
@@ -311,10 +309,6 @@ class Launcher:
         directory = record.start.get("tempDir")
         if directory:
             self._remains.remove_directory(directory)
-
-
-def _plain_failure(message: str) -> dict:
-    return {"error_type": "BootFailure", "error_message": message, "error_traceback": ""}
 
 
 def main() -> None:

@@ -47,8 +47,7 @@ ZYGOTE_TTL_S = 600.0
 WORKER_PIDS_MAX = 1024
 
 SOCKET_FD_MIN = 500
-# What the launcher adds to a START on its way to the worker is small.
-START_HEAD_MAX_BYTES = 60 * 1024
+# Between launcher, zygotes and workers. A larger message, a START with many variables, goes as a file in memory.
 START_MESSAGE_MAX_BYTES = 96 * 1024
 # Of one message to a zygote: a channel, two outputs, and the files of a group, one for each controller.
 MESSAGE_FDS_MAX = 8

@@ -34,10 +34,28 @@ from svc._runtime.remains import Remains
 
 def send_message(channel: socket.socket, message: dict, descriptors: tuple = ()) -> None:
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if descriptors:
+    if len(data) > START_MESSAGE_MAX_BYTES:
+        _send_as_file(channel, data, descriptors)
+    elif descriptors:
         socket.send_fds(channel, [data], list(descriptors))
     else:
         channel.send(data)
+
+
+_IN_FILE = b"file"
+
+
+def _send_as_file(channel: socket.socket, data: bytes, descriptors: tuple) -> None:
+    """The kernel bounds one message: the text is in the last of the descriptors."""
+    with open(os.memfd_create("start"), "wb", buffering=0) as file:
+        file.write(data)
+        socket.send_fds(channel, [_IN_FILE], [*descriptors, file.fileno()])
+
+
+def _read_file(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()
 
 
 def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
@@ -46,6 +64,8 @@ def receive_message(channel: socket.socket) -> tuple[dict | None, list[int]]:
         data, descriptors, _, _ = socket.recv_fds(channel, START_MESSAGE_MAX_BYTES, MESSAGE_FDS_MAX)
     except ConnectionError:
         return None, []
+    if data == _IN_FILE:
+        data = _read_file(descriptors.pop())
     return (json.loads(data), descriptors) if data else (None, [])
 
 
