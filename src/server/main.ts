@@ -38,6 +38,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     (line) => process.stderr.write(line),
     () => new Date(),
   );
+  // What keeps others out is the data directory. Below it, workers that are users of their own must read their code, whatever
+  // umask the platform was started with.
+  process.umask(0o022);
   openDataDir(config.dataDir);
   const socketPath = privateSocket(config.dataDir);
   let url = config.publicUrl ?? "";

@@ -1,4 +1,4 @@
-import { accessSync, constants } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { makeFolder } from "../lib/make-folder.ts";
@@ -15,7 +15,10 @@ export function openPlatformDatabase(dataDir: string, durability: Durability): S
   try {
     makeFolder(dataDir, 0o700);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
-    return openSqlite(path, durability);
+    const database = openSqlite(path, durability);
+    // Made by SQLite as the umask lets it.
+    for (const file of [path, `${path}-wal`]) if (existsSync(file)) chmodSync(file, 0o600);
+    return database;
   } catch (error) {
     throw explain(error, dataDir);
   }

@@ -84,4 +84,7 @@ test("a data directory that others can look into is closed to them", { timeout: 
   });
   t.after(() => platform.end("SIGQUIT"));
   assert.equal(statSync(dataDir).mode & 0o777, 0o700);
+  for (const file of ["platform.db", "platform.db-wal", "secret.key"]) {
+    assert.equal(statSync(path.join(dataDir, file)).mode & 0o077, 0, file);
+  }
 });
