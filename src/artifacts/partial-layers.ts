@@ -9,10 +9,10 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
+import { explained, lackOf } from "../domain/storage.ts";
 import { ifThere } from "./if-there.ts";
 
 const SUFFIX = ".part";
-const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 
 export class PartialLayers {
   readonly #dir: string;
@@ -59,10 +59,10 @@ export class PartialLayers {
       }
       await store(path);
     } catch (error) {
-      const isFull = DISK_FULL.has((error as NodeJS.ErrnoException).code ?? "");
+      const isFull = lackOf(error) === "room";
       const isBad = error instanceof SvcError && error.code !== "CONFLICT";
       if (isFull || isBad) await rm(path, { force: true });
-      throw isFull ? diskFull(error) : error;
+      throw isFull ? diskFull(error) : explained(error);
     } finally {
       this.#busy.delete(digest);
     }

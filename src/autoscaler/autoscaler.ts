@@ -65,7 +65,7 @@ export class Autoscaler {
       return;
     }
     this.#looking.set(endpointId, "once");
-    void this.#lookUntilQuiet(endpointId);
+    this.#lookUntilQuiet(endpointId).catch(this.#deps.onError);
   }
 
   async #lookUntilQuiet(endpointId: string): Promise<void> {

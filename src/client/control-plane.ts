@@ -32,6 +32,15 @@ export class ControlPlane {
     return (await this.#query<{ myself: AccountRecord }>("{ myself { version workersQuota } }")).myself;
   }
 
+  /** What is wrong with the whole platform now, in words. A platform of an earlier version does not say. */
+  async notices(): Promise<readonly string[]> {
+    const query = this.#query<{ myself: { notices: string[] } }>("{ myself { notices } }");
+    return query.then(
+      ({ myself }) => myself.notices,
+      () => [],
+    );
+  }
+
   /** Every endpoint the key can see. */
   async endpoints(): Promise<readonly EndpointRecord[]> {
     const document = `{ myself { endpoints { ${ENDPOINT_FIELDS} } } }`;

@@ -36,6 +36,8 @@ export interface ControlPlaneDeps {
   readonly emulatesGpu: (gpuIds: string) => boolean;
   readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
   readonly logs: WorkerLogs;
+  /** What the operator should know about the whole platform now; usually nothing. */
+  readonly notices: () => readonly string[];
   /** Seals the values of secrets; what is sealed is never opened here. */
   readonly seal: { seal(text: string, label: string): string };
   readonly config: ControlPlaneConfig;

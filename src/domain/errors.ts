@@ -43,7 +43,7 @@ export const ERROR_CATALOGUE = {
   STARTS_PAUSED: { status: 503, title: "Workers cannot be started at the moment" },
   LAYER_MISSING: { status: 409, title: "A layer of the build was not uploaded" },
   LAYER_CORRUPT: { status: 400, title: "The uploaded layer does not match its digest" },
-  STORAGE_FULL: { status: 507, title: "The platform's disk is full" },
+  STORAGE_FULL: { status: 507, title: "The platform cannot store anything now" },
 
   NO_ENDPOINTS: { status: 400, title: "No Endpoint functions found" },
   BUILD_FAILED: { status: 400, title: "The build failed" },

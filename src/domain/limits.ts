@@ -111,6 +111,18 @@ export const SWEEP_WINDOW_ROWS = 20_000;
 /** Files of bodies that a sweep looks at in one turn of the event loop. */
 export const SWEEP_BATCH_FILES = 100;
 
+// Storage
+/** While the disk is full or no file can be opened, so often a look is taken whether that is over: */
+export const STORAGE_CHECK_MS = 500;
+/** so much must be free again, and a file of so many bytes and so many open ones be had. */
+export const STORAGE_ROOM_BYTES = 4 * MB;
+export const STORAGE_PROBE_BYTES = 1 * MB;
+export const STORAGE_PROBE_FILES = 8;
+/** Chunks of one worker that wait to be stored; it is not read from beyond that. */
+export const STORING_MAX_BYTES = 4 * MB;
+/** Of the platform's own log: lines kept while they cannot be written. */
+export const LOG_BACKLOG_MAX_BYTES = 64 * KB;
+
 // API keys
 export const OWNER_KEY_BYTES = 32;
 /** The last use of a key is written down at most this often. */
@@ -266,6 +278,7 @@ export const RECONCILE_MS = 5_000;
 export const SWEEP_MS = 10_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;
 export const STOP_GRACE_MS = 30_000;
+export const STOP_POLL_MS = 20;
 
 // Containers
 /** From the request for an endpoint's container until the launcher in it dials in. */

@@ -77,7 +77,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
   // Expect: 100-continue is answered where the body is read, so a refused caller never sends it.
   server.on("checkContinue", onRequest);
   server.on("checkExpectation", onRequest);
-  server.on("upgrade", (req, socket, head) => void upgrade(req, socket as Socket, head, context));
+  server.on("upgrade", (req, socket, head) => {
+    upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
+  });
   server.on("clientError", refuseConnection);
   const connections = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -106,7 +108,7 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
   }
   const target = findTarget(req, context.settings.domain);
   if (target !== undefined) {
-    void answer(req, res, target, context);
+    answer(req, res, target, context).catch((error) => context.log.error("a call was not answered", { error }));
     return;
   }
   try {

@@ -16,8 +16,8 @@ interface GroupCommitHooks {
   beforeCommit(): void;
   /** After the promises of the batch were settled. */
   afterCommit(): void;
-  /** Nothing of the batch was written: what is kept in memory must be read again. */
-  rolledBack(error: unknown): void;
+  /** Nothing of the batch was written: what is kept in memory must be read again. May return what the batch is rejected with. */
+  rolledBack(error: unknown): unknown;
 }
 
 interface Pending {
@@ -107,18 +107,20 @@ export class GroupCommit {
   }
 
   #rollBack(batch: readonly Pending[], error: unknown): void {
+    let reason = error;
     try {
-      this.#restore(error);
+      reason = this.#restore(error) ?? error;
     } catch {
       this.#notRolledBack = { error };
     }
-    for (const item of batch) item.reject(item.failed ? item.error : error);
+    for (const item of batch) item.reject(item.failed ? item.error : reason);
   }
 
-  #restore(error: unknown): void {
+  #restore(error: unknown): unknown {
     if (this.#database.connection.isTransaction) this.#database.connection.exec("ROLLBACK");
-    this.#hooks.rolledBack(error);
+    const reason = this.#hooks.rolledBack(error);
     this.#notRolledBack = undefined;
+    return reason;
   }
 }
 

@@ -20,6 +20,8 @@ const SQLITE_BUSY = 5;
 export class SqliteDatabase {
   readonly connection: DatabaseSync;
   readonly durability: Durability;
+  /** Told of a statement outside the queue that failed. */
+  onFailure: (error: unknown) => void = () => {};
   #held = false;
   readonly #waiting: (() => void)[] = [];
 

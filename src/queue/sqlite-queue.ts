@@ -10,6 +10,7 @@ import {
   STREAM_KEPT_MAX_BYTES,
   STREAMS_KEPT_MAX_BYTES,
 } from "../domain/limits.ts";
+import { type StorageWatch, UNWATCHED } from "../domain/storage.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 import type { JobQueue } from "./queue.ts";
 import { BodyFiles } from "./sqlite/body-files.ts";
@@ -31,6 +32,7 @@ export interface SqliteQueueOptions {
   /** Milliseconds of a clock that is never set: leases. */
   readonly monotonic?: () => number;
   readonly bounds?: Partial<QueueBounds>;
+  readonly storage?: StorageWatch;
 }
 
 const BOUNDS_DEFAULT: QueueBounds = {
@@ -43,13 +45,14 @@ const BOUNDS_DEFAULT: QueueBounds = {
 
 /** close() leaves the database open: whoever opened it closes it. */
 export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQueue> {
-  const { database, blobDir, clock, monotonic = () => performance.now(), bounds } = options;
+  const { database, blobDir, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
   migrateQueue(database.connection);
   const files = new BodyFiles(blobDir, database.durability === "full");
-  const core = new QueueCore(database, files, { clock, monotonic }, { ...BOUNDS_DEFAULT, ...bounds });
-  const bodies = new StoredBodies(core.files);
+  const core = new QueueCore(database, files, { clock, monotonic }, { ...BOUNDS_DEFAULT, ...bounds }, storage);
+  const bodies = new StoredBodies(core.files, storage);
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
+  storage.onReturn(() => goOn(core));
   return {
     ...changes,
     ...reads,
@@ -78,4 +81,15 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
       await new Promise((resolve) => setImmediate(resolve));
     },
   };
+}
+
+/** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
+function goOn(core: QueueCore): void {
+  for (const job of core.live.running.values()) job.leaseUntil = core.live.lease();
+  const first = core.keep(() => {
+    for (const endpoint of core.live.endpoints.values()) {
+      if (endpoint.claims.length > 0 && endpoint.inQueue > 0) core.touch(endpoint);
+    }
+  });
+  first.catch(() => {}); // Only a queue that closes gives up: what it holds is looked at again at the next start.
 }

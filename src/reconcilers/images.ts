@@ -85,7 +85,7 @@ export class Images {
     if (state.running || state.prepared !== undefined) return;
     if (state.problem !== "" && this.#deps.clock() - state.failedAt < RETRY_MS) return;
     state.running = true;
-    void this.#run(endpoint, state);
+    this.#run(endpoint, state).catch(() => {}); // It keeps its problem itself.
   }
 
   async #run(endpoint: Endpoint, state: ImageState): Promise<void> {

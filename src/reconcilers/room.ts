@@ -107,7 +107,7 @@ export class Room {
 
   look(): void {
     this.#again = true;
-    if (!this.#looking && this.#waiting.size > 0) void this.#lookUntilQuiet();
+    if (!this.#looking && this.#waiting.size > 0) this.#lookUntilQuiet().catch(this.#deps.onError);
   }
 
   async #lookUntilQuiet(): Promise<void> {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { newSecret } from "../domain/api-key.ts";
+import { unlessFull } from "../domain/storage.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Endpoint, Store } from "../store/store.ts";
 import type { Images } from "./images.ts";
@@ -67,7 +68,7 @@ export async function startWorker(
     if (row.status === "rejected") await driver.stop(workerId, 0);
     for (const result of [row, start]) if (result.status === "rejected") throw result.reason;
   } catch (error) {
-    await store.workers.delete(workerId);
+    await store.workers.delete(workerId).catch(unlessFull);
     throw error;
   }
 }

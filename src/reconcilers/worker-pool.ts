@@ -5,8 +5,9 @@
  */
 import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import { CANCEL_GRACE_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, STOP_POLL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import { unlessFull } from "../domain/storage.ts";
 import {
   type EndpointHealth,
   type EndpointSample,
@@ -28,8 +29,6 @@ import { LiveEndpoints } from "./live-endpoints.ts";
 import { inWords, RefusedStarts } from "./refused-starts.ts";
 import { Room } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
-
-const STOP_POLL_MS = 20;
 
 interface Decision {
   readonly start: number;
@@ -254,8 +253,8 @@ export class WorkerPool implements WorkerView {
 
   /** Lets the worker finish what it has, then ends it: without `hurry` however long that takes. */
   async stop(workerId: string, reason: string, hurry = true): Promise<void> {
-    const { store, driver, link } = this.#deps;
-    await store.workers.update(workerId, { state: "DRAINING", reason });
+    const { driver, link } = this.#deps;
+    await this.#note(workerId, "DRAINING", reason);
     if (!link.isConnected(workerId)) return driver.stop(workerId, CANCEL_GRACE_MS);
     link.drain(workerId, WORKER_DRAIN_GRACE_MS);
     const end = () => this.#inBackground(driver.stop(workerId, CANCEL_GRACE_MS));
@@ -263,8 +262,12 @@ export class WorkerPool implements WorkerView {
   }
 
   async kill(workerId: string, reason: string): Promise<void> {
-    await this.#deps.store.workers.update(workerId, { state: "DRAINING", reason });
-    await this.#deps.driver.stop(workerId, 0);
+    await this.#note(workerId, "DRAINING", reason).then(() => this.#deps.driver.stop(workerId, 0));
+  }
+
+  /** A worker goes also when the disk is too full to say so. */
+  #note(id: string, state: "DRAINING" | "FAILED", reason: string): Promise<unknown> {
+    return this.#deps.store.workers.update(id, { state, reason }).catch(unlessFull);
   }
 
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
@@ -303,7 +306,7 @@ export class WorkerPool implements WorkerView {
     if (row === undefined || row.state === "FAILED") return;
     const reason = error.help ? `${error.message}\n${error.help}` : error.message;
     if (this.#isKnown(row)) boots.failed(row.revision, reason);
-    await store.workers.update(workerId, { state: "FAILED", reason });
+    await this.#note(workerId, "FAILED", reason);
     await link.failWaiting(row, error);
     await driver.stop(workerId, 0);
     await this.#live.bootFailed(row, error);

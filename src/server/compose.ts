@@ -16,11 +16,13 @@ import { emulatesGpu } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LAYER_SWEEP_MS, LEASE_CHECK_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import { type Lack, storageFull } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import { jobJson } from "../gateway/job-json.ts";
 import { createGateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
+import { createOwner } from "../lib/own.ts";
 import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
@@ -43,6 +45,7 @@ import { withWorkerTokens } from "../store/worker-tokens.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
+import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { LogFiles } from "./log-files.ts";
 import { readSecretKey } from "./secret-key.ts";
@@ -68,22 +71,38 @@ export interface PlatformUrls {
   readonly local: () => string;
 }
 
+/** What the watch over the disk has said once, and what a platform that stops leaves undone. */
+function isSaidElsewhere(error: unknown): boolean {
+  return error instanceof SvcError && (error.code === "STORAGE_FULL" || error.code === "SHUTTING_DOWN");
+}
+
+function noticeOf(lack: Lack): string {
+  const { message, help } = storageFull(lack);
+  return `${message} ${help} Reads and running jobs go on.`;
+}
+
 export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
   const clock = Date.now;
   const now = () => performance.now();
   const { dataDir } = config;
+  const storage = new DiskWatch(dataDir, {
+    began: (lack, cause) => log.error(`${storageFull(lack).message} Writes are refused, what runs goes on.`, { cause }),
+    ended: (lackedMs) => log.info("storing works again", { lackedMs: Math.round(lackedMs) }),
+  });
+  const own = createOwner(log, isSaidElsewhere);
   const database = openPlatformDatabase(dataDir, config.durability);
+  database.onFailure = (error) => storage.noticed(error);
   const seal = new SealedText(readSecretKey(dataDir));
   const store = withWorkerTokens(await openSqliteStore(database, seal));
   const bounds = { queuedMax: config.queueLimit, failedRetentionMs: config.retention.failedMs };
-  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds });
+  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds, storage });
   const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);
   const secrets = new SecretValues(store, seal);
   await secrets.recall();
   const logFiles = new LogFiles(path.join(dataDir, "logs"), clock, (id, text) => secrets.mask(id, text));
-  const failed = (what: string) => (error: unknown) => log.error(what, { error });
+  const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
 
   const bootFailed = async (workerId: string, failure: BootFailure) => {
     const row = await store.workers.find(workerId);
@@ -112,7 +131,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     ledger,
     hooks: {
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
-      log: (workerId, stream, text) => void logOfWorker(workerId, stream, text),
+      log: (workerId, stream, text) => own("logging what a worker printed", logOfWorker(workerId, stream, text)),
       started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
         log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
         pool.workerStarted(worker, { how, reason, limits, isolation });
@@ -131,11 +150,15 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     endpoints,
     queue,
     hooks: {
-      workerReady: (worker) => void pool.workerReady(worker),
+      workerReady: (worker) =>
+        own(
+          "noting a ready worker",
+          storage.keep(() => pool.workerReady(worker)),
+        ),
       workerIdle: () => pool.workerIdle(),
       workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure)),
-      workerStuck: (workerId, reason) => void pool.kill(workerId, reason),
+      workerStuck: (workerId, reason) => own("killing a stuck worker", pool.kill(workerId, reason)),
       workerReplaced: (id) =>
         store.workers.update(id, { state: "DRAINING", reason: "its code was replaced while it started" }),
       requestWaiting: (endpointId) => autoscaler.wake(endpointId),
@@ -143,7 +166,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
       aliveWorkers: async () => (await driver.list()) ?? [],
-      failed: (what, error) => log.error(what, { error }),
+      failed: (what, error) => failed(what)(error),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
     },
   });
@@ -164,22 +187,23 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
     log: (line) => log.info(line),
-    onError: failed("looking after workers failed"),
+    onError: failed("looking after workers"),
   });
   const autoscaler: Autoscaler = new Autoscaler({
     store,
     endpoints,
     queue,
     sampleLink: (endpointId) => link.sample(endpointId),
-    mayStart: (endpoint) => pool.mayStart(endpoint),
+    // A worker's row could not be written.
+    mayStart: (endpoint) => storage.lack === undefined && pool.mayStart(endpoint),
     mustProve: (endpoint) => pool.mustProve(endpoint),
     apply: (endpoint, decision) => pool.apply(endpoint, decision),
     clock,
     now,
-    onError: failed("the autoscaler failed"),
+    onError: failed("the autoscaler"),
   });
 
-  const reconcilerFailed = (name: string, error: unknown) => log.error(`reconciler ${name} failed`, { error });
+  const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
   const removed = new Reconciler(
     "removed-endpoints",
     RECONCILE_MS,
@@ -216,15 +240,16 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   store.onChange(({ table, id }) => {
     if (table === "workers") removed.nudge();
     if (table !== "endpoints") return;
-    void store.endpoints.find(id).then((endpoint) => {
+    const told = store.endpoints.find(id).then((endpoint) => {
       if (endpoint === undefined) {
         pool.endpointRemoved(id);
         removed.nudge();
-        void logFiles.forget(id);
+        own("removing a log", logFiles.forget(id));
         secrets.forget(id);
       } else pool.endpointChanged(endpoint);
       autoscaler.wake(id);
     });
+    own("following an endpoint's change", told);
   });
 
   const controlPlane = createControlPlane({
@@ -234,6 +259,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     jobs: queue,
     logs: logFiles,
+    notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
     seal,
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
     config: {
@@ -262,8 +288,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       rateLimits: config.rateLimits,
       retention: config.retention,
     },
-    fallback: (req: IncomingMessage, res: ServerResponse) => void controlPlane(req, res),
+    fallback: (req: IncomingMessage, res: ServerResponse) => own("the management API", controlPlane(req, res)),
     log,
   });
-  return { database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };
+  return { storage, database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };
 }

@@ -23,6 +23,8 @@ interface Pending {
   written: Promise<void> | undefined;
   /** Size of the current file; undefined until looked up. */
   bytes: number | undefined;
+  /** The last line may have no end. */
+  torn: boolean;
 }
 
 export class LogFiles {
@@ -59,6 +61,7 @@ export class LogFiles {
       text: "",
       written: undefined,
       bytes: undefined,
+      torn: true,
     }));
     if (pending.text.length < LOG_PENDING_MAX_BYTES) pending.text += lines.join("");
     pending.written ??= this.#write(line.endpointId, pending);
@@ -71,7 +74,7 @@ export class LogFiles {
 
   async read(endpointId: string): Promise<string[]> {
     const texts = await Promise.all(this.#files(endpointId).map((file) => readFile(file, "utf8").catch(() => "")));
-    return texts.join("").match(/.+\n/g) ?? [];
+    return (texts.join("").match(/.+\n/g) ?? []).filter((line) => line.endsWith('"}\n'));
   }
 
   follow(endpointId: string, listener: (lines: string[]) => void): () => void {
@@ -104,11 +107,13 @@ export class LogFiles {
           await rename(current, older);
           pending.bytes = 0;
         }
-        await appendFile(current, text, { mode: 0o600 });
+        await appendFile(current, pending.torn ? `\n${text}` : text, { mode: 0o600 });
+        pending.torn = false;
         pending.bytes += Buffer.byteLength(text);
       }
     } catch {
       pending.text = ""; // A full disk must not fill the memory too.
+      pending.torn = true; // A part of it may have been written.
     } finally {
       pending.written = undefined;
     }

@@ -8,8 +8,10 @@ import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { ensureFirstKey } from "../control-plane/first-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import { RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import { lackOf, storageFull } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
+import { lineWriter } from "../lib/line-writer.ts";
 import { createLog } from "../lib/log.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
@@ -31,13 +33,12 @@ export interface RunningPlatform {
    * left either way.
    */
   stop(options: { now: boolean }): Promise<void>;
+  /** Logs a failure that no part of the platform took for its own. */
+  defect(error: unknown): void;
 }
 
 export async function runPlatform(config: Config): Promise<RunningPlatform> {
-  const log = createLog(
-    (line) => process.stderr.write(line),
-    () => new Date(),
-  );
+  const log = createLog(lineWriter(process.stderr.fd, LOG_BACKLOG_MAX_BYTES), () => new Date());
   // What keeps others out is the data directory. Below it, workers that are users of their own must read their code, whatever
   // umask the platform was started with.
   process.umask(0o022);
@@ -45,8 +46,11 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   const socketPath = privateSocket(config.dataDir);
   let url = config.publicUrl ?? "";
   let localUrl = "";
-  const platform = await compose(config, socketPath, log, { public: () => url, local: () => localUrl });
-  const { store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway, database } = platform;
+  const platform = await compose(config, socketPath, log, { public: () => url, local: () => localUrl }).catch(
+    cannotStart,
+  );
+  const { storage, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway, database } =
+    platform;
   const recordFile = path.join(config.dataDir, "platform.json");
   try {
     const { port } = await gateway.listen(config.host, config.port);
@@ -67,7 +71,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const end = async () => {
       const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
       const closing = gateway.close(graceMs);
-      const hasten = () => void gateway.close(0);
+      const hasten = () => {
+        gateway.close(0).catch((error) => log.error("the connections of callers were not closed", { error }));
+      };
       hurry.signal.addEventListener("abort", hasten, { once: true });
       await closing;
       hurry.signal.removeEventListener("abort", hasten);
@@ -78,6 +84,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await driver.close({ stopAll: true });
       containerCalls.close();
       await link.close();
+      storage.close();
       await queue.close();
       await store.close();
       database.close();
@@ -90,15 +97,25 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       stopping ??= end();
       return stopping;
     };
-    return { url, firstKey, stop };
+    const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
+    return { url, firstKey, stop, defect };
   } catch (error) {
     containerCalls.close();
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
+    storage.close();
     await queue.close().catch(() => {});
     await store.close().catch(() => {});
-    throw error;
+    return cannotStart(error);
   }
+}
+
+/** Says so when that is for want of room. */
+function cannotStart(error: unknown): never {
+  const lack = lackOf(error);
+  if (lack === undefined) throw error;
+  const { message, help } = storageFull(lack);
+  throw new SvcError("STORAGE_FULL", `The platform cannot start. ${message}`, { help, cause: error });
 }
 
 /** Resolves the address that workers of other machines dial, with the fingerprint they know the platform by. */

@@ -10,6 +10,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
+import { explained } from "../domain/storage.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 
 const CACHED_STATEMENTS_MAX = 500;
@@ -68,6 +69,15 @@ class NodeSqliteConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    try {
+      return this.#execute(query);
+    } catch (error) {
+      this.#database.onFailure(error);
+      throw explained(error);
+    }
+  }
+
+  #execute<R>(query: CompiledQuery): QueryResult<R> {
     const statement = this.#prepare(query.sql);
     const parameters = query.parameters as (string | number | null)[];
     if (statement.columns().length > 0) return { rows: statement.all(...parameters) as R[] };

@@ -1,6 +1,7 @@
 import { accessSync, chmodSync, constants, existsSync } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { lackOf, storageFull } from "../domain/storage.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { type Durability, isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 
@@ -32,6 +33,8 @@ function explain(error: unknown, dataDir: string): SvcError {
       cause: error,
     });
   }
+  const lack = lackOf(error);
+  if (lack !== undefined) return storageFull(lack, error);
   const reason = error instanceof Error ? error.message : String(error);
   return new SvcError("DATA_DIRECTORY", `The data directory ${dataDir} cannot be used: ${reason}.`, {
     help: "Make it a directory that this user can write to, or choose another one with SVC_DATA_DIR.",

@@ -71,6 +71,10 @@ export class Connection {
     this.#reader.maxBytes = FRAME_MAX_BYTES;
   }
 
+  get isPaused(): boolean {
+    return this.#socket.isPaused();
+  }
+
   /** Resolves when what was sent so far has left far enough that more may be sent. */
   async drained(): Promise<void> {
     this.#flush();
@@ -105,6 +109,7 @@ export class Connection {
   }
 
   resume(): void {
+    this.lastHeard = performance.now(); // Who was not listened to was not silent.
     this.#socket.resume();
   }
 

@@ -22,7 +22,8 @@ export async function dispatchJobs(session: WorkerSession, queue: Queue & JobPro
     }
     const jobs = await queue.claim(endpoint.id, worker.id, free, signal);
     for (const job of jobs) {
-      if (signal.aborted || !session.isReady || !session.connection.isOpen) void queue.release(job, "handed-back");
+      const isLate = signal.aborted || !session.isReady || !session.connection.isOpen;
+      if (isLate) session.own("handing a job back", queue.release(job, "handed-back"));
       else send(session, queue, job);
     }
   }

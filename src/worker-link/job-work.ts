@@ -5,7 +5,10 @@ import type { Claim, JobProgress, Queue } from "../queue/queue.ts";
 import type { WorkerSession } from "./session.ts";
 import type { EndReason, Work } from "./work.ts";
 
-/** A claimed job on a worker. Its result is acknowledged once it is committed, or refused as late. */
+/**
+ * A claimed job on a worker. Its result is acknowledged once it is committed, or refused as late; as long as that cannot
+ * be stored, the worker keeps it.
+ */
 export class JobWork implements Work {
   readonly channel: number;
   readonly claim: Claim;
@@ -14,7 +17,8 @@ export class JobWork implements Work {
   endedAt: number | null = null;
   readonly #session: WorkerSession;
   readonly #queue: Queue & JobProgress;
-  #settled = false;
+  /** What became of the job, as soon as that is stored; undefined while it runs. */
+  #settled: Promise<unknown> | undefined;
   #recalled = false;
 
   constructor(session: WorkerSession, queue: Queue & JobProgress, channel: number, claim: Claim, timeoutMs: number) {
@@ -28,14 +32,16 @@ export class JobWork implements Work {
   onFrame(frame: Frame): boolean {
     switch (frame.type) {
       case FRAME.PROGRESS:
-        if (!this.#settled) void this.#queue.progress(this.claim, frame.body);
+        if (this.#settled === undefined)
+          this.#say("storing a job's progress", frame, (body) => this.#queue.progress(this.claim, body));
         this.#session.onProgress?.(this.claim.jobId, frame.body.toString("utf8"));
         return false;
       case FRAME.CHUNK:
-        if (!this.#settled) void this.#queue.chunk(this.claim, frame.body);
+        if (this.#settled === undefined)
+          this.#say("storing a job's chunk", frame, (body) => this.#queue.chunk(this.claim, body));
         return false;
       case FRAME.RESULT:
-        void this.#finish(readHead(frame, jobResultHead), frame.body);
+        this.#session.own("storing a job's result", this.#finish(readHead(frame, jobResultHead), frame.body));
         return true;
       default:
         return false;
@@ -43,37 +49,37 @@ export class JobWork implements Work {
   }
 
   async #finish(head: JobResultHead, body: Buffer): Promise<void> {
-    if (head.begun === false) {
-      if (!this.#settled) {
-        this.#settled = true;
-        await this.#queue.release(this.claim, "handed-back");
-      }
-      this.#session.connection.send(FRAME.ACK, this.channel);
-      return;
-    }
-    if (head.execMs !== undefined) this.#session.load.executed(head.execMs);
-    if (!this.#settled) {
-      this.#settled = true;
-      const outcome = head.ok
-        ? ({ state: "COMPLETED", output: body } as const)
-        : ({ state: "FAILED", error: failureText(body) } as const);
-      await this.#queue.finish(this.claim, outcome);
-    }
+    if (head.begun !== false && head.execMs !== undefined) this.#session.load.executed(head.execMs);
+    this.#settled ??= this.#session.storing(body.length, this.#outcome(head, body));
+    await this.#settled;
     this.#session.connection.send(FRAME.ACK, this.channel);
   }
 
+  #outcome(head: JobResultHead, body: Buffer): Promise<unknown> {
+    if (head.begun === false) return this.#queue.release(this.claim, "handed-back");
+    return this.#queue.finish(
+      this.claim,
+      head.ok ? { state: "COMPLETED", output: body } : { state: "FAILED", error: failureText(body) },
+    );
+  }
+
+  #say(what: string, { body }: Frame, store: (body: Buffer) => Promise<void>): void {
+    this.#session.own(what, this.#session.storing(body.length, store(body)));
+  }
+
   end(reason: EndReason): void {
-    if (this.#settled) return;
-    this.#settled = true;
-    if (reason !== "timeout") return; // A cancelled job is in its final state already.
+    if (this.#settled !== undefined) return;
     const error = `execution timed out after ${this.timeoutMs} ms`;
-    void this.#queue.finish(this.claim, { state: "TIMED_OUT", error });
+    // A cancelled job is in its final state already.
+    this.#settled =
+      reason === "timeout" ? this.#queue.finish(this.claim, { state: "TIMED_OUT", error }) : Promise.resolve();
+    this.#session.own("ending a job", this.#settled);
   }
 
   lost(started: boolean, reason: string): void {
-    if (this.#settled) return;
-    this.#settled = true;
-    void this.#queue.release(this.claim, started ? "lost" : "handed-back", reason);
+    if (this.#settled !== undefined) return;
+    this.#settled = this.#queue.release(this.claim, started ? "lost" : "handed-back", reason);
+    this.#session.own("taking a job back", this.#settled);
   }
 
   returned(): void {
@@ -81,7 +87,7 @@ export class JobWork implements Work {
   }
 
   recall(): boolean {
-    if (this.#settled || this.#recalled) return false;
+    if (this.#settled !== undefined || this.#recalled) return false;
     this.#recalled = true;
     return true;
   }

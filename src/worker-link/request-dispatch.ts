@@ -7,6 +7,7 @@ import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/reques
 import type { EndpointHealth } from "../domain/worker.ts";
 import { FRAME, MORE } from "../domain/worker-protocol.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
+import type { Own } from "../lib/own.ts";
 import type { Connection } from "./connection.ts";
 import { type PendingRequest, RequestWork } from "./request-work.ts";
 import type { WorkerSession } from "./session.ts";
@@ -16,6 +17,7 @@ interface DispatchHooks {
   /** No worker was free. */
   onWaiting(endpointId: string): void;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+  own: Own;
 }
 
 export class RequestDispatch {
@@ -76,7 +78,7 @@ export class RequestDispatch {
     if (Buffer.isBuffer(body)) connection.send(FRAME.REQUEST, work.channel, head, body);
     else {
       connection.send(FRAME.REQUEST, work.channel, head, undefined, MORE);
-      void sendBody(session, work, connection, body);
+      this.#hooks.own("sending a request's body", sendBody(session, work, connection, body));
     }
   }
 
@@ -91,7 +93,7 @@ export class RequestDispatch {
   #wait(pending: PendingRequest): void {
     const { request } = pending;
     getOrInsert(this.#waiting, request.endpointId, () => new Set()).add(pending);
-    const timer = setTimeout(() => void this.#expire(pending), request.timeoutMs);
+    const timer = setTimeout(() => this.#hooks.own("ending a request", this.#expire(pending)), request.timeoutMs);
     const onAbort = () => {
       this.#leave(pending);
       pending.reject(new SvcError("WORKER_LOST", "The caller has gone."));
@@ -115,7 +117,8 @@ export class RequestDispatch {
   async #expire(pending: PendingRequest): Promise<void> {
     this.#leave(pending);
     const { endpointId, timeoutMs } = pending.request;
-    const health = await this.#hooks.health(endpointId);
+    // Whatever becomes of the reason, the caller is answered.
+    const health = await Promise.resolve(this.#hooks.health(endpointId)).catch(() => ({ reason: "", state: "" }));
     const why =
       health.reason !== "" ? ` ${health.reason}` : health.state === "PREPARING" ? " It is still being prepared." : "";
     pending.reject(

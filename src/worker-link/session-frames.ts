@@ -62,7 +62,7 @@ export class SessionFrames {
     session.idleSince = performance.now();
     const { sessions, requests, queue, hooks } = this.#deps;
     sessions.becameReady(session);
-    if (session.endpoint.kind === "queue") void dispatchJobs(session, queue);
+    if (session.endpoint.kind === "queue") session.own("handing out jobs", dispatchJobs(session, queue));
     else {
       session.onFree = () => {};
       requests.serve(session);

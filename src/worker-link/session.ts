@@ -2,8 +2,9 @@
  * One connected worker: which work it holds on which channel, and how much more it may get. The first `slots`
  * works of the map run, those behind them wait on the worker (prefetched).
  */
-import { CANCEL_GRACE_MS, CHANNEL_MAX } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, CHANNEL_MAX, STORING_MAX_BYTES } from "../domain/limits.ts";
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
+import type { Own } from "../lib/own.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import type { EndpointLoad } from "./endpoint-load.ts";
@@ -29,11 +30,18 @@ export class WorkerSession {
   onFree: () => void = () => {};
   /** A job reported progress, as JSON text. */
   onProgress: ((jobId: string, text: string) => void) | undefined;
+  /** Takes over what nobody awaits. */
+  readonly own: Own;
+  /** Bytes of its works that are on their way to the disk. */
+  #storing = 0;
+  /** Not read from until some of them are there. */
+  #unheard: Connection | undefined;
   #lastChannel = 0;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
-  constructor(worker: Worker, endpoint: Endpoint, load: EndpointLoad, connection: Connection) {
+  constructor(worker: Worker, endpoint: Endpoint, load: EndpointLoad, connection: Connection, own: Own) {
+    this.own = own;
     this.worker = worker;
     this.endpoint = endpoint;
     this.load = load;
@@ -123,6 +131,24 @@ export class WorkerSession {
     for (const work of this.works.values()) {
       if (work.startedAt === null && work.recall()) {
         this.connection.send(FRAME.CANCEL, work.channel, { reason: "recalled" });
+      }
+    }
+  }
+
+  /** What a work wrote is being stored. A worker that says more than the disk takes is not listened to until it has. */
+  async storing<T>(bytes: number, stored: Promise<T>): Promise<T> {
+    this.#storing += bytes;
+    if (this.#storing > STORING_MAX_BYTES && this.#unheard === undefined) {
+      this.#unheard = this.connection;
+      this.#unheard.pause();
+    }
+    try {
+      return await stored;
+    } finally {
+      this.#storing -= bytes;
+      if (this.#storing <= STORING_MAX_BYTES) {
+        this.#unheard?.resume();
+        this.#unheard = undefined;
       }
     }
   }

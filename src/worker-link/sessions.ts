@@ -2,6 +2,7 @@
 import { LINK_RETURN_MS } from "../domain/limits.ts";
 import type { EndpointSample } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
+import type { Own } from "../lib/own.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import { EndpointLoad } from "./endpoint-load.ts";
@@ -15,9 +16,11 @@ export class Sessions {
   readonly #returnTimers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
   readonly #onGone: (workerId: string, endpointId: string) => void;
+  readonly #own: Own;
 
-  constructor(onGone: (workerId: string, endpointId: string) => void) {
+  constructor(onGone: (workerId: string, endpointId: string) => void, own: Own) {
     this.#onGone = onGone;
+    this.#own = own;
   }
 
   find(workerId: string): WorkerSession | undefined {
@@ -49,7 +52,7 @@ export class Sessions {
 
   open(worker: Worker, endpoint: Endpoint, connection: Connection): WorkerSession {
     const load = getOrInsert(this.#loads, endpoint.id, () => new EndpointLoad());
-    const session = new WorkerSession(worker, endpoint, load, connection);
+    const session = new WorkerSession(worker, endpoint, load, connection, this.#own);
     this.#byWorker.set(worker.id, session);
     return session;
   }

@@ -48,7 +48,7 @@ export async function ping(sessions: Sessions, hooks: Pick<LinkHooks, "aliveWork
   const silent: WorkerSession[] = [];
   for (const session of sessions.all()) {
     const { connection, slots } = session;
-    if (connection.isLocal || slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
+    if (connection.isPaused || connection.isLocal || slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
     const silentMs = now - connection.lastHeard;
     if (silentMs > LINK_SILENCE_MAX_MS) silent.push(session);
     if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);

@@ -10,6 +10,7 @@ import { LEASE_RENEW_MS, LINK_PING_MS, LINK_SWEEP_MS, STANDSTILL_MS, WORKER_DRAI
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
+import type { Own } from "../lib/own.ts";
 import { Standstill } from "../lib/standstill.ts";
 import type { JobProgress, JobQueue, JobReader, Queue } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
@@ -32,6 +33,7 @@ interface LinkDeps {
 
 export class WorkerLink implements RequestForwarder {
   readonly #deps: LinkDeps;
+  readonly #own: Own;
   readonly #sessions: Sessions;
   readonly #requests: RequestDispatch;
   readonly #reception: Reception;
@@ -40,11 +42,16 @@ export class WorkerLink implements RequestForwarder {
   constructor(deps: LinkDeps) {
     this.#deps = deps;
     const { hooks, queue } = deps;
-    const sessions = new Sessions((workerId, endpointId) => hooks.workerGone(workerId, endpointId));
+    const own: Own = (what, work) => {
+      work.catch((error: unknown) => hooks.failed(what, error));
+    };
+    this.#own = own;
+    const sessions = new Sessions((workerId, endpointId) => hooks.workerGone(workerId, endpointId), own);
     const requests = new RequestDispatch({
       sessionsOf: (id) => sessions.readyOf(id),
       onWaiting: (id) => hooks.requestWaiting(id),
       health: (id) => hooks.health(id),
+      own,
     });
     const frames = new SessionFrames({ sessions, requests, queue, hooks });
     const greeting = new Greeting({ ...deps, sessions, onFrame: (session, frame) => frames.take(session, frame) });
@@ -60,8 +67,8 @@ export class WorkerLink implements RequestForwarder {
     const pings = new Standstill(LINK_PING_MS + STANDSTILL_MS);
     this.#timers = [
       setInterval(() => sweeps.happened() || sweep(this.#sessions, this.#deps.hooks), LINK_SWEEP_MS),
-      setInterval(() => void renewLeases(this.#sessions, this.#deps.queue), LEASE_RENEW_MS),
-      setInterval(() => pings.happened() || void this.#ping(), LINK_PING_MS),
+      setInterval(() => this.#own("renewing leases", renewLeases(this.#sessions, this.#deps.queue)), LEASE_RENEW_MS),
+      setInterval(() => pings.happened() || this.#own("asking silent workers", this.#ping()), LINK_PING_MS),
     ];
   }
 

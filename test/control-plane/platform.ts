@@ -55,6 +55,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
   const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   let url = "";
   const controlPlane = createControlPlane({
+    notices: () => [],
     logs: new LogFiles(join(dir, "logs"), Date.now),
     store,
     artifacts,

@@ -19,6 +19,7 @@ export async function status(this: CliContext, flags: Flags, name?: string): Pro
   const { terminal } = this;
   const connection = await findPlatform(this);
   if (connection === undefined) throw noPlatform();
+  for (const notice of await connection.controlPlane.notices()) terminal.note(`warning: ${notice}`);
   const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
   if (name !== undefined) {
     const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));

@@ -14,6 +14,12 @@ import type { ReadyMessage, StartOptions } from "./start.ts";
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   try {
     const platform = await runPlatform(readConfig(configuration(context, options)));
+    // Nothing of ours should come here: each promise has an owner. One that was forgotten is a failure that nobody looked
+    // at, which does not make wrong what is stored; to end would take every caller's connection with it. An exception
+    // that nobody caught does end the process, as ever: nobody knows what it left half done.
+    process.on("unhandledRejection", (error) => platform.defect(error));
+    // What Node itself prints must not end the platform on a full disk either.
+    process.stderr.on("error", () => {});
     const stopped = stopOnSignal(context, platform.stop, options.withParent ?? false);
     const { url, firstKey } = platform;
     if (process.send === undefined) announce(context, url, firstKey);

@@ -14,6 +14,7 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/limits.ts";
+import { explained, lackOf } from "../../domain/storage.ts";
 import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
 import { Credentials } from "../credentials.ts";
@@ -97,6 +98,7 @@ async function makeDataDir(dataDir: string): Promise<void> {
     makeFolder(dataDir, 0o700);
     await (await open(logPath(dataDir), "a", 0o600)).close();
   } catch (error) {
+    if (lackOf(error) !== undefined) throw explained(error);
     throw new SvcError("DATA_DIRECTORY", `The data directory cannot be used: ${(error as Error).message}.`, {
       where: dataDir,
       help: "Choose another with --data-dir or SVC_DATA_DIR.",

@@ -17,4 +17,5 @@ export const account = {
   },
   workersQuota: (_: unknown, _args: unknown, { config }: RequestContext) => config.workerQuota,
   version: () => VERSION,
+  notices: (_: unknown, _args: unknown, { notices }: RequestContext) => notices(),
 };

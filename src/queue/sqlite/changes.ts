@@ -24,7 +24,8 @@ export type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string):
 
 export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
   return {
-    enqueue: (job) => bodies.store(job.id, [job.input], ([input]) => core.run(() => insertJob(core, job, input!))),
+    enqueue: (job) =>
+      core.offer(() => bodies.store(job.id, [job.input], ([input]) => core.run(() => insertJob(core, job, input!)))),
 
     claim(endpointId, workerId, count, signal) {
       if (signal.aborted || count < 1) return Promise.resolve([]);
@@ -33,7 +34,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
         const claim: PendingClaim = { endpoint, workerId, signal, room: count, given: [], resolve, reject };
         core.claims.add(claim);
         if (endpoint.inQueue > 0) {
-          core.run(() => core.touch(endpoint)).catch((error) => core.claims.refuse(claim, error));
+          core.keep(() => core.touch(endpoint)).catch((error) => core.claims.refuse(claim, error));
         }
       });
     },
@@ -45,7 +46,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
       const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
       const error = outcome.state === "COMPLETED" ? "" : outcome.error;
       const errorBytes = error === "" ? null : Buffer.from(error);
-      return bodies.store(claim.jobId, [output, errorBytes], ([storedOutput, storedError]) =>
+      return bodies.keep(claim.jobId, [output, errorBytes], ([storedOutput, storedError]) =>
         core.run(() => {
           const job = held(core, claim);
           if (job === undefined) return false;
@@ -58,7 +59,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
     },
 
     release: (claim, reason, cause) =>
-      bodies.store(claim.jobId, [], () =>
+      bodies.keep(claim.jobId, [], () =>
         core.run(() => {
           const job = held(core, claim);
           if (job === undefined) return;
@@ -67,8 +68,8 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
         }),
       ),
 
-    cancel: (jobId) => core.run(() => cancelJob(core, jobId)),
-    retry: (jobId) => core.run(() => retryJob(core, jobId)),
+    cancel: (jobId) => core.offer(() => core.run(() => cancelJob(core, jobId))),
+    retry: (jobId) => core.offer(() => core.run(() => retryJob(core, jobId))),
   };
 }
 

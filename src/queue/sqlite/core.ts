@@ -4,6 +4,7 @@
  */
 import { JOB_STATES } from "../../domain/job.ts";
 import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import { type StorageWatch, storageFull, UNWATCHED } from "../../domain/storage.ts";
 import { GroupCommit } from "../../lib/group-commit.ts";
 import type { SqliteDatabase } from "../../lib/sqlite.ts";
 import type { Claim, Job } from "../queue.ts";
@@ -52,6 +53,7 @@ export class QueueCore {
   readonly clock: () => number;
   readonly monotonic: () => number;
   readonly bounds: QueueBounds;
+  readonly storage: StorageWatch;
   /** Endpoints that may have final jobs. */
   readonly finalSince = new Set<EndpointState>();
   /** Endpoints with failed jobs that the last sweep has not seen. */
@@ -77,21 +79,29 @@ export class QueueCore {
   #chunked: string[] = [];
   #deleted: string[] = [];
 
-  constructor(database: SqliteDatabase, files: BodyFiles, { clock, monotonic }: QueueClocks, bounds: QueueBounds) {
+  constructor(
+    database: SqliteDatabase,
+    files: BodyFiles,
+    { clock, monotonic }: QueueClocks,
+    bounds: QueueBounds,
+    storage: StorageWatch = UNWATCHED,
+  ) {
     this.sql = prepareStatements(database.connection);
     this.live = new LiveState(this.sql, monotonic);
     this.files = files;
     this.clock = clock;
     this.monotonic = monotonic;
     this.bounds = bounds;
+    this.storage = storage;
     for (const endpoint of this.live.endpoints.values()) {
       if (endpoint.failed > 0) this.failedSince.add(endpoint);
       this.finalSince.add(endpoint);
     }
     this.claims = new PendingClaims(this.sql, this.live, files, {
       deleteExpired: (seq, id) => this.delete(seq, id),
-      inputLost: (job) => this.run(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
-      waitsAgain: (endpoint) => void this.run(() => this.touch(endpoint)),
+      inputLost: (job) => this.keep(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
+      waitsAgain: (endpoint) => this.keep(() => this.touch(endpoint)),
+      keep: (read) => storage.keep(read),
     });
     this.#commit = new GroupCommit(database, {
       beforeCommit: () => this.#beforeCommit(),
@@ -103,6 +113,17 @@ export class QueueCore {
   /** Part of the next transaction; resolves after its commit. */
   run<T>(work: () => T): Promise<T> {
     return this.#commit.run(work);
+  }
+
+  /** As run, for what a caller can try again: refused at once while it could not be stored. */
+  offer<T>(write: () => Promise<T>): Promise<T> {
+    const { lack } = this.storage;
+    return lack === undefined ? write() : Promise.reject(storageFull(lack));
+  }
+
+  /** As run, for what must not be lost: while it cannot be stored it waits, behind what came before. */
+  keep<T>(work: () => T): Promise<T> {
+    return this.storage.keep(() => this.run(work));
   }
 
   close(reason: Error): void {
@@ -182,13 +203,16 @@ export class QueueCore {
     this.chunks.notify(id);
   }
 
-  #rolledBack(error: unknown): void {
-    this.claims.fail(this.#touched, error);
+  #rolledBack(error: unknown): unknown {
+    const lack = this.storage.noticed(error);
+    if (lack === undefined) this.claims.fail(this.#touched, error);
+    else this.claims.takeBack();
     this.#touched = new Set();
     this.#finished = [];
     this.#cancelled = [];
     this.#chunked = [];
     this.#deleted = [];
     this.live.load();
+    return lack === undefined ? error : storageFull(lack, error);
   }
 }

@@ -35,7 +35,7 @@ export function queueOutbox(core: QueueCore): WebhookOutbox {
     },
 
     settleDelivery: (id, retryAt) =>
-      core.run(() => {
+      core.keep(() => {
         if (retryAt === null) sql.deleteWebhook.run(id);
         else sql.postponeWebhook.run(retryAt, id);
       }),

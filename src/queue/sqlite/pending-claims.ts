@@ -27,7 +27,9 @@ interface ClaimHooks {
   /** A job whose input file cannot be read any more. */
   inputLost(job: RunningJob): Promise<unknown>;
   /** A claim waits again. */
-  waitsAgain(endpoint: EndpointState): void;
+  waitsAgain(endpoint: EndpointState): Promise<unknown>;
+  /** Reads again when that failed for want of something that is back. */
+  keep<T>(read: () => Promise<T>): Promise<T>;
 }
 
 export class PendingClaims {
@@ -107,7 +109,7 @@ export class PendingClaims {
       this.#bySignal.get(claim.signal)?.delete(claim);
       const { endpoint } = claim;
       if (claim.room > 0) endpoint.claims = endpoint.claims.filter((other) => other !== claim);
-      if (claim.given.some(({ input }) => typeof input === "string")) void this.#readInputs(claim);
+      if (claim.given.some(({ input }) => typeof input === "string")) this.#readInputs(claim).catch(claim.reject);
       else claim.resolve(claim.given.map(({ job, input }) => claimedJob(job, input as Uint8Array)));
     }
   }
@@ -125,6 +127,15 @@ export class PendingClaims {
     this.#bySignal.get(claim.signal)?.delete(claim);
     claim.endpoint.claims = claim.endpoint.claims.filter((other) => other !== claim);
     claim.reject(error);
+  }
+
+  /** The batch could not be stored: what was given in it is not, and those who got it wait on. */
+  takeBack(): void {
+    for (const claim of this.#served.splice(0)) {
+      if (claim.room === 0) claim.endpoint.claims.push(claim);
+      claim.room += claim.given.length;
+      claim.given.length = 0;
+    }
   }
 
   close(live: LiveState): void {
@@ -150,7 +161,7 @@ export class PendingClaims {
     const jobs: ClaimedJob[] = [];
     try {
       for (const { job, input } of claim.given) {
-        const bytes = typeof input === "string" ? await this.#files.read(input) : input;
+        const bytes = typeof input === "string" ? await this.#hooks.keep(() => this.#files.read(input)) : input;
         if (bytes !== undefined) jobs.push(claimedJob(job, bytes));
         else await this.#hooks.inputLost(job);
       }
@@ -165,7 +176,7 @@ export class PendingClaims {
     claim.room += claim.given.length;
     claim.given.length = 0;
     this.add(claim);
-    this.#hooks.waitsAgain(claim.endpoint);
+    this.#hooks.waitsAgain(claim.endpoint).catch(claim.reject);
   }
 }
 

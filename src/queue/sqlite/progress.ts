@@ -91,7 +91,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
 
   /** The worker is told as of a cancelled job: what it sends from now on is of no use. */
   function tooMuch(claim: Claim, error: string): Promise<void> {
-    return core.run(() => {
+    return core.keep(() => {
       const job = held(core, claim);
       if (job === undefined) return;
       core.cancelled({ jobId: job.id, fence: job.fence, workerId: job.workerId });
@@ -101,8 +101,9 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
     });
   }
 
+  /** One that cannot be stored is dropped: the next one, or the result, says more. */
   function storeUpdate(claim: Claim, output: Uint8Array): Promise<void> {
-    return bodies.store(claim.jobId, [output], ([stored]) =>
+    return bodies.try(claim.jobId, [output], ([stored]) =>
       core.run(() => {
         const job = held(core, claim);
         if (job === undefined) return;
@@ -143,7 +144,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       if (excess !== undefined) return tooMuch(claim, excess);
       coming.set(jobId, before + cost);
       try {
-        await bodies.store(jobId, [output], ([stored]) =>
+        await bodies.keep(jobId, [output], ([stored]) =>
           core.run(() => {
             const job = held(core, claim);
             if (job === undefined) return;

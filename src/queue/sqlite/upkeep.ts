@@ -43,7 +43,6 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
    * read through, a window at a time. The endpoint is looked at again as long as it has final jobs.
    */
   async function deleteExpired(endpoint: EndpointState, now: number): Promise<number> {
-    core.finalSince.delete(endpoint);
     let deleted = 0;
     for (const state of FINAL_STATES) {
       let after = -1;
@@ -56,19 +55,19 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
         after = last;
       }
     }
-    if (sql.anyFinal.all(endpoint.number, 1).length > 0) core.finalSince.add(endpoint);
+    if (sql.anyFinal.all(endpoint.number, 1).length === 0) core.finalSince.delete(endpoint);
     return deleted;
   }
 
   /** Deletes the oldest of too many failed jobs. The endpoint is looked at again as long as there are too many. */
   async function trimFailed(endpoint: EndpointState, now: number): Promise<number> {
-    core.failedSince.delete(endpoint);
+    const states = [FAILED, TIMED_OUT];
+    const surplus = (state: number, until: number, limit: number) =>
+      sql.surplusFailed.all(endpoint.number, state, core.bounds.failedKeptMax, until, limit);
     let deleted = 0;
-    for (const state of [FAILED, TIMED_OUT]) {
-      const surplus = (until: number, limit: number) =>
-        sql.surplusFailed.all(endpoint.number, state, core.bounds.failedKeptMax, until, limit);
-      deleted += await deleteAll(() => surplus(now, DELETE_BATCH_ROWS), true);
-      if (surplus(Number.MAX_SAFE_INTEGER, 1).length > 0) core.failedSince.add(endpoint);
+    for (const state of states) deleted += await deleteAll(() => surplus(state, now, DELETE_BATCH_ROWS), true);
+    if (states.every((state) => surplus(state, Number.MAX_SAFE_INTEGER, 1).length === 0)) {
+      core.failedSince.delete(endpoint);
     }
     return deleted;
   }
@@ -89,13 +88,16 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       );
     },
 
-    expireLeases: () =>
-      core.run(() => {
+    async expireLeases() {
+      // Who lost a lease cannot be written then; when storing works again, all start anew.
+      if (core.storage.lack !== undefined) return 0;
+      return core.run(() => {
         const now = core.monotonic();
         const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
         for (const job of lost) loseJob(core, job);
         return lost.length;
-      }),
+      });
+    },
 
     async graceLeases(ms) {
       for (const job of live.running.values()) job.leaseUntil = live.lease(ms);

@@ -1,0 +1,73 @@
+/** When the machine cannot take what is to be stored: its disk is full, or no further file can be opened. */
+import { SvcError } from "./errors.ts";
+
+export type Lack = "room" | "descriptors";
+
+const ERRNO: Readonly<Record<string, Lack>> = {
+  ENOSPC: "room",
+  EDQUOT: "room",
+  EMFILE: "descriptors",
+  ENFILE: "descriptors",
+};
+const SQLITE_FULL = 13;
+/** SQLite's extended codes of writes, flushes and growing that failed: over a quota it says no more than that. */
+const SQLITE_WRITE_FAILED = new Set([778, 1034, 1290, 1546, 4874, 5386]);
+
+/** What was lacking when this was thrown; undefined when it failed for another reason. */
+export function lackOf(error: unknown): Lack | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { code, errcode, cause } = error as { code?: unknown; errcode?: number; cause?: unknown };
+  const lack = typeof code === "string" ? ERRNO[code] : undefined;
+  if (lack !== undefined) return lack;
+  if (errcode !== undefined)
+    return errcode % 256 === SQLITE_FULL || SQLITE_WRITE_FAILED.has(errcode) ? "room" : undefined;
+  return lackOf(cause);
+}
+
+/** What a caller hears whose write is refused. `cause`: what failed, when it was tried. */
+export function storageFull(lack: Lack, cause?: unknown): SvcError {
+  return lack === "room"
+    ? new SvcError("STORAGE_FULL", "The platform's disk is full: nothing new can be stored.", {
+        help: "Make room on the disk of the platform's data directory; it goes on by itself then.",
+        cause,
+      })
+    : new SvcError("STORAGE_FULL", "The platform has as many files open as it may: nothing new can be stored.", {
+        help: "Try again in a moment. Raise the limit of open files (ulimit -n) when it happens often.",
+        cause,
+      });
+}
+
+/** `error`, or the same in a user's words when something was lacking. */
+export function explained(error: unknown): unknown {
+  if (error instanceof SvcError) return error;
+  const lack = lackOf(error);
+  return lack === undefined ? error : storageFull(lack, error);
+}
+
+/** For a write that is better left out than waited for. */
+export function unlessFull(error: unknown): void {
+  if (lackOf(error) === undefined) throw error;
+}
+
+/**
+ * Whoever fails to write says so here. From then until the machine gives again what was lacking, writes that may be
+ * refused are refused, and those that must not be lost wait.
+ */
+export interface StorageWatch {
+  /** Undefined as long as all is well. */
+  readonly lack: Lack | undefined;
+  /** Returns what was lacking; undefined, and nothing happens, when the error has another reason. */
+  noticed(error: unknown): Lack | undefined;
+  /** Does `work`, and again whenever it failed for want of what is back now; waiting works go in the order they came. */
+  keep<T>(work: () => Promise<T>): Promise<T>;
+  /** Called when it is over, before those who wait. */
+  onReturn(listener: () => void): void;
+}
+
+/** For those who have no platform around them: every failure is the caller's. */
+export const UNWATCHED: StorageWatch = {
+  lack: undefined,
+  noticed: lackOf,
+  keep: (work) => work(),
+  onReturn: () => {},
+};

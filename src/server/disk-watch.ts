@@ -1,0 +1,101 @@
+/**
+ * Watches over the disk and the file descriptors that the platform needs:
+ *
+ *   a write failed for want of them ──▶ lacking, said once ──looked at every half second──▶ they are back, said once
+ */
+import { type FileHandle, open, rm, statfs } from "node:fs/promises";
+import path from "node:path";
+import { STORAGE_CHECK_MS, STORAGE_PROBE_BYTES, STORAGE_PROBE_FILES, STORAGE_ROOM_BYTES } from "../domain/limits.ts";
+import { type Lack, lackOf, type StorageWatch } from "../domain/storage.ts";
+
+export interface DiskWatchHooks {
+  began(lack: Lack, cause: unknown): void;
+  ended(lackedMs: number): void;
+}
+
+export class DiskWatch implements StorageWatch {
+  readonly #dir: string;
+  readonly #hooks: DiskWatchHooks;
+  readonly #listeners: (() => void)[] = [];
+  #lacking: { readonly lack: Lack; readonly since: number } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #waiting: (() => void)[] = [];
+  #closed = false;
+
+  constructor(dir: string, hooks: DiskWatchHooks) {
+    this.#dir = dir;
+    this.#hooks = hooks;
+  }
+
+  get lack(): Lack | undefined {
+    return this.#lacking?.lack;
+  }
+
+  noticed(error: unknown): Lack | undefined {
+    const lack = lackOf(error);
+    if (lack === undefined || this.#lacking !== undefined) return lack;
+    this.#lacking = { lack, since: performance.now() };
+    this.#hooks.began(lack, error);
+    this.#look();
+    return lack;
+  }
+
+  async keep<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      if (this.#lacking !== undefined && !this.#closed) {
+        await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      }
+      try {
+        return await work();
+      } catch (error) {
+        if (this.#closed || this.noticed(error) === undefined) throw error;
+      }
+    }
+  }
+
+  onReturn(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Nobody waits any longer: each tries once more and has to live with the outcome. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const go of this.#waiting.splice(0)) go();
+  }
+
+  #look(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      this.#isBack().then(
+        (back) => (back ? this.#end() : this.#look()),
+        () => this.#look(),
+      );
+    }, STORAGE_CHECK_MS);
+  }
+
+  #end(): void {
+    const lacking = this.#lacking;
+    if (lacking === undefined || this.#closed) return;
+    this.#lacking = undefined;
+    this.#hooks.ended(performance.now() - lacking.since);
+    for (const listener of this.#listeners) listener();
+    for (const go of this.#waiting.splice(0)) go();
+  }
+
+  /** Free room alone does not tell: a quota may be used up. */
+  async #isBack(): Promise<boolean> {
+    const { bavail, bsize } = await statfs(this.#dir);
+    if (bavail * bsize < STORAGE_ROOM_BYTES) return false;
+    const probe = path.join(this.#dir, "room-probe");
+    const files: FileHandle[] = [];
+    try {
+      for (let n = 0; n < STORAGE_PROBE_FILES; n++) files.push(await open(probe, "w", 0o600));
+      await files[0]!.writeFile(Buffer.alloc(STORAGE_PROBE_BYTES));
+      return true;
+    } finally {
+      await Promise.all(files.map((file) => file.close()));
+      await rm(probe, { force: true });
+    }
+  }
+}
