@@ -66,7 +66,7 @@ export async function startWorker(
     });
     const [row, start] = await Promise.allSettled([written, started]);
     if (row.status === "rejected") await driver.stop(workerId, 0);
-    for (const result of [row, start]) if (result.status === "rejected") throw result.reason;
+    for (const result of [start, row]) if (result.status === "rejected") throw result.reason;
   } catch (error) {
     await store.workers.delete(workerId).catch(unlessFull);
     throw error;

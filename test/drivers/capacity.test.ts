@@ -70,3 +70,16 @@ test("A GPU is emulated only where it is asked for, allowed and missing", () => 
   assert.equal(emulatesGpu(capacity(false, []), "ADA_24"), false);
   assert.equal(emulatesGpu(capacity(true, []), ""), false);
 });
+
+test("A start that fails gives back what it had booked, however often", async () => {
+  const ledger = new CapacityLedger({ ...options, cpuOvercommit: 100 }, []);
+  for (let n = 0; n < 100; n++) {
+    const failing = ledger.withShare(spec(`failing-${n}`, {}), () => {
+      throw new Error("the launcher is away");
+    });
+    await assert.rejects(failing, /the launcher is away/);
+  }
+  assert.equal(ledger.capacity.shares.size, 0);
+  await ledger.withShare(spec("runs", {}), () => {});
+  assert.deepEqual([...ledger.capacity.shares.keys()], ["runs"]);
+});
