@@ -54,6 +54,10 @@ class Link:
         self._reader = FrameReader()
         self.hello = self._read_one()
         self._lock = threading.Lock()
+        self.bytes_read = 0
+        self.reading = threading.Event()
+        """Cleared: nothing more is read, beyond the read that waits."""
+        self.reading.set()
 
     def _read_one(self) -> Frame | None:
         while True:
@@ -77,6 +81,8 @@ class Link:
                 return
             for frame in self._reader.push(data):
                 self.frames.put(Frame(frame))
+            self.bytes_read += len(data)
+            self.reading.wait()
 
     def send(self, type: int, channel: int = 0, head: dict | None = None, body: bytes = b"", flags: int = 0) -> None:
         with self._lock:
@@ -169,6 +175,7 @@ class Link:
         return self.expect(protocol.RESULT, channel)
 
     def close(self) -> None:
+        self.reading.set()
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -59,6 +59,23 @@ class Reconnect(LauncherTest):
                 third = self.platform.link(link.worker)
                 self.assertNotIn(3, [one["channel"] for one in third.hello.head["unacknowledged"]])
 
+    def test_a_result_that_is_cut_off_in_a_full_socket_is_sent_again_as_a_whole(self):
+        size = 8_000_000
+        for prefix, concurrency in (("", 1), ("", 2), ("async ", 2)):
+            with self.subTest(prefix=prefix, concurrency=concurrency):
+                name = f"full-{self.counter}"
+                link = self.ready(f"{prefix}def run(n):\n    return 'x' * n\n", endpoint=name, module=name.replace("-", "_"),
+                                  concurrency=concurrency)  # fmt: skip
+                before = link.bytes_read
+                link.reading.clear()
+                link.job(1, {"n": size})
+                wait_until(lambda: link.bytes_read > before, what="the result is on its way, and stuck")  # noqa: B023
+                link.close()
+                again = self.platform.link(link.worker)
+                self.assertEqual([one["channel"] for one in again.hello.head["unacknowledged"]], [1])
+                self.assertEqual(len(again.result(1).json), size)
+                self.assertEqual(again.run(2, {"n": 3}).json, "xxx")
+
     def test_chunks_made_while_the_platform_is_away_are_kept(self):
         link = self.ready(
             """

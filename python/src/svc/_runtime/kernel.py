@@ -114,6 +114,15 @@ def set_filter(option: int, mode: int, code: bytes, steps: int) -> int:
     return _prctl(option, _long(mode), ctypes.byref(program), _long(0), _long(0))
 
 
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP or the like; not by a debugger that looks at it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+    except (OSError, IndexError):
+        return False
+
+
 def children_of(pid: int) -> list[int]:
     """Direct children of a process, zombies included."""
     try:

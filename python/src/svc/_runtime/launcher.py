@@ -31,12 +31,13 @@ from svc._runtime import kernel, protocol
 from svc._runtime.confine import Confinement, Group
 from svc._runtime.execute import clean_environment
 from svc._runtime.isolation import Isolation
-from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS
+from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, WORKER_STOPPED_MAX_S
 from svc._runtime.nursery import Nursery
 from svc._runtime.outputs import Outputs
 from svc._runtime.platform_link import PlatformLink
 from svc._runtime.protocol import encode, parse_head
 from svc._runtime.remains import Remains
+from svc._runtime.stopped_workers import StoppedWorkers
 from svc._runtime.worker import boot_failed
 from svc._runtime.worker_record import WorkerRecord, exit_reason, signal_name
 from svc._runtime.zygote_pool import ZygotePool
@@ -55,6 +56,7 @@ class Launcher:
         self._nursery = Nursery(self._poll)
         self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, isolation, self, idle_max)
         self._remains = Remains(self._is_known)
+        self._stopped = StoppedWorkers(self._workers, settings.get("stoppedMaxMs", WORKER_STOPPED_MAX_S * 1000) / 1000)
         self._isolation = isolation
         self._link_descriptor = -1
         self._link_events = 0
@@ -112,7 +114,7 @@ class Launcher:
         times = [at for pair in planned for at in pair if at is not None]
         if self._link.descriptor < 0 or self._link.next_try > monotonic():
             times.append(self._link.next_try)
-        tasks = (self._remains, self._zygotes, self._nursery)
+        tasks = (self._remains, self._zygotes, self._nursery, self._stopped)
         times += [task.look_at for task in tasks if task.look_at is not None]
         return max(0.0, (min(times) - monotonic()) * 1000) + 0.5 if times else None
 
@@ -141,6 +143,9 @@ class Launcher:
                 record.stop_at = record.term_at = None
                 record.killed = "killed: it did not stop within the grace period"
                 self._kill(record)
+        for record in self._stopped.overdue():
+            record.killed = "killed: its process was stopped (SIGSTOP) and did not go on"
+            self._kill(record)
         if self._remains.look_at is not None and now >= self._remains.look_at:
             self._remains.sweep()
         self._zygotes.on_time()

@@ -46,6 +46,9 @@ ZYGOTE_TTL_S = 600.0
 # Processes and threads of one worker, where the kernel counts them.
 WORKER_PIDS_MAX = 1024
 
+# A worker that stays stopped (SIGSTOP) for longer is killed.
+WORKER_STOPPED_MAX_S = 60.0
+
 SOCKET_FD_MIN = 500
 # Between launcher, zygotes and workers. A larger message, a START with many variables, goes as a file in memory.
 START_MESSAGE_MAX_BYTES = 96 * 1024
