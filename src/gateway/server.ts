@@ -81,6 +81,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
     upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
   });
   server.on("clientError", refuseConnection);
+  server.on("error", (error) => {
+    if (server.listening) context.log.error("a connection could not be accepted", { error });
+  });
   const connections = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     connections.add(socket);

@@ -22,7 +22,10 @@ export class ContainerCalls {
   async serve(hostAddress: string | undefined): Promise<string> {
     const port = Number(new URL(this.#localUrl()).port);
     if (hostAddress === undefined) return `http://${ENGINE_HOST_NAME}:${port}`;
-    const server = createServer({ noDelay: true }, (socket) => void this.#gateway().emit("connection", socket));
+    const server = createServer({ noDelay: true }, (socket) => {
+      this.#gateway().emit("connection", socket);
+    });
+    server.on("error", () => {}); // One connection that cannot be accepted must not end the others.
     const code = await new Promise<string | undefined>((resolve) => {
       server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? "unknown"));
       server.listen(port, hostAddress, () => resolve(undefined));

@@ -60,7 +60,8 @@ export class Reception {
 
   async #open(server: Server, listen: (done: () => void) => void): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
+      // Later ones are of single connections, as when no file can be opened: those workers dial again.
+      server.on("error", reject);
       listen(resolve);
     });
     this.#servers.push(server);
