@@ -40,6 +40,7 @@ export const ERROR_CATALOGUE = {
   INVALID_NAME: { status: 400, title: "Invalid name" },
   INVALID_SETTING: { status: 400, title: "Invalid endpoint setting" },
   NO_CAPACITY: { status: 503, title: "This machine cannot run the endpoint" },
+  ISOLATION_MISSING: { status: 503, title: "This machine cannot keep workers apart as asked" },
   STARTS_PAUSED: { status: 503, title: "Workers cannot be started at the moment" },
   LAYER_MISSING: { status: 409, title: "A layer of the build was not uploaded" },
   LAYER_CORRUPT: { status: 400, title: "The uploaded layer does not match its digest" },

@@ -54,6 +54,8 @@ const share = z.object({
 
 const workers = z.object({
   workers: z.array(z.object({ worker: z.string(), pid: z.int(), share: share.nullish() })),
+  missing: z.array(z.string()).optional(),
+  strict: z.boolean().optional(),
 });
 
 const started = z.object({

@@ -137,6 +137,10 @@ export interface StartHead {
 
 export interface WorkersHead {
   readonly workers: readonly { readonly worker: string; readonly pid: number; readonly share?: unknown }[];
+  /** What the machine lacks of what keeps workers apart, in words. */
+  readonly missing?: readonly string[];
+  /** It has all that the tier `strict` promises. */
+  readonly strict?: boolean;
 }
 
 export interface StartedHead {

@@ -31,6 +31,8 @@ export class LauncherLink {
   #isKnown = false;
   #heard = false;
   #wasShutDown = false;
+  /** What the launcher said that its machine lacks of what keeps workers apart, and whether `strict` can hold. */
+  isolation: { readonly missing: readonly string[]; readonly strict: boolean } = { missing: [], strict: false };
   /** Workers known to run. */
   readonly alive = new Set<string>();
 
@@ -141,7 +143,8 @@ export class LauncherLink {
     switch (frame.type) {
       case FRAME.WORKERS: {
         // The ends that it saw while the link was broken came before this.
-        const { workers } = readHead(frame, workersHead);
+        const { workers, missing = [], strict = false } = readHead(frame, workersHead);
+        this.isolation = { missing, strict };
         const running = new Set(workers.map(({ worker }) => worker));
         this.#countOut(
           [...this.alive].filter((worker) => !running.has(worker)),

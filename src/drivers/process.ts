@@ -97,6 +97,22 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   async open(): Promise<void> {
     this.#users?.lendSocket(this.#options.socketPath);
     await this.#launcher.start(async () => (await this.#interpreters.default()).path);
+    const { isUp, isolation } = this.#launcher.link;
+    if (this.#options.isolation === "strict" && isUp && !isolation.strict) {
+      await this.#launcher.shutdown();
+      throw new SvcError(
+        "ISOLATION_MISSING",
+        `This machine lacks ${isolation.missing.join(", ")}: strict cannot be kept.`,
+        {
+          help: "Mend that (docs/reference/isolation.md), or set SVC_ISOLATION=standard and accept less.",
+        },
+      );
+    }
+  }
+
+  /** What this machine lacks of what the tier promises, in words. */
+  get missingIsolation(): readonly string[] {
+    return this.#options.isolation === "none" ? [] : this.#launcher.link.isolation.missing;
   }
 
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {

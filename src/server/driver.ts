@@ -16,6 +16,8 @@ export interface LocalDriver extends WorkerDriver, PreparedFiles {
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
   /** Base URL of the platform's HTTP side as its workers reach it; once the driver is open. */
   platformUrl(): Promise<string>;
+  /** What the machine lacks of what keeps workers apart, in words; once the driver is open. */
+  readonly missingIsolation?: readonly string[];
 }
 
 interface DriverNeeds {

@@ -28,6 +28,8 @@ export interface RunningPlatform {
   readonly url: string;
   /** Only at the first start of a data directory. */
   readonly firstKey: string | undefined;
+  /** What the machine lacks of what keeps workers apart, in words. */
+  readonly missing: readonly string[];
   /**
    * `now` ends running jobs; otherwise they get a grace to finish, which a later call with `now` cuts short. No worker is
    * left either way.
@@ -60,6 +62,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await link.listen(socketPath);
     const workersDial = config.workerListen && (await listenForWorkers(link, config.workerListen, config.dataDir));
     await driver.open();
+    const missing = driver.missingIsolation ?? [];
+    if (missing.length > 0)
+      log.info("workers are kept apart less than SVC_ISOLATION promises", { missing: missing.join(", ") });
     await pool.recover();
     await autoscaler.start();
     for (const reconciler of reconcilers) reconciler.start();
@@ -98,7 +103,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       return stopping;
     };
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
-    return { url, firstKey, stop, defect };
+    return { url, firstKey, missing, stop, defect };
   } catch (error) {
     containerCalls.close();
     await gateway.close(0).catch(() => {});

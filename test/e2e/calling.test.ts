@@ -163,7 +163,7 @@ test("a wait survives a platform that is killed and started again, in a script a
   timeout: 120_000,
 }, async (t) => {
   const { platform, cwd } = await deployed(t);
-  const gate = path.join(platform.dir, "gate");
+  const gate = path.join(platform.shared, "gate");
   const script = await conversation(t, platform, cwd);
   const streaming = await conversation(t, platform, cwd);
   const answer = script.say(`[waiter(${JSON.stringify(gate)})]`);

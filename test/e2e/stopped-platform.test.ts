@@ -11,7 +11,7 @@ const STOPPED_MS = LEASE_MS + 5_000;
 
 test("a platform that was stopped for 20 s loses no running job and runs none twice", async (t) => {
   const platform = await startPlatform(t);
-  const runs = path.join(platform.dir, "runs.txt");
+  const runs = path.join(platform.shared, "runs.txt");
   const worker = `
 import time
 from svc import Endpoint

@@ -9,7 +9,7 @@ import { readConfig } from "../../server/config.ts";
 import { runPlatform } from "../../server/main.ts";
 import type { CliContext } from "../context.ts";
 import { formatError } from "../format-error.ts";
-import type { ReadyMessage, StartOptions } from "./start.ts";
+import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
 
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   try {
@@ -21,9 +21,9 @@ export async function runForeground(context: CliContext, options: StartOptions):
     // What Node itself prints must not end the platform on a full disk either.
     process.stderr.on("error", () => {});
     const stopped = stopOnSignal(context, platform.stop, options.withParent ?? false);
-    const { url, firstKey } = platform;
-    if (process.send === undefined) announce(context, url, firstKey);
-    else tellParent({ ready: true, url, firstKey });
+    const { url, firstKey, missing } = platform;
+    if (process.send === undefined) announce(context, url, firstKey, missing);
+    else tellParent({ ready: true, url, firstKey, missing });
     await stopped;
     // Everything is closed; a handle that a library forgot must not keep the process.
     context.exit(0);
@@ -65,9 +65,15 @@ function stopOnSignal(
   });
 }
 
-function announce({ terminal }: CliContext, url: string, firstKey: string | undefined): void {
+function announce(
+  { terminal }: CliContext,
+  url: string,
+  firstKey: string | undefined,
+  missing: readonly string[],
+): void {
   terminal.out(`Platform at ${url}`);
   if (firstKey !== undefined) terminal.out(`First API key, shown only now: ${firstKey}`);
+  if (missing.length > 0) terminal.note(missingIsolation(missing));
 }
 
 function tellParent(message: ReadyMessage): void {

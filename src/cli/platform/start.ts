@@ -43,7 +43,7 @@ export interface StartedPlatform {
 
 /** What the foreground platform tells the process that started it. */
 export type ReadyMessage =
-  | { readonly ready: true; readonly url: string; readonly firstKey?: string }
+  | { readonly ready: true; readonly url: string; readonly firstKey?: string; readonly missing?: readonly string[] }
   | { readonly ready: false; readonly error: { readonly code: ErrorCode; readonly message: string; help?: string } };
 
 export async function startEmbedded(context: CliContext, options: StartOptions): Promise<StartedPlatform> {
@@ -79,11 +79,16 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     unclaim();
     if (unwanted) end();
     progress.done(`Platform started at ${message.url}`);
+    if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
     return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
   } catch (error) {
     progress.done();
     throw error;
   }
+}
+
+export function missingIsolation(missing: readonly string[]): string {
+  return `Workers are kept apart less than usual: this machine lacks ${missing.join(", ")} (docs/reference/isolation.md).`;
 }
 
 /** Undefined leaves the choice to the platform's own configuration. */

@@ -61,6 +61,10 @@ class Isolation:
             lacks.append("seccomp")
         return lacks
 
+    @property
+    def can_be_strict(self) -> bool:
+        return bool(self._way and self._landlock and self._seccomp)
+
     def way(self, start: dict) -> str:
         """How to make the namespaces of this zygote; "" when it gets none."""
         return "" if start.get("isolation", "none") == "none" else self._way
@@ -74,7 +78,8 @@ class Isolation:
         names += [f"user {start['uid']}"] if self._has_user(start) else []
         names += ["landlock"] if self._landlock else []
         names += ["seccomp"] if self._seccomp and tier == "strict" else []
-        return ", ".join(names)
+        missing = [] if "/" in (start.get("writable") or []) else self.missing()
+        return ", ".join(names) + (f"; missing: {', '.join(missing)}" if missing else "")
 
     def confine_endpoint(self, start: dict) -> None:
         """In the process that will import the endpoint's code, in its namespaces. Raises OSError."""

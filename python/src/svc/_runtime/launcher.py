@@ -168,11 +168,13 @@ class Launcher:
 
     # Starting.
 
-    def _alive(self) -> list[dict]:
-        return [
+    def _alive(self) -> dict:
+        """Head of WORKERS."""
+        workers = [
             {"worker": record.id, "pid": record.pid, "share": record.start.get("share")}
             for record in self._workers.values()
         ]
+        return {"workers": workers, "missing": self._isolation.missing(), "strict": self._isolation.can_be_strict}
 
     def _start(self, start: dict) -> None:
         if start["worker"] in self._workers or self._stop_at is not None:

@@ -118,7 +118,7 @@ class PlatformLink:
         # Ends and their reasons come first: the platform counts out whoever is not among the workers.
         kept, self._kept, self._kept_bytes = self._kept, [], 0
         self._write(b"".join(kept))
-        self._write(encode(protocol.WORKERS, 0, {"workers": self._workers()}))
+        self._write(encode(protocol.WORKERS, 0, self._workers()))
         return True
 
     def _lose(self) -> None:

@@ -1,0 +1,87 @@
+/** A platform of root that may not make namespaces, as in a container: what is missing is said, and strict is refused. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { project, ROOT, svc, tempDir } from "../e2e/platform.ts";
+
+const WORKER = `
+from svc import Endpoint
+
+@Endpoint(name="looks", workers=(0, 1))
+def looks(path, write=False):
+    try:
+        with open(path, "a" if write else "r") as file:
+            return "done"
+    except OSError as error:
+        return f"refused: {error}"
+`;
+
+function limited(t: TestContext, dir: string, env: Record<string, string> = {}) {
+  const start = [path.join(ROOT, "bin/svc"), "platform", "start", "--foreground", "--port", "0"];
+  const child = spawn("setpriv", ["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", ...start], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dir, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  const listening = new Promise<string | undefined>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (data) => {
+        said += data;
+        const url = /Platform at (\S+)/.exec(said)?.[1];
+        if (url !== undefined) resolve(url);
+      });
+    }
+    void ended.then(() => resolve(undefined));
+  });
+  t.after(async () => {
+    child.kill("SIGQUIT");
+    await ended;
+  });
+  return { ended, listening, said: () => said };
+}
+
+const skip = process.getuid?.() !== 0 && "needs root, whose rights it takes away";
+
+test("strict refuses to start without namespaces and says what to do", { skip, timeout: 60_000 }, async (t) => {
+  const platform = limited(t, path.join(tempDir(t), "data"), { SVC_ISOLATION: "strict" });
+  assert.equal(await platform.listening, undefined, platform.said());
+  assert.match(platform.said(), /lacks namespaces .*strict cannot be kept/s);
+  assert.match(platform.said(), /SVC_ISOLATION=standard/);
+});
+
+test("standard says what is missing, and Landlock keeps workers from the data directory", {
+  skip,
+  timeout: 120_000,
+}, async (t) => {
+  const dataDir = path.join(tempDir(t), "data");
+  const platform = limited(t, dataDir);
+  const url = await platform.listening;
+  assert.ok(url, platform.said());
+  const apiKey = /shown only now: (\S+)/.exec(platform.said())![1]!;
+  assert.match(platform.said(), /Workers are kept apart less than usual: this machine lacks namespaces/);
+  assert.match(platform.said(), /info .*missing="?namespaces/);
+  const env = { PLATFORM_URL: url, PLATFORM_API_KEY: apiKey };
+  const cwd = project(t, { "main.py": WORKER });
+  const deploy = await svc(["deploy"], { cwd, env });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const status = await svc(["status", "looks"], { cwd, env });
+  assert.match(status.stdout, /isolation: landlock.*missing: namespaces/);
+  const endpoint = /\/v2\/[\w-]+/.exec(deploy.stdout + status.stdout)?.[0];
+  assert.ok(endpoint, deploy.stdout + status.stdout);
+  const looks = async (input: object) => {
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+    const body = JSON.stringify({ input });
+    const answer = await fetch(`${url}${endpoint}/runsync`, { method: "POST", headers, body });
+    return ((await answer.json()) as { output: string }).output;
+  };
+  for (const name of ["platform.db", "secret.key"]) {
+    assert.match(await looks({ path: path.join(dataDir, name) }), /^refused/);
+  }
+  assert.match(await looks({ path: "/etc/shadow" }), /^refused/);
+  assert.equal(await looks({ path: "/etc/passwd" }), "done");
+  for (const file of ["/etc/passwd", path.join(ROOT, "package.json"), "/tmp/made-by-a-worker"]) {
+    assert.match(await looks({ path: file, write: true }), /^refused/);
+  }
+});
