@@ -1,0 +1,89 @@
+/** The loop around `decide`, with an endpoint, a queue and clocks that the test holds. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { Autoscaler } from "../../src/autoscaler/autoscaler.ts";
+import type { Decision } from "../../src/autoscaler/sample.ts";
+import type { JobReader } from "../../src/queue/queue.ts";
+import type { Endpoint, Store } from "../../src/store/store.ts";
+import { newEndpoint } from "../conformance/store.ts";
+
+function loop(changes: { inQueue?: number; mayStart?: boolean } = {}) {
+  const endpoint = newEndpoint(null, { workersMax: 2 });
+  const found = new Map<string, Endpoint>([[endpoint.id, endpoint]]);
+  const counts = { inQueue: changes.inQueue ?? 1, inQueueLowPriority: 0, inProgressLowPriority: 0, oldestQueuedAt: 0 };
+  const applied: Decision[] = [];
+  const errors: unknown[] = [];
+  let looks = 0;
+  let applying: Promise<void> = Promise.resolve();
+  const queue = {
+    counts: async () => {
+      looks += 1;
+      return counts;
+    },
+  };
+  const autoscaler = new Autoscaler({
+    store: {
+      workers: { listByEndpoint: async () => [] },
+      endpoints: { list: async () => [endpoint] },
+    } as unknown as Store,
+    endpoints: { find: (id) => found.get(id) },
+    queue: queue as unknown as JobReader,
+    sampleLink: () => ({ waitingRequests: 0, running: 0, averageExecMs: undefined, workers: [] }),
+    mayStart: () => changes.mayStart ?? true,
+    mustProve: () => false,
+    apply: async (_endpoint, decision) => {
+      applied.push(decision);
+      await applying;
+    },
+    clock: () => -1_000, // Set back since the oldest job came.
+    now: () => 0,
+    onError: (error) => errors.push(error),
+  });
+  const settled = async () => {
+    for (let n = 0; n < 10; n++) await turn();
+  };
+  const hold = () => {
+    const held = Promise.withResolvers<void>();
+    applying = held.promise;
+    return held.resolve;
+  };
+  return { autoscaler, endpoint, found, applied, errors, settled, hold, looks: () => looks };
+}
+
+test("A job that waits brings one look and one worker, also after the clock was set back", async () => {
+  const { autoscaler, endpoint, applied, settled } = loop();
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual(
+    applied.map(({ start, urgent }) => [start, urgent]),
+    [[1, true]],
+  );
+});
+
+test("Looks at one endpoint never overlap: however often it is woken meanwhile, one more follows", async () => {
+  const { autoscaler, endpoint, applied, settled, hold, looks } = loop();
+  const go = hold();
+  autoscaler.wake(endpoint.id);
+  await settled();
+  for (const _ of [1, 2, 3]) autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual([looks(), applied.length], [1, 1]);
+  go();
+  await settled();
+  assert.equal(looks(), 2);
+});
+
+test("Nothing is started while it must not be, and what is gone is not looked at", async () => {
+  const { autoscaler, endpoint, found, applied, errors, settled, looks } = loop({ mayStart: false });
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual(
+    applied.map(({ start }) => start),
+    [0],
+  );
+  found.delete(endpoint.id);
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual([looks(), errors], [1, []]);
+});
