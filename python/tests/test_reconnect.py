@@ -38,6 +38,23 @@ class Reconnect(LauncherTest):
         self.assertEqual(os.path.getsize(count), 2)
         self.assertEqual(again.seen(protocol.RESULT), [])
 
+    def test_more_jobs_than_a_head_holds_are_listed_in_the_body_of_hello(self):
+        source = """
+            import asyncio
+            async def run(): await asyncio.sleep(60)
+            """
+        link = self.ready(source, concurrency=1000)
+        channels = list(range(1, 1001))
+        for channel in channels:
+            link.job(channel)
+        link.send(protocol.PING)
+        link.expect(protocol.PONG)
+        self.platform.vanish()
+        self.platform.listen()
+        again = self.platform.link(link.worker)
+        self.assertEqual(again.hello.head["unacknowledged"], [])
+        self.assertEqual([one["channel"] for one in again.hello.json], channels)
+
     def test_a_result_without_ack_is_sent_again_after_welcome_and_forgotten_after_its_ack(self):
         for source, concurrency in (
             ("def run():\n    return 1\n", 1),

@@ -8,6 +8,7 @@ import type {
   BootFailure,
   CreditHead,
   ExitedHead,
+  HeldJob,
   HelloHead,
   JobResultHead,
   LogHead,
@@ -19,16 +20,17 @@ import type {
 const duration = z.number().nonnegative();
 const channel = z.int().min(1).max(CHANNEL_MAX);
 
+const heldJobs = z
+  .array(z.object({ channel, job: z.string(), fence: z.int(), heldMs: duration.optional() }))
+  .refine((held) => new Set(held.map((entry) => entry.channel)).size === held.length, "a channel is there twice");
+
 const hello = z.object({
   protocol: z.number(),
   role: z.enum(["worker", "launcher"]),
   token: z.string(),
   worker: z.string().optional(),
   pid: z.int().optional(),
-  unacknowledged: z
-    .array(z.object({ channel, job: z.string(), fence: z.int(), heldMs: duration.optional() }))
-    .refine((held) => new Set(held.map((entry) => entry.channel)).size === held.length, "a channel is there twice")
-    .optional(),
+  unacknowledged: heldJobs.optional(),
 });
 
 const credit = z.object({
@@ -76,6 +78,8 @@ const exited = z.object({
 });
 
 export const helloHead = (head: unknown): HelloHead => checked(hello, head);
+/** The body of a HELLO that lists more jobs than its head can hold. */
+export const helloBody = (body: unknown): readonly HeldJob[] => checked(heldJobs, body);
 export const creditHead = (head: unknown): CreditHead => checked(credit, head);
 export const bootFailureHead = (head: unknown): BootFailure => checked(bootFailure, head);
 export const workersHead = (head: unknown): WorkersHead => checked(workers, head);

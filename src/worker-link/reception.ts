@@ -5,7 +5,7 @@
 import { chmodSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
-import { helloHead } from "../domain/frame-heads.ts";
+import { helloBody, helloHead } from "../domain/frame-heads.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
@@ -88,7 +88,10 @@ export class Reception {
   }
 
   #greet(connection: Connection, frame: Frame): void {
-    const hello = readHead(frame, helloHead);
+    const head = readHead(frame, helloHead);
+    const { body } = frame;
+    const hello =
+      body.length === 0 ? head : { ...head, unacknowledged: readHead({ ...frame, headBytes: body }, helloBody) };
     if (hello.protocol === PROTOCOL_VERSION) this.#onHello(connection, hello);
     else refuse(connection, `protocol ${hello.protocol} is not spoken here`);
   }

@@ -4,7 +4,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
 import { WORKER_BOOT_TIMEOUT_MS } from "../../src/domain/limits.ts";
-import { FRAME, type HeldJob } from "../../src/domain/worker-protocol.ts";
+import { FRAME, type HeldJob, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../../src/lib/frames.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { Sessions } from "../../src/worker-link/sessions.ts";
@@ -225,4 +225,21 @@ test("Callers who wait do not hear that code cannot start which was replaced mea
   assert.equal(rig.link().sample(rig.endpoint.id).waitingRequests, 1);
   await rig.link().failWaiting({ endpointId: rig.endpoint.id, revision: "new" }, error);
   await assert.rejects(answer, { code: "BOOT_FAILED" });
+});
+
+test("A worker may hold more jobs than the head of its HELLO has room for", async (t) => {
+  const { worker, held, queue, restart, dial } = await busy(t, 1000, 1);
+  await restart();
+  const more = Array.from({ length: 999 }, (_, n) => ({
+    channel: n + 10,
+    job: crypto.randomUUID(),
+    fence: 1,
+    heldMs: 1,
+  }));
+  const again = await dial();
+  const head = { protocol: PROTOCOL_VERSION, role: "worker", token: worker.token, pid: 1 };
+  again.send(FRAME.HELLO, 0, head, Buffer.from(JSON.stringify([...held, ...more])));
+  for (const { channel } of more) assert.equal((await again.next(FRAME.CANCEL)).channel, channel);
+  succeed(again, held[0]!.channel);
+  assert.equal((await queue.wait(held[0]!.job, PENDING_MS))?.state, "COMPLETED");
 });

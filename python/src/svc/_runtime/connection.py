@@ -7,6 +7,7 @@ results that wait again. Any thread may send; one at a time reads.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -22,6 +23,7 @@ from svc._runtime import protocol
 from svc._runtime.limits import (
     BACKLOG_MAX_BYTES,
     GREETING_TIMEOUT_S,
+    HELD_IN_HEAD_MAX,
     READ_BYTES,
     RECONNECT_FIRST_S,
     RECONNECT_STEP_MAX_S,
@@ -219,11 +221,12 @@ class Connection:
                 "token": self._token,
                 "worker": self._worker,
                 "pid": os.getpid(),
-                "unacknowledged": listed,
+                "unacknowledged": listed if len(listed) <= HELD_IN_HEAD_MAX else [],
             }
+            body = b"" if len(listed) <= HELD_IN_HEAD_MAX else json.dumps(listed, separators=(",", ":")).encode()
             # The first time CREDIT goes along: nothing else waits that would have to keep its order behind WELCOME.
             is_first = self._sock is None and not listed
-            sock.sendall(encode(protocol.HELLO, 0, hello) + (self._credit if is_first else b""))
+            sock.sendall(encode(protocol.HELLO, 0, hello, body) + (self._credit if is_first else b""))
             if self._meanwhile is not None:
                 meanwhile, self._meanwhile = self._meanwhile, None
                 meanwhile()

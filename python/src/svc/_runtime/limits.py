@@ -7,6 +7,8 @@ READ_BYTES = 64 * 1024
 
 RECONNECT_FIRST_S = 0.05
 RECONNECT_STEP_MAX_S = 2.0
+# More jobs than this do not fit into the head of a HELLO: they go into its body.
+HELD_IN_HEAD_MAX = 300
 GREETING_TIMEOUT_S = 10.0
 RECONNECT_DEFAULT_MS = 600_000
 
