@@ -31,6 +31,8 @@ interface ImagesDeps {
   /** The endpoint's image is ready, or cannot be made. */
   readonly settled: (endpointId: string) => void;
   readonly clock: () => number;
+  /** For durations: no clock that is set moves it. */
+  readonly now: () => number;
 }
 
 export class Images {
@@ -83,7 +85,7 @@ export class Images {
       usedAt: this.#deps.clock(),
     }));
     if (state.running || state.prepared !== undefined) return;
-    if (state.problem !== "" && this.#deps.clock() - state.failedAt < RETRY_MS) return;
+    if (state.problem !== "" && this.#deps.now() - state.failedAt < RETRY_MS) return;
     state.running = true;
     this.#run(endpoint, state).catch(() => {}); // It keeps its problem itself.
   }
@@ -101,7 +103,7 @@ export class Images {
         error instanceof SvcError
           ? [error.message, error.help ?? ""].join(" ").trim()
           : `Preparing it failed: ${String(error)}`;
-      state.failedAt = this.#deps.clock();
+      state.failedAt = this.#deps.now();
     } finally {
       state.running = false;
       this.#deps.settled(endpoint.id);

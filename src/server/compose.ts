@@ -172,7 +172,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const boots = new BootRecord(now);
-  const images = new Images({ store, driver, clock, settled: (endpointId) => autoscaler.wake(endpointId) });
+  const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,
     endpoints,

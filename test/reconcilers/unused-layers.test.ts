@@ -35,7 +35,7 @@ async function machine(t: TestContext) {
     },
   };
   let settled = Promise.withResolvers<void>();
-  const images = new Images({ store, driver, clock: () => now, settled: () => settled.resolve() });
+  const images = new Images({ store, driver, clock: () => now, now: () => now, settled: () => settled.resolve() });
   t.after(async () => {
     await store.close();
     database.close();

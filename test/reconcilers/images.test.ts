@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { WorkerImage } from "../../src/drivers/worker-driver.ts";
+import { Images } from "../../src/reconcilers/images.ts";
+import type { Endpoint, Store } from "../../src/store/store.ts";
+
+const PAUSE_MS = 10_000;
+
+test("A preparation that failed is tried again after a pause, also when the clock was set back meanwhile", async () => {
+  const clock = { now: 0, time: 5_000_000 };
+  let tries = 0;
+  let settled = Promise.withResolvers<void>();
+  const images = new Images({
+    store: { builds: { find: async () => undefined } } as unknown as Store,
+    driver: { prepare: async (_image: WorkerImage) => {} },
+    clock: () => clock.time,
+    now: () => clock.now,
+    settled: () => {
+      tries += 1;
+      settled.resolve();
+    },
+  });
+  const endpoint = { id: "ep-1", revision: "r1", buildId: "gone", name: "hello" } as Endpoint;
+  images.prepare(endpoint);
+  await settled.promise;
+  assert.match(images.state(endpoint).problem, /does not declare it/);
+  images.prepare(endpoint);
+  assert.equal(tries, 1);
+  clock.time = 0;
+  clock.now = PAUSE_MS;
+  settled = Promise.withResolvers();
+  images.prepare(endpoint);
+  await settled.promise;
+  assert.equal(tries, 2);
+});
