@@ -1,0 +1,137 @@
+/** The platform under test: on a small disk of its own where that can be mounted, started again when it was killed. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { type PlatformProcess, ROOT, startPlatformProcess } from "../e2e/platform-process.ts";
+
+const DISK_MB = 192;
+
+export interface Reply {
+  readonly status: number;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
+  readonly json: any;
+}
+
+export class Subject {
+  readonly dir: string;
+  readonly dataDir: string;
+  readonly hasOwnDisk: boolean;
+  /** What it logs, and how often it ended by itself. */
+  onLogLine: (line: string) => void = () => {};
+  #running!: PlatformProcess;
+  #key = "";
+  #urls: Record<string, string> = {};
+
+  private constructor(dir: string, hasOwnDisk: boolean) {
+    this.dir = dir;
+    this.dataDir = path.join(dir, "disk", "data");
+    this.hasOwnDisk = hasOwnDisk;
+  }
+
+  static async start(): Promise<Subject> {
+    const dir = mkdtempSync(path.join(tmpdir(), "svc-campaign-"));
+    const disk = path.join(dir, "disk");
+    mkdirSync(disk);
+    const mount = ["-t", "tmpfs", "-o", `size=${DISK_MB}m`, "tmpfs", disk];
+    const mounted = process.getuid?.() === 0 && (await runProcess("mount", mount)).code === 0;
+    const subject = new Subject(dir, mounted);
+    try {
+      await subject.#launch("0");
+    } catch (error) {
+      await subject.close();
+      throw error;
+    }
+    return subject;
+  }
+
+  get url(): string {
+    return this.#running.url;
+  }
+
+  get key(): string {
+    return this.#key;
+  }
+
+  get pid(): number {
+    return this.#running.pid;
+  }
+
+  get isAlive(): boolean {
+    try {
+      return process.kill(this.pid, 0);
+    } catch {
+      return false;
+    }
+  }
+
+  async #launch(port: string): Promise<void> {
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+    const onLogLine = (line: string) => this.onLogLine(line);
+    this.#running = await startPlatformProcess({ dataDir: this.dataDir, env, port, onLogLine });
+    this.#key ||= this.#running.firstKey ?? "";
+  }
+
+  /** On the port it had. */
+  async restart(): Promise<void> {
+    await this.#running.end("SIGKILL");
+    await this.#launch(new URL(this.url).port);
+  }
+
+  /** Deploys files as the app "campaign"; the exit code and what was printed. */
+  async deploy(files: Readonly<Record<string, string>>, signal?: AbortSignal) {
+    const project = mkdtempSync(path.join(this.dir, "project-"));
+    for (const [file, text] of Object.entries(files)) writeFileSync(path.join(project, file), text);
+    const env = {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      CI: "1",
+      PLATFORM_URL: this.url,
+      PLATFORM_API_KEY: this.key,
+      SVC_CONFIG_DIR: path.join(this.dir, "config"),
+      SVC_CACHE_DIR: path.join(this.dir, "cache"),
+    };
+    try {
+      return await runProcess(path.join(ROOT, "bin/svc"), ["deploy", "--app", "campaign"], {
+        cwd: project,
+        env,
+        signal,
+      });
+    } finally {
+      rmSync(project, { recursive: true, force: true });
+    }
+  }
+
+  /** Deploys what must deploy, and learns the endpoints' URLs. */
+  async set(files: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
+    const { code, stderr } = await this.deploy(files);
+    if (code !== 0) throw new Error(stderr);
+    const { json } = await this.ask("/graphql", { query: "{ myself { endpoints { name url } } }" });
+    const endpoints = json.data.myself.endpoints as { name: string; url: string }[];
+    this.#urls = Object.fromEntries(endpoints.map(({ name, url }) => [name, new URL(url).pathname]));
+    return this.#urls;
+  }
+
+  /** Rejects with TimeoutError when there is no answer in time, and otherwise when the connection broke. */
+  async ask(route: string, body?: unknown, options: { maxMs?: number; headers?: Record<string, string> } = {}) {
+    const response = await fetch(new URL(route, this.url), {
+      method: body === undefined ? "GET" : "POST",
+      headers: { authorization: `Bearer ${this.#key}`, "content-type": "application/json", ...options.headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(options.maxMs ?? 60_000),
+    });
+    const text = await response.text();
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch {}
+    return { status: response.status, text, json } as Reply;
+  }
+
+  async close(): Promise<void> {
+    await this.#running?.end("SIGQUIT");
+    if (this.hasOwnDisk) await runProcess("umount", ["--lazy", path.join(this.dir, "disk")]);
+    rmSync(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+}
