@@ -1,55 +1,56 @@
 /**
- * Jobs with side effects while workers and the platform are killed with SIGKILL at random, then every accepted id is looked
- * for. Not a race: the one figure that counts is `lost`.
+ * The kill matrix: a part of the platform × what is done to it × what callers do meanwhile, each round drawn at random. Not a
+ * race: what counts is that nothing is lost, finished twice, stuck or unanswered, and how soon the next result comes.
  */
 import { randomInt } from "node:crypto";
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import type { TestContext } from "node:test";
-import { chaos } from "../test/e2e/chaos.ts";
-import { startPlatform } from "../test/e2e/platform.ts";
+import { allCells, killMatrix, randomCells } from "../test/campaign/kill-matrix.ts";
 import { atMost, type Bench } from "./bench.ts";
 
-const JOBS = 20_000;
-const KILL_EVERY_MS = 1_000;
-const WORKER_SHARE = 0.7;
+const QUEUED = 20_000;
+/** Longer than a lease. */
+const FAULT_MS = 20_000;
+const RECOVER_MAX_MS = 60_000;
+const RECOVERY_P99_MS = 3_000;
 
-export const bench: Bench = async () => {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
-  try {
-    const platform = await startPlatform(context as unknown as TestContext);
-    const report = await chaos({
-      platform,
-      jobs: JOBS,
-      killEveryMs: KILL_EVERY_MS,
-      workerShare: WORKER_SHARE,
-      project: (files) => {
-        const dir = path.join(mkdtempSync(path.join(platform.dir, "project-")), "app");
-        mkdirSync(dir);
-        for (const [file, text] of Object.entries(files)) writeFileSync(path.join(dir, file), text);
-        return dir;
-      },
-      random: () => randomInt(1_000_000) / 1_000_000,
-    });
-    for (const line of report.lost.slice(0, 20)) console.error(`lost: ${line}`);
-    return {
-      conditions: {
-        jobs: `${JOBS}, each writes a line to a file and sleeps 2 ms; up to 4 workers`,
-        kills: `SIGKILL about every ${KILL_EVERY_MS} ms: ${WORKER_SHARE * 100} % a worker, the others the platform`,
-      },
-      figures: {
-        accepted: report.accepted,
-        lost: report.lost.length,
-        "repeated side effects": report.duplicates,
-        "failed after two lost workers, completed by retry": report.failedFirst,
-        "workers killed": report.workerKills,
-        "platforms killed": report.platformKills,
-        seconds: report.seconds,
-      },
-      bars: { "lost jobs": atMost(report.lost.length, 0) },
-    };
-  } finally {
-    for (const cleanup of cleanups) await cleanup();
+export const bench: Bench = async ({ rounds }) => {
+  const seed = Number(process.env.SVC_BENCH_SEED ?? randomInt(1_000_000));
+  const faultMs = Number(process.env.SVC_BENCH_FAULT_MS ?? FAULT_MS);
+  const queued = Number(process.env.SVC_BENCH_QUEUED ?? QUEUED);
+  console.error(`seed ${seed}`);
+  const cells = randomCells(rounds, seed);
+  const report = await killMatrix({ seed, cells, queued, faultMs, recoverMaxMs: RECOVER_MAX_MS, say: console.error });
+  const { broken, recoveryMs } = report;
+  for (const line of Object.entries(broken).flatMap(([kind, all]) =>
+    all.slice(0, 20).map((what) => `${kind}: ${what}`),
+  )) {
+    console.error(line);
   }
+  const count = (kind: keyof typeof broken) => broken[kind].length;
+  const p99 = percentile(recoveryMs, 0.99);
+  return {
+    conditions: {
+      seed: `${seed} (SVC_BENCH_SEED plays it again)`,
+      rounds: `${report.rounds} of ${allCells().length} cells, ${report.impossible.length} could not be done here`,
+      faults: `${faultMs} ms each; the clock is not stepped: there is no way to do that to one process`,
+      queued: `${queued} jobs in rounds with a queue`,
+    },
+    figures: {
+      "accepted jobs": report.accepted,
+      "recovery p50, ms": percentile(recoveryMs, 0.5),
+      "recovery p99, ms": p99,
+    },
+    bars: {
+      "lost jobs": atMost(count("lost"), 0),
+      "finished twice": atMost(count("doubled"), 0),
+      stuck: atMost(count("stuck"), 0),
+      unanswered: atMost(count("unanswered"), 0),
+      "wrong answers": atMost(count("wrong"), 0),
+      "recovery p99": atMost(p99, RECOVERY_P99_MS, " ms"),
+    },
+  };
 };
+
+function percentile(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
+}

@@ -24,7 +24,7 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     load: () => import("./dev-loop.ts"),
   },
   chaos: {
-    about: "20,000 jobs while workers and the platform are killed at random: none may be lost",
+    about: "the kill matrix: parts of the platform are killed, stopped, cut off, starved; nothing may be lost",
     load: () => import("./chaos.ts"),
   },
   "queue-depth": {

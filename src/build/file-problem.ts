@@ -7,6 +7,8 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "the disk quota is used up",
   ENOTDIR: "a part of its path is a file",
+  // How Node says the same to a user who may not write beside that file.
+  EEXIST: "a part of its path is a file",
   EISDIR: "it is a folder",
   EMFILE: "too many files are open",
 };
@@ -16,8 +18,9 @@ export function fileProblem(error: unknown, cacheDir: string): unknown {
   const { code = "", path, message } = error as NodeJS.ErrnoException;
   const reason = REASONS[code];
   if (error instanceof SvcError || reason === undefined) return error;
-  const cached = path?.startsWith(cacheDir);
-  return new SvcError("BUILD_FAILED", `The build cannot use ${path ?? message}: ${reason}.`, {
+  const above = path !== undefined && cacheDir.startsWith(`${path}/`);
+  const cached = above || path?.startsWith(cacheDir);
+  return new SvcError("BUILD_FAILED", `The build cannot use ${above ? cacheDir : (path ?? message)}: ${reason}.`, {
     help: cached
       ? "SVC_CACHE_DIR moves the build cache to another folder."
       : "Make it writable for you, or free space, and build again.",

@@ -124,15 +124,24 @@ async function playRound(cell: Cell, place: Place, options: MatrixOptions, rando
   return { done, recoveredMs, verdict };
 }
 
-/** Milliseconds until a call has its result; undefined when that takes too long. */
-async function probe({ subject, urls }: Place, withinMs: number): Promise<number | undefined> {
+/** Milliseconds until calls have their results, of a worker that is there and of one that must be started; undefined when that takes too long. */
+async function probe(place: Place, withinMs: number): Promise<number | undefined> {
+  const started = performance.now();
+  for (const endpoint of ["probe", "fresh"]) {
+    const left = withinMs - (performance.now() - started);
+    if (!(await answers(place, endpoint, left))) return undefined;
+  }
+  return performance.now() - started;
+}
+
+async function answers({ subject, urls }: Place, endpoint: string, withinMs: number): Promise<boolean> {
   const started = performance.now();
   while (performance.now() - started < withinMs) {
     const reply = await subject
-      .ask(`${urls.probe}/runsync`, { input: { n: 1 } }, { maxMs: 5_000 })
+      .ask(`${urls[endpoint]}/runsync`, { input: { n: 1 } }, { maxMs: 5_000 })
       .catch(() => undefined);
-    if (reply?.status === 200 && reply.json.status === "COMPLETED") return performance.now() - started;
+    if (reply?.status === 200 && reply.json.status === "COMPLETED") return true;
     await delay(10);
   }
-  return undefined;
+  return false;
 }

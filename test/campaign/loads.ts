@@ -28,16 +28,17 @@ def work(n):
 def probe(n):
     return n
 
+@Endpoint(name="fresh", workers=(0, 1), idle_timeout=1)
+def fresh(n):
+    return n
+
 web = Endpoint(name="web", workers=(1, 2), max_concurrency=8)
 
 @web.get("/stream")
 def stream():
-    from svc import StreamingResponse
-    def pieces():
-        for i in range(20):
-            yield f"{i}\\n"
-            time.sleep(0.01)
-    return StreamingResponse(pieces())
+    for i in range(20):
+        yield f"{i}\\n"
+        time.sleep(0.01)
 `,
 });
 
