@@ -36,11 +36,18 @@ export async function unpackLayer(
   dir: string,
   { bytesMax, entriesMax }: UnpackBounds,
 ): Promise<void> {
-  const layer = new LayerWriter(dir, entriesMax);
+  // An entry whose archive breaks off before it is read is destroyed already, and a pipe from it would wait for ever.
+  const over = new AbortController();
+  const layer = new LayerWriter(dir, entriesMax, over.signal);
   const extract = tar.extract();
-  const fed = pipeline(compressed, createGunzip(), atMost(bytesMax), extract);
+  const fed = pipeline(compressed, createGunzip(), atMost(bytesMax), extract).catch((error: unknown) => {
+    over.abort(error);
+    throw error;
+  });
   const written = (async () => {
     for await (const entry of extract) {
+      // A size that the reader cannot decode: it would wait for that entry's end for ever.
+      if (!Number.isSafeInteger(entry.header.size)) throw unsafe(entry.header.name);
       await layer.add(entry.header, entry);
       entry.resume();
     }
@@ -60,7 +67,10 @@ class LayerWriter {
   readonly #files = new Set<string>();
   readonly #links = new Map<string, string>();
 
-  constructor(dir: string, entriesMax: number) {
+  readonly #over: AbortSignal;
+
+  constructor(dir: string, entriesMax: number, over: AbortSignal) {
+    this.#over = over;
     this.#dir = dir;
     this.#entriesMax = entriesMax;
   }
@@ -75,7 +85,8 @@ class LayerWriter {
       this.#files.add(place);
       const fileMode = (mode ?? 0) & 0o111 ? 0o755 : 0o644;
       // "wx": it never follows a link or replaces anything.
-      await pipeline(content, createWriteStream(path.join(this.#dir, place), { flags: "wx", mode: fileMode }));
+      const file = createWriteStream(path.join(this.#dir, place), { flags: "wx", mode: fileMode });
+      await pipeline(content, file, { signal: this.#over });
     } else throw unsafe(name);
     this.#count();
   }

@@ -10,6 +10,7 @@ import { gzipSync } from "node:zlib";
 import tar from "tar-stream";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
 import { LayerFolder } from "../../src/drivers/layers.ts";
+import { unpackLayer } from "../../src/drivers/unpack-layer.ts";
 
 interface Entry {
   readonly name: string;
@@ -102,5 +103,25 @@ for (const { title, entries } of HOSTILE) {
     await assert.rejects(folder.ensure(digest), { code: "LAYER_CORRUPT" });
     assert.deepEqual(readdirSync(path.join(dir, "layers")), []);
     assert.ok(!existsSync(path.join(dir, "outside.txt")));
+  });
+}
+
+for (const [title, size] of [
+  ["an entry that is longer than the archive", "77777700006 "],
+  ["an entry whose size is no number", "\u00e10000000006 "],
+] as const) {
+  test(`A layer with ${title} is refused, not waited for`, { timeout: 60_000 }, async (t) => {
+    const dir = mkdtempSync(path.join(tmpdir(), "svc-layers-"));
+    t.after(() => rmSync(dir, { recursive: true, force: true }));
+    const pack = tar.pack();
+    pack.entry({ name: "src/deep/a.py" }, "A = 1\n");
+    pack.finalize();
+    const bytes = await buffer(pack);
+    bytes.write(size, 124, "latin1");
+    bytes.fill(0x20, 148, 156);
+    const sum = bytes.subarray(0, 512).reduce((total, byte) => total + byte, 0);
+    bytes.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
+    const bounds = { bytesMax: 1_000_000, entriesMax: 100 };
+    await assert.rejects(unpackLayer(Readable.from([gzipSync(bytes)]), dir, bounds));
   });
 }

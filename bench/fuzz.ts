@@ -1,0 +1,36 @@
+/** Made-up inputs of every kind; `--rounds 5` is about a million. Not a race: the figures that count are zeros. */
+import { randomInt } from "node:crypto";
+import path from "node:path";
+import { runProcess } from "../src/lib/run-process.ts";
+import { fuzz } from "../test/campaign/fuzz/fuzz.ts";
+import { ROOT } from "../test/e2e/platform-process.ts";
+import { atLeast, atMost, type Bench } from "./bench.ts";
+
+const TEXTS = 30_000;
+const REQUESTS = 60_000;
+const FRAMES = 25_000;
+const RSS_MAX_MB = 600;
+
+export const bench: Bench = async ({ rounds }) => {
+  const seed = Number(process.env.SVC_BENCH_SEED ?? randomInt(1_000_000));
+  console.error(`seed ${seed}`);
+  const scale = rounds;
+  const { inputs, broken, rssMb } = await fuzz({ seed, texts: TEXTS * scale, requests: REQUESTS * scale });
+  const frames = FRAMES * scale;
+  // They have a test of their own, whose number of frames and seed are taken from the environment.
+  const env = { ...process.env, SVC_FUZZ_FRAMES: String(frames), SVC_FUZZ_SEED: String(seed) };
+  const test = [path.join(ROOT, "test/run.ts"), "worker-link/fuzz"];
+  const framed = await runProcess(process.execPath, test, { env });
+  const wrong = framed.code === 0 ? broken : [...broken, framed.stdout];
+  for (const line of wrong) console.error(line);
+  const all = Object.values(inputs).reduce((sum, count) => sum + count, frames);
+  return {
+    conditions: { seed: `${seed} (SVC_BENCH_SEED plays it again)`, inputs: JSON.stringify({ ...inputs, frames }) },
+    figures: { inputs: all, "platform's RSS, MB": rssMb },
+    bars: {
+      "crashes, hangs and answers of 500": atMost(wrong.length, 0),
+      "RSS of the platform": atMost(rssMb, RSS_MAX_MB, " MB"),
+      ...(rounds >= 5 ? { inputs: atLeast(all, 1_000_000) } : {}),
+    },
+  };
+};
