@@ -27,6 +27,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "the kill matrix: parts of the platform are killed, stopped, cut off, starved; nothing may be lost",
     load: () => import("./chaos.ts"),
   },
+  fuzz: {
+    about: "made-up requests, frames, archives and texts: no crash, no hang, no 500; 5 rounds are a million",
+    load: () => import("./fuzz.ts"),
+  },
   "queue-depth": {
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),

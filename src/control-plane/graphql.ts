@@ -82,6 +82,8 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
     cors: false,
   });
   return async (request, response, who) => {
+    // It makes a URL of the caller's Host, which may be none; here nothing depends on it.
+    request.headers.host = "platform";
     await yoga(request, response, who);
   };
 }

@@ -78,7 +78,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
   server.on("checkContinue", onRequest);
   server.on("checkExpectation", onRequest);
   server.on("upgrade", (req, socket, head) => {
-    upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
+    // Sent behind a request whose answer is still due: what would be written now would stand before that answer.
+    if ((socket as Socket & { _httpMessage?: object | null })._httpMessage) socket.destroy();
+    else
+      upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
   });
   server.on("clientError", refuseConnection);
   server.on("error", (error) => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { allCells, type Cell, killMatrix } from "./kill-matrix.ts";
 import { seededRandom } from "./seeded-random.ts";
 
-const ROUNDS = 6;
+const ROUNDS = 4;
 
 /** Cells whose faults the platform does not get over yet are left to `npm run bench -- chaos`. */
 function holds({ fault, component }: Cell): boolean {

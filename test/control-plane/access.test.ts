@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { getIntrospectionQuery } from "graphql";
 import { ensureFirstKey } from "../../src/control-plane/first-key.ts";
@@ -203,4 +205,14 @@ test("GET / tells that the platform is up; other paths and methods get the error
   const get = await fetch(`${url}/graphql`);
   assert.equal(get.status, 405);
   assert.equal(get.headers.get("allow"), "POST");
+});
+
+test("A Host header that is no host does not trouble a query", async (t) => {
+  const { url, adminKey } = await startPlatform(t);
+  const headers = { host: "lt: localhost", "content-type": "application/json", authorization: `Bearer ${adminKey}` };
+  const sent = httpRequest(`${url}/graphql`, { method: "POST", headers });
+  sent.end(JSON.stringify({ query: "{ myself { id } }" }));
+  const [answer] = (await once(sent, "response")) as [IncomingMessage];
+  answer.resume();
+  assert.equal(answer.statusCode, 200);
 });

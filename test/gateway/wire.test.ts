@@ -252,3 +252,13 @@ test("two thousand idle connections cost little and keep nobody out", async (t) 
   for (const socket of sockets) socket.destroy();
   assert.ok(perConnection < 48 * 1024, `${Math.round(perConnection / 1024)} KiB for both ends of a connection`);
 });
+
+test("An upgrade sent behind a request that is not answered yet closes the connection, and others go on", async (t) => {
+  const platform = await startPlatform(t);
+  const body = '{"input":1}';
+  const head = `host: x\r\nauthorization: Bearer ${KEY}\r\n`;
+  const waits = `POST /v2/jobs/runsync HTTP/1.1\r\n${head}content-length: ${body.length}\r\n\r\n${body}`;
+  const upgrade = `GET /v2/web/talk HTTP/1.1\r\n${head}connection: upgrade\r\nupgrade: websocket\r\n\r\n`;
+  await new RawConnection(platform.port).write(waits + upgrade).untilClosed();
+  assert.equal((await platform.get("/v2/jobs/health")).status, 200);
+});

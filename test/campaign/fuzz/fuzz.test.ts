@@ -7,7 +7,7 @@ test("made-up sources, manifests, settings, archives, requests and GraphQL docum
   timeout: 170_000,
 }, async (t) => {
   const seed = Number(process.env.SVC_FUZZ_SEED ?? randomInt(1_000_000));
-  const { broken, rssMb, inputs } = await fuzz({ seed, texts: 2_000, requests: 3_000 });
+  const { broken, rssMb, inputs } = await fuzz({ seed, texts: 1_500, requests: 2_000 });
   t.diagnostic(JSON.stringify(inputs));
   assert.deepEqual(broken, [], `seed ${seed}`);
   assert.ok(rssMb < 600, `${rssMb} MB`);
