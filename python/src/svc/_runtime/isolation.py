@@ -14,9 +14,11 @@ looked up once (`Isolation.find`) and told in WORKERS and STARTED; what should w
 from __future__ import annotations
 
 import os
+import resource
 
 from svc._runtime import kernel, landlock, namespaces, view
 from svc._runtime.kernel import checked
+from svc._runtime.limits import WORKER_PIDS_MAX
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 24, 38
 _CAP_LAST = 40
@@ -91,6 +93,9 @@ class Isolation:
             os.environ["HOME"] = view.build(start, uid)
         kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _give_up_rights(uid, start.get("gid", uid))
+        if self._way == namespaces.USER and not str(start.get("limits")).startswith("cgroup"):
+            # The kernel counts these for each user namespace, so neither with the user's own nor with other endpoints'.
+            resource.setrlimit(resource.RLIMIT_NPROC, (WORKER_PIDS_MAX, WORKER_PIDS_MAX))
         if self._landlock:
             landlock.restrict(self._landlock, *self._rules(start))
 

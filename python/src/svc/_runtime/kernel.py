@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOUNT_SETATTR, _AT_FDCWD = 442, -100
 
 try:
@@ -58,6 +59,15 @@ def proportional_bytes(pid: int) -> int:
         with open(f"/proc/{pid}/smaps_rollup") as file:
             return next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
     except OSError:
+        return 0
+
+
+def resident_bytes(pid: int) -> int:
+    """Pages of the process that are in memory, shared ones too; 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError):
         return 0
 
 
@@ -159,6 +169,15 @@ def kill_quietly(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def descendants_of(pid: int) -> list[int]:
+    found: list[int] = []
+    level = children_of(pid)
+    while level:
+        found += level
+        level = [below for each in level for below in children_of(each) if below not in found]
+    return found
 
 
 def kill_descendants(pid: int) -> int:

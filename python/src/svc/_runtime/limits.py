@@ -45,6 +45,9 @@ COALESCE_S = 0.0005
 SPARE_DELAY_S = 0.05
 ZYGOTE_TTL_S = 600.0
 
+# Where no group of the kernel bounds a worker's memory, it is looked at this often.
+MEMORY_WATCH_S = 0.25
+
 # Processes and threads of one worker, where the kernel counts them.
 WORKER_PIDS_MAX = 1024
 

@@ -35,9 +35,13 @@ class WorkerRecord:
 def exit_reason(record: WorkerRecord, status: int) -> str:
     """The cause in words."""
     if status == -9 and not record.killed and record.group is not None and record.group.oom_killed():
-        machine = record.start.get("machine")
-        return f"killed: memory limit {record.start['memoryBytes'] / 1024**3:g} GB" + (f" of {machine}" if machine else "")
+        return over_memory(record)
     return record.killed or how_it_ended(status).removeprefix("was ")
+
+
+def over_memory(record: WorkerRecord) -> str:
+    machine = record.start.get("machine")
+    return f"killed: memory limit {record.start['memoryBytes'] / 1024**3:g} GB" + (f" of {machine}" if machine else "")
 
 
 def how_it_ended(status: int) -> str:

@@ -74,7 +74,7 @@ def serve(channel: socket.socket, start: dict, group: list[int]) -> None:
     before = _open_descriptors()
     gc.disable()
     try:
-        confine.join(group, "", 0)
+        confine.join(group, start["limits"], 0 if start.get("gpu") else start.get("memoryBytes") or 0)
         Isolation.of(start).confine_endpoint(start)
     except OSError as error:
         send_message(channel, {"failed": _plain(f"its isolation could not be set up: {error}")})

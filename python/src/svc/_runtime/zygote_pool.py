@@ -158,7 +158,7 @@ class ZygotePool:
         zygote = Zygote(key, ours, pipes, self._confinement.group(start))
         way = self._isolation.way(start)
         zygote.has_namespaces = bool(way)
-        start = {**start, "shared": f"zygote-{secrets.token_hex(8)}"}
+        start = {**start, "shared": f"zygote-{secrets.token_hex(8)}", "limits": zygote.group.kind}
         if way and start.get("tempDir"):
             zygote.folder = os.path.join(os.path.dirname(start["tempDir"]), start["shared"])
         python = start.get("python") or sys.executable
