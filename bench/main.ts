@@ -35,6 +35,14 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),
   },
+  redeploy: {
+    about: "deploys of new code under calls of every kind: none may fail (--rounds: deploys)",
+    load: () => import("./redeploy.ts"),
+  },
+  soak: {
+    about: "mixed calls for minutes: memory and descriptors stay flat (--rounds: minutes)",
+    load: () => import("./soak.ts"),
+  },
   scaling: {
     about: "the scaler in simulation against a tick of 2 s and a queue scaler of 30 s",
     load: () => import("./scaling.ts"),
