@@ -118,6 +118,9 @@ export const STORAGE_CHECK_MS = 500;
 export const STORAGE_ROOM_BYTES = 4 * MB;
 export const STORAGE_PROBE_BYTES = 1 * MB;
 export const STORAGE_PROBE_FILES = 8;
+/** Of the files that the platform may have open, what callers' connections leave to bodies, the database and workers. */
+export const RESERVED_FILES_PART = 0.4;
+export const RESERVED_FILES_MAX = 2048;
 /** Chunks of one worker that wait to be stored; it is not read from beyond that. */
 export const STORING_MAX_BYTES = 4 * MB;
 /** Of the platform's own log: lines kept while they cannot be written. */

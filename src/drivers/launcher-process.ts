@@ -90,7 +90,7 @@ export class LauncherProcess {
 
   get isAlive(): boolean {
     const startTime = this.pid === 0 ? undefined : startTimeOf(this.pid);
-    return startTime !== undefined && startTime === (this.#startTime ?? startTime);
+    return startTime !== undefined && (startTime === "" || startTime === (this.#startTime ?? startTime));
   }
 
   /** SIGKILL: its workers end with it. */
@@ -103,7 +103,7 @@ function stateFile(stateDir: string): string {
   return path.join(stateDir, "launcher.json");
 }
 
-/** What tells the process from a later one with the same pid; undefined when it is gone or waits to be reaped. */
+/** What tells the process from a later one with the same pid; "" when that cannot be looked up now, undefined when it is gone or waits to be reaped. */
 function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");

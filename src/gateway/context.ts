@@ -32,6 +32,8 @@ export interface GatewayDeps {
   /** Answers every request that is neither a job route nor a load-balanced one. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly log: GatewayLog;
+  /** A connection could not be accepted. */
+  readonly acceptFailed?: (error: Error) => void;
 }
 
 /** Answers at once where it can: it is asked for every call. */
@@ -52,6 +54,8 @@ export interface GatewaySettings {
   readonly rateLimits?: RateLimits;
   readonly retention?: Retention;
   readonly arrival?: Arrival;
+  /** Further ones are closed at once, and those that nothing came on make room. Default: any number. */
+  readonly connectionsMax?: number;
 }
 
 /** How long results are kept, in milliseconds. */

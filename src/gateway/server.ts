@@ -42,6 +42,8 @@ export interface Gateway {
    * who still wait for a job are answered with it as it is (it goes on), and what is left is closed.
    */
   close(graceMs: number): Promise<void>;
+  /** Closes the connections that wait for nothing: their descriptors are needed. */
+  closeUnused(): void;
   /** Whether a worker of another endpoint waits for an answer of this one. */
   peersWait(endpointId: string): boolean;
 }
@@ -69,6 +71,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     noDelay: true,
     shouldUpgradeCallback: (req: IncomingMessage) => req.headers.upgrade?.toLowerCase() === "websocket",
   });
+  const connections = new Set<Socket>();
   // A caller that closed its sending side is answered; caller.ts tells it from one that is gone.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
@@ -85,9 +88,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
   });
   server.on("clientError", refuseConnection);
   server.on("error", (error) => {
-    if (server.listening) context.log.error("a connection could not be accepted", { error });
+    if (server.listening) deps.acceptFailed?.(error);
   });
-  const connections = new Set<Socket>();
+  server.maxConnections = deps.settings.connectionsMax ?? Number.POSITIVE_INFINITY;
+  server.on("drop", () => closeUnused(server, connections));
   server.on("connection", (socket: Socket) => {
     connections.add(socket);
     socket.setMaxListeners(0); // one for each call that waits on the connection
@@ -99,6 +103,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     server,
     peersWait: (endpointId) => context.peers.waitFor(endpointId),
     listen: (host, port) => listen(server, host, port),
+    closeUnused: () => closeUnused(server, connections),
     close: (graceMs) => {
       // Called again while it closes, it shortens the grace.
       closed ??= new Promise((resolve) => server.close(() => resolve()));
@@ -172,10 +177,7 @@ async function close(
 ): Promise<void> {
   context.closing = true;
   context.lookers.abortAll();
-  const closeIdle = () => {
-    server.closeIdleConnections(); // after an answer
-    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy(); // before any request
-  };
+  const closeIdle = () => closeUnused(server, connections);
   closeIdle();
   const sweep = setInterval(closeIdle, CLOSE_SWEEP_MS);
   const grace = setTimeout(() => context.callers.abortAll(), graceMs);
@@ -186,4 +188,9 @@ async function close(
   clearInterval(sweep);
   clearTimeout(grace);
   clearTimeout(end);
+}
+
+function closeUnused(server: Server, connections: ReadonlySet<Socket>): void {
+  server.closeIdleConnections(); // after an answer
+  for (const socket of connections) if (socket.bytesRead === 0) socket.destroy(); // before any request
 }

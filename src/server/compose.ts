@@ -14,14 +14,22 @@ import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
-import { LAYER_SWEEP_MS, LEASE_CHECK_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import {
+  LAYER_SWEEP_MS,
+  LEASE_CHECK_MS,
+  RECONCILE_MS,
+  RESERVED_FILES_MAX,
+  RESERVED_FILES_PART,
+  SWEEP_MS,
+} from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Lack, storageFull } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import { jobJson } from "../gateway/job-json.ts";
-import { createGateway } from "../gateway/server.ts";
+import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
+import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
 import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
@@ -86,7 +94,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const now = () => performance.now();
   const { dataDir } = config;
   const storage = new DiskWatch(dataDir, {
-    began: (lack, cause) => log.error(`${storageFull(lack).message} Writes are refused, what runs goes on.`, { cause }),
+    began: (lack, cause) => {
+      log.error(`${storageFull(lack).message} Writes are refused, what runs goes on.`, { cause });
+      if (lack === "descriptors") gateway.closeUnused();
+    },
     ended: (lackedMs) => log.info("storing works again", { lackedMs: Math.round(lackedMs) }),
   });
   const own = createOwner(log, isSaidElsewhere);
@@ -272,7 +283,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     random: randomBytes,
     log: { error: (message, cause) => log.error(message, { cause }) },
   });
-  const gateway = createGateway({
+  const gateway: Gateway = createGateway({
     queue,
     endpoints,
     keys,
@@ -287,9 +298,18 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       requestTimeoutMs: config.requestTimeoutMs,
       rateLimits: config.rateLimits,
       retention: config.retention,
+      connectionsMax: connectionsMax(openFilesMax()),
+    },
+    acceptFailed: (error) => {
+      if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
     },
     fallback: (req: IncomingMessage, res: ServerResponse) => own("the management API", controlPlane(req, res)),
     log,
   });
   return { storage, database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };
+}
+
+/** Some descriptors are kept for files and workers. */
+function connectionsMax(files: number | undefined): number | undefined {
+  return files && files - Math.min(RESERVED_FILES_MAX, Math.ceil(files * RESERVED_FILES_PART));
 }
