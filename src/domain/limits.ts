@@ -294,6 +294,9 @@ export const CONTAINER_WORKER_PIDS = 1024;
 export const CONTAINER_SHRINK_MS = 2_000;
 /** An engine that does not answer is asked again after this time. */
 export const CONTAINER_CALL_RETRY_MS = 1_000;
+/** A platform that stops waits so long for containers on their way in or out, and looks so often. */
+export const CONTAINERS_SETTLE_MAX_MS = 10_000;
+export const CONTAINERS_LOOK_MS = 100;
 
 // Control plane
 export const GRAPHQL_BODY_MAX_BYTES = 8 * MB;

@@ -2,18 +2,21 @@
 import { createHash } from "node:crypto";
 import { chmod, chown } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
+import { SvcError } from "../domain/errors.ts";
+import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
-import { type ConnectedEngine, connectEngine, requireRuntime } from "./docker/engine.ts";
+import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
 import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
 import { LABEL } from "./docker/labels.ts";
 import { type ContainerNetwork, ensureNetwork, removeNetwork } from "./docker/network.ts";
 import { containerUser } from "./docker/user.ts";
 import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.ts";
-import { WorkerGroup } from "./docker/worker-group.ts";
+import { removeContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { limitsOf, startHead, zygoteKey } from "./start-head.ts";
@@ -67,6 +70,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   /** Resolves when the containers of an earlier platform are known: their launchers may dial in before. */
   readonly #known = Promise.withResolvers<void>();
   #opened: Opened | undefined;
+  #closing = false;
+  /** Work that may be making a container at this moment. */
+  readonly #making = new Set<Promise<void>>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
   constructor(options: DockerDriverOptions) {
@@ -104,7 +110,11 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     return this.#engine.platformUrl;
   }
 
-  async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+  prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    return this.#make(() => this.#prepare(image, report));
+  }
+
+  async #prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const { engine, shelf } = this.#engine;
     const facts = await prepareImage({ engine, shelf, names: this.#options.images, image, report });
     const source = await this.#layers.ensure(image.sourceLayer);
@@ -126,7 +136,11 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
   }
 
-  async start(spec: WorkerSpec): Promise<void> {
+  start(spec: WorkerSpec): Promise<void> {
+    return this.#make(() => this.#start(spec));
+  }
+
+  async #start(spec: WorkerSpec): Promise<void> {
     const prepared = this.#prepared.get(imageKey(spec.image));
     if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
     await this.#options.ledger.withShare(spec, async (share) => {
@@ -159,14 +173,38 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   }
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
+    this.#closing = true;
     const groups = [...this.#groups.values()];
     if (!stopAll) {
       for (const group of groups) group.letGo();
       return;
     }
     await Promise.all(groups.map((group) => group.remove()));
+    const late = delay(CONTAINERS_SETTLE_MAX_MS, undefined, { ref: false });
+    await Promise.race([Promise.allSettled(this.#making), late]);
+    if (this.#opened !== undefined) await this.#removeAll(this.#opened.engine);
     if (this.#opened !== undefined && this.#options.network === "") {
       await removeNetwork(this.#opened.engine, this.#networkName);
+    }
+  }
+
+  /** Nothing new begins once the driver closes, and what is under way is known then. */
+  async #make(work: () => Promise<void>): Promise<void> {
+    if (this.#closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    const making = work();
+    this.#making.add(making);
+    await making.finally(() => this.#making.delete(making));
+  }
+
+  /** Also those that were on their way out, and those that look at an image. */
+  async #removeAll(engine: Engine): Promise<void> {
+    const filters = { label: [`${LABEL.platform}=${this.#platformId}`] };
+    const end = performance.now() + CONTAINERS_SETTLE_MAX_MS;
+    for (;;) {
+      const left = await engine.listContainers({ all: true, filters }).catch(() => []);
+      if (left.length === 0 || performance.now() > end) return;
+      await Promise.all(left.map(({ Id }) => removeContainer(engine.getContainer(Id))));
+      await delay(CONTAINERS_LOOK_MS); // The engine may still be removing one.
     }
   }
 

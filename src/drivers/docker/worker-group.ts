@@ -252,6 +252,6 @@ export class WorkerGroup {
   }
 }
 
-async function removeContainer(container: Container | undefined): Promise<void> {
+export async function removeContainer(container: Container | undefined): Promise<void> {
   await container?.remove({ force: true, v: true }).catch(() => {});
 }
