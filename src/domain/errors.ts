@@ -25,6 +25,7 @@ export const ERROR_CATALOGUE = {
   SLOW_REQUEST: { status: 408, title: "The request did not arrive in time" },
   TOO_LARGE: { status: 413, title: "The body is too large" },
   QUEUE_FULL: { status: 429, title: "The endpoint's queue is full" },
+  BODIES_FULL: { status: 429, title: "The large bodies of the endpoint's jobs take all their room" },
   RATE_LIMITED: { status: 429, title: "Too many requests" },
   HEADERS_TOO_LARGE: { status: 431, title: "The request's headers are too large" },
   INTERNAL: { status: 500, title: "Internal error" },

@@ -101,6 +101,10 @@ export const JOB_LOSSES_MAX = 1;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
 export const LEASE_CHECK_MS = 1_000;
+/** Inputs, outputs and errors of one endpoint that lie in files, unless configured. */
+export const BODIES_KEPT_MAX_BYTES = 16_384 * MB;
+/** Of all endpoints: files whose jobs are gone; who writes a further one removes them first. */
+export const BODIES_DROPPED_MAX_BYTES = 1024 * MB;
 /** Between two turns of the event loop: after a longer time nobody is judged by a silence once. */
 export const STANDSTILL_MS = 2_000;
 export const REQUESTS_PAGE_SIZE = 100;

@@ -84,7 +84,7 @@ export interface JobCounts {
 export interface Queue {
   /**
    * `created` is false when the idempotency key named an earlier job, whose id is returned. Throws QUEUE_FULL when as
-   * many jobs as are allowed wait already.
+   * many jobs as are allowed wait already, BODIES_FULL when its large input does not fit beside those of the endpoint.
    */
   enqueue(job: NewJob): Promise<{ readonly id: string; readonly created: boolean }>;
   /**
@@ -94,7 +94,10 @@ export interface Queue {
   claim(endpointId: string, workerId: string, count: number, signal: AbortSignal): Promise<ClaimedJob[]>;
   /** Extends the leases to LEASE_MS from now; resolves the claims that are no longer valid (cancelled, lost). */
   renew(claims: readonly Claim[]): Promise<Claim[]>;
-  /** Stores the result and frees the slot. False when the fence is stale: the caller drops the result. */
+  /**
+   * Stores the result and frees the slot. False when the fence is stale: the caller drops the result. A large one that does not
+   * fit beside the endpoint's others makes the job FAILED with a text that names the limit.
+   */
   finish(claim: Claim, outcome: Outcome): Promise<boolean>;
   /**
    * Takes the job back from its worker. "handed-back": not started, queued again as it was.
@@ -125,7 +128,7 @@ export interface JobReader {
 
 /** What a running job says before it is done. Not needed to survive a crash of the platform beyond what is committed. */
 export interface JobProgress {
-  /** Replaces the job's output while it is IN_PROGRESS. */
+  /** Replaces the job's output while it is IN_PROGRESS, if it can be stored and fits beside the endpoint's others. */
   progress(claim: Claim, output: Uint8Array): Promise<void>;
   /**
    * Appends a chunk (JSON text) of a generator's output. A job whose chunks would be more than are kept is FAILED with a text

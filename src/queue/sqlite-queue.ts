@@ -4,6 +4,7 @@
  */
 import { SvcError } from "../domain/errors.ts";
 import {
+  BODIES_KEPT_MAX_BYTES,
   FAILED_KEPT_MAX_JOBS,
   FAILED_RETENTION_MS,
   QUEUED_MAX_JOBS,
@@ -41,6 +42,7 @@ const BOUNDS_DEFAULT: QueueBounds = {
   failedKeptMax: FAILED_KEPT_MAX_JOBS,
   streamKeptMax: STREAM_KEPT_MAX_BYTES,
   streamsKeptMax: STREAMS_KEPT_MAX_BYTES,
+  bodiesKeptMax: BODIES_KEPT_MAX_BYTES,
 };
 
 /** close() leaves the database open: whoever opened it closes it. */
@@ -49,7 +51,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
   migrateQueue(database.connection);
   const files = new BodyFiles(blobDir, database.durability === "full");
   const core = new QueueCore(database, files, { clock, monotonic }, { ...BOUNDS_DEFAULT, ...bounds }, storage);
-  const bodies = new StoredBodies(core.files, storage);
+  const bodies = new StoredBodies(core);
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
   storage.onReturn(() => goOn(core));

@@ -105,7 +105,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   database.onFailure = (error) => storage.noticed(error);
   const seal = new SealedText(readSecretKey(dataDir));
   const store = withWorkerTokens(await openSqliteStore(database, seal));
-  const bounds = { queuedMax: config.queueLimit, failedRetentionMs: config.retention.failedMs };
+  const bounds = {
+    queuedMax: config.queueLimit,
+    bodiesKeptMax: config.bodiesLimitBytes,
+    failedRetentionMs: config.retention.failedMs,
+  };
   const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds, storage });
   const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const endpoints = createEndpointCache(store);

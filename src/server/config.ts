@@ -5,6 +5,7 @@ import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { gpuProduct } from "../domain/gpu.ts";
 import {
+  BODIES_KEPT_MAX_BYTES,
   FAILED_RETENTION_MS,
   PLATFORM_PORT_DEFAULT,
   QUEUED_MAX_JOBS,
@@ -17,6 +18,8 @@ import {
   WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
+
+const MB = 1024 * 1024;
 
 const flag = z
   .enum(["0", "1", "true", "false"])
@@ -133,6 +136,8 @@ const schema = z.object({
   SVC_RATE_LIMITS: rateLimits.optional(),
   /** Jobs of one endpoint that may wait; more are refused with 429. */
   SVC_QUEUE_LIMIT: number(1, 1e9).default(QUEUED_MAX_JOBS),
+  /** MB that the inputs, outputs and errors above 64 KiB of one endpoint's jobs may take together. */
+  SVC_BODIES_LIMIT_MB: number(1, 1e9).default(BODIES_KEPT_MAX_BYTES / MB),
   /** How long results are kept: of /run, of /runsync, of /runsync?wait=, and at least of every failed job. */
   SVC_RUN_RETENTION_S: retention(RUN_RETENTION_MS),
   SVC_RUNSYNC_RETENTION_S: retention(RUNSYNC_RETENTION_MS),
@@ -187,6 +192,7 @@ export interface Config {
   /** Undefined: none. */
   readonly rateLimits: RateLimits | undefined;
   readonly queueLimit: number;
+  readonly bodiesLimitBytes: number;
   /** Milliseconds that results are kept. */
   readonly retention: Readonly<Record<"runMs" | "runsyncMs" | "runsyncWaitMs" | "failedMs", number>>;
   readonly isolation: "none" | "standard" | "strict";
@@ -239,6 +245,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     installerEnv: env,
     rateLimits: c.SVC_RATE_LIMITS,
     queueLimit: c.SVC_QUEUE_LIMIT,
+    bodiesLimitBytes: Math.floor(c.SVC_BODIES_LIMIT_MB * MB),
     retention: {
       runMs: c.SVC_RUN_RETENTION_S * 1000,
       runsyncMs: c.SVC_RUNSYNC_RETENTION_S * 1000,

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { INLINE_BODY_MAX_BYTES, SWEEP_BATCH_FILES } from "../../src/domain/limits.ts";
-import { BodyFiles } from "../../src/queue/sqlite/body-files.ts";
+import { BodyFiles, referenceTo } from "../../src/queue/sqlite/body-files.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue, type SqliteQueueUnderTest } from "./open-queue.ts";
 
@@ -19,6 +19,12 @@ async function withQueue(body: (under: SqliteQueueUnderTest, clock: { now: numbe
   } finally {
     await under.close();
   }
+}
+
+async function hold(bodies: BodyFiles, bytes: Uint8Array): Promise<string> {
+  const reference = await referenceTo(bytes);
+  await bodies.hold(reference, bytes);
+  return reference;
 }
 
 function files({ blobDir }: SqliteQueueUnderTest): string[] {
@@ -73,9 +79,9 @@ test("files that a crash left without a row are removed by the first sweep", () 
 test("a file that cannot be removed keeps none of the others, and is tried again by the next sweep", () =>
   withQueue(async (under) => {
     const bodies = new BodyFiles(join(under.dir, "bodies"), false);
-    const digests = await Promise.all(["1", "2", "3"].map((fill) => bodies.hold(large(fill))));
+    const digests = await Promise.all(["1", "2", "3"].map((fill) => hold(bodies, large(fill))));
     const [stuck] = digests as [string, string, string];
-    const place = join(under.dir, "bodies", stuck.slice(0, 2), stuck);
+    const place = join(under.dir, "bodies", stuck.slice(0, 2), stuck.slice(0, 64));
     // A folder in its place is what no removal of a file removes, also not by root.
     rmSync(place);
     mkdirSync(join(place, "in the way"), { recursive: true });
@@ -86,6 +92,23 @@ test("a file that cannot be removed keeps none of the others, and is tried again
     writeFileSync(place, large("1"));
     await bodies.sweep(() => false);
     assert.ok((await bodies.read(stuck)) === undefined);
+  }));
+
+test("what was dropped is removed before more is written than may lie about, without a sweep", () =>
+  withQueue(async (under) => {
+    const dir = join(under.dir, "bodies");
+    const bodies = new BodyFiles(dir, false, 3 * (INLINE_BODY_MAX_BYTES + 1));
+    const kept = await hold(bodies, large("k"));
+    bodies.release(kept);
+    let most = 0;
+    for (let n = 0; n < 20; n++) {
+      await bodies.makeRoom((digest) => kept.startsWith(digest));
+      bodies.release(await hold(bodies, Buffer.alloc(INLINE_BODY_MAX_BYTES + 1, `${n} `)));
+      const there = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+      most = Math.max(most, there.length);
+    }
+    assert.ok(most <= 5, `${most} files`);
+    assert.ok(large("k").equals((await bodies.read(kept))!));
   }));
 
 test("a first sweep over many files lets others work in between", () =>
@@ -117,7 +140,7 @@ test("a first sweep over many files lets others work in between", () =>
 test("a sweep does not take a file whose row is not written yet", () =>
   withQueue(async (under) => {
     const bodies = new BodyFiles(join(under.dir, "bodies"), false);
-    const [digest, same] = await Promise.all([bodies.hold(large("h")), bodies.hold(large("h"))]);
+    const [digest, same] = await Promise.all([hold(bodies, large("h")), hold(bodies, large("h"))]);
     assert.equal(digest, same);
     const nothingNamed = () => false;
     await bodies.sweep(nothingNamed);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { STREAM_CHUNK_COST_BYTES, SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
+import { INLINE_BODY_MAX_BYTES, STREAM_CHUNK_COST_BYTES, SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
 import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
@@ -124,4 +124,74 @@ test("a result whose retention has passed goes though more than one step's worth
   assert.deepEqual(await kept([long[0]!, long.at(-1)!, ...short]), [true, true, false, false, false]);
   clock.now += 59_000;
   assert.equal(await under.queue.sweep(), long.length);
+});
+
+const FILE = INLINE_BODY_MAX_BYTES + 1;
+const large = (fill: string) => Buffer.alloc(FILE, fill);
+
+test("files of an endpoint's jobs are bounded together: a new job whose input does not fit is refused, others are not touched", async (t) => {
+  const { under, clock } = await open(t, { bodiesKeptMax: 2 * FILE });
+  const { queue } = under;
+  const first = await queue.enqueue(newJob("e", { input: large("1"), idempotencyKey: "k", retentionMs: 1_000 }));
+  // At once: those that are being written count too.
+  const together = await Promise.allSettled(
+    ["2", "3", "4"].map((fill) => queue.enqueue(newJob("e", { input: large(fill), retentionMs: 1_000 }))),
+  );
+  assert.deepEqual(together.map((result) => (result.status === "rejected" ? result.reason.code : "accepted")).sort(), [
+    "BODIES_FULL",
+    "BODIES_FULL",
+    "accepted",
+  ]);
+  await assert.rejects(queue.enqueue(newJob("e", { input: large("5") })), { message: /at most 131074 bytes/ });
+  const again = newJob("e", { input: large("6"), idempotencyKey: "k" });
+  assert.deepEqual(await queue.enqueue(again), { id: first.id, created: false });
+  // What is there already needs no room.
+  await queue.enqueue(newJob("e", { input: large("1") }));
+  await queue.enqueue(newJob("e"));
+  await queue.enqueue(newJob("other", { input: large("7") }));
+
+  await under.reopen();
+  await assert.rejects(under.queue.enqueue(newJob("e", { input: large("8") })), { code: "BODIES_FULL" });
+  for (const claim of await under.queue.claim("e", "w", 2, never)) {
+    await under.queue.finish(claim, { state: "COMPLETED", output: Buffer.from("1") });
+  }
+  clock.now += 1_000;
+  await under.queue.sweep();
+  assert.equal((await under.queue.enqueue(newJob("e", { input: large("9") }))).created, true, "its file is gone");
+});
+
+test("a result that does not fit into the files of its endpoint fails its job, naming the limit", async (t) => {
+  const { under } = await open(t, { bodiesKeptMax: 2 * FILE });
+  const { queue } = under;
+  const running = async () => {
+    const { id } = await queue.enqueue(newJob("e"));
+    const [claim] = await queue.claim("e", "w", 1, never);
+    return { id, claim: claim! };
+  };
+  const done = await running();
+  await queue.finish(done.claim, { state: "COMPLETED", output: large("1") });
+  const told = await running();
+  await queue.progress(told.claim, large("2"));
+  await queue.progress(told.claim, large("3"));
+  assert.ok(large("2").equals((await queue.find(told.id))!.output!), "an update that does not fit is left out");
+
+  const waits = queue.wait(told.id, 60_000);
+  assert.equal(await queue.finish(told.claim, { state: "COMPLETED", output: large("4") }), true);
+  for (const job of [await waits, await queue.find(told.id)]) {
+    assert.deepEqual([job?.state, job?.output], ["FAILED", null]);
+    assert.match(job!.error, /the job's result cannot be kept\..* at most 131074 bytes .*SVC_BODIES_LIMIT_MB/);
+  }
+  const raised = await running();
+  await queue.finish(raised.claim, { state: "FAILED", error: "x".repeat(FILE), output: large("1") });
+  assert.equal((await queue.find(raised.id))?.error, "x".repeat(FILE), "the update of before has given its room back");
+  const late = await running();
+  await queue.finish(late.claim, { state: "FAILED", error: "y".repeat(FILE) });
+  assert.match((await queue.find(late.id))!.error, /SVC_BODIES_LIMIT_MB/);
+  await queue.retry(raised.id);
+  const [again] = await queue.claim("e", "w", 1, never);
+  await queue.finish(again!, { state: "COMPLETED", output: large("5") });
+  assert.equal((await queue.find(raised.id))?.state, "COMPLETED", "a retry has given the room of its error back");
+  await queue.forget("e");
+  await queue.enqueue(newJob("e", { input: large("6") }));
+  await queue.enqueue(newJob("e", { input: large("7") }));
 });

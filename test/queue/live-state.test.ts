@@ -12,9 +12,16 @@ test("workers and endpoints that are gone are not remembered", async (t) => {
   t.after(() => under.close());
   const files = new BodyFiles(under.blobDir, false);
   const clock = () => 1_700_000_000_000;
-  const bounds = { queuedMax: 9, failedRetentionMs: 1, failedKeptMax: 9, streamKeptMax: 9, streamsKeptMax: 9 };
+  const bounds = {
+    queuedMax: 9,
+    failedRetentionMs: 1,
+    failedKeptMax: 9,
+    streamKeptMax: 9,
+    streamsKeptMax: 9,
+    bodiesKeptMax: 9,
+  };
   const core = new QueueCore(under.database, files, { clock, monotonic: clock }, bounds);
-  const changes = queueChanges(core, new StoredBodies(files));
+  const changes = queueChanges(core, new StoredBodies(core));
   const stop = new AbortController();
   const waits = changes.claim("without jobs", "w1", 1, stop.signal);
   for (const worker of ["dies", "lives"]) {

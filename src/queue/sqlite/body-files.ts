@@ -1,5 +1,5 @@
 /**
- * Bodies too large for a row, as files named by their SHA-256. A file is written before the row that names it and
+ * Bodies too large for a row, as files named by their SHA-256. A row refers to one as `<SHA-256>.<bytes>`. A file is written before the row that names it and
  * removed after the last such row is gone; in between `hold` keeps a removal from overtaking a new row.
  */
 import { randomUUID, webcrypto } from "node:crypto";
@@ -7,12 +7,13 @@ import { mkdirSync, rmSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { SWEEP_BATCH_FILES } from "../../domain/limits.ts";
+import { BODIES_DROPPED_MAX_BYTES, SWEEP_BATCH_FILES } from "../../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
 
 const INCOMING = "incoming";
 const DIGEST = /^[0-9a-f]{64}$/;
+const DIGEST_CHARS = 64;
 
 export class BodyFiles {
   readonly #dir: string;
@@ -22,54 +23,62 @@ export class BodyFiles {
   /** Folders that are there. */
   readonly #made = new Map<string, Promise<unknown>>();
   #candidates = new Set<string>();
+  /** Of the candidates, those whose size is known. */
+  #candidateBytes = 0;
+  readonly #droppedMax: number;
+  #removing: Promise<void> | undefined;
   #scanned = false;
 
   /** `sync`: every file is on the disk, not only in the kernel, before its row is written. */
-  constructor(dir: string, sync: boolean) {
+  constructor(dir: string, sync: boolean, droppedMax = BODIES_DROPPED_MAX_BYTES) {
     this.#dir = dir;
+    this.#droppedMax = droppedMax;
     this.#sync = sync;
     // What a crash left half written; nothing else writes there yet.
     rmSync(join(dir, INCOMING), { recursive: true, force: true });
     mkdirSync(dir, { recursive: true, mode: 0o700 });
   }
 
-  /** Writes the bytes and resolves their digest, held until release(). */
-  async hold(bytes: Uint8Array): Promise<string> {
-    const digest = await sha256(bytes);
-    this.keep(digest);
+  /** Writes the bytes to the file of this reference to them, held until release(). */
+  async hold(reference: string, bytes: Uint8Array): Promise<void> {
+    this.keep(reference);
     try {
-      await this.#write(digest, bytes);
+      await this.#write(digestOf(reference), bytes);
     } catch (error) {
-      this.release(digest);
+      this.release(reference);
       throw error;
     }
-    return digest;
   }
 
   /** Keeps the file until release() though its row goes: what it holds is to be read yet. */
-  keep(digest: string): void {
+  keep(reference: string): void {
+    const digest = digestOf(reference);
     this.#held.set(digest, (this.#held.get(digest) ?? 0) + 1);
   }
 
   /** The row that names it is committed, or will never be; or it was read. */
-  release(digest: string): void {
+  release(reference: string): void {
+    const digest = digestOf(reference);
     const holders = (this.#held.get(digest) ?? 1) - 1;
     if (holders > 0) {
       this.#held.set(digest, holders);
       return;
     }
     this.#held.delete(digest);
-    this.#candidates.add(digest);
+    this.dropped(reference);
   }
 
   /** A row that named it is gone or changed. */
-  dropped(digest: string): void {
+  dropped(reference: string): void {
+    const digest = digestOf(reference);
+    if (!this.#candidates.has(digest)) this.#candidateBytes += sizeOf(reference);
     this.#candidates.add(digest);
   }
 
   /** undefined when the file is missing or does not hold what its name says. A row that goes meanwhile takes nothing away. */
-  async read(digest: string): Promise<Uint8Array | undefined> {
-    this.keep(digest);
+  async read(reference: string): Promise<Uint8Array | undefined> {
+    const digest = digestOf(reference);
+    this.keep(reference);
     try {
       const bytes = await readFile(this.#path(digest));
       return (await sha256(bytes)) === digest ? bytes : undefined;
@@ -77,8 +86,19 @@ export class BodyFiles {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
       throw error;
     } finally {
-      this.release(digest);
+      this.release(reference);
     }
+  }
+
+  /** Before a further file is written: what was dropped does not wait for the next sweep when it is much. */
+  async makeRoom(isNamed: (digest: string) => boolean): Promise<void> {
+    if (this.#candidateBytes > this.#droppedMax) {
+      // What cannot be removed is a candidate again: the next sweep says so.
+      this.#removing ??= this.#removeDropped(isNamed).then(() => {
+        this.#removing = undefined;
+      });
+    }
+    await this.#removing;
   }
 
   /**
@@ -86,15 +106,21 @@ export class BodyFiles {
    * removed is tried again by the next call; the first error is thrown when all others were looked at.
    */
   async sweep(isNamed: (digest: string) => boolean): Promise<void> {
-    const errors: unknown[] = [];
-    const candidates = this.#candidates;
-    this.#candidates = new Set();
-    await this.#removeUnnamed(candidates, isNamed, errors);
+    const errors = await this.#removeDropped(isNamed);
     if (!this.#scanned) {
       for (const folder of await this.#folders()) await this.#removeUnnamed(await digestsIn(folder), isNamed, errors);
       this.#scanned = true;
     }
     if (errors.length > 0) throw errors[0];
+  }
+
+  async #removeDropped(isNamed: (digest: string) => boolean): Promise<unknown[]> {
+    const errors: unknown[] = [];
+    const candidates = this.#candidates;
+    this.#candidates = new Set();
+    this.#candidateBytes = 0;
+    await this.#removeUnnamed(candidates, isNamed, errors);
+    return errors;
   }
 
   async #removeUnnamed(digests: Iterable<string>, isNamed: (digest: string) => boolean, errors: unknown[]) {
@@ -153,11 +179,23 @@ export class BodyFiles {
   }
 }
 
+/** How a row refers to the file with these bytes. Worked out off the event loop: a body may have 20 MB. */
+export async function referenceTo(bytes: Uint8Array): Promise<string> {
+  return `${await sha256(bytes)}.${bytes.byteLength}`;
+}
+
+export function sizeOf(reference: string): number {
+  return Number(reference.slice(DIGEST_CHARS + 1));
+}
+
+function digestOf(reference: string): string {
+  return reference.slice(0, DIGEST_CHARS);
+}
+
 async function digestsIn(folder: string): Promise<string[]> {
   return (await readdir(folder)).filter((name) => DIGEST.test(name));
 }
 
-/** Off the event loop: a body may have 20 MB. */
 async function sha256(bytes: Uint8Array): Promise<string> {
   return Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)).toString("hex");
 }

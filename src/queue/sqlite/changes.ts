@@ -25,7 +25,15 @@ export type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string):
 export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
   return {
     enqueue: (job) =>
-      core.offer(() => bodies.store(job.id, [job.input], ([input]) => core.run(() => insertJob(core, job, input!)))),
+      core.offer(() =>
+        bodies.store(job.id, [job.input], ([input]) => core.run(() => insertJob(core, job, input!)), {
+          endpointId: job.endpointId,
+          full: async (error) => {
+            const id = earlierJobOr(core, job, core.live.endpoints.get(job.endpointId)?.number ?? 0, () => error);
+            return { id, created: false };
+          },
+        }),
+      ),
 
     claim(endpointId, workerId, count, signal) {
       if (signal.aborted || count < 1) return Promise.resolve([]);
@@ -42,19 +50,23 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
     renew: async (claims) => claims.filter((claim) => !renewClaim(core, claim)),
 
     finish(claim, outcome) {
-      const state = FINAL_STATES[outcome.state];
+      const job = held(core, claim);
+      if (job === undefined) return Promise.resolve(false);
       const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
       const error = outcome.state === "COMPLETED" ? "" : outcome.error;
+      const end: End = { state: FINAL_STATES[outcome.state], output, error };
       const errorBytes = error === "" ? null : Buffer.from(error);
-      return bodies.keep(claim.jobId, [output, errorBytes], ([storedOutput, storedError]) =>
-        core.run(() => {
-          const job = held(core, claim);
-          if (job === undefined) return false;
-          finishJob(core, job, state, storedOutput!, storedError!, (finishedAt) =>
-            jobOfRunning(job, output, { state, error, finishedAt }),
-          );
-          return true;
-        }),
+      return bodies.keep(
+        claim.jobId,
+        [output, errorBytes],
+        ([storedOutput, storedError]) => finishClaimed(core, claim, end, storedOutput!, storedError!),
+        {
+          endpointId: job.endpoint.id,
+          full: ({ message }) => {
+            const text = `the job's result cannot be kept. ${message}`;
+            return finishClaimed(core, claim, { state: FAILED, output: null, error: text }, null, Buffer.from(text));
+          },
+        },
       );
     },
 
@@ -73,6 +85,23 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
   };
 }
 
+interface End {
+  readonly state: number;
+  readonly output: Uint8Array | null;
+  readonly error: string;
+}
+
+function finishClaimed(core: QueueCore, claim: Claim, end: End, output: Body | null, error: Body | null) {
+  return core.run(() => {
+    const job = held(core, claim);
+    if (job === undefined) return false;
+    finishJob(core, job, end.state, output, error, (finishedAt) =>
+      jobOfRunning(job, end.output, { state: end.state, error: end.error, finishedAt }),
+    );
+    return true;
+  });
+}
+
 /** The running job a claim still holds; undefined when its fence is stale. */
 export function held(core: QueueCore, claim: Claim): RunningJob | undefined {
   const job = core.live.running.get(claim.jobId);
@@ -83,7 +112,9 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
   live.number(endpoint);
-  if (endpoint.inQueue >= core.bounds.queuedMax) return { id: earlierJobOrFull(core, job, endpoint), created: false };
+  if (endpoint.inQueue >= core.bounds.queuedMax) {
+    return { id: earlierJobOr(core, job, endpoint.number, () => queueFull(endpoint)), created: false };
+  }
   const now = core.clock();
   // Only when nothing waits before it: a job that came back in the same batch goes first.
   const claim = endpoint.inQueue === 0 ? core.claims.next(endpoint) : undefined;
@@ -111,6 +142,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   } catch (error) {
     return { id: earlierJob(core, job, endpoint, error), created: false };
   }
+  core.named(endpoint, input);
   if (claim === undefined) {
     live.count(endpoint, IN_QUEUE, job.lowPriority, 1);
     core.touch(endpoint);
@@ -139,11 +171,15 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   return { id: job.id, created: true };
 }
 
-/** The job that holds the idempotency key; throws QUEUE_FULL when there is none. */
-function earlierJobOrFull(core: QueueCore, job: NewJob, endpoint: EndpointState): string {
-  const earlier = core.sql.byIdempotencyKey.get(endpoint.number, job.idempotencyKey || null);
+/** The job that holds the idempotency key; throws `refusal` when there is none. */
+function earlierJobOr(core: QueueCore, job: NewJob, endpoint: number, refusal: () => SvcError): string {
+  const earlier = core.sql.byIdempotencyKey.get(endpoint, job.idempotencyKey || null);
   if (earlier !== undefined) return earlier.id as string;
-  throw new SvcError("QUEUE_FULL", `${endpoint.inQueue} jobs of this endpoint wait already: its queue is full.`, {
+  throw refusal();
+}
+
+function queueFull({ inQueue }: EndpointState): SvcError {
+  return new SvcError("QUEUE_FULL", `${inQueue} jobs of this endpoint wait already: its queue is full.`, {
     help: "Submit again later, raise the endpoint's workers, or raise SVC_QUEUE_LIMIT.",
   });
 }

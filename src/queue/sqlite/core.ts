@@ -27,6 +27,8 @@ export interface QueueBounds {
   /** Chunks of one job, and of all jobs of an endpoint, that are kept. */
   readonly streamKeptMax: number;
   readonly streamsKeptMax: number;
+  /** Bytes of the inputs, outputs and errors of one endpoint's jobs that lie in files. */
+  readonly bodiesKeptMax: number;
 }
 
 export interface QueueClocks {
@@ -43,6 +45,15 @@ interface FinishedJob {
   readonly webhook: string;
   /** Whole, when somebody waits for it and it was at hand. */
   readonly job: Job | undefined;
+}
+
+/** Bodies: those in files. */
+interface DeletedRow {
+  readonly endpoint: number;
+  readonly hooked: number;
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
 }
 
 export class QueueCore {
@@ -154,12 +165,31 @@ export class QueueCore {
     this.#chunked.push(jobId);
   }
 
+  readonly isNamed = (digest: string): boolean => this.sql.namesFile.get(digest) !== undefined;
+
+  /** A row of the endpoint was given these bodies. */
+  named(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
+    for (const body of bodies) if (typeof body === "string") endpoint.files.named(body);
+  }
+
+  /** A row of the endpoint has these bodies no more. */
+  unnamed(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
+    for (const body of bodies) {
+      if (typeof body !== "string") continue;
+      endpoint.files.unnamed(body);
+      this.files.dropped(body);
+    }
+  }
+
   /** Deletes a job's row, its chunks and what its files were kept for. The caller keeps the counts right. */
   delete(seq: number, id: string): void {
-    const { hooked, endpoint, ...files } = (this.sql.delete.get(seq) ?? {}) as Record<string, string | number | null>;
-    for (const digest of Object.values(files)) if (digest !== null) this.files.dropped(digest as string);
-    if (hooked) this.sql.dropWebhook.run(seq);
-    if (endpoint !== undefined) this.dropChunks(seq, id, this.live.of(endpoint as number));
+    const row = this.sql.delete.get(seq) as DeletedRow | undefined;
+    if (row !== undefined) {
+      const endpoint = this.live.of(row.endpoint);
+      this.unnamed(endpoint, row.input, row.output, row.error);
+      if (row.hooked === 1) this.sql.dropWebhook.run(seq);
+      this.dropChunks(seq, id, endpoint);
+    }
     this.#deleted.push(id);
   }
 

@@ -3,6 +3,8 @@
  * with the rows in one batch, and are read again from the rows at start and after a batch that failed.
  */
 import { LEASE_MS, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import { getOrInsert } from "../../lib/get-or-insert.ts";
+import { EndpointFiles } from "./endpoint-files.ts";
 import type { PendingClaim } from "./pending-claims.ts";
 import type { JobRow, Statements } from "./statements.ts";
 
@@ -26,6 +28,8 @@ export interface EndpointState {
   retried: number;
   /** What the chunks of its jobs count, those that are stored. */
   chunkBytes: number;
+  /** Of the inputs, outputs and errors of its jobs. */
+  files: EndpointFiles;
   /** Running jobs of each worker that has any. */
   busy: Map<string, number>;
   /** Workers whose last job did not complete. */
@@ -52,7 +56,7 @@ export interface RunningJob {
   leaseUntil: number;
   /** What its stored chunks count. */
   chunkBytes: number;
-  /** File of the last progress update; null when it is in the row or there is none. */
+  /** What refers to the file of the last progress update; null when it is in the row or there is none. */
   outputFile: string | null;
 }
 
@@ -93,6 +97,7 @@ export class LiveState {
       const known = before.get(job.id);
       if (known?.fence === job.fence) running.leaseUntil = known.leaseUntil;
     }
+    for (const [number, files] of rows.files) this.of(number).files = files;
     for (const { id, endpoint, chunks, bytes } of rows.streams) {
       this.chunks(this.of(endpoint), id, bytes + chunks * STREAM_CHUNK_COST_BYTES);
     }
@@ -109,8 +114,19 @@ export class LiveState {
       final: this.#sql.finalCounts.all() as unknown as Count[],
       running: this.#sql.runningRows.all() as unknown as (JobRow & { output: string | null })[],
       streams: this.#sql.chunkBytes.all() as unknown as Stream[],
+      files: this.#readFiles(),
       maxSeq: (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0,
     };
+  }
+
+  /** By number of the endpoint. */
+  #readFiles(): Map<number, EndpointFiles> {
+    type Reference = { endpoint: number; reference: string };
+    const byNumber = new Map<number, EndpointFiles>();
+    for (const row of this.#sql.fileReferences.iterate() as Iterable<unknown> as Iterable<Reference>) {
+      getOrInsert(byNumber, row.endpoint, () => new EndpointFiles()).named(row.reference);
+    }
+    return byNumber;
   }
 
   nextSeq(): number {
@@ -239,6 +255,7 @@ function noJobs() {
     failed: 0,
     retried: 0,
     chunkBytes: 0,
+    files: new EndpointFiles(),
     busy: new Map<string, number>(),
     failing: new Set<string>(),
   };

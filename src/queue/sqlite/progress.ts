@@ -103,15 +103,18 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
 
   /** One that cannot be stored is dropped: the next one, or the result, says more. */
   function storeUpdate(claim: Claim, output: Uint8Array): Promise<void> {
-    return bodies.try(claim.jobId, [output], ([stored]) =>
+    const endpointId = held(core, claim)?.endpoint.id;
+    if (endpointId === undefined) return Promise.resolve();
+    const write = ([stored]: readonly (Body | null)[]) =>
       core.run(() => {
         const job = held(core, claim);
         if (job === undefined) return;
         sql.progress.run(stored!, job.seq, job.fence);
-        if (job.outputFile !== null) files.dropped(job.outputFile);
+        core.named(job.endpoint, stored!);
+        core.unnamed(job.endpoint, job.outputFile);
         job.outputFile = typeof stored === "string" ? stored : null;
-      }),
-    );
+      });
+    return bodies.try(claim.jobId, [output], write, { endpointId, full: async () => {} });
   }
 
   return {

@@ -1,6 +1,6 @@
 /**
- * The queue's tables. A body (input, output, error, chunk) is a BLOB with the bytes, or a TEXT with the SHA-256 of the
- * file that holds them. `state` is the index in JOB_STATES. Indexes are partial so that a job which finds a waiting
+ * The queue's tables. A body (input, output, error, chunk) is a BLOB with the bytes, or a TEXT that refers to
+ * the file that holds them (body-files.ts). `state` is the index in JOB_STATES. Indexes are partial so that a job which finds a waiting
  * worker touches none of them before it is final. jobs.lease_until is of earlier versions: leases are in memory, by a clock
  * that is never set, and end with the process that keeps them; each start gives every running job a whole one.
  */
@@ -98,6 +98,13 @@ const STEPS = [
   DROP TABLE chunks_before;
   CREATE INDEX chunks_by_job ON chunks (job);
   CREATE INDEX chunks_file ON chunks (body) WHERE typeof(body) = 'text';
+  `,
+  `
+  -- What refers to a file says how large it is; of earlier ones only the least is known.
+  UPDATE jobs INDEXED BY jobs_input_file SET input = input || '.65536' WHERE typeof(input) = 'text';
+  UPDATE jobs INDEXED BY jobs_output_file SET output = output || '.65536' WHERE typeof(output) = 'text';
+  UPDATE jobs INDEXED BY jobs_error_file SET error = error || '.65536' WHERE typeof(error) = 'text';
+  UPDATE chunks INDEXED BY chunks_file SET body = body || '.65536' WHERE typeof(body) = 'text';
   `,
 ];
 

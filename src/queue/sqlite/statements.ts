@@ -22,7 +22,7 @@ export interface JobRow {
   readonly webhook: string;
 }
 
-/** Bytes, or the digest of the file with them. */
+/** Bytes, or what refers to the file with them (body-files.ts). */
 export type Body = Uint8Array | string;
 
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
@@ -50,6 +50,10 @@ export function prepareStatements(db: DatabaseSync) {
     ),
     runningRows: prepare(`SELECT ${META}, CASE typeof(output) WHEN 'text' THEN output END AS output
       FROM jobs WHERE state = 1`),
+    fileReferences:
+      prepare(`SELECT endpoint, input AS reference FROM jobs INDEXED BY jobs_input_file WHERE typeof(input) = 'text'
+      UNION ALL SELECT endpoint, output FROM jobs INDEXED BY jobs_output_file WHERE typeof(output) = 'text'
+      UNION ALL SELECT endpoint, error FROM jobs INDEXED BY jobs_error_file WHERE typeof(error) = 'text'`),
     maxSeq: prepare("SELECT max(seq) AS seq FROM jobs"),
 
     insert: prepare(`INSERT INTO jobs (seq, id, endpoint, state, low_priority, fence, worker_id, created_at, started_at,
@@ -122,9 +126,10 @@ export function prepareStatements(db: DatabaseSync) {
     chunksAfter: prepare("SELECT seq, bytes, body FROM chunks WHERE job = ? AND seq > ? ORDER BY seq"),
     takeChunks: prepare("DELETE FROM chunks WHERE job = ? AND seq <= ?"),
     dropChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING bytes, body"),
-    namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input = ?1
-      UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output = ?1
-      UNION ALL SELECT 1 FROM jobs WHERE typeof(error) = 'text' AND error = ?1
-      UNION ALL SELECT 1 FROM chunks WHERE typeof(body) = 'text' AND body = ?1 LIMIT 1`),
+    // Asked with a digest, which a dot and the size follow; "/" is the character behind the dot.
+    namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input > ?1 AND input < ?1 || '/'
+      UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output > ?1 AND output < ?1 || '/'
+      UNION ALL SELECT 1 FROM jobs WHERE typeof(error) = 'text' AND error > ?1 AND error < ?1 || '/'
+      UNION ALL SELECT 1 FROM chunks WHERE typeof(body) = 'text' AND body > ?1 AND body < ?1 || '/' LIMIT 1`),
   };
 }

@@ -1,45 +1,51 @@
 /**
- * Turns bodies into what their row holds: small ones stay bytes, large ones are written to files first. Writing a file
- * takes turns of the event loop, so what a job says later waits for what it said before.
+ * Turns bodies into what their row holds: small ones stay bytes, large ones are written to files first, as far as their
+ * endpoint has room for them. Writing a file takes turns of the event loop, so what a job says later waits for what it said before.
  */
+import { SvcError } from "../../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
-import { explained, lackOf, type StorageWatch, UNWATCHED } from "../../domain/storage.ts";
-import type { BodyFiles } from "./body-files.ts";
+import { explained, lackOf } from "../../domain/storage.ts";
+import { referenceTo, sizeOf } from "./body-files.ts";
+import type { QueueCore } from "./core.ts";
 import type { Body } from "./statements.ts";
 
 type Bytes = Uint8Array | null;
 type Stored = Body | null;
+type Write<T> = (stored: readonly Stored[]) => Promise<T>;
+
+/** Whose files they will be. Chunks have bounds of their own. */
+export interface Room<T> {
+  readonly endpointId: string;
+  /** In place of the write when the endpoint's files would be more than are kept. */
+  readonly full: (error: SvcError) => Promise<T>;
+}
 
 export class StoredBodies {
-  readonly #files: BodyFiles;
-  readonly #storage: StorageWatch;
+  readonly #core: QueueCore;
   /** Job → its last write that is under way. */
   readonly #last = new Map<string, Promise<unknown>>();
+  /** Endpoint → bytes of files that are being written, whose rows are not there yet. */
+  readonly #coming = new Map<string, number>();
 
-  constructor(files: BodyFiles, storage: StorageWatch = UNWATCHED) {
-    this.#files = files;
-    this.#storage = storage;
+  constructor(core: QueueCore) {
+    this.#core = core;
   }
 
   /** Calls `write` with the stored form of `bodies`, after the earlier writes of the same job. */
-  store<T>(jobId: string, bodies: readonly Bytes[], write: (stored: readonly Stored[]) => Promise<T>): Promise<T> {
-    return this.#inTurn(jobId, bodies, write, (work) => work());
+  store<T>(jobId: string, bodies: readonly Bytes[], write: Write<T>, room?: Room<T>): Promise<T> {
+    return this.#inTurn(jobId, bodies, write, room, (work) => work());
   }
 
   /** As store, for what must not be lost: while it cannot be written it waits, and so does what the job says later. */
-  keep<T>(jobId: string, bodies: readonly Bytes[], write: (stored: readonly Stored[]) => Promise<T>): Promise<T> {
-    return this.#inTurn(jobId, bodies, write, (work) => this.#storage.keep(work));
+  keep<T>(jobId: string, bodies: readonly Bytes[], write: Write<T>, room?: Room<T>): Promise<T> {
+    return this.#inTurn(jobId, bodies, write, room, (work) => this.#core.storage.keep(work));
   }
 
   /** As store, for what may be dropped when it cannot be written. */
-  async try(
-    jobId: string,
-    bodies: readonly Bytes[],
-    write: (stored: readonly Stored[]) => Promise<void>,
-  ): Promise<void> {
-    if (this.#storage.lack !== undefined) return;
+  async try(jobId: string, bodies: readonly Bytes[], write: Write<void>, room?: Room<void>): Promise<void> {
+    if (this.#core.storage.lack !== undefined) return;
     try {
-      await this.store(jobId, bodies, write);
+      await this.store(jobId, bodies, write, room);
     } catch (error) {
       if (lackOf(error) === undefined) throw error;
     }
@@ -48,12 +54,13 @@ export class StoredBodies {
   #inTurn<T>(
     jobId: string,
     bodies: readonly Bytes[],
-    write: (stored: readonly Stored[]) => Promise<T>,
+    write: Write<T>,
+    room: Room<T> | undefined,
     attempt: (work: () => Promise<T>) => Promise<T>,
   ): Promise<T> {
     const before = this.#last.get(jobId);
     if (before === undefined && bodies.every(isSmall)) return attempt(() => write(bodies));
-    const written = (before ?? Promise.resolve()).then(() => attempt(() => this.#write(bodies, write)));
+    const written = (before ?? Promise.resolve()).then(() => attempt(() => this.#write(bodies, write, room)));
     const over = () => {
       if (this.#last.get(jobId) === settled) this.#last.delete(jobId);
     };
@@ -72,25 +79,59 @@ export class StoredBodies {
     while (this.#last.size > 0) await Promise.all(this.#last.values());
   }
 
-  async #write<T>(bodies: readonly Bytes[], write: (stored: readonly Stored[]) => Promise<T>): Promise<T> {
+  async #write<T>(bodies: readonly Bytes[], write: Write<T>, room: Room<T> | undefined): Promise<T> {
+    const stored = await Promise.all(bodies.map((body) => (isSmall(body) ? body : referenceTo(body!))));
+    const taken = room === undefined ? 0 : this.#lacking(room.endpointId, stored);
+    const full = room && this.#whyFull(room.endpointId, taken);
+    if (full !== undefined) return room!.full(full);
+    if (room !== undefined) this.#take(room.endpointId, taken);
     const held: string[] = [];
     try {
-      const stored: Stored[] = [];
-      for (const body of bodies) {
-        if (isSmall(body)) stored.push(body);
-        else stored.push(held[held.push(await this.#hold(body!)) - 1]!);
+      for (const [i, reference] of stored.entries()) {
+        if (typeof reference !== "string") continue;
+        await this.#hold(reference, bodies[i]!);
+        held.push(reference);
       }
       return await write(stored);
     } finally {
-      for (const digest of held) this.#files.release(digest);
+      for (const reference of held) this.#core.files.release(reference);
+      if (room !== undefined) this.#take(room.endpointId, -taken);
     }
   }
 
-  async #hold(body: Uint8Array): Promise<string> {
+  /** Bytes of the files among them that no row of the endpoint names yet. */
+  #lacking(endpointId: string, stored: readonly Stored[]): number {
+    const files = this.#core.live.endpoints.get(endpointId)?.files;
+    let bytes = 0;
+    for (const body of stored) if (typeof body === "string" && !files?.has(body)) bytes += sizeOf(body);
+    return bytes;
+  }
+
+  #whyFull(endpointId: string, bytes: number): SvcError | undefined {
+    const { bodiesKeptMax } = this.#core.bounds;
+    const kept = this.#core.live.endpoints.get(endpointId)?.files.bytes ?? 0;
+    if (bytes === 0 || kept + (this.#coming.get(endpointId) ?? 0) + bytes <= bodiesKeptMax) return undefined;
+    return new SvcError(
+      "BODIES_FULL",
+      `The inputs, outputs and errors above 64 KiB of this endpoint's jobs take at most ${bodiesKeptMax} bytes together (SVC_BODIES_LIMIT_MB); ${bytes} more do not fit.`,
+      {
+        help: "Submit again later, pass links to large data instead of the data, keep results for a shorter time, or raise SVC_BODIES_LIMIT_MB.",
+      },
+    );
+  }
+
+  #take(endpointId: string, bytes: number): void {
+    const coming = (this.#coming.get(endpointId) ?? 0) + bytes;
+    if (coming > 0) this.#coming.set(endpointId, coming);
+    else this.#coming.delete(endpointId);
+  }
+
+  async #hold(reference: string, body: Uint8Array): Promise<void> {
     try {
-      return await this.#files.hold(body);
+      await this.#core.files.makeRoom(this.#core.isNamed);
+      await this.#core.files.hold(reference, body);
     } catch (error) {
-      this.#storage.noticed(error);
+      this.#core.storage.noticed(error);
       throw explained(error);
     }
   }

@@ -31,7 +31,8 @@ export function finishJob(
   core.sql.finish.run(state, output, error, now, now + keptMs(core, state, job.retentionMs), job.seq, job.fence);
   if (job.webhook !== "") owedWebhook(core, job.seq, job.webhook);
   core.live.stopped(job, state);
-  if (job.outputFile !== null) core.files.dropped(job.outputFile);
+  core.named(job.endpoint, output, error);
+  core.unnamed(job.endpoint, job.outputFile);
   const waited = whole !== undefined && (core.finals.has(job.id) || core.chunks.has(job.id));
   core.finished(job.id, job.endpoint, state, job.webhook, waited ? whole(now) : undefined);
 }
@@ -41,7 +42,7 @@ export function requeueJob(core: QueueCore, job: RunningJob, losses: number): vo
   // A job that was lost keeps its worker's name until the next one takes it.
   core.sql.requeue.run(losses > 0 ? job.workerId : "", job.retries + losses, job.seq);
   core.live.stopped(job, IN_QUEUE);
-  if (job.outputFile !== null) core.files.dropped(job.outputFile);
+  core.unnamed(job.endpoint, job.outputFile);
   core.dropChunks(job.seq, job.id, job.endpoint);
   core.touch(job.endpoint);
 }
@@ -83,6 +84,7 @@ export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, er
   const endpoint = core.live.of(row.endpoint);
   const now = core.clock();
   core.sql.fail.run(workerId, error, now, now + keptMs(core, FAILED, row.retention_ms), row.seq);
+  core.named(endpoint, error);
   if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
   core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
   core.live.count(endpoint, FAILED, false, 1);
@@ -98,7 +100,7 @@ export function retryJob(core: QueueCore, jobId: string): boolean {
   const { output, error } = core.sql.resultBodies.get(row.seq) as { output: Body | null; error: Body | null };
   core.sql.retry.run(now, now, row.seq);
   if (row.webhook !== "") core.sql.dropWebhook.run(row.seq);
-  for (const body of [output, error]) if (typeof body === "string") core.files.dropped(body);
+  core.unnamed(endpoint, output, error);
   core.dropChunks(row.seq, jobId, endpoint);
   core.live.count(endpoint, row.state, false, -1);
   core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, 1);

@@ -4,7 +4,7 @@ import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
-import type { JobRow } from "./statements.ts";
+import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
 import { failQueuedJob, loseJob } from "./transitions.ts";
 
@@ -83,9 +83,11 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const rows = waiting(endpoint);
-      return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) =>
-        forAll(rows, (row) => failQueuedJob(core, row, workerId, stored!)),
-      );
+      const failAll = (stored: Body) => forAll(rows, (row) => failQueuedJob(core, row, workerId, stored));
+      return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => failAll(stored!), {
+        endpointId,
+        full: ({ message }) => failAll(Buffer.from(`the reason cannot be kept. ${message}`)),
+      });
     },
 
     async expireLeases() {
@@ -109,7 +111,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       let deleted = await deleteAll(() => sql.expiredQueued.all(now, DELETE_BATCH_ROWS), true);
       for (const endpoint of [...core.finalSince]) deleted += await deleteExpired(endpoint, now);
       for (const endpoint of [...core.failedSince]) deleted += await trimFailed(endpoint, now);
-      await core.files.sweep((digest) => sql.namesFile.get(digest) !== undefined);
+      await core.files.sweep(core.isNamed);
       return deleted;
     },
 
