@@ -22,20 +22,25 @@ export function makesSense(fault: Fault, component: Component): boolean {
   return true;
 }
 
-/** Undefined when there is no such process now. */
-export function pidOf(
+/** Undefined when there is no such process now. A worker is a fork that has a link: beside it waits a spare without one. */
+export async function pidOf(
   component: Component,
   { platform, dataDir }: Processes,
   random: () => number,
-): number | undefined {
+): Promise<number | undefined> {
   if (component === "platform") return platform;
   const launcher = (JSON.parse(readFileSync(path.join(dataDir, "launcher.json"), "utf8")) as { pid: number }).pid;
   if (component === "launcher") return launcher;
   const children = childrenOf(launcher);
   const zygotes = children.filter((pid) => childrenOf(pid).length > 0);
   if (component === "nursery") return children.filter((pid) => !zygotes.includes(pid)).sort((a, b) => a - b)[0];
-  const among = component === "zygote" ? zygotes : zygotes.flatMap(childrenOf);
+  const among = component === "zygote" ? zygotes : await linkedTo(platform, zygotes.flatMap(childrenOf));
   return among[Math.floor(random() * among.length)];
+}
+
+async function linkedTo(platform: number, pids: readonly number[]): Promise<number[]> {
+  const lines = await script("linked", platform, ...pids);
+  return lines === "" ? [] : lines.split(" ").map(Number);
 }
 
 function childrenOf(pid: number): number[] {

@@ -112,7 +112,7 @@ async function playRound(cell: Cell, place: Place, options: MatrixOptions, rando
   const load = await startLoad(cell.load, subject, urls, { queued, answerMaxMs: faultMs + recoverMaxMs });
   await delay(LOAD_BEFORE_MS);
   const processes = { platform: subject.pid, dataDir: subject.dataDir };
-  const pid = pidOf(cell.component, processes, random);
+  const pid = await pidOf(cell.component, processes, random);
   const done = pid !== undefined && (await inflict(cell.fault, pid, processes, faultMs));
   if (cell.component === "platform" && cell.fault === "killed") await subject.restart();
   const recoveredMs = await probe(place, recoverMaxMs);

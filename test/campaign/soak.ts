@@ -26,7 +26,8 @@ export async function soak(seconds: number) {
     const traffic = startTraffic(subject, urls);
     const samples = Object.fromEntries(PROCESSES.map((name) => [name, [] as Sample[]]));
     // The same zygote each time.
-    const pids = PROCESSES.map((name) => pidOf(name, { platform: subject.pid, dataDir: subject.dataDir }, () => 0));
+    const processes = { platform: subject.pid, dataDir: subject.dataDir };
+    const pids = await Promise.all(PROCESSES.map((name) => pidOf(name, processes, () => 0)));
     try {
       for (let n = 0; n < SAMPLES; n++) {
         await delay((seconds * 1000) / SAMPLES);
