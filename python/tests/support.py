@@ -270,6 +270,9 @@ class LauncherTest(unittest.TestCase):
         self.source = os.path.join(self.directory, "src")
         os.mkdir(self.source)
         self.counter = 0
+        self.start_launcher()
+
+    def start_launcher(self) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SOURCE / "svc" / "_runtime" / "launcher.py")],
             stdin=subprocess.PIPE,

@@ -24,6 +24,8 @@ confine._ROOT, confine._REQUIRED = sys.argv[1], sys.argv[2]
 sys.stdin.readline()
 confinement = confine.Confinement(f"test-{os.getpid()}")
 group = confinement.group({"memoryBytes": 0, "vcpus": 1}) if confinement._version2 else None
+for stale in confinement.stale:
+    while not stale.remove(): pass
 print(json.dumps({"home": confinement._version2, "kind": group and group.kind, "groups": group and group.directories}), flush=True)
 sys.stdin.readline()
 if group:
@@ -146,6 +148,23 @@ class Version2(unittest.TestCase):
         process.stdin.flush()
         wait_until(lambda: not os.path.exists(group))
         self.assertFalse(alive(stray.pid))
+
+    def test_what_workers_of_a_killed_launcher_had_started_is_killed_by_the_next_one_and_the_platform_is_not(self):
+        platform = self.spawn("sleep", "60")
+        killed, made = self.launcher()
+        (group,) = made["groups"]
+        stray = subprocess.Popen(["setsid", "sleep", "60"])
+        self.addCleanup(self.end, stray)
+        self.write(group, "cgroup.procs", str(stray.pid))
+        self.end(killed)
+        # The next launcher is born where the platform is.
+        base, self.base = self.base, f"{made['home']}/launcher"
+        process, again = self.launcher()
+        self.base = base
+        self.assertEqual(again["home"], f"{base}/svc-test-{process.pid}")
+        self.assertFalse(os.path.exists(made["home"]))
+        self.assertFalse(alive(stray.pid))
+        self.assertEqual(sorted(confine._pids(f"{again['home']}/launcher")), sorted([platform.pid, process.pid]))
 
     def test_a_group_that_may_hand_on_no_controllers_is_left_as_it_was(self):
         sleeper = self.spawn("sleep", "60")

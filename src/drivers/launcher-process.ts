@@ -16,6 +16,8 @@ export interface LauncherOptions {
   readonly logFd: number;
   /** What zygotes without workers may hold together. */
   readonly zygoteMemoryBytes: number;
+  /** Has a folder for each endpoint, in which its workers have theirs. */
+  readonly tempRoot: string;
 }
 
 interface StateFile {
@@ -52,7 +54,7 @@ export class LauncherProcess {
   /** Starts one. `onEnd` is called when it has ended, also when it never began. */
   static start(python: string, options: LauncherOptions, onEnd: () => void): LauncherProcess {
     const { secret, hash } = newSecret("worker");
-    const { pythonPath, socketPath, logFd, zygoteMemoryBytes } = options;
+    const { pythonPath, socketPath, logFd, zygoteMemoryBytes, tempRoot } = options;
     const file = path.join(pythonPath, "svc", "_runtime", "launcher.py");
     const child = spawn(python, ["-I", "-S", file], {
       detached: true,
@@ -73,7 +75,7 @@ export class LauncherProcess {
     // Without a process there may be no pipe either.
     child.stdin?.on("error", () => {});
     const settings = { socket: socketPath, token: secret, id: "launcher", reconnectMs: RECONNECT_MAX_MS };
-    child.stdin?.end(`${JSON.stringify({ ...settings, zygoteMemoryBytes })}\n`);
+    child.stdin?.end(`${JSON.stringify({ ...settings, zygoteMemoryBytes, tempRoot })}\n`);
     child.unref();
     return process;
   }

@@ -72,7 +72,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     this.#options = options;
     const { dataDir, artifacts, hooks, isolation, workerUids } = options;
     if (process.getuid?.() === 0 && isolation !== "none") {
-      this.#users = new WorkerUsers(path.join(dataDir, "tmp"), workerUids);
+      this.#users = new WorkerUsers(this.#tempRoot, workerUids);
     }
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
     this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), options.installerEnv);
@@ -80,7 +80,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const { pythonPath, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
     const zygoteMemoryBytes = zygoteMemoryMb === undefined ? totalmem() / 4 : zygoteMemoryMb * 1024 ** 2;
     this.#launcher = new Launcher(
-      { env, stateDir: dataDir, pythonPath, socketPath, logFd, zygoteMemoryBytes },
+      { env, stateDir: dataDir, pythonPath, socketPath, logFd, zygoteMemoryBytes, tempRoot: this.#tempRoot },
       {
         survived: (worker, share) => options.ledger.restore(worker, share as Share),
         started: hooks.started,
@@ -214,7 +214,11 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   /** All temporary directories of the endpoint's workers. */
   #tempDir(image: WorkerImage): string {
-    return path.join(this.#options.dataDir, "tmp", image.endpointId);
+    return path.join(this.#tempRoot, image.endpointId);
+  }
+
+  get #tempRoot(): string {
+    return path.join(this.#options.dataDir, "tmp");
   }
 }
 

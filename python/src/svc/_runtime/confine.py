@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from svc._runtime.limits import WORKER_PIDS_MAX
+from svc._runtime.stale_groups import HOME_LEAF, WORKER_LEAF, StaleGroups, find_stale, outside_stale
 
 _ROOT = "/sys/fs/cgroup"
 _PERIOD_US = 100_000
@@ -83,6 +84,8 @@ class Confinement:
     def __init__(self, name: str) -> None:
         self._name = name
         self._made = 0
+        self.stale: list[StaleGroups] = []
+        """Of launchers that were killed, to be removed."""
         self._version2 = self._prepare_version2()
         self._version1 = {} if self._version2 else self._prepare_version1()
         self._shared = _own_memory_directory()
@@ -93,7 +96,7 @@ class Confinement:
         if not memory_bytes and not vcpus:
             return Group("none", [], None, 0, 0)
         self._made += 1
-        leaf = f"worker-{self._made}"
+        leaf = f"{WORKER_LEAF}{self._made}"
         try:
             if self._version2:
                 return self._group2(leaf, memory_bytes, vcpus, gpu)
@@ -140,21 +143,23 @@ class Confinement:
         A group with processes may hand on no controllers, except at the root of the machine. So what is in our group moves
         into a leaf first: in a container or a service of systemd that is the platform with all that belongs to it.
         """
-        base = _own_directory2()
-        if base is None:
+        own = _own_directory2()
+        if own is None:
             return ""
+        base = outside_stale(own, self._name)
         home = os.path.join(base, f"svc-{self._name}")
-        leaf = os.path.join(home, "launcher")
+        leaf = os.path.join(home, HOME_LEAF)
         moved = False
         try:
             with open(os.path.join(base, "cgroup.controllers")) as file:
                 if _REQUIRED not in file.read().split():
                     return ""
-            _remove_stale(base, self._name)
+            self.stale += find_stale(base, self._name)
             os.makedirs(leaf, exist_ok=True)
             if os.path.exists(os.path.join(base, "cgroup.type")):  # not the machine's root
                 moved = True
-                _move_all(base, leaf)
+                for source in {base, own}:
+                    _move_all(source, leaf)
             for directory in (base, home):
                 _write(directory, "cgroup.subtree_control", f"+{_REQUIRED}")
                 for controller in ("cpu", "pids"):
@@ -162,7 +167,7 @@ class Confinement:
             return home
         except OSError:
             if moved:
-                _move_all(leaf, base)
+                _move_all(leaf, own)
             for directory in (leaf, home):
                 _try_remove(directory)
             return ""
@@ -175,11 +180,11 @@ class Confinement:
             if path is None:
                 continue
             directory = os.path.join(_ROOT, controller, path.lstrip("/"), f"svc-{self._name}")
+            self.stale += find_stale(os.path.dirname(directory), self._name)
             try:
                 os.makedirs(directory, exist_ok=True)
             except OSError:
                 continue
-            _remove_stale(os.path.dirname(directory), self._name)
             found[controller] = directory
         return found
 
@@ -187,7 +192,7 @@ class Confinement:
         """Removes our directories; they go only when every worker's has gone."""
         for directory in [self._version2, *self._version1.values()]:
             if directory:
-                for name in ("launcher", ""):
+                for name in (HOME_LEAF, ""):
                     _try_remove(os.path.join(directory, name))
 
 
@@ -214,18 +219,6 @@ def _oom_kills(directory: str | None) -> int:
 
 def _asked(start: dict) -> tuple[int, float, bool]:
     return start.get("memoryBytes") or 0, start.get("vcpus") or 0, bool(start.get("gpu"))
-
-
-def _remove_stale(parent: str, name: str) -> None:
-    """Directories of launchers that were killed: their names end in their pid."""
-    prefix = f"svc-{name.rpartition('-')[0]}-"
-    for entry in os.listdir(parent):
-        pid = entry[len(prefix) :]
-        if not entry.startswith(prefix) or not pid.isdigit() or os.path.exists(f"/proc/{pid}"):
-            continue
-        directory = os.path.join(parent, entry)
-        for leaf in [*(os.path.join(directory, one.name) for one in os.scandir(directory) if one.is_dir()), directory]:
-            _try_remove(leaf)
 
 
 def _own_groups() -> dict[str, str]:

@@ -4,7 +4,7 @@
                                 │                                       └─ worker
                                 └─ zygote without modules (boot OFF, or a module that a fork would break) ── worker
 
-Run as `python3 -I -S launcher.py` with one JSON line on stdin: {"socket", "token", "id", "reconnectMs"?}. It leaves the
+Run as `python3 -I -S launcher.py` with one JSON line on stdin: {"socket", "token", "id", "reconnectMs"?, "tempRoot"?}. It leaves the
 platform's session, outlives it, and ends itself and its workers when the platform does not come back in time.
 """
 
@@ -57,6 +57,7 @@ class Launcher:
         self._nursery = Nursery(self._poll)
         self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, isolation, self, idle_max)
         self._remains = Remains(self._is_known)
+        self._temp_root = settings.get("tempRoot")
         self._memory_watch = MemoryWatch(self._kill)
         self._stopped = StoppedWorkers(self._workers, settings.get("stoppedMaxMs", WORKER_STOPPED_MAX_S * 1000) / 1000)
         self._isolation = isolation
@@ -75,6 +76,7 @@ class Launcher:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        self._guarded(self._remains.remove_earlier, self._confinement.stale, self._temp_root)
         while True:
             self._link.tick()
             if self._link.over and self._stop_at is None:

@@ -1,4 +1,5 @@
-"""What dead workers leave behind: processes, cgroups, temporary directories.
+"""What dead workers leave behind: processes, cgroups, temporary directories. Of workers whose launcher was killed too, the next launcher
+removes the groups, with what runs in them, and then the directories.
 
 Launcher and zygote are child subreapers (a zygote with namespaces is process 1) and know their own children, and every
 worker is a subreaper too: what a dead worker left (also after a double fork and setsid) turns up with its zygote or with the
@@ -23,6 +24,8 @@ class Remains:
         self._is_known = is_known
         self._groups: list = []
         self._cleaners: set[int] = set()
+        self._directories_after: list[str] = []
+        """Removed when no group is left: somebody may still write in them."""
         self.look_at: float | None = None
 
     def sweep(self) -> None:
@@ -34,6 +37,9 @@ class Remains:
             kernel.kill_descendants(pid)
             kernel.kill_quietly(pid, signal.SIGKILL)
         self._groups = [group for group in self._groups if not group.remove()]
+        if not self._groups and self._directories_after:
+            directories, self._directories_after = self._directories_after, []
+            self._remove_in_child(directories)
         self.look_at = monotonic() + _LOOK_AGAIN_S if strays or self._groups else None
 
     def wait_ms(self) -> float | None:
@@ -50,21 +56,44 @@ class Remains:
             self.look_at = self.look_at or monotonic() + _LOOK_AGAIN_S
 
     def remove_directory(self, directory: str) -> None:
-        """A child does it when there is much to remove: the launcher never waits for a disk."""
         try:
             os.rmdir(directory)
         except FileNotFoundError:
             pass
         except OSError:
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    import shutil
+            self._remove_in_child([directory])
 
+    def remove_earlier(self, groups: list, root: str | None) -> None:
+        """What workers of earlier launchers left. `root` has a folder for each endpoint, which stays, and in it those of workers."""
+        for group in groups:
+            self.remove_group(group)
+        self._directories_after = _folders_below(root) if root else []
+        self.sweep()
+
+    def _remove_in_child(self, directories: list[str]) -> None:
+        """The launcher never waits for a disk."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                import shutil
+
+                for directory in directories:
                     shutil.rmtree(directory, ignore_errors=True)
-                finally:
-                    os._exit(0)
-            self._cleaners.add(pid)
+            finally:
+                os._exit(0)
+        self._cleaners.add(pid)
 
     def reaped(self, pid: int) -> None:
         self._cleaners.discard(pid)
+
+
+def _folders_below(root: str) -> list[str]:
+    """Folders in the folders of `root`. A link is none: workers could have made it."""
+    found = []
+    try:
+        for around in os.scandir(root):
+            if around.is_dir(follow_symlinks=False):
+                found += [entry.path for entry in os.scandir(around) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        pass
+    return found

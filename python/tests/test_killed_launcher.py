@@ -1,0 +1,74 @@
+"""What stays of the workers of a launcher that was killed: nothing, once the next one has begun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from support import LauncherTest, alive, wait_until
+
+SOURCE = """
+import os, subprocess
+def run():
+    with open(os.path.join(os.environ["TMPDIR"], "model.bin"), "w") as file:
+        file.write("x")
+    stray = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open("/proc/self/cgroup") as file:
+        return [stray.pid, os.environ["TMPDIR"], "svc-" in file.read()]
+"""
+
+
+class KilledLauncher(LauncherTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = os.path.join(self.directory, "tmp")
+        self.settings = {"tempRoot": self.root}
+
+    def work(self) -> tuple[int, str, bool]:
+        """A worker that started a process of its own and wrote a file; then its launcher is killed."""
+        directory = os.path.join(self.root, "ep", "w")
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        pid, directory, grouped = self.ready(SOURCE, tempDir=directory, vcpus=1, memoryBytes=1 << 30).run(1).json
+        self.addCleanup(self.end, pid)
+        self.process.kill()
+        self.process.wait()
+        return pid, directory, grouped
+
+    def end(self, pid: int) -> None:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+    def test_the_folders_of_its_workers_are_removed_and_what_others_keep_there_stays(self):
+        _, directory, _ = self.work()
+        self.assertTrue(os.path.exists(os.path.join(directory, "model.bin")))
+        outside = os.path.join(self.directory, "outside")
+        os.mkdir(outside)
+        os.symlink(outside, os.path.join(self.root, "ep", "link"))
+        self.start_launcher()
+        wait_until(lambda: not os.path.exists(directory))
+        self.assertEqual(os.listdir(self.root), ["ep"])
+        self.assertTrue(os.path.isdir(outside))
+
+    def test_the_folders_of_workers_of_the_next_one_stay(self):
+        _, directory, _ = self.work()
+        self.start_launcher()
+        link = self.ready(tempDir=os.path.join(self.root, "ep", "next"))
+        wait_until(lambda: not os.path.exists(directory))
+        self.assertTrue(os.path.isdir(link.run(1).json[1]))
+
+    def test_processes_that_its_workers_had_started_are_killed_through_their_groups(self):
+        pid, directory, grouped = self.work()
+        if not grouped:
+            self.skipTest("no groups of the kernel can be made here")
+        self.assertTrue(alive(pid))
+        self.start_launcher()
+        wait_until(lambda: not alive(pid))
+        wait_until(lambda: not os.path.exists(directory))
+
+
+if __name__ == "__main__":
+    unittest.main()
