@@ -28,6 +28,7 @@ export async function goOn(session: WorkerSession, queue: ResumeQueue, held: rea
       session.remove(work);
     }
   }
+  session.drainAgain();
   const others = held.filter(({ channel }) => !session.works.has(channel));
   if (others.length > 0) await take(session, queue, others, await claimsOf(session, queue));
 }

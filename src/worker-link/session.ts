@@ -37,6 +37,7 @@ export class WorkerSession {
   /** Not read from until some of them are there. */
   #unheard: Connection | undefined;
   #lastChannel = 0;
+  #drainGraceMs: number | undefined;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
@@ -156,8 +157,14 @@ export class WorkerSession {
   /** No new work; the worker finishes what it has and leaves. */
   drain(graceMs: number): void {
     if (this.intake.signal.aborted) return;
+    this.#drainGraceMs = graceMs;
     this.intake.abort();
-    this.connection.send(FRAME.DRAIN, 0, { graceMs });
+    this.drainAgain();
+  }
+
+  /** The DRAIN that was sent while the link was broken. */
+  drainAgain(): void {
+    if (this.#drainGraceMs !== undefined) this.connection.send(FRAME.DRAIN, 0, { graceMs: this.#drainGraceMs });
   }
 
   /** It said GOODBYE: what it has not answered it never began. */
@@ -166,6 +173,14 @@ export class WorkerSession {
     const works = [...this.works.values()];
     this.works.clear();
     for (const work of works) work.returned();
+  }
+
+  /** What waits behind its slots goes to others. */
+  handBackWaiting(reason: string): void {
+    for (const work of [...this.works.values()].filter(({ startedAt }) => startedAt === null)) {
+      work.lost(false, reason);
+      this.remove(work);
+    }
   }
 
   loseAll(reason: string): void {

@@ -6,7 +6,12 @@ import type { Own } from "../lib/own.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import { EndpointLoad } from "./endpoint-load.ts";
+import type { LinkHooks } from "./link-hooks.ts";
 import { WorkerSession } from "./session.ts";
+
+type SessionsHooks = Pick<LinkHooks, "workerGone" | "aliveWorkers">;
+
+const LINK_CLOSED = "its connection closed";
 
 export class Sessions {
   readonly #byWorker = new Map<string, WorkerSession>();
@@ -15,11 +20,11 @@ export class Sessions {
   readonly #loads = new Map<string, EndpointLoad>();
   readonly #returnTimers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
-  readonly #onGone: (workerId: string, endpointId: string) => void;
+  readonly #hooks: SessionsHooks;
   readonly #own: Own;
 
-  constructor(onGone: (workerId: string, endpointId: string) => void, own: Own) {
-    this.#onGone = onGone;
+  constructor(hooks: SessionsHooks, own: Own) {
+    this.#hooks = hooks;
     this.#own = own;
   }
 
@@ -68,11 +73,35 @@ export class Sessions {
 
   /** `connection` closed: when it was the session's newest, the worker has a moment to come back. */
   broke(session: WorkerSession, connection: Connection): void {
-    const { id } = session.worker;
-    if (this.#isClosed || session.connection !== connection || !this.has(session)) return;
-    const giveUp = () => this.forget(session, "its connection closed");
-    if (session.works.size === 0) giveUp();
-    else this.#returnTimers.set(id, setTimeout(giveUp, LINK_RETURN_MS));
+    if (!this.#isAway(session, connection)) return;
+    if (session.works.size === 0) this.forget(session, LINK_CLOSED);
+    else this.#waitFor(session, connection);
+  }
+
+  #isAway(session: WorkerSession, connection: Connection): boolean {
+    return !this.#isClosed && session.connection === connection && this.has(session);
+  }
+
+  #waitFor(session: WorkerSession, connection: Connection): void {
+    const look = () => this.#own("looking after a worker that is away", this.#lookAfter(session, connection));
+    this.#returnTimers.set(session.worker.id, setTimeout(look, LINK_RETURN_MS));
+  }
+
+  /**
+   * A function that holds up its process keeps it from dialling in: what such a worker has begun stays its own as long as its
+   * launcher counts it as alive. What it has not begun need not wait for that. Nobody could send the answer of a request.
+   */
+  async #lookAfter(session: WorkerSession, connection: Connection): Promise<void> {
+    const isVouchedFor = connection.isLocal && session.endpoint.kind === "queue" && (await this.#lives(session));
+    if (!this.#isAway(session, connection)) return;
+    if (isVouchedFor) session.handBackWaiting(LINK_CLOSED);
+    if (isVouchedFor && session.works.size > 0) this.#waitFor(session, connection);
+    else this.forget(session, LINK_CLOSED);
+  }
+
+  async #lives({ worker }: WorkerSession): Promise<boolean> {
+    const alive = await this.#hooks.aliveWorkers().catch((): string[] => []);
+    return alive.includes(worker.id);
   }
 
   forget(session: WorkerSession, reason: string): void {
@@ -84,7 +113,7 @@ export class Sessions {
     if (session.works.size > 0) session.load.workerLost(performance.now());
     session.connection.destroy();
     session.loseAll(reason);
-    this.#onGone(id, session.endpoint.id);
+    this.#hooks.workerGone(id, session.endpoint.id);
   }
 
   /** From now on nobody is given up: they go on and come back to the next platform. */

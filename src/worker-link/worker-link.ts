@@ -46,7 +46,7 @@ export class WorkerLink implements RequestForwarder {
       work.catch((error: unknown) => hooks.failed(what, error));
     };
     this.#own = own;
-    const sessions = new Sessions((workerId, endpointId) => hooks.workerGone(workerId, endpointId), own);
+    const sessions = new Sessions(hooks, own);
     const requests = new RequestDispatch({
       sessionsOf: (id) => sessions.readyOf(id),
       onWaiting: (id) => hooks.requestWaiting(id),

@@ -12,6 +12,7 @@ import { sweep } from "../../src/worker-link/upkeep.ts";
 import { newJob } from "../conformance/queue.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 import { openLink, type Peer } from "./link-rig.ts";
+import { QUIET_HOOKS } from "./quiet-hooks.ts";
 
 type Rig = Awaited<ReturnType<typeof openLink>>;
 
@@ -83,6 +84,81 @@ test("A job that was given to another while its worker was away is cancelled the
   assert.equal((await queue.wait(given.job, PENDING_MS))?.state, "COMPLETED");
 });
 
+/** Its launcher says that it lives, until told otherwise. */
+function vouchedFor() {
+  const launcher = { asked: 0, alive: [] as string[] };
+  const aliveWorkers = async () => {
+    launcher.asked += 1;
+    return launcher.alive;
+  };
+  return { launcher, aliveWorkers };
+}
+
+test("A worker whose link is cut while its function holds up the process keeps its job as long as its launcher says that it lives", async (t) => {
+  const { launcher, aliveWorkers } = vouchedFor();
+  const { peer, held, back, queue, worker, join } = await busy(t, 1, 1, { aliveWorkers });
+  const [given] = held as [HeldJob];
+  launcher.alive = [worker.id];
+  const other = await join();
+  peer.socket.destroy();
+  await until(() => launcher.asked >= 2);
+  assert.equal((await queue.find(given.job))?.workerId, worker.id);
+  const again = await back(held);
+  succeed(again, given.channel);
+  const done = await queue.wait(given.job, PENDING_MS);
+  assert.deepEqual([done?.state, done?.retries, done?.workerId], ["COMPLETED", 0, worker.id]);
+  assert.ok(!other.peer.seen.some(({ type }) => type === FRAME.JOB));
+});
+
+test("A worker that is away and that its launcher does not know any more loses its job to another", async (t) => {
+  const { launcher, aliveWorkers } = vouchedFor();
+  const { peer, held, queue, worker, join } = await busy(t, 1, 1, { aliveWorkers });
+  launcher.alive = [worker.id];
+  const other = await join();
+  peer.socket.destroy();
+  await until(() => launcher.asked >= 1);
+  launcher.alive = [];
+  succeed(other.peer, (await other.peer.next(FRAME.JOB)).channel);
+  const done = await queue.wait(held[0]!.job, PENDING_MS);
+  assert.deepEqual([done?.state, done?.retries, done?.workerId], ["COMPLETED", 1, other.id]);
+});
+
+test("The execution time-out ends the job of a worker that is away, and that it did not obey is said", async (t) => {
+  const { launcher, aliveWorkers } = vouchedFor();
+  const stuck = Promise.withResolvers<string>();
+  const rig = await openLink(t, {}, { aliveWorkers, workerStuck: stuck.resolve });
+  const { id, peer } = await rig.join();
+  launcher.alive = [id];
+  const job = await rig.queue.enqueue(newJob(rig.endpoint.id, { executionTimeoutMs: 1 }));
+  await peer.next(FRAME.JOB);
+  peer.socket.destroy();
+  assert.equal((await rig.queue.wait(job.id, PENDING_MS))?.state, "TIMED_OUT");
+  assert.equal(await stuck.promise, id);
+});
+
+test("What waits behind the job of a worker that is away goes to others, and a worker that drains is told again when it is back", async (t) => {
+  const { launcher, aliveWorkers } = vouchedFor();
+  const { peer, held, back, queue, worker, join, endpoint, link } = await busy(t, 1, 1, { aliveWorkers });
+  launcher.alive = [worker.id];
+  let running = held[0]!;
+  for (let n = 0; n < 20; n++) {
+    succeed(peer, running.channel);
+    await queue.enqueue(newJob(endpoint.id));
+    running = heldBy(await peer.next(FRAME.JOB));
+  }
+  const behind = (await queue.enqueue(newJob(endpoint.id))).id;
+  assert.equal(heldBy(await peer.next(FRAME.JOB)).job, behind);
+  const other = await join();
+  peer.socket.destroy();
+  assert.equal(heldBy(await other.peer.next(FRAME.JOB)).job, behind);
+  assert.equal((await queue.find(running.job))?.workerId, worker.id);
+  link().drain(worker.id, 1);
+  const again = await back([running]);
+  await again.next(FRAME.DRAIN);
+  succeed(again, running.channel);
+  assert.equal((await queue.wait(running.job, PENDING_MS))?.state, "COMPLETED");
+});
+
 test("A job that its caller cancelled while its worker was away is cancelled when that is back", async (t) => {
   const { peer, held, back, queue } = await busy(t, 1, 1);
   peer.socket.destroy();
@@ -121,10 +197,7 @@ test("However old a worker is, after a reconnect it has time for its CREDIT", (t
   let now = 5_000_000;
   t.mock.method(performance, "now", () => now);
   const stuck: string[] = [];
-  const sessions = new Sessions(
-    () => {},
-    () => {},
-  );
+  const sessions = new Sessions(QUIET_HOOKS, () => {});
   const connection = { isOpen: true } as Connection;
   sessions.open(newWorker("e", { id: "w", createdAt: Date.now() - 86_400_000 }), newEndpoint(null), connection);
   const look = () => sweep(sessions, { workerStuck: (id) => stuck.push(id) });
