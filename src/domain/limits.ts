@@ -24,6 +24,8 @@ export const LAYER_UNPACKED_MAX_BYTES = 12_000 * MB;
 /** Files, folders and links of one layer. */
 export const LAYER_ENTRIES_MAX = 300_000;
 export const LAYER_SWEEP_MS = 3_600_000;
+/** Files of a base layer that are written to the disk at once. */
+export const SYNCS_AT_ONCE = 16;
 /** An upload that goes on reads what arrived before in pieces of this size. */
 export const LAYER_READ_BYTES = 256 * KB;
 /** Both ends close the connection of an upload on which nothing moves for so long. */

@@ -3,14 +3,17 @@
  * installed once from the package index before the endpoint that asked for it becomes ready.
  */
 import { createHash } from "node:crypto";
-import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { access, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { isBaseRequirement } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
+import { SYNCS_AT_ONCE } from "../domain/limits.ts";
+import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import { installComplaint, installFailure, installStep } from "../lib/install-output.ts";
 import { inInstallerHome } from "../lib/installer-home.ts";
 import { InstallFailed, NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { runProcess } from "../lib/run-process.ts";
+import { syncTree } from "../lib/sync-tree.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { FolderUse } from "./unused-folders.ts";
 
@@ -74,7 +77,7 @@ export class BaseLayers {
       );
     }
     report(`installing ${requirements.join(", ")}`);
-    await mkdir(this.#dir, { recursive: true });
+    await makeDurableFolder(this.#dir);
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
       await inInstallerHome(this.#env, (home, env) =>
@@ -92,7 +95,10 @@ export class BaseLayers {
       );
       report("preparing bytecode");
       await runProcess(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", temporary]);
+      // It came by the network: after a power cut it is whole, or not there.
+      await syncTree(temporary, SYNCS_AT_ONCE);
       await rename(temporary, target);
+      await syncFolder(this.#dir);
     } catch (error) {
       await rm(temporary, { recursive: true, force: true });
       throw installError(error, requirements);

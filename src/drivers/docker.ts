@@ -84,6 +84,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   /** Call after the socket and the HTTP side listen. Throws ENGINE_UNREACHABLE. */
   async open(): Promise<void> {
     const { env, socketPath, serveCalls } = this.#options;
+    await this.#layers.open();
     const connected = await connectEngine(env);
     const { engine, facts } = connected;
     requireRuntime(facts, this.#options.runtime ?? "");

@@ -1,10 +1,12 @@
 /**
  * Layers on the disk of this machine: `<dir>/<digest>/…`, unpacked once, whole or not at all.
+ * They are a cache of the artifacts, which are on the disk: unpacking does not wait for it.
  */
 import { access, mkdir, mkdtemp, readdir, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { SvcError } from "../domain/errors.ts";
+import { BOOT_MARK, emptyAfterOtherBoot } from "./other-boot.ts";
 import { unpackBounds, unpackLayer } from "./unpack-layer.ts";
 import { FolderUse } from "./unused-folders.ts";
 import type { WorkerImage } from "./worker-driver.ts";
@@ -12,13 +14,20 @@ import type { WorkerImage } from "./worker-driver.ts";
 export class LayerFolder {
   readonly #dir: string;
   readonly #artifacts: ArtifactStore;
+  readonly #bootIdFile: string | undefined;
   readonly #unpacking = new Map<string, Promise<string>>();
   readonly #use: FolderUse;
 
-  constructor(dir: string, artifacts: ArtifactStore) {
+  constructor(dir: string, artifacts: ArtifactStore, bootIdFile?: string) {
     this.#dir = dir;
+    this.#bootIdFile = bootIdFile;
     this.#artifacts = artifacts;
     this.#use = new FolderUse(dir);
+  }
+
+  /** Call before all else. */
+  async open(): Promise<void> {
+    await emptyAfterOtherBoot(this.#dir, this.#bootIdFile);
   }
 
   /** The folder of an unpacked layer. */
@@ -54,7 +63,7 @@ export class LayerFolder {
   /** Removes the layers that none of the images needs and nobody asked for since `before`. */
   async removeUnused(images: readonly WorkerImage[], before: number): Promise<void> {
     const keep = images.flatMap(({ sourceLayer, dependencyLayer }) => [sourceLayer, dependencyLayer ?? sourceLayer]);
-    await this.#use.removeUnused(new Set(keep), before);
+    await this.#use.removeUnused(new Set([BOOT_MARK, ...keep]), before);
   }
 
   async #ensure(digest: string): Promise<string> {

@@ -95,6 +95,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   /** Call before anything large is loaded, and after the socket listens. */
   async open(): Promise<void> {
+    await this.#layers.open();
     this.#users?.lendSocket(this.#options.socketPath);
     await this.#launcher.start(async () => (await this.#interpreters.default()).path);
     const { isUp, isolation } = this.#launcher.link;

@@ -27,7 +27,7 @@ export class FolderUse {
     for (const name of names) {
       const folder = path.join(this.#dir, name);
       if (keep.has(name) || (this.#usedAt.get(name) ?? 0) >= before || madeSince(folder, before)) continue;
-      const trash = path.join(this.#dir, `.trash-${randomUUID()}`);
+      const trash = path.join(this.#dir, trashName());
       renameSync(folder, trash);
       this.#usedAt.delete(name);
       removed.push(name);
@@ -35,6 +35,11 @@ export class FolderUse {
     }
     return removed;
   }
+}
+
+/** Of what is on its way out. */
+export function trashName(): string {
+  return `.trash-${randomUUID()}`;
 }
 
 function madeSince(folder: string, before: number): boolean {

@@ -1,11 +1,21 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import tar from "tar-stream";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
@@ -45,6 +55,46 @@ test("A layer is unpacked once, with its folders and the links that stay inside"
   assert.equal(first, second);
   assert.equal(readFileSync(path.join(first, "src/a.py"), "utf8"), "A = 1\n");
   assert.equal(readlinkSync(path.join(first, "src/b.py")), "a.py");
+});
+
+test("layers that were unpacked before the machine was booted again are unpacked anew, others stay", async (t) => {
+  const made = await layer(t, [{ name: "src/a.py", text: "A = 1\n" }]);
+  const { digest, dir } = made;
+  const layers = path.join(dir, "layers");
+  const bootId = path.join(dir, "boot_id");
+  const unpacked = path.join(layers, digest, "src/a.py");
+  const artifacts = await openDiskArtifactStore(path.join(dir, "artifacts"));
+  const start = async (boot: string | undefined) => {
+    rmSync(bootId, { force: true });
+    if (boot !== undefined) writeFileSync(bootId, `${boot}\n`);
+    const folder = new LayerFolder(layers, artifacts, bootId);
+    await folder.open();
+    return folder;
+  };
+  const content = () => (existsSync(unpacked) ? readFileSync(unpacked, "utf8") : "none");
+
+  await made.folder.ensure(digest);
+  await start("one");
+  assert.equal(content(), "A = 1\n", "an earlier version's layers, whose workers may run on");
+  writeFileSync(unpacked, "");
+  const again = await start("one");
+  await again.removeUnused([], Date.now() - 100_000);
+  await again.ensure(digest);
+  await start(undefined);
+  assert.equal(content(), "", "nothing is known of another boot");
+
+  const after = await start("two");
+  assert.equal(content(), "none");
+  await after.ensure(digest);
+  assert.equal(content(), "A = 1\n");
+  const past = new Date(0);
+  utimesSync(path.join(layers, ".boot"), past, past);
+  await after.removeUnused([], Date.now() - 100_000);
+  await start("two");
+  assert.equal(content(), "A = 1\n");
+  // What was moved away goes in the background.
+  while (readdirSync(layers).length > 2) await setImmediate();
+  assert.deepEqual(readdirSync(layers).sort(), [".boot", digest]);
 });
 
 const HOSTILE: readonly { title: string; entries: readonly Entry[] }[] = [
