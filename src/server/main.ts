@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync } from "node:fs";
-import { tmpdir, userInfo } from "node:os";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { ensureFirstKey } from "../control-plane/first-key.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -167,8 +167,11 @@ function privateSocket(dataDir: string): string {
     mkdirSync(path.dirname(near), { recursive: true, mode: 0o700 });
     return near;
   }
-  const { uid } = userInfo();
-  const dir = path.join(tmpdir(), `svc-${uid}-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`);
+  // Not userInfo(): an id need not have an account.
+  const dir = path.join(
+    tmpdir(),
+    `svc-${process.getuid?.() ?? "user"}-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`,
+  );
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   chmodSync(dir, 0o700); // Throws when another user made it first.
   return path.join(dir, "platform.sock");

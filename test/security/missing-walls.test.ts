@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { project, ROOT, svc, tempDir } from "../e2e/platform.ts";
+import { eventually } from "./eventually.ts";
 
 const WORKER = `
 from svc import Endpoint
@@ -59,13 +60,17 @@ test("standard says what is missing, and Landlock keeps workers from the data di
   const platform = limited(t, dataDir);
   const url = await platform.listening;
   assert.ok(url, platform.said());
+  // What it says comes by two pipes, in no order.
+  await eventually(async () => {
+    assert.match(platform.said(), /shown only now: \S+\n/);
+    assert.match(platform.said(), /Workers are kept apart less than usual: this machine lacks namespaces/);
+    assert.match(platform.said(), /info .*missing="?namespaces/);
+  });
   const apiKey = /shown only now: (\S+)/.exec(platform.said())![1]!;
-  assert.match(platform.said(), /Workers are kept apart less than usual: this machine lacks namespaces/);
-  assert.match(platform.said(), /info .*missing="?namespaces/);
   const env = { PLATFORM_URL: url, PLATFORM_API_KEY: apiKey };
   const cwd = project(t, { "main.py": WORKER });
   const deploy = await svc(["deploy"], { cwd, env });
-  assert.equal(deploy.code, 0, deploy.stderr);
+  assert.equal(deploy.code, 0, `${deploy.stdout}${deploy.stderr}${platform.said()}`);
   const status = await svc(["status", "looks"], { cwd, env });
   assert.match(status.stdout, /isolation: landlock.*missing: namespaces/);
   const endpoint = /\/v2\/[\w-]+/.exec(deploy.stdout + status.stdout)?.[0];
@@ -74,7 +79,10 @@ test("standard says what is missing, and Landlock keeps workers from the data di
     const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
     const body = JSON.stringify({ input });
     const answer = await fetch(`${url}${endpoint}/runsync`, { method: "POST", headers, body });
-    return ((await answer.json()) as { output: string }).output;
+    const text = await answer.text();
+    const { status, output } = JSON.parse(text) as { status: string; output: string };
+    assert.equal(status, "COMPLETED", `${text}\n${platform.said()}`);
+    return output;
   };
   for (const name of ["platform.db", "secret.key"]) {
     assert.match(await looks({ path: path.join(dataDir, name) }), /^refused/);

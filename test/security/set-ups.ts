@@ -1,37 +1,48 @@
-/** Who a platform under attack runs as: root, and an ordinary user that the test makes for itself; without root, only who runs the tests. */
-import { mkdirSync } from "node:fs";
+/** Who a platform under attack runs as: root, and an ordinary user without an account; without root, only who runs the tests. */
+import { chownSync, mkdtempSync, rmSync } from "node:fs";
 import { userInfo } from "node:os";
 import type { TestContext } from "node:test";
-import { runProcess } from "../../src/lib/run-process.ts";
+import { startPlatform, type TestPlatform } from "../e2e/platform.ts";
+
+interface Running {
+  readonly platform: TestPlatform;
+  /** Of the platform's user. */
+  readonly home: string;
+  /** For the CLI too. */
+  readonly env: Record<string, string>;
+}
 
 export interface SetUp {
   readonly name: string;
   readonly isRoot: boolean;
-  /** Environment and user of the platform. */
-  prepare(t: TestContext): Promise<{ env: Record<string, string>; home: string; user?: { uid: number; gid: number } }>;
+  start(t: TestContext): Promise<Running>;
 }
 
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-let made = 0;
+/** Where distributions count the users that they make; each file of tests has a number of its own there. */
+const ORDINARY_UID = 30_000;
+const ORDINARY_UIDS = 30_000;
 
 export function setUps(): SetUp[] {
-  const { uid, username, homedir } = userInfo();
-  if (uid !== 0)
-    return [{ name: `user ${username}`, isRoot: false, prepare: async () => ({ env: {}, home: homedir }) }];
+  const { uid, username, homedir: home } = userInfo();
+  const asWhoRunsTheTests = async (t: TestContext) => ({ platform: await startPlatform(t), home, env: {} });
+  if (uid !== 0) return [{ name: `user ${username}`, isRoot: false, start: asWhoRunsTheTests }];
   return [
-    { name: "root", isRoot: true, prepare: async () => ({ env: {}, home: homedir }) },
-    { name: "an ordinary user", isRoot: false, prepare: ordinaryUser },
+    { name: "root", isRoot: true, start: asWhoRunsTheTests },
+    { name: "an ordinary user", isRoot: false, start: asOrdinaryUser },
   ];
 }
 
-async function ordinaryUser(t: TestContext) {
-  const name = `svctest${process.pid}x${made++}`;
-  const home = `/home/${name}`;
-  const { code, stderr } = await runProcess("useradd", ["--create-home", "--home-dir", home, name]);
-  if (code !== 0) throw new Error(`useradd: ${stderr}`);
-  t.after(() => runProcess("userdel", ["--remove", name]));
-  const { stdout } = await runProcess("id", ["-u", name]);
-  const uid = Number(stdout);
-  mkdirSync(home, { recursive: true });
-  return { env: { HOME: home, PATH: SYSTEM_PATH }, home, user: { uid, gid: uid } };
+/** The kernel asks for no account: nothing is written to the machine's list of users, which other tests may have locked. */
+async function asOrdinaryUser(t: TestContext): Promise<Running> {
+  const uid = ORDINARY_UID + (process.pid % ORDINARY_UIDS);
+  const home = mkdtempSync("/home/svctest-");
+  try {
+    chownSync(home, uid, uid);
+    const env = { HOME: home, PATH: SYSTEM_PATH };
+    return { platform: await startPlatform(t, env, { uid, gid: uid }), home, env };
+  } finally {
+    // What runs after a test runs in the order of its registration: the platform, which writes there, has stopped.
+    t.after(() => rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  }
 }

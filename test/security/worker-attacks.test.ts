@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { createServer } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { project, startPlatform } from "../e2e/platform.ts";
+import { project } from "../e2e/platform.ts";
 import { ATTACKER } from "./attacks.ts";
 import { type SetUp, setUps } from "./set-ups.ts";
 
@@ -17,8 +17,7 @@ for (const setUp of setUps()) {
 }
 
 async function attack(t: TestContext, setUp: SetUp) {
-  const { env, home, user } = await setUp.prepare(t);
-  const platform = await startPlatform(t, env, user);
+  const { platform, home, env } = await setUp.start(t);
   const deploy = await platform.svc(["deploy"], { cwd: project(t, { "main.py": ATTACKER }), env });
   assert.equal(deploy.code, 0, deploy.stderr + deploy.stdout);
   const { myself } = await platform.query<{ myself: { endpoints: { pods: { isolation: string }[] }[] } }>(
