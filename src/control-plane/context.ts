@@ -43,6 +43,8 @@ export interface ControlPlaneDeps {
   readonly config: ControlPlaneConfig;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
+  /** Milliseconds of a clock that nobody sets. */
+  readonly now: () => number;
   readonly random: (bytes: number) => Uint8Array;
   /** Told about failures that callers do not get to see. */
   readonly log: { error(message: string, cause: unknown): void };

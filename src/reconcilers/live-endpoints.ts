@@ -21,8 +21,8 @@ export interface LiveEndpointsDeps {
 
 export class LiveEndpoints {
   readonly #deps: LiveEndpointsDeps;
-  /** Revisions that should have one worker. */
-  readonly #warming = new Set<string>();
+  /** By endpoint: the revision that should have one worker, from its time on. */
+  readonly #warmUps = new Map<string, { readonly revision: string; readonly timer: NodeJS.Timeout; isDue: boolean }>();
 
   constructor(deps: LiveEndpointsDeps) {
     this.#deps = deps;
@@ -32,26 +32,34 @@ export class LiveEndpoints {
   changed({ id, revision }: Endpoint): void {
     const { link, wake } = this.#deps;
     const wasWarm = link.sample(id).workers.length > 0;
+    this.removed(id);
     link.switchOver(id, revision);
     if (!wasWarm) return;
     const timer = setTimeout(() => {
-      this.#warming.add(revision);
+      warmUp.isDue = true;
       wake(id);
     }, LIVE_WARM_UP_DELAY_MS);
-    timer.unref();
+    const warmUp = { revision, timer: timer.unref(), isDue: false };
+    this.#warmUps.set(id, warmUp);
   }
 
-  warms(revision: string): boolean {
-    return this.#warming.has(revision);
+  warms({ id, revision }: Endpoint): boolean {
+    const warmUp = this.#warmUps.get(id);
+    return warmUp !== undefined && warmUp.isDue && warmUp.revision === revision;
   }
 
   /** A worker of it is ready, or cannot be. */
-  settled(revision: string): void {
-    this.#warming.delete(revision);
+  settled(endpointId: string, revision: string): void {
+    if (this.#warmUps.get(endpointId)?.revision === revision) this.removed(endpointId);
+  }
+
+  removed(endpointId: string): void {
+    clearTimeout(this.#warmUps.get(endpointId)?.timer);
+    this.#warmUps.delete(endpointId);
   }
 
   async bootFailed({ id, endpointId, revision }: Worker, error: SvcError): Promise<void> {
-    this.settled(revision);
+    this.settled(endpointId, revision);
     const endpoint = await this.#deps.endpoints.find(endpointId);
     // Newer code may do better.
     if (endpoint === undefined || !isLiveName(endpoint.name) || endpoint.revision !== revision) return;

@@ -188,11 +188,11 @@ export class WorkerPool implements WorkerView {
     this.#inBackground(this.#deps.driver.retire(endpointId, revision));
     this.#deps.boots.forget(revision);
     this.#unproven.delete(revision);
-    this.#live.settled(revision);
+    this.#live.settled(endpointId, revision);
   }
 
   mustProve(endpoint: Endpoint): boolean {
-    return this.#unproven.has(endpoint.revision) || this.#live.warms(endpoint.revision);
+    return this.#unproven.has(endpoint.revision) || this.#live.warms(endpoint);
   }
 
   /** Whether a worker could start now; sets the preparation going when it is needed. */
@@ -284,7 +284,7 @@ export class WorkerPool implements WorkerView {
     await setImmediate(); // The jobs that wait for this worker go first.
     if (this.#isKnown(worker)) boots.succeeded(worker.revision);
     this.#unproven.delete(worker.revision);
-    this.#live.settled(worker.revision);
+    this.#live.settled(worker.endpointId, worker.revision);
     this.#refused.forget(worker.endpointId);
     if (worker.state === "STARTING" || worker.state === "BOOTING") {
       await store.workers.update(worker.id, { state: "READY", readyAt: clock() });

@@ -284,6 +284,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       trustedProxies: config.trustedProxies,
     },
     clock,
+    now,
     random: randomBytes,
     log: { error: (message, cause) => log.error(message, { cause }) },
   });

@@ -124,3 +124,15 @@ test("a login that polls too early is slowed down, and one that waits too long i
   );
   grants.open({ machine: "m", scopes: ["read"], address: "2" });
 });
+
+test("a login waits its ten minutes, however the machine's clock is set meanwhile", async (t) => {
+  let setBy = 0;
+  const clock = Date.now.bind(Date);
+  t.mock.method(Date, "now", () => clock() + setBy);
+  const platform = await startPlatform(t);
+  const { body } = await ask(platform);
+  setBy = 86_400_000;
+  await decide(platform, body.user_code, platform.adminKey);
+  const granted = await poll(platform, body.device_code);
+  assert.deepEqual([granted.status, granted.body.token_type], [200, "Bearer"]);
+});

@@ -71,6 +71,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },
     clock: Date.now,
+    now: () => performance.now(),
     random: randomBytes,
     log: { error: (message, cause) => void logged.push(`${message} ${cause instanceof Error ? cause.stack : cause}`) },
   });

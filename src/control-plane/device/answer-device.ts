@@ -28,8 +28,8 @@ export class DeviceLogin {
 
   constructor(deps: ControlPlaneDeps) {
     this.#deps = deps;
-    this.#grants = new DeviceGrants(deps.clock, deps.random);
-    this.#guesses = new Guesses(DEVICE_GUESSES_MAX, DEVICE_GUESS_WINDOW_MS, deps.clock);
+    this.#grants = new DeviceGrants(deps.now, deps.random);
+    this.#guesses = new Guesses(DEVICE_GUESSES_MAX, DEVICE_GUESS_WINDOW_MS, deps.now);
     this.#address = new ClientAddress(deps.config.trustedProxies ?? []);
   }
 

@@ -42,13 +42,14 @@ export type PollOutcome =
   | { readonly error: "authorization_pending" | "slow_down" | "expired_token" | "access_denied" };
 
 export class DeviceGrants {
-  readonly #clock: () => number;
+  /** Milliseconds of a clock that nobody sets. */
+  readonly #now: () => number;
   readonly #random: (bytes: number) => Uint8Array;
   /** By the hash of the device code. */
   readonly #grants = new Map<string, Grant>();
 
-  constructor(clock: () => number, random: (bytes: number) => Uint8Array) {
-    this.#clock = clock;
+  constructor(now: () => number, random: (bytes: number) => Uint8Array) {
+    this.#now = now;
     this.#random = random;
   }
 
@@ -63,7 +64,7 @@ export class DeviceGrants {
       });
     }
     const deviceCode = Buffer.from(this.#random(DEVICE_CODE_BYTES)).toString("base64url");
-    const now = this.#clock();
+    const now = this.#now();
     const grant: Grant = {
       ...request,
       userCode: this.#userCode(waiting),
@@ -96,7 +97,7 @@ export class DeviceGrants {
       this.#grants.delete(hash);
       return { secret: grant.state.secret, grant };
     }
-    const now = this.#clock();
+    const now = this.#now();
     const early = now < grant.nextPollAt;
     if (early) grant.intervalS += DEVICE_SLOW_DOWN_S;
     grant.nextPollAt = now + grant.intervalS * 1000 - CLOCK_SLACK_MS;
@@ -118,7 +119,7 @@ export class DeviceGrants {
   }
 
   #sweep(): void {
-    const now = this.#clock();
+    const now = this.#now();
     for (const [hash, grant] of this.#grants) if (grant.expiresAt <= now) this.#grants.delete(hash);
   }
 }

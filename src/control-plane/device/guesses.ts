@@ -5,24 +5,25 @@ import { DEVICE_GUESSERS_MAX } from "../../domain/limits.ts";
 export class Guesses {
   readonly #max: number;
   readonly #windowMs: number;
-  readonly #clock: () => number;
+  /** Milliseconds of a clock that nobody sets. */
+  readonly #now: () => number;
   readonly #wrong = new Map<string, { count: number; until: number }>();
 
-  constructor(max: number, windowMs: number, clock: () => number) {
+  constructor(max: number, windowMs: number, now: () => number) {
     this.#max = max;
     this.#windowMs = windowMs;
-    this.#clock = clock;
+    this.#now = now;
   }
 
   /** Throws RATE_LIMITED. */
   check(address: string): void {
     const entry = this.#wrong.get(address);
-    if (entry === undefined || entry.until <= this.#clock() || entry.count < this.#max) return;
+    if (entry === undefined || entry.until <= this.#now() || entry.count < this.#max) return;
     throw new SvcError("RATE_LIMITED", "Too many wrong codes.", { help: "Wait some minutes." });
   }
 
   wrong(address: string): void {
-    const now = this.#clock();
+    const now = this.#now();
     const entry = this.#wrong.get(address);
     if (entry !== undefined && entry.until > now) {
       entry.count++;
