@@ -127,7 +127,10 @@ export function limitedStream(req: IncomingMessage, maxBytes: number): Transform
   return limited;
 }
 
-/** Throws away what is still to come of a body that nobody wants, within bounds; then calls `done` once. */
+/**
+ * Throws away what is still to come of a body that nobody wants; then calls `done` once. Past the bound in bytes it is left
+ * in the network instead: a caller that cannot send on looks for its answer, which a closed connection could take from it.
+ */
 export function drain(req: IncomingMessage, done: () => void): void {
   let bytes = 0;
   const stop = () => {
@@ -138,7 +141,7 @@ export function drain(req: IncomingMessage, done: () => void): void {
   const timer = setTimeout(stop, REFUSED_BODY_DRAIN_MAX_MS);
   const onData = (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > REFUSED_BODY_DRAIN_MAX_BYTES) stop();
+    if (bytes > REFUSED_BODY_DRAIN_MAX_BYTES) req.pause();
   };
   req.on("data", onData).once("end", stop).once("close", stop).resume();
 }

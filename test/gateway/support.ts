@@ -164,6 +164,7 @@ function parsed(text: string): unknown {
 export class RawConnection {
   readonly socket: Socket;
   readonly #closed: Promise<void>;
+  #ended = false;
   text = "";
   #wake = () => {};
 
@@ -176,6 +177,7 @@ export class RawConnection {
     this.socket.on("error", () => {});
     this.#closed = new Promise((resolve) => {
       const done = () => {
+        this.#ended = true;
         resolve();
         this.#wake();
       };
@@ -190,12 +192,8 @@ export class RawConnection {
 
   /** Everything received, once `pattern` stands in it. Fails when the connection ends before. */
   async until(pattern: RegExp): Promise<string> {
-    let ended = false;
-    void this.#closed.then(() => {
-      ended = true;
-    });
     while (!pattern.test(this.text)) {
-      if (ended) throw new Error(`the connection ended with: ${this.text}`);
+      if (this.#ended) throw new Error(`the connection ended with: ${this.text}`);
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { test } from "node:test";
-import { RUN_BODY_MAX_BYTES, RUNSYNC_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
+import { REFUSED_BODY_DRAIN_MAX_BYTES, RUN_BODY_MAX_BYTES, RUNSYNC_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
 import { echo, KEY, RawConnection, startPlatform } from "./support.ts";
 
 const AUTH = `Authorization: Bearer ${KEY}\r\n`;
@@ -119,6 +119,23 @@ test("a chunked body over the limit is refused while it streams; a caller that g
   assert.match(await raw.until(/\}$/), /^HTTP\/1.1 413 .*TOO_LARGE/s);
   raw.write("0\r\n\r\n");
   await raw.untilClosed();
+});
+
+test("a caller that looks for its answer only after much more than is passed over still finds it", async (t) => {
+  const platform = await startPlatform(t);
+  const accepted = once(platform.gateway.server, "connection");
+  const raw = new RawConnection(platform.port);
+  t.after(() => raw.socket.destroy());
+  raw.socket.pause();
+  const bytes = REFUSED_BODY_DRAIN_MAX_BYTES + 16 * 1024 ** 2;
+  raw.write(message("POST", "/v2/jobs/run", `Content-Length: ${2 * bytes}\r\n`)).write("x".repeat(bytes));
+  const [served] = (await accepted) as [Socket];
+  const turn = () => new Promise(setImmediate);
+  while (served.bytesRead <= REFUSED_BODY_DRAIN_MAX_BYTES && !raw.socket.destroyed) await turn();
+  // A connection that is closed now, with more of the body under way, is reset: the caller's next write fails.
+  for (let turns = 0; turns < 100; turns++) await turn();
+  raw.socket.resume();
+  assert.match(await raw.until(/\}$/), /^HTTP\/1.1 413 .*TOO_LARGE/s);
 });
 
 test("a caller that asks first is not invited when it would be refused", async (t) => {
