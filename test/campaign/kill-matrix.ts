@@ -40,6 +40,7 @@ export interface MatrixReport {
 
 const LOAD_BEFORE_MS = 300;
 const LOAD_AFTER_MS = 300;
+const CHOOSE_TRIES = 3;
 
 export function allCells(): Cell[] {
   return COMPONENTS.flatMap((component) =>
@@ -112,8 +113,12 @@ async function playRound(cell: Cell, place: Place, options: MatrixOptions, rando
   const load = await startLoad(cell.load, subject, urls, { queued, answerMaxMs: faultMs + recoverMaxMs });
   await delay(LOAD_BEFORE_MS);
   const processes = { platform: subject.pid, dataDir: subject.dataDir };
-  const pid = await pidOf(cell.component, processes, random);
-  const done = pid !== undefined && (await inflict(cell.fault, pid, processes, faultMs));
+  let done = false;
+  // The process may end in the moment in which it is chosen: a deploy replaces workers.
+  for (let tries = 0; !done && tries < CHOOSE_TRIES; tries++) {
+    const pid = await pidOf(cell.component, processes, random);
+    done = pid !== undefined && (await inflict(cell.fault, pid, processes, faultMs));
+  }
   if (cell.component === "platform" && cell.fault === "killed") await subject.restart();
   const recoveredMs = await probe(place, recoverMaxMs);
   // A platform that ended by itself broke its promise; what it accepted must still come true.

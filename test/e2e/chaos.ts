@@ -11,11 +11,12 @@ import type { Answer, TestPlatform } from "./platform.ts";
 
 const SUBMITTERS = 16;
 const ASKERS = 16;
+const KILLS_MAX = 25;
 
 export interface ChaosOptions {
   readonly platform: TestPlatform;
   readonly jobs: number;
-  /** About so long passes between two kills. */
+  /** About so long passes between two kills; longer, until a part of the jobs was executed: a slow machine comes to an end, too. */
   readonly killEveryMs: number;
   /** Of the kills, this share hits a worker; the others the platform. */
   readonly workerShare: number;
@@ -124,14 +125,17 @@ class Target {
 }
 
 async function kills(
-  { killEveryMs, workerShare, random }: ChaosOptions,
+  { jobs, killEveryMs, workerShare, random }: ChaosOptions,
   target: Target,
   effects: string,
   done: AbortSignal,
 ) {
   const counts = { workerKills: 0, platformKills: 0 };
   while (!done.aborted) {
+    const enough = executions(effects) + jobs / KILLS_MAX;
     await delay(killEveryMs * (0.5 + random()));
+    while (!done.aborted && executions(effects) < enough) await delay(20);
+    if (done.aborted && counts.workerKills + counts.platformKills > 0) break;
     if (random() < workerShare) counts.workerKills += killWorker(effects, random) ? 1 : 0;
     else {
       await target.killPlatform(200 * random());
@@ -186,6 +190,10 @@ function counted(effects: string): Map<number, number> {
     counts.set(n, (counts.get(n) ?? 0) + 1);
   }
   return counts;
+}
+
+function executions(effects: string): number {
+  return read(effects).split("\n").length - 1;
 }
 
 function read(file: string): string {
