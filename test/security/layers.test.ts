@@ -11,7 +11,7 @@ import tar from "tar-stream";
 import { unpackBounds, unpackLayer } from "../../src/drivers/unpack-layer.ts";
 import { manifest, resource } from "../control-plane/builds.ts";
 import { startPlatform, type TestPlatform, tempDir } from "../e2e/platform.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../eventually.ts";
 
 interface Entry {
   readonly name: string;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { project, startPlatform } from "../e2e/platform.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../eventually.ts";
 import { rawCall } from "./raw-http.ts";
 
 const FILES = {

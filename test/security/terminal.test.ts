@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { terminalText } from "../../src/lib/terminal-text.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { project, startPlatform, svc, tempDir } from "../e2e/platform.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../eventually.ts";
 
 const OBEYED = /\u001b(?!\[[0-9;:]*m)|[\u0000-\u0008\u000b-\u001a\u001c-\u001f\u007f-\u009f]/;
 const EVIL = String.raw`\x1b]52;c;cm0gLXJmIH4=\x07\x1b[2J\x1b[1A\rgone\x9b2J\x1b[31mred\x1b[0m`;
