@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { type TestContext, test } from "node:test";
 import type { Browser, Locator, Page } from "playwright-core";
 import { openBrowser, openPage } from "../browser.ts";
-import { project, startPlatform, tempDir } from "../e2e/platform.ts";
+import { project, startPlatform } from "../e2e/platform.ts";
 import { type RunningServer, startSvcRun } from "./svc-run.ts";
 
 const QUEUED = `import time
@@ -66,6 +66,8 @@ interface Explorer {
   readonly server: RunningServer;
   readonly browser: Browser;
   readonly folder: string;
+  /** Workers may write there, too. */
+  readonly shared: string;
   readonly key: string;
 }
 
@@ -86,7 +88,13 @@ async function start(t: TestContext): Promise<Explorer | undefined> {
   if (browser === undefined) return undefined;
   const platform = await startPlatform(t);
   const folder = project(t, { "queued.py": QUEUED, "shop/routes.py": ROUTES }, "shop");
-  return { server: await startSvcRun(t, platform, folder), browser, folder, key: platform.key };
+  return {
+    server: await startSvcRun(t, platform, folder),
+    browser,
+    folder,
+    shared: platform.shared,
+    key: platform.key,
+  };
 }
 
 async function openOperation(page: Page, method: string, path: string): Promise<Locator> {
@@ -190,7 +198,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 120_
 
     await t.test("a streamed answer is seen as it comes, before its end, and can be stopped", async () => {
       const operation = await openOperation(page, "post", "/shop/routes/tell");
-      const go = `${tempDir(t)}/go`;
+      const go = `${on.shared}/go`;
       await operation.locator("textarea").fill(JSON.stringify({ text: "one two three", go }));
       await operation.locator(".execute").click();
       const shown = await answer(operation, "streaming");

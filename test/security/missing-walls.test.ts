@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { project, ROOT, svc, tempDir } from "../e2e/platform.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../eventually.ts";
 
 const WORKER = `
 from svc import Endpoint

@@ -74,6 +74,7 @@ test("a worker's token invokes endpoints of its own environment only, and ends w
     id: worker.id,
     scopes: ["invoke"],
     environmentId: environment.id,
+    ofEndpoint: endpoint.id,
   });
   await under.store.workers.delete(worker.id);
   assert.equal(await checker.check(secret), undefined);

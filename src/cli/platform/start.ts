@@ -50,19 +50,19 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
   const port = options.port ?? (await choosePort(context, options));
   await makeDataDir(options.dataDir);
   const progress = await context.terminal.progress("Starting the platform on this machine");
+  const child = spawnDetached(context, { ...options, port });
+  // Its first key is told only to us: it is stored before an interrupt ends the two.
+  let unwanted = false;
+  const end = () => {
+    child.kill("SIGTERM");
+    context.interrupt.note = "The platform was not started.";
+    return context.interrupt.end();
+  };
+  const unclaim = context.interrupt.claim((again) => {
+    if (again) end();
+    unwanted = true;
+  });
   try {
-    const child = spawnDetached(context, { ...options, port });
-    // Its first key is told only to us: it is stored before an interrupt ends the two.
-    let unwanted = false;
-    const end = () => {
-      child.kill("SIGTERM");
-      context.interrupt.note = "The platform was not started.";
-      return context.interrupt.end();
-    };
-    const unclaim = context.interrupt.claim((again) => {
-      if (again) end();
-      unwanted = true;
-    });
     const message = await readyMessage(child, options.dataDir);
     if (!message.ready) {
       await ended(child);
@@ -82,6 +82,7 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
     return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
   } catch (error) {
+    if (unwanted) end(); // The interrupt may have reached it, too.
     progress.done();
     throw error;
   }

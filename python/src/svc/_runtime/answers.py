@@ -40,6 +40,8 @@ async def answer_async(worker, work: Work) -> bytes | None:
     else:
         from svc._runtime.requests import answer_async as run
     try:
+        if work.cancel_reason:  # it came when the task was there and had not begun
+            worker.interruption.stop(work)
         frame = await run(worker, work)
     except BaseException as error:
         import asyncio

@@ -215,6 +215,6 @@ class EventLoopWorker(Worker):
             work.gone()
         elif work.sync:
             self.interruption.interrupt(work)
-        else:
+        elif work.began:  # a task that is cancelled before its first step would answer nothing
             work.interrupted = True
             work.task.cancel()

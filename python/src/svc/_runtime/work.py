@@ -28,6 +28,8 @@ class Work:
         self.channel = channel
         self.head = head
         self.body = body
+        self.began = 0.0
+        """When its function was about to be called; 0 before."""
         self.context: Context | None = None
         self.cancel_reason = ""
         self.interrupted = False
