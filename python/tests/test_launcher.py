@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import unittest
@@ -15,6 +16,15 @@ from svc._runtime import kernel
 
 
 class Starting(LauncherTest):
+    def test_a_limit_of_descriptors_lowered_below_what_it_has_open_does_not_end_it(self):
+        link = self.ready("def run():\n    return 1\n")
+        _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (1, hard))
+        refused = self.start()
+        self.assertEqual(self.launcher.expect(protocol.EXITED, worker=refused).head["cause"], "machine")
+        self.assertEqual(self.ready().run(1).json, 1)
+        self.assertEqual(link.run(1).json, 1)
+
     def test_workers_of_one_zygote_key_share_one_import(self):
         source = (
             "import os\nimported_by = os.getpid()\ndef run():\n    return [imported_by, os.getpid(), os.getppid()]\n"

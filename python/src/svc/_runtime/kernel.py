@@ -53,6 +53,17 @@ def ended_children(wake_read: int) -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
+def raise_descriptor_limit() -> bool:
+    """To what the hard limit allows; False when it was there already."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return False
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
+
+
 def proportional_bytes(pid: int) -> int:
     """Memory of the process, pages that it shares divided among those who share them; 0 when it cannot be read."""
     try:

@@ -20,6 +20,7 @@ if __name__ == "__main__":
     main()
     sys.exit(0)
 
+import errno
 import json
 import math
 import select
@@ -84,13 +85,22 @@ class Launcher:
             if self._stop_at is not None and not self._workers:
                 break
             self._watch_link()
-            for descriptor, events in self._poll.poll(self._wait_ms()):
+            for descriptor, events in self._events():
                 self._guarded(self._on_event, descriptor, events)
             self._guarded(self._on_time)
         self._zygotes.kill_all()
         self._link.flush(1.0)
         self._remains.sweep()
         self._confinement.close()
+
+    def _events(self) -> list[tuple[int, int]]:
+        try:
+            return self._poll.poll(self._wait_ms())
+        except OSError as error:
+            # More is watched than may be open: somebody lowered the limit since.
+            if error.errno != errno.EINVAL or not kernel.raise_descriptor_limit():
+                raise
+            return []
 
     def _guarded(self, step, *arguments) -> None:
         """One bad frame or a full process table must not end every worker."""
