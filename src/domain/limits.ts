@@ -285,6 +285,8 @@ export const LOG_TAIL_MAX_LINES = 100_000;
 export const DECISIONS_KEPT = 50;
 export const RECONCILE_MS = 5_000;
 export const SWEEP_MS = 10_000;
+/** How often jobs and logs of removed endpoints are looked for that could not be removed with them. */
+export const LEFT_BEHIND_MS = 600_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;
 export const STOP_GRACE_MS = 30_000;
 export const STOP_POLL_MS = 20;

@@ -191,6 +191,8 @@ export interface JobUpkeep {
   sweep(): Promise<number>;
   /** Deletes every job of an endpoint that is gone. */
   forget(endpointId: string): Promise<void>;
+  /** Endpoints that had a job and were not forgotten since. */
+  endpointIds(): Promise<string[]>;
 }
 
 export interface QueueEvents {

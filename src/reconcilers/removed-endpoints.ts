@@ -3,14 +3,15 @@ import type { JobUpkeep } from "../queue/queue.ts";
 import type { App, Environment, Store } from "../store/store.ts";
 
 /**
- * Deletes endpoints that a deploy or undeploy removed, once their last worker is gone, and then their jobs. Removed
+ * Deletes endpoints that a deploy or undeploy removed, with their jobs, once their last worker is gone. Removed
  * environments and apps follow their last endpoint, and so do those of `svc run`, which nobody made by name.
  */
 export async function removeDrainedEndpoints(store: Store, jobs: Pick<JobUpkeep, "forget">): Promise<void> {
   for (const endpoint of await store.endpoints.listRemoved()) {
     if ((await store.workers.listByEndpoint(endpoint.id)).length > 0) continue;
-    await store.endpoints.delete(endpoint.id);
+    // As long as its row is there, what fails is tried again.
     await jobs.forget(endpoint.id);
+    await store.endpoints.delete(endpoint.id);
   }
   // This runs with every change of a worker: the writer's lock is taken only when there is something to delete.
   const { environments, apps } = await emptyPlaces(store);

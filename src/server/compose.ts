@@ -17,6 +17,7 @@ import { SvcError } from "../domain/errors.ts";
 import {
   LAYER_SWEEP_MS,
   LEASE_CHECK_MS,
+  LEFT_BEHIND_MS,
   RECONCILE_MS,
   RESERVED_FILES_MAX,
   RESERVED_FILES_PART,
@@ -38,6 +39,7 @@ import { BootRecord } from "../reconcilers/boot-record.ts";
 import { expiredLeases } from "../reconcilers/expired-leases.ts";
 import { failQueued } from "../reconcilers/fail-queued.ts";
 import { Images } from "../reconcilers/images.ts";
+import { removeLeftBehind } from "../reconcilers/left-behind.ts";
 import { Reconciler } from "../reconcilers/reconciler.ts";
 import { removeDrainedEndpoints } from "../reconcilers/removed-endpoints.ts";
 import { removeUnusedLayers } from "../reconcilers/unused-layers.ts";
@@ -246,6 +248,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       () => removeUnusedLayers({ store, artifacts, files: driver, images, clock }),
       reconcilerFailed,
     ),
+    new Reconciler("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, [queue, logFiles]), reconcilerFailed),
   ];
 
   queue.events.jobFinished(({ webhook }) => {

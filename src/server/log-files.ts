@@ -4,7 +4,7 @@
  * Lines of one turn are written together; a disk that cannot keep up loses lines, never the platform.
  */
 import { mkdirSync } from "node:fs";
-import { appendFile, readFile, rename, rm, stat } from "node:fs/promises";
+import { appendFile, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { LOG_FILE_MAX_BYTES, LOG_LINE_MAX_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
@@ -81,6 +81,12 @@ export class LogFiles {
     const entry = { endpointId, listener };
     this.#followers.add(entry);
     return () => this.#followers.delete(entry);
+  }
+
+  /** Endpoints that have a log. */
+  async endpointIds(): Promise<string[]> {
+    const names = (await readdir(this.#dir)).map((name) => /^(.+?)(\.1)?\.ndjson$/.exec(name)?.[1]);
+    return [...new Set(names.filter((id) => id !== undefined))];
   }
 
   async forget(endpointId: string): Promise<void> {

@@ -984,7 +984,9 @@ function upkeep(
     await enqueued(e);
     const running = await claimOne(e);
     await enqueued(e, { input: large("f") });
+    assert.ok((await queue().endpointIds()).includes(e));
     await queue().forget(e);
+    assert.ok(!(await queue().endpointIds()).includes(e));
     assert.deepEqual(await queue().list(e, { limit: 10 }), []);
     assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, 0, null]);
     assert.equal(await queue().finish(running, { state: "COMPLETED", output: OUTPUT }), false);

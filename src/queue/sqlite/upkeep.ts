@@ -115,6 +115,10 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       return deleted;
     },
 
+    async endpointIds() {
+      return [...live.endpoints.values()].filter(({ number }) => number > 0).map(({ id }) => id);
+    },
+
     async forget(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return;

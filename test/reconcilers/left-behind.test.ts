@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { removal } from "../../src/domain/removal.ts";
+import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
+import { removeLeftBehind } from "../../src/reconcilers/left-behind.ts";
+import { removeDrainedEndpoints } from "../../src/reconcilers/removed-endpoints.ts";
+import { LogFiles } from "../../src/server/log-files.ts";
+import { newJob } from "../conformance/queue.ts";
+import { newApp, newEndpoint, newEnvironment } from "../conformance/store.ts";
+import { openTestStore } from "../store/open-store.ts";
+
+test("jobs and logs of an endpoint that could not be removed with it are removed later, those of others stay", async (t) => {
+  const under = await openTestStore();
+  const { store, database, dir } = under;
+  const queue = await openSqliteQueue({ database, blobDir: path.join(dir, "blobs"), clock: Date.now });
+  t.after(async () => {
+    await queue.close();
+    await under.close();
+  });
+  const logs = new LogFiles(path.join(dir, "logs"), Date.now);
+  const [gone, here] = [newEndpoint(null), newEndpoint(null)];
+  const ids: string[] = [];
+  for (const endpoint of [gone, here]) {
+    await store.endpoints.insert(endpoint);
+    ids.push((await queue.enqueue(newJob(endpoint.id))).id);
+    logs.append({ endpointId: endpoint.id, workerId: "w", jobId: "", stream: "stdout", text: "hello" });
+  }
+  await logs.idle();
+  await store.endpoints.delete(gone.id);
+
+  const broken = { endpointIds: () => queue.endpointIds(), forget: () => Promise.reject(new Error("the disk fails")) };
+  await assert.rejects(removeLeftBehind(store, [broken, logs]), /the disk fails/);
+  assert.deepEqual(readdirSync(path.join(dir, "logs")), [`${here.id}.ndjson`], "one failure keeps nothing else");
+  await removeLeftBehind(store, [queue, logs]);
+  assert.deepEqual(
+    (await Promise.all(ids.map((id) => queue.find(id)))).map((job) => job?.state),
+    [undefined, "IN_QUEUE"],
+  );
+  assert.deepEqual(await queue.endpointIds(), [here.id]);
+  assert.ok(existsSync(path.join(dir, "logs", `${here.id}.ndjson`)));
+});
+
+test("an endpoint whose jobs cannot be removed stays until they can", async (t) => {
+  const under = await openTestStore();
+  t.after(() => under.close());
+  const { store } = under;
+  const app = newApp();
+  await store.apps.insert(app);
+  const environment = newEnvironment(app.id);
+  await store.environments.insert(environment);
+  const endpoint = newEndpoint(environment.id);
+  await store.endpoints.insert(endpoint);
+  await store.endpoints.update(endpoint.id, removal(endpoint, 1));
+  const failing = { forget: () => Promise.reject(new Error("the disk fails")) };
+  await assert.rejects(removeDrainedEndpoints(store, failing), /the disk fails/);
+  assert.notEqual(await store.endpoints.find(endpoint.id), undefined);
+  const forgotten: string[] = [];
+  await removeDrainedEndpoints(store, { forget: async (id) => void forgotten.push(id) });
+  assert.deepEqual(forgotten, [endpoint.id]);
+  assert.equal(await store.endpoints.find(endpoint.id), undefined);
+});
