@@ -1,6 +1,10 @@
-/** Mixed calls for a time, while memory and descriptors of the platform's processes are measured. */
-import { readdirSync, readFileSync } from "node:fs";
+/** Mixed calls for a time, while memory and descriptors of the platform's processes and the rows of its tables are measured. */
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
+import { DATABASE_FILE } from "../../src/store/platform-database.ts";
 import { pidOf } from "./faults.ts";
 import { Subject } from "./subject.ts";
 import { startTraffic, TRAFFIC_PROJECT } from "./traffic.ts";
@@ -28,9 +32,12 @@ export async function soak(seconds: number) {
     // The same zygote each time.
     const processes = { platform: subject.pid, dataDir: subject.dataDir };
     const pids = await Promise.all(PROCESSES.map((name) => pidOf(name, processes, () => 0)));
+    const rows: Record<string, number>[] = [];
     try {
       for (let n = 0; n < SAMPLES; n++) {
         await delay((seconds * 1000) / SAMPLES);
+        const counted = rowsOf(subject.dataDir);
+        if (counted !== undefined) rows.push(counted);
         for (const [index, name] of PROCESSES.entries()) {
           const pid = pids[index];
           if (pid !== undefined) samples[name]!.push(sampleOf(pid));
@@ -40,7 +47,9 @@ export async function soak(seconds: number) {
       await traffic.stop();
     }
     const growth = Object.fromEntries(Object.entries(samples).map(([name, all]) => [name, growthOf(all)]));
-    return { done: traffic.done, failed: traffic.failed, growth };
+    const tables: Record<string, readonly [number, number]> = {};
+    for (const name of Object.keys(rows[0] ?? {})) tables[name] = quarters(rows.map((each) => each[name] ?? 0));
+    return { done: traffic.done, failed: traffic.failed, growth, tables };
   } finally {
     await subject.close();
   }
@@ -52,15 +61,43 @@ function sampleOf(pid: number): Sample {
   return { rssMb, descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 
+/** Of every table, in a copy: the platform keeps the file to itself. Undefined when it was written to meanwhile. */
+function rowsOf(dataDir: string): Record<string, number> | undefined {
+  const copy = mkdtempSync(path.join(tmpdir(), "svc-rows-"));
+  try {
+    for (const end of ["", "-wal"]) {
+      copyFileSync(path.join(dataDir, DATABASE_FILE + end), path.join(copy, DATABASE_FILE + end));
+    }
+    return countRows(path.join(copy, DATABASE_FILE));
+  } catch {
+    return undefined;
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+function countRows(file: string): Record<string, number> {
+  const database = new DatabaseSync(file);
+  try {
+    const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
+    const count = (name: string) => Number(database.prepare(`SELECT count(*) AS n FROM "${name}"`).get()?.n);
+    return Object.fromEntries(tables.map(({ name }) => [name, count(name)]));
+  } finally {
+    database.close();
+  }
+}
+
 function growthOf(samples: readonly Sample[]): Growth {
-  const quarter = Math.floor(samples.length / 4);
-  const early = samples.slice(quarter, 2 * quarter);
-  const late = samples.slice(-quarter);
-  const both = (read: (sample: Sample) => number): [number, number] => [
-    middle(early.map(read)),
-    middle(late.map(read)),
-  ];
-  return { rssMb: both(({ rssMb }) => rssMb), descriptors: both(({ descriptors }) => descriptors) };
+  return {
+    rssMb: quarters(samples.map(({ rssMb }) => rssMb)),
+    descriptors: quarters(samples.map(({ descriptors }) => descriptors)),
+  };
+}
+
+/** Medians of the second and of the last quarter. */
+function quarters(values: readonly number[]): [number, number] {
+  const quarter = Math.floor(values.length / 4);
+  return [middle(values.slice(quarter, 2 * quarter)), middle(values.slice(-quarter))];
 }
 
 function middle(values: readonly number[]): number {
