@@ -27,11 +27,11 @@ export async function buildDependencies(
   build: DependencyBuild,
 ): Promise<Map<string, DependencyLayer>> {
   const layers = new Map<string, DependencyLayer>();
-  const missing = sets.filter((set) => {
-    const cached = cachedDependencyLayer(set, cache);
+  for (const set of sets) {
+    const cached = await cachedDependencyLayer(set, cache);
     if (cached !== undefined) layers.set(set.key, cached);
-    return cached === undefined;
-  });
+  }
+  const missing = sets.filter(({ key }) => !layers.has(key));
   await Promise.all([...layers.keys()].map((key) => cache.touch("dependencies", key)));
   if (missing.length === 0) return layers;
 

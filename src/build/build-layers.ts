@@ -29,6 +29,8 @@ export interface LayerOptions {
   readonly exclude?: readonly string[];
   /** Layers and records shared by all projects of the user. */
   readonly cacheDir: string;
+  /** Holds the key that proves the cache's records. */
+  readonly configDir: string;
   /** Command or path; default python3. */
   readonly python?: string;
   /** The interpreter, when the caller has found it already. */
@@ -57,10 +59,10 @@ export interface LayersBuild extends Omit<BuildResult, "artifactPath" | "artifac
 
 /** Throws BuildProblems with all findings (BUILD_FAILED, NO_ENDPOINTS, DEPENDENCIES_FAILED) or TOOL_MISSING. */
 export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
-  const { projectDir, env, cacheDir } = options;
+  const { projectDir, env } = options;
   const progress = options.onProgress ?? (() => {});
-  const cache = new LayerCache(cacheDir);
-  const python = options.interpreter ?? once(() => localPython({ command: options.python, projectDir, cacheDir, env }));
+  const cache = new LayerCache(options);
+  const python = options.interpreter ?? once(() => localPython({ command: options.python, projectDir, cache, env }));
 
   progress({ step: "scan" });
   const { syntaxMemory, syntaxJudge } = options;

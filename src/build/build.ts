@@ -27,6 +27,8 @@ export interface BuildOptions {
   readonly keepBuild?: boolean;
   /** Layers and records shared by all projects of the user. */
   readonly cacheDir: string;
+  /** Holds the key that proves the cache's records. */
+  readonly configDir: string;
   /** Command or path; default python3. */
   readonly python?: string;
   /** For the interpreter and the installer, and for os.environ["X"] in `env=`. */
@@ -56,7 +58,7 @@ async function build(options: BuildOptions): Promise<ProjectBuild> {
   const projectDir = path.resolve(options.projectDir);
   const workDir = workDirectory(projectDir, options.keepBuild ?? false);
   const artifactPath = path.resolve(projectDir, ".svc", options.output ?? "artifact.tar.gz");
-  const cache = new LayerCache(options.cacheDir);
+  const cache = new LayerCache(options);
   try {
     // An archive that --output put into the project is not a part of it.
     const leaveOut = path.relative(projectDir, artifactPath);

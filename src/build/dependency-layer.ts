@@ -51,9 +51,12 @@ export interface LayerBuild {
   readonly signal?: AbortSignal;
 }
 
-export function cachedDependencyLayer(set: DependencySet, cache: LayerCache): DependencyLayer | undefined {
+export async function cachedDependencyLayer(
+  set: DependencySet,
+  cache: LayerCache,
+): Promise<DependencyLayer | undefined> {
   const record = cache.record<LayerRecord>("dependencies", set.key);
-  const layer = record && cache.find(record.digest, record.sizeBytes);
+  const layer = record && (await cache.find(record.digest, record.sizeBytes));
   return (
     layer && { ...layer, key: set.key, lock: record.lock, base: record.base, packages: record.packages, cached: true }
   );

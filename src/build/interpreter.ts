@@ -9,7 +9,7 @@ import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { onPath } from "../lib/on-path.ts";
 import { askPython } from "../lib/python-version.ts";
-import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import type { LayerCache } from "./layer-cache.ts";
 
 export interface Interpreter {
   /** sys.executable */
@@ -24,7 +24,7 @@ export interface FindPythonOptions {
   /** Where shims look for version files. */
   readonly projectDir?: string;
   /** Without one nothing is remembered. */
-  readonly cacheDir?: string;
+  readonly cache?: LayerCache;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -42,27 +42,18 @@ export async function findPython(options: FindPythonOptions): Promise<Interprete
     });
   }
   const projectDir = path.resolve(options.projectDir ?? process.cwd());
-  const memory =
-    options.cacheDir && path.join(options.cacheDir, "interpreters", `${stateKey(file, projectDir, env)}.json`);
-  const known = memory === undefined ? undefined : remembered(memory);
-  if (known !== undefined) return known;
+  const { cache } = options;
+  const key = cache === undefined ? "" : stateKey(file, projectDir, env);
+  const known = cache?.record<Interpreter>("interpreters", key);
+  if (known !== undefined && existsSync(known.executable)) return known;
   const interpreter = await askPython(file, { cwd: projectDir, env });
   if ("problem" in interpreter) {
     throw new SvcError("TOOL_MISSING", `${file} does not run: ${interpreter.problem}`, {
       help: "Install Python 3.10 or newer, or repair this installation.",
     });
   }
-  if (memory !== undefined) await writeFileAtomic(memory, JSON.stringify(interpreter));
+  await cache?.remember("interpreters", key, interpreter);
   return interpreter;
-}
-
-function remembered(memory: string): Interpreter | undefined {
-  try {
-    const interpreter = JSON.parse(readFileSync(memory, "utf8")) as Interpreter;
-    return existsSync(interpreter.executable) ? interpreter : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Changes with everything that decides what the command runs. */

@@ -1,18 +1,19 @@
 /**
  * Compressed layers by digest, and small records that say which layer an input gave. Shared by all projects of a
- * user. Files appear whole or not at all, so builds may run side by side.
+ * user. Files appear whole or not at all, so builds may run side by side. Nothing is believed that somebody else put
+ * there: records are signed, and so is the stamp of each layer whose bytes were seen to have its digest.
  */
 import { createHash } from "node:crypto";
-import { createWriteStream, readFileSync, statSync } from "node:fs";
-import { readdir, rename, rm, utimes } from "node:fs/promises";
+import { type BigIntStats, createReadStream, statSync } from "node:fs";
+import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
-import { Readable, Transform } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { CACHE_IN_USE_MS } from "../domain/limits.ts";
 import { gzipMembers } from "../lib/gzip-members.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { packTar, type TarEntry } from "../lib/tar-pack.ts";
-import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
+import { temporaryName } from "../lib/write-file-atomic.ts";
+import { cacheKey } from "./cache-key.ts";
+import { SignedRecords } from "./signed-records.ts";
 
 export interface CachedLayer {
   readonly digest: string;
@@ -23,7 +24,16 @@ export interface CachedLayer {
 
 const LAYER_KINDS = ["sources", "dependencies"] as const;
 type LayerKind = (typeof LAYER_KINDS)[number];
-export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "syntax";
+export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "interpreters" | "stamps" | "syntax";
+
+/** A file changed this shortly before it was read may change again within one tick of its clock. */
+export const CLOCK_TICK_MS = 2_000;
+
+export interface CachePlaces {
+  readonly cacheDir: string;
+  /** Holds the key of the records (cache-key.ts). */
+  readonly configDir: string;
+}
 
 /** Key of the records that a project has one of. */
 export function projectKey(projectDir: string): string {
@@ -32,23 +42,39 @@ export function projectKey(projectDir: string): string {
 
 export class LayerCache {
   readonly #dir: string;
+  readonly #records: SignedRecords;
 
-  constructor(dir: string) {
-    this.#dir = path.resolve(dir);
+  constructor({ cacheDir, configDir }: CachePlaces) {
+    this.#dir = path.resolve(cacheDir);
+    this.#records = new SignedRecords(this.#dir, cacheKey(configDir));
   }
 
   layerPath(digest: string): string {
     return path.join(this.#dir, "layers", `${digest}.tar.gz`);
   }
 
-  /** The layer when it is there in its full size. */
-  find(digest: string, sizeBytes: number): CachedLayer | undefined {
+  /** The layer when its file has its digest. The bytes are read again only when the file is not the one that was looked at before. */
+  async find(digest: string, sizeBytes: number): Promise<CachedLayer | undefined> {
     const file = this.layerPath(digest);
     try {
-      return statSync(file).size === sizeBytes ? { digest, sizeBytes, path: file } : undefined;
+      const before = await stat(file, { bigint: true });
+      if (before.size !== BigInt(sizeBytes)) return undefined;
+      const isKnown = this.record("stamps", digest) === stampOf(before);
+      if (!isKnown && !(await this.#verify(digest, before))) return undefined;
+      return { digest, sizeBytes, path: file };
     } catch {
       return undefined;
     }
+  }
+
+  async #verify(digest: string, before: BigIntStats): Promise<boolean> {
+    const readAt = Date.now();
+    const hash = createHash("sha256");
+    for await (const chunk of createReadStream(this.layerPath(digest))) hash.update(chunk as Buffer);
+    const after = await stat(this.layerPath(digest), { bigint: true });
+    if (hash.digest("hex") !== digest || stampOf(after) !== stampOf(before)) return false;
+    if (after.ctimeMs < readAt - CLOCK_TICK_MS) await this.remember("stamps", digest, stampOf(after));
+    return true;
   }
 
   /** Packs, compresses and stores. */
@@ -57,40 +83,41 @@ export class LayerCache {
     const temporary = temporaryName(path.join(this.#dir, "layers", "new"));
     const hash = createHash("sha256");
     let sizeBytes = 0;
-    const measure = new Transform({
-      transform(chunk: Buffer, _encoding, done) {
+    const measured = async function* () {
+      for await (const chunk of gzipMembers(packTar(entries), level)) {
         hash.update(chunk);
         sizeBytes += chunk.length;
-        done(null, chunk);
-      },
-    });
+        yield chunk;
+      }
+    };
+    const output = await open(temporary, "wx");
     try {
-      await pipeline(Readable.from(gzipMembers(packTar(entries), level)), measure, createWriteStream(temporary));
+      await output.writeFile(measured());
       const digest = hash.digest("hex");
       await rename(temporary, this.layerPath(digest));
+      // Of the file that was written, not of what has its name by now.
+      await this.remember("stamps", digest, stampOf(await output.stat({ bigint: true })));
       return { digest, sizeBytes, path: this.layerPath(digest) };
     } catch (error) {
       await rm(temporary, { force: true });
       throw error;
+    } finally {
+      await output.close();
     }
   }
 
   record<T>(kind: RecordKind, key: string): T | undefined {
-    try {
-      return JSON.parse(readFileSync(this.#recordPath(kind, key), "utf8")) as T;
-    } catch {
-      return undefined;
-    }
+    return this.#records.read<T>(kind, key);
   }
 
   async remember(kind: RecordKind, key: string, value: unknown): Promise<void> {
-    await writeFileAtomic(this.#recordPath(kind, key), JSON.stringify(value));
+    await this.#records.write(kind, key, value);
   }
 
   /** Marks a record as used now, for prune(). */
   async touch(kind: RecordKind, key: string): Promise<void> {
     const now = new Date();
-    await utimes(this.#recordPath(kind, key), now, now).catch(() => {});
+    await utimes(this.#records.path(kind, key), now, now).catch(() => {});
   }
 
   /**
@@ -101,42 +128,50 @@ export class LayerCache {
     const records = await this.#layerRecords(kind);
     records.sort((a, b) => b.usedMs - a.usedMs);
     let bytes = 0;
-    const dropped = records.filter(({ sizeBytes, usedMs }, i) => {
-      bytes += sizeBytes;
-      return (i >= bounds.countMax || bytes > bounds.bytesMax) && usedMs < Date.now() - CACHE_IN_USE_MS;
+    let count = 0;
+    const dropped = records.filter(({ layer, usedMs }) => {
+      bytes += layer?.sizeBytes ?? 0;
+      count += layer === undefined ? 0 : 1;
+      const isUnneeded = layer === undefined || count > bounds.countMax || bytes > bounds.bytesMax;
+      return isUnneeded && usedMs < Date.now() - CACHE_IN_USE_MS;
     });
     if (dropped.length === 0) return;
-    for (const { key } of dropped) await rm(this.#recordPath(kind, key), { force: true });
+    for (const { key } of dropped) await rm(this.#records.path(kind, key), { force: true });
     const kept = await Promise.all(LAYER_KINDS.map((each) => this.#layerRecords(each)));
-    const needed = new Set(kept.flat().map(({ digest }) => digest));
-    for (const { digest } of dropped) if (!needed.has(digest)) await rm(this.layerPath(digest), { force: true });
-    await this.#removeAbandoned();
+    const needed = new Set(kept.flat().map(({ layer }) => layer?.digest));
+    for (const { layer } of dropped) {
+      if (layer === undefined || needed.has(layer.digest)) continue;
+      await rm(this.layerPath(layer.digest), { force: true });
+      await rm(this.#records.path("stamps", layer.digest), { force: true });
+    }
+    await this.#removeAbandoned(needed);
   }
 
+  /** `layer` is undefined where the record is not ours. */
   async #layerRecords(kind: LayerKind) {
     const names = await readdir(path.join(this.#dir, kind)).catch(() => []);
     return names
       .filter((name) => name.endsWith(".json"))
       .flatMap((name) => {
         const key = name.replace(/\.json$/, "");
-        const record = this.record<{ digest: string; sizeBytes: number }>(kind, key);
-        const stat = statSync(this.#recordPath(kind, key), { throwIfNoEntry: false });
-        if (record === undefined || stat === undefined) return [];
-        return [{ key, digest: record.digest, sizeBytes: record.sizeBytes, usedMs: stat.mtimeMs }];
+        const layer = this.record<{ digest: string; sizeBytes: number }>(kind, key);
+        const stat = statSync(this.#records.path(kind, key), { throwIfNoEntry: false });
+        return stat === undefined ? [] : [{ key, layer, usedMs: stat.mtimeMs }];
       });
   }
 
-  /** Halves of layers that a killed build left. */
-  async #removeAbandoned(): Promise<void> {
+  /** Halves of layers that a killed build left, and layers that no record of ours names. */
+  async #removeAbandoned(needed: ReadonlySet<string | undefined>): Promise<void> {
     const folder = path.join(this.#dir, "layers");
     for (const name of await readdir(folder)) {
+      if (needed.has(name.replace(/\.tar\.gz$/, ""))) continue;
       const file = path.join(folder, name);
-      const stat = name.endsWith(".tmp") ? statSync(file, { throwIfNoEntry: false }) : undefined;
+      const stat = statSync(file, { throwIfNoEntry: false });
       if (stat !== undefined && stat.mtimeMs < Date.now() - CACHE_IN_USE_MS) await rm(file, { force: true });
     }
   }
+}
 
-  #recordPath(kind: RecordKind, key: string): string {
-    return path.join(this.#dir, kind, `${key}.json`);
-  }
+function stampOf({ size, mtimeNs, ctimeNs, ino }: BigIntStats): string {
+  return `${size}-${mtimeNs}-${ctimeNs}-${ino}`;
 }

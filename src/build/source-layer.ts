@@ -8,12 +8,10 @@ import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { GZIP_LEVEL_SOURCE, SOURCE_LAYERS_KEPT, SOURCE_LAYERS_KEPT_BYTES } from "../domain/limits.ts";
 import type { TarEntry } from "../lib/tar-pack.ts";
-import { type CachedLayer, type LayerCache, projectKey } from "./layer-cache.ts";
+import { type CachedLayer, CLOCK_TICK_MS, type LayerCache, projectKey } from "./layer-cache.ts";
 import type { ProjectFile } from "./project-files.ts";
 
 const SMALL_FILE_BYTES = 256 * 1024;
-/** A file changed this shortly before it was read may change again within one tick of its clock. */
-const CLOCK_TICK_MS = 2_000;
 
 type Hashes = Record<string, { stamp: string; digest: string }>;
 
@@ -55,7 +53,7 @@ export async function buildSourceLayer(
 
   const key = identity.digest("hex");
   const record = cache.record<{ digest: string; sizeBytes: number }>("sources", key);
-  const found = record && cache.find(record.digest, record.sizeBytes);
+  const found = record && (await cache.find(record.digest, record.sizeBytes));
   if (found !== undefined) {
     await cache.touch("sources", key);
     return { ...found, cached: true };

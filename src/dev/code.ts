@@ -4,6 +4,7 @@
  */
 import { buildLayers, type LayerOptions, type LayersBuild, localPython, once } from "../build/build-layers.ts";
 import { fileProblem } from "../build/file-problem.ts";
+import { LayerCache } from "../build/layer-cache.ts";
 import { removeWorkDirectory, workDirectory } from "../build/work-directory.ts";
 import { type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { PythonJudge } from "./syntax-judge.ts";
@@ -15,6 +16,7 @@ export interface CodeOptions {
   readonly projectDir: string;
   readonly env: LayerOptions["env"];
   readonly cacheDir: string;
+  readonly configDir: string;
   /** Command or path; default python3. */
   readonly python: string | undefined;
   /** False: the code stays as it was at the start. */
@@ -37,9 +39,9 @@ export class ProjectCode {
   #failed = false;
 
   constructor(options: CodeOptions) {
-    const { projectDir, cacheDir, env, python } = options;
+    const { projectDir, env, python } = options;
     this.#options = options;
-    this.#interpreter = once(() => localPython({ command: python, projectDir, cacheDir, env }));
+    this.#interpreter = once(() => localPython({ command: python, projectDir, cache: new LayerCache(options), env }));
     this.#judge = new PythonJudge(this.#interpreter);
   }
 
@@ -103,7 +105,7 @@ export class ProjectCode {
   }
 
   async #buildOnce(): Promise<LayersBuild> {
-    const { projectDir, env, cacheDir, onProgress } = this.#options;
+    const { projectDir, env, cacheDir, configDir, onProgress } = this.#options;
     const workDir = workDirectory(projectDir, false);
     try {
       return await buildLayers({
@@ -111,6 +113,7 @@ export class ProjectCode {
         workDir,
         env,
         cacheDir,
+        configDir,
         interpreter: this.#interpreter,
         syntaxJudge: this.#judge.judge,
         onProgress: ({ detail }) => detail !== undefined && onProgress(detail),

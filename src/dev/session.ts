@@ -43,6 +43,7 @@ export interface SessionOptions {
   readonly autoProvision: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cacheDir: string;
+  readonly configDir: string;
   readonly python: string | undefined;
   readonly screen: Screen;
   readonly controlPlane: ControlPlane;

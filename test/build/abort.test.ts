@@ -34,7 +34,7 @@ wait
     layers: existsSync(path.join(dir, "cache/layers")) ? readdirSync(path.join(dir, "cache/layers")) : [],
     running: readFileSync(pids, "utf8").trim().split(" ").map(Number).filter(isAlive),
   });
-  return { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), env, left };
+  return { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), configDir: dir, env, left };
 }
 
 /** A zombie has ended; it waits for whoever adopted it. */
@@ -77,10 +77,10 @@ describe("a build that is stopped while it installs", () => {
   });
 
   test("is cleaned up after by the next build when it was killed", async (t) => {
-    const { projectDir, cacheDir } = stuckInstall(t);
+    const { projectDir, cacheDir, configDir } = stuckInstall(t);
     mkdirSync(path.join(projectDir, ".svc/.build/999999999-abcdef/deps"), { recursive: true });
     writeFiles(projectDir, { "w.py": WORKER.replace(', dependencies=["six"]', "") });
-    await buildProject({ projectDir, cacheDir, env: process.env });
+    await buildProject({ projectDir, cacheDir, configDir, env: process.env });
     assert.ok(!existsSync(path.join(projectDir, ".svc/.build")));
   });
 });

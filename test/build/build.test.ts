@@ -73,7 +73,7 @@ before(async () => {
   ]);
   const projectDir = path.join(base, "project");
   writeFiles(projectDir, { "w.py": WORKERS });
-  await buildProject({ projectDir, cacheDir: path.join(base, "cache"), env });
+  await buildProject({ projectDir, cacheDir: path.join(base, "cache"), configDir: base, env });
 });
 after(() => {
   for (const cleanup of cleanups) cleanup();
@@ -91,7 +91,7 @@ function project(
   writeFiles(projectDir, files);
   if (cache === "warm") cpSync(path.join(base, "cache"), cacheDir, { recursive: true });
   const build = (options: Partial<Parameters<typeof buildProject>[0]> = {}) =>
-    buildProject({ projectDir, cacheDir, env, ...options });
+    buildProject({ projectDir, cacheDir, configDir: base, env, ...options });
   return { folder, projectDir, cacheDir, build };
 }
 
@@ -251,6 +251,7 @@ describe("dependencies", () => {
     const built = await buildProject({
       projectDir: other,
       cacheDir: first.cacheDir,
+      configDir: base,
       env,
       onProgress: (event) => events.push(event.step),
     });

@@ -10,8 +10,9 @@ const SVC = path.resolve(import.meta.dirname, "../../bin/svc.ts");
 describe("a disk that cannot be written", () => {
   test("is a clear error: the cache folder, with the variable that moves it", async (t) => {
     const projectDir = temporaryFolder(t);
+    const configDir = temporaryFolder(t);
     writeFiles(projectDir, { "w.py": HELLO });
-    await assert.rejects(buildProject({ projectDir, cacheDir: "/dev/null/cache", env: process.env }), {
+    await assert.rejects(buildProject({ projectDir, cacheDir: "/dev/null/cache", configDir, env: process.env }), {
       code: "BUILD_FAILED",
       message: /\/dev\/null\/cache.*a part of its path is a file/,
       help: /SVC_CACHE_DIR/,
@@ -21,7 +22,12 @@ describe("a disk that cannot be written", () => {
   test("is a clear error: the project's .svc", async (t) => {
     const dir = temporaryFolder(t);
     writeFiles(dir, { "project/w.py": HELLO, "project/.svc": "a file" });
-    const options = { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), env: process.env };
+    const options = {
+      projectDir: path.join(dir, "project"),
+      cacheDir: path.join(dir, "cache"),
+      configDir: dir,
+      env: process.env,
+    };
     await assert.rejects(buildProject(options), { code: "BUILD_FAILED", message: /\.svc/ });
   });
 

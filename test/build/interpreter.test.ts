@@ -4,6 +4,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, test } from "node:test";
 import { findPython } from "../../src/build/interpreter.ts";
+import { LayerCache } from "../../src/build/layer-cache.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
 
 describe("the local interpreter", () => {
@@ -15,7 +16,7 @@ describe("the local interpreter", () => {
     chmodSync(path.join(dir, "bin", "python3"), 0o755);
     const options = {
       projectDir: path.join(dir, "project"),
-      cacheDir: path.join(dir, "cache"),
+      cache: new LayerCache({ cacheDir: path.join(dir, "cache"), configDir: path.join(dir, "config") }),
       env: { ...process.env, PATH: `${path.join(dir, "bin")}:${process.env.PATH}` },
     };
     const count = () => readFileSync(calls, "utf8").trim().split("\n").length;

@@ -16,6 +16,7 @@ async function start(t: TestContext, files: Record<string, string>, reload = tru
     projectDir,
     env: { PATH: process.env.PATH },
     cacheDir: path.join(tempDir(t), "cache"),
+    configDir: path.join(tempDir(t), "config"),
     python: undefined,
     reload,
     onProgress: () => {},

@@ -4,7 +4,7 @@ import { startSession } from "../../dev/session.ts";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
 import { connect, findPlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
-import { cacheDir } from "../paths.ts";
+import { cacheDir, configDir } from "../paths.ts";
 import { detectedApp } from "../project-settings.ts";
 
 interface Flags {
@@ -32,6 +32,7 @@ export async function run(this: CliContext, flags: Flags): Promise<void> {
     autoProvision: flags.autoProvision ?? false,
     env,
     cacheDir: cacheDir(env),
+    configDir: configDir(env),
     python: env.SVC_PYTHON,
     screen: terminal,
     controlPlane: connection.controlPlane,

@@ -1,6 +1,6 @@
 import type { BuildOptions, ProjectBuild } from "../../build/build.ts";
 import type { CliContext } from "../context.ts";
-import { cacheDir } from "../paths.ts";
+import { cacheDir, configDir } from "../paths.ts";
 
 export interface BuildFlags {
   readonly noDeps?: boolean;
@@ -31,6 +31,7 @@ export async function buildDirectory(
       keepBuild: flags.keepBuild,
       onScan: flags.onScan,
       cacheDir: cacheDir(env),
+      configDir: configDir(env),
       python: env.SVC_PYTHON,
       onProgress: ({ step, detail }) => {
         if (detail !== undefined) progress.update(`Building: ${detail}`);
