@@ -4,9 +4,8 @@
  */
 import type { Terminal } from "./terminal.ts";
 
+/** What shells give a command that a signal ended. */
 const CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
-/** What shells give a command that Ctrl+C ended. */
-export const INTERRUPTED_CODE = CODES.SIGINT;
 
 export class Interrupt {
   readonly #terminal: Terminal;
@@ -32,7 +31,7 @@ export class Interrupt {
   }
 
   /** Ends the command as an interrupt does. */
-  end(code: number = INTERRUPTED_CODE): never {
+  end(code: number = CODES.SIGINT): never {
     this.#terminal.endProgress();
     if (this.note !== undefined) this.#terminal.note(this.note);
     return this.#exit(code);

@@ -82,7 +82,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   server.on("checkExpectation", onRequest);
   server.on("upgrade", (req, socket, head) => {
     // Sent behind a request whose answer is still due: what would be written now would stand before that answer.
-    if ((socket as Socket & { _httpMessage?: object | null })._httpMessage) socket.destroy();
+    if ((socket as ClientSocket)._httpMessage) socket.destroy();
     else
       upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
   });

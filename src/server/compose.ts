@@ -105,7 +105,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const own = createOwner(log, isSaidElsewhere);
   const database = openPlatformDatabase(dataDir, config.durability);
   database.onFailure = (error) => storage.noticed(error);
-  const seal = new SealedText(readSecretKey(dataDir));
+  const secretKey = readSecretKey(dataDir);
+  const seal = new SealedText(secretKey);
   const store = withWorkerTokens(await openSqliteStore(database, seal));
   const bounds = {
     queuedMax: config.queueLimit,
@@ -299,7 +300,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
-    ownerKey: createHmac("sha256", readSecretKey(dataDir)).update("job owners").digest(),
+    ownerKey: createHmac("sha256", secretKey).update("job owners").digest(),
     now: clock,
     settings: {
       domain: config.domain,
