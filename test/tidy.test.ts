@@ -36,7 +36,7 @@ const INTERFACES = [
   "src/artifacts/artifact-store.ts",
   "src/drivers/worker-driver.ts",
 ];
-const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform|actions\/platform)/;
+const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform)/;
 
 function importsOf(file: string): string[] {
   const specifiers = [...read(file).matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map((match) => match[1]!);

@@ -1,24 +1,16 @@
-/** The application: which commands there are, and how their errors are worded. Each command's code loads when it runs. */
-import { buildApplication, buildRouteMap, ExitCode, run, text_en } from "@stricli/core";
+/** The application: which commands there are, and how their errors are worded. Only the called command's file is loaded. */
+import {
+  type Application,
+  buildApplication,
+  buildRouteMap,
+  ExitCode,
+  proposeCompletions,
+  type RouteMap,
+  run,
+  text_en,
+} from "@stricli/core";
 import { terminalText } from "../lib/terminal-text.ts";
-import { appRoutes } from "./commands/app.ts";
-import { buildSpec } from "./commands/build.ts";
-import { completionsSpec } from "./commands/completions.ts";
-import { deploySpec } from "./commands/deploy.ts";
-import { envRoutes } from "./commands/env.ts";
-import { initSpec } from "./commands/init.ts";
-import { jobsRoutes } from "./commands/jobs.ts";
-import { keyRoutes } from "./commands/key.ts";
-import { loginSpec, logoutSpec, whoamiSpec } from "./commands/login.ts";
-import { logsSpec } from "./commands/logs.ts";
-import { platformRoutes } from "./commands/platform.ts";
-import { rollbackSpec } from "./commands/rollback.ts";
-import { runSpec } from "./commands/run.ts";
-import { secretRoutes } from "./commands/secret.ts";
-import { statusSpec } from "./commands/status.ts";
-import { undeploySpec } from "./commands/undeploy.ts";
-import { versionSpec } from "./commands/version.ts";
-import { completionLines } from "./complete.ts";
+import type { Route } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { exitCodeOf, formatError } from "./format-error.ts";
 import { Interrupt } from "./interrupt.ts";
@@ -26,44 +18,52 @@ import { Terminal } from "./terminal.ts";
 import { argumentMessage, typedCommand, unknownCommandMessage } from "./usage-messages.ts";
 import { welcome } from "./welcome.ts";
 
-const root = buildRouteMap<string, CliContext>({
-  routes: {
-    init: initSpec,
-    build: buildSpec,
-    run: runSpec,
-    deploy: deploySpec,
-    rollback: rollbackSpec,
-    undeploy: undeploySpec,
-    status: statusSpec,
-    logs: logsSpec,
-    jobs: jobsRoutes,
-    login: loginSpec,
-    logout: logoutSpec,
-    whoami: whoamiSpec,
-    env: envRoutes,
-    app: appRoutes,
-    secret: secretRoutes,
-    key: keyRoutes,
-    platform: platformRoutes,
-    completions: completionsSpec,
-    version: versionSpec,
-  },
-  docs: {
-    brief: "A Python function becomes an autoscaled HTTP endpoint.",
-    fullDescription: [
-      "A Python function becomes an autoscaled HTTP endpoint, on your own machines.",
-      "",
-      "Examples:",
-      "  svc init my-project      Start a project from working examples",
-      "  svc run                  Try its functions on a local address",
-      "  svc deploy               Put the endpoints of this directory live",
-      "  svc status               See what runs",
-      "  svc undeploy --all       Take this directory's endpoints down",
-      "",
-      "svc COMMAND --help explains a command.",
-    ].join("\n"),
-  },
-});
+const COMMANDS: Readonly<Record<string, () => Promise<Route>>> = {
+  init: async () => (await import("./commands/init.ts")).initCommand,
+  build: async () => (await import("./commands/build.ts")).buildCommand,
+  run: async () => (await import("./commands/run.ts")).runCommand,
+  deploy: async () => (await import("./commands/deploy.ts")).deployCommand,
+  rollback: async () => (await import("./commands/rollback.ts")).rollbackCommand,
+  undeploy: async () => (await import("./commands/undeploy.ts")).undeployCommand,
+  status: async () => (await import("./commands/status.ts")).statusCommand,
+  logs: async () => (await import("./commands/logs.ts")).logsCommand,
+  jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,
+  login: async () => (await import("./commands/login.ts")).loginCommand,
+  logout: async () => (await import("./commands/login.ts")).logoutCommand,
+  whoami: async () => (await import("./commands/login.ts")).whoamiCommand,
+  env: async () => (await import("./commands/environments.ts")).environmentCommands,
+  app: async () => (await import("./commands/environments.ts")).appCommands,
+  secret: async () => (await import("./commands/secret.ts")).secretCommands,
+  key: async () => (await import("./commands/key.ts")).keyCommands,
+  platform: async () => (await import("./commands/platform.ts")).platformCommands,
+  completions: async () => (await import("./commands/completions.ts")).completionsCommand,
+  version: async () => (await import("./commands/version.ts")).versionCommand,
+};
+
+/** Every command for the overview and for a wrong word; else the one that is called. */
+async function commandsFor(word: string | undefined): Promise<RouteMap<CliContext>> {
+  const known = word !== undefined && Object.hasOwn(COMMANDS, word);
+  const names = known ? [word] : Object.keys(COMMANDS);
+  const routes = await Promise.all(names.map(async (name) => [name, await COMMANDS[name]!()] as const));
+  return buildRouteMap<string, CliContext>({
+    routes: Object.fromEntries(routes),
+    docs: {
+      brief: "A Python function becomes an autoscaled HTTP endpoint.",
+      fullDescription: [
+        "A Python function becomes an autoscaled HTTP endpoint, on your own machines.",
+        "",
+        "Examples:",
+        "  svc init my-project      Start a project from working examples",
+        "  svc run                  Try its functions on a local address",
+        "  svc deploy               Put the endpoints of this directory live",
+        "  svc status               See what runs",
+        "  svc undeploy --all       Take this directory's endpoints down",
+        "",
+        "svc COMMAND --help explains a command.",
+      ].join("\n"),
+    },
+  });
+}
 
 export async function runCli(
   argv: readonly string[],
@@ -90,16 +90,17 @@ export async function runCli(
       no = true;
     },
   };
-  const app = application(terminal, env.SVC_DEBUG === "1", argv);
-  if (argv[0] === "__complete") {
-    terminal.write(await completionLines(app, argv.slice(1), context));
-    return 0;
-  }
-  await run(app, argv, context);
+  const completes = argv[0] === "__complete";
+  const words = completes ? argv.slice(1) : argv;
+  // The word that is still being typed is not called yet.
+  const root = await commandsFor(completes && words.length < 2 ? undefined : words[0]);
+  const app = application(root, terminal, env.SVC_DEBUG === "1", argv);
+  if (completes) terminal.write(await completionLines(app, words, context));
+  else await run(app, argv, context);
   return exitCode(Number(outcome.exitCode ?? 0)) || Number(no);
 }
 
-function application(terminal: Terminal, debug: boolean, argv: readonly string[]) {
+function application(root: RouteMap<CliContext>, terminal: Terminal, debug: boolean, argv: readonly string[]) {
   const colors = terminal.errColors;
   const misused = (message: string) => `${colors.red("error:")} ${message}\n  Run ${typedCommand(root, argv)} --help.`;
   const failed = (error: unknown) => terminalText(formatError(error, colors, debug));
@@ -125,4 +126,22 @@ function application(terminal: Terminal, debug: boolean, argv: readonly string[]
 function exitCode(code: number): number {
   if (code === ExitCode.InvalidArgument || code === ExitCode.UnknownCommand) return 2;
   return code === 0 || code === 2 ? code : 1;
+}
+
+/**
+ * The answer to a shell's Tab: lines of completion, tab, description for the last of `words`, which is still being typed ("" when it is new).
+ * Whatever goes wrong, it says nothing: a prompt is no place for it.
+ */
+async function completionLines(
+  application: Application<CliContext>,
+  words: readonly string[],
+  context: CliContext,
+): Promise<string> {
+  const found = await proposeCompletions(application, words, context).catch(() => []);
+  // Flags only behind a dash: they would stand in the way of file names, and an only one would be typed unasked.
+  const useful = found.filter(({ kind }) => kind !== "argument:flag" || words.at(-1)?.startsWith("-"));
+  return useful
+    .filter(({ completion }) => completion !== "--")
+    .map(({ completion, brief }) => `${completion}\t${brief.split("\n")[0]}\n`)
+    .join("");
 }

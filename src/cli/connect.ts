@@ -6,6 +6,8 @@
  *
  * A platform that .env names gets a key from .env or one stored for it, never the environment's.
  */
+import { Administration } from "../client/administration.ts";
+import { keyError } from "../client/answer-error.ts";
 import { ControlPlane } from "../client/control-plane.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { CliContext } from "./context.ts";
@@ -40,6 +42,34 @@ export async function connect(context: CliContext): Promise<Connection> {
   return started;
 }
 
+/** As connect, for what is refused without a key. */
+export async function connectWithKey(context: CliContext): Promise<Connection & { readonly apiKey: string }> {
+  const connection = await connect(context);
+  const { url, apiKey } = connection;
+  if (apiKey === undefined) throw keyError({ url, apiKey });
+  return { ...connection, apiKey };
+}
+
+/** For commands that need a platform and do not start one. */
+export async function requirePlatform(context: CliContext): Promise<Connection> {
+  const connection = await findPlatform(context);
+  if (connection === undefined) throw noPlatform();
+  return connection;
+}
+
+/** As requirePlatform, for environments, keys, secrets and builds. */
+export async function administer(context: CliContext): Promise<Connection & { administration: Administration }> {
+  const connection = await requirePlatform(context);
+  return { ...connection, administration: new Administration(connection.controlPlane.platform) };
+}
+
+/** Names of the key's endpoints for a shell's Tab, sorted; rejects when there is no platform that answers within `maxMs`. */
+export async function endpointNames(context: CliContext, maxMs: number): Promise<string[]> {
+  const connection = await findPlatform(context);
+  if (connection?.apiKey === undefined) return [];
+  return [...new Set(await connection.controlPlane.endpointNames(AbortSignal.timeout(maxMs)))].sort();
+}
+
 /** For commands that only look: undefined when no platform is set and none runs. */
 export async function findPlatform(context: CliContext): Promise<Connection | undefined> {
   const settings = await platformSettings(context.cwd, context.env);
@@ -64,8 +94,7 @@ function notPaired(url: string): SvcError {
   });
 }
 
-/** What commands that need a platform, and do not start one, say when there is none. */
-export function noPlatform(): SvcError {
+function noPlatform(): SvcError {
   return new SvcError("PLATFORM_UNREACHABLE", "No platform is set, and none runs on this machine.", {
     help: "Run svc platform start, or set PLATFORM_URL.",
   });

@@ -1,10 +1,11 @@
 /** A job's id does not say its endpoint: it is asked for at each that could have it. */
-import type { EndpointClient, JobRecord } from "../client/gateway.ts";
+import { keyError } from "../client/answer-error.ts";
+import { EndpointClient, type JobRecord } from "../client/gateway.ts";
 import type { EndpointRecord } from "../client/records.ts";
+import { fetchText } from "../client/request.ts";
 import { SvcError } from "../domain/errors.ts";
-import { type Connection, findPlatform, noPlatform } from "./connect.ts";
+import { type Connection, requirePlatform } from "./connect.ts";
 import type { CliContext } from "./context.ts";
-import { endpointClient } from "./endpoint-client.ts";
 import { detectedApp } from "./project-settings.ts";
 import { endpointNamed } from "./select-endpoints.ts";
 
@@ -19,8 +20,7 @@ export interface FoundJob {
 
 /** Throws JOB_NOT_FOUND, or ENDPOINT_NOT_FOUND for `endpointName`. */
 export async function findJob(context: CliContext, jobId: string, endpointName?: string): Promise<FoundJob> {
-  const connection = await findPlatform(context);
-  if (connection === undefined) throw noPlatform();
+  const connection = await requirePlatform(context);
   const endpoints = (await connection.controlPlane.endpoints()).filter(({ kind }) => kind === "queue");
   const candidates =
     endpointName === undefined ? endpoints : [endpointNamed(endpoints, endpointName, detectedApp(context.cwd))];
@@ -45,4 +45,13 @@ async function jobAt({ apiKey }: Connection, endpoint: EndpointRecord, jobId: st
     if (error instanceof SvcError && ["JOB_NOT_FOUND", "ENDPOINT_NOT_FOUND"].includes(error.code)) return undefined;
     throw error;
   }
+}
+
+/** The job routes of an endpoint, for a command: a refused key says how to give another. */
+export function endpointClient(url: string, apiKey: string | undefined): EndpointClient {
+  return new EndpointClient(url, apiKey, async (platform, address, init) => {
+    const answer = await fetchText(platform, address, init);
+    if (answer.status === 401) throw keyError(platform);
+    return answer;
+  });
 }

@@ -40,6 +40,11 @@ export function detectedApp(projectDir: string): string {
   return suggestName(basename(projectDir));
 }
 
+/** The app that was named, else this directory's. */
+export function appOf(cwd: string, given: string | undefined): string {
+  return given === undefined ? detectedApp(cwd) : checkName(given, "--app");
+}
+
 /** Throws INVALID_NAME naming the flag and the nearest valid name. */
 export function checkName(name: string, flag: "--app" | "--env"): string {
   if (isValidName(name)) return name;

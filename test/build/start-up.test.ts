@@ -25,9 +25,9 @@ test("a command loads only what it needs: no validation, SQL or GraphQL library 
   const allowed: Record<string, readonly string[]> = {
     "bin/svc.ts": [],
     "src/cli/app.ts": ["@stricli/core", "picocolors"],
-    "src/cli/actions/build.ts": ["env-paths"],
+    "src/cli/commands/build.ts": ["@stricli/core", "env-paths"],
     "src/build/build.ts": ["ignore", "picocolors", "tar-stream", "web-tree-sitter"],
-    "src/cli/actions/deploy.ts": ["dotenv", "env-paths"],
+    "src/cli/commands/deploy.ts": ["@stricli/core", "dotenv", "env-paths"],
   };
   for (const [file, packages] of Object.entries(allowed)) {
     const loaded = [...loadedPackages(path.join(ROOT, file))].sort();

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { COMPLETION_SHELLS } from "../../src/cli/completion-scripts.ts";
+import { COMPLETION_SHELLS } from "../../src/cli/commands/completions.ts";
 import { COMPLETION_MAX_MS } from "../../src/domain/limits.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { serve } from "../client/serve.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { bestCall, exampleCalls } from "../../src/cli/deploy/example-call.ts";
+import { bestCall, exampleCalls } from "../../src/cli/example-call.ts";
 import { exampleValue } from "../../src/domain/example-value.ts";
 import type { ManifestFunction } from "../../src/domain/manifest.ts";
 

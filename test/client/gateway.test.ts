@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 import { describe, test } from "node:test";
-import { endpointClient } from "../../src/cli/endpoint-client.ts";
+import { endpointClient } from "../../src/cli/find-job.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
 import { serve } from "./serve.ts";
 

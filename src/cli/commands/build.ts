@@ -1,45 +1,50 @@
-import { buildCommand } from "@stricli/core";
-import { jsonFlag, switchFlag, withExamples } from "../flags.ts";
+import { relative } from "node:path";
+import { command, jsonFlag, switchFlag } from "../command.ts";
+import { buildDirectory, buildFlags } from "../deploy/build-directory.ts";
+import { formatSize } from "../format.ts";
 
-/** Flags that `svc build` and `svc deploy` have in common. */
-export const buildFlags = {
-  noDeps: switchFlag("Install the listed packages only, without what they depend on"),
-  exclude: {
-    kind: "parsed",
-    parse: String,
-    optional: true,
-    placeholder: "PACKAGES",
-    brief: "Packages to leave out of the artifact, separated by commas",
+export const buildCommand = command({
+  brief: "Build the artifact of this directory without deploying it",
+  text: "Finds every Endpoint, installs its dependencies for Linux x86_64 and packs .svc/artifact.tar.gz.",
+  examples: [
+    ["svc build", "Build and say what was built"],
+    ["svc build --explain", "Show what was found and how it is configured"],
+    ["svc build --exclude scipy,pandas", "Leave packages out of the artifact"],
+  ],
+  flags: {
+    ...buildFlags,
+    keepBuild: switchFlag("Keep the temporary directory .svc/.build"),
+    explain: switchFlag("Show every endpoint's settings and functions, and what was left out"),
+    json: jsonFlag,
   },
-  output: {
-    kind: "parsed",
-    parse: String,
-    optional: true,
-    placeholder: "FILE",
-    brief: "Name of the archive in .svc/; default: artifact.tar.gz",
-  },
-} as const;
-
-export const buildSpec = buildCommand({
-  loader: async () => (await import("../actions/build.ts")).build,
-  parameters: {
-    flags: {
-      ...buildFlags,
-      keepBuild: switchFlag("Keep the temporary directory .svc/.build"),
-      explain: switchFlag("Show every endpoint's settings and functions, and what was left out"),
-      json: jsonFlag,
-    },
-    aliases: { o: "output" },
-  },
-  docs: {
-    brief: "Build the artifact of this directory without deploying it",
-    fullDescription: withExamples(
-      "Finds every Endpoint, installs its dependencies for Linux x86_64 and packs .svc/artifact.tar.gz.",
-      [
-        ["svc build", "Build and say what was built"],
-        ["svc build --explain", "Show what was found and how it is configured"],
-        ["svc build --exclude scipy,pandas", "Leave packages out of the artifact"],
-      ],
-    ),
+  aliases: { o: "output" },
+  async run(flags) {
+    const { terminal, cwd } = this;
+    const result = await buildDirectory(this, flags);
+    const resources = Object.entries(result.manifest.resources);
+    if (flags.json) {
+      // Named one by one: the values of env= are part of the result and must not be printed.
+      const { manifest, layers, artifactPath, artifactBytes, leftOut, warnings } = result;
+      const { explainBuild } = await import("../../build/explain.ts");
+      const explanation = flags.explain ? { explanation: explainBuild(result) } : {};
+      terminal.json({ manifest, layers, artifactPath, artifactBytes, leftOut, warnings, ...explanation });
+      return;
+    }
+    const archive = `${relative(cwd, result.artifactPath)} (${formatSize(result.artifactBytes)})`;
+    terminal.out(`Built ${resources.length === 1 ? "1 endpoint" : `${resources.length} endpoints`} into ${archive}.`);
+    await terminal.table(
+      ["ENDPOINT", "KIND", "RUNS ON", "WORKERS"],
+      resources.map(([name, resource]) => [
+        name,
+        resource.is_load_balanced ? "load-balanced" : "queue",
+        resource.gpuIds === "" ? resource.instanceIds : `GPU ${resource.gpuIds}`,
+        `${resource.workersMin} to ${resource.workersMax}`,
+      ]),
+    );
+    if (flags.explain) {
+      const { showExplanation } = await import("../deploy/explanation.ts");
+      showExplanation(terminal, result);
+    }
+    terminal.note("\nNext: svc deploy");
   },
 });

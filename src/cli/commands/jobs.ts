@@ -1,91 +1,201 @@
-import { buildCommand, buildRouteMap } from "@stricli/core";
-import { JOB_STATES, type JobState } from "../../domain/job.ts";
-import { appFlag, endpointParameter, envFlag, jsonFlag, wholeNumber, withExamples } from "../flags.ts";
+import type { EndpointClient, JobRecord } from "../../client/gateway.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { JOB_STATES, type JobFailure, type JobState } from "../../domain/job.ts";
+import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
+import { appFlag, command, endpointParameter, envFlag, group, jsonFlag, valueFlag, wholeNumber } from "../command.ts";
+import { requirePlatform } from "../connect.ts";
+import { endpointClient, findJob } from "../find-job.ts";
+import { detectedApp } from "../project-settings.ts";
+import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
+import type { Terminal } from "../terminal.ts";
 
+const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 10_000;
+const ERROR_CHARS = 60;
 
-const listSpec = buildCommand({
-  loader: async () => (await import("../actions/jobs.ts")).listJobs,
-  parameters: {
-    flags: {
-      status: {
-        kind: "parsed",
-        parse: jobState,
-        optional: true,
-        placeholder: "STATUS",
-        brief: "Only jobs in this state",
-      },
-      limit: {
-        kind: "parsed",
-        parse: wholeNumber(1, LIMIT_MAX),
-        optional: true,
-        placeholder: "N",
-        brief: "At most so many; default: 20",
-      },
-      app: appFlag,
-      env: envFlag,
-      json: jsonFlag,
-    },
-    aliases: { n: "limit", a: "app", e: "env" },
-    positional: { kind: "tuple", parameters: [endpointParameter("Endpoint")] },
+const listJobs = command({
+  brief: "List an endpoint's jobs, newest first",
+  text: "Lists the jobs of a queue-based endpoint, newest first.",
+  examples: [
+    ["svc jobs hello", "The last 20 jobs"],
+    ["svc jobs hello --status FAILED", "The dead letters"],
+    ["svc jobs hello --limit 1000 --json", "Many, for programs"],
+  ],
+  flags: {
+    status: valueFlag("STATUS", "Only jobs in this state", jobState),
+    limit: valueFlag("N", `At most so many; default: ${LIMIT_DEFAULT}`, wholeNumber(1, LIMIT_MAX)),
+    app: appFlag,
+    env: envFlag,
+    json: jsonFlag,
   },
-  docs: {
-    brief: "List an endpoint's jobs, newest first",
-    fullDescription: withExamples("Lists the jobs of a queue-based endpoint, newest first.", [
-      ["svc jobs hello", "The last 20 jobs"],
-      ["svc jobs hello --status FAILED", "The dead letters"],
-      ["svc jobs hello --limit 1000 --json", "Many, for programs"],
-    ]),
+  aliases: { n: "limit", a: "app", e: "env" },
+  parameters: [endpointParameter("Endpoint")],
+  async run(flags, name) {
+    const { terminal } = this;
+    const connection = await requirePlatform(this);
+    const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
+    const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));
+    if (endpoint.kind !== "queue") {
+      throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
+    }
+    const limit = flags.limit ?? LIMIT_DEFAULT;
+    const { jobs, more } = await newest(endpointClient(endpoint.url, connection.apiKey), flags.status, limit);
+    if (flags.json) return terminal.json(jobs);
+    if (jobs.length === 0) {
+      return terminal.note(
+        `${endpoint.name} (${placeOf(endpoint)}) has no ${flags.status ?? ""} jobs.`.replace("  ", " "),
+      );
+    }
+    await terminal.table(
+      ["JOB", "STATUS", "WAITED", "RAN", "WORKER", "ERROR"],
+      jobs.map((job) => [
+        job.id,
+        statusText(terminal, job.status),
+        duration(job.delayTime),
+        duration(job.executionTime),
+        job.workerId || "-",
+        errorLine(job),
+      ]),
+    );
+    if (more) terminal.note(`There are more; --limit ${limit * 10} shows them.`);
   },
 });
 
-type Action = "showJob" | "printOutput" | "retryJob" | "cancelJob";
-
-export const jobsRoutes = buildRouteMap({
-  routes: {
-    list: listSpec,
-    show: oneJob("showJob", "Show a job with its input, output and error", "show"),
-    output: oneJob("printOutput", "Print a job's output", "output"),
-    retry: oneJob("retryJob", "Put a failed or timed-out job back in the queue", "retry"),
-    cancel: oneJob("cancelJob", "Cancel a job that waits or runs", "cancel"),
+const showJob = command({
+  ...aboutOneJob("show", "Show a job with its input, output and error"),
+  async run(flags, jobId) {
+    const { terminal } = this;
+    const { endpoint, job } = await findJob(this, jobId, flags.endpoint);
+    if (flags.json) return terminal.json(job);
+    const rows: [label: string, value: string][] = [
+      ["job", job.id],
+      ["endpoint", `${endpoint.name} (${placeOf(endpoint)})`],
+      ["status", statusText(terminal, job.status)],
+      ["waited", duration(job.delayTime)],
+      ["ran", duration(job.executionTime)],
+      ["worker", job.workerId || "-"],
+    ];
+    if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
+    if (job.error !== undefined) rows.push(["error", errorText(job.error)]);
+    for (const label of ["input", "output"] as const) {
+      if (job[label] !== undefined) rows.push([label, JSON.stringify(job[label], null, 2)]);
+    }
+    for (const [label, value] of rows) terminal.out(label.padEnd(10) + value.replaceAll("\n", `\n${" ".repeat(10)}`));
   },
-  defaultCommand: "list",
-  docs: {
-    brief: "Look at jobs, retry and cancel them",
-    fullDescription: withExamples("Looks at the jobs of queue-based endpoints.", [
+});
+
+const printOutput = command({
+  ...aboutOneJob("output", "Print a job's output"),
+  async run(flags, jobId) {
+    const { job } = await findJob(this, jobId, flags.endpoint);
+    if (job.status === "COMPLETED") return this.terminal.json(flags.json ? job : (job.output ?? null));
+    const reason = job.error === undefined ? "" : `: ${errorLine(job)}`;
+    throw new SvcError("CONFLICT", `The job has no output: it is ${job.status}${reason}.`, {
+      help: `svc jobs show ${job.id}`,
+    });
+  },
+});
+
+const retryJob = command({
+  ...aboutOneJob("retry", "Put a failed or timed-out job back in the queue"),
+  async run(flags, jobId) {
+    const { client } = await findJob(this, jobId, flags.endpoint);
+    const job = await client.retry(jobId);
+    if (flags.json) return this.terminal.json(job);
+    this.terminal.out(`${job.id} is back in the queue.`);
+  },
+});
+
+const cancelJob = command({
+  ...aboutOneJob("cancel", "Cancel a job that waits or runs"),
+  async run(flags, jobId) {
+    const { client, job: before } = await findJob(this, jobId, flags.endpoint);
+    const job = await client.cancel(jobId);
+    if (flags.json) return this.terminal.json(job);
+    if (job.status === "CANCELLED" && before.status !== "CANCELLED") this.terminal.out(`${job.id} is cancelled.`);
+    else this.terminal.out(`${job.id} was ${job.status} already.`);
+  },
+});
+
+export const jobsCommands = group(
+  "Look at jobs, retry and cancel them",
+  { list: listJobs, show: showJob, output: printOutput, retry: retryJob, cancel: cancelJob },
+  {
+    text: "Looks at the jobs of queue-based endpoints.",
+    examples: [
       ["svc jobs hello", "The last 20 jobs of an endpoint"],
       ["svc jobs hello --status FAILED", "Its dead letters"],
       ["svc jobs show JOB_ID", "One job with its input, output and error"],
       ["svc jobs retry JOB_ID", "Run a failed job again"],
-    ]),
+    ],
+    defaultCommand: "list",
   },
-});
+);
 
-function oneJob(action: Action, brief: string, name: string) {
-  return buildCommand({
-    loader: async () => (await import("../actions/jobs.ts"))[action],
-    parameters: {
-      flags: {
-        endpoint: {
-          kind: "parsed",
-          parse: String,
-          optional: true,
-          placeholder: "NAME",
-          brief: "Endpoint of the job; default: look in all of them",
-        },
-        json: jsonFlag,
-      },
-      positional: { kind: "tuple", parameters: [{ placeholder: "JOB_ID", parse: String, brief: "Job" }] },
-    },
-    docs: {
-      brief,
-      fullDescription: withExamples(`${brief}.`, [[`svc jobs ${name} JOB_ID`, "svc jobs ENDPOINT_NAME lists the ids"]]),
-    },
-  });
+function aboutOneJob(name: string, brief: string) {
+  return {
+    brief,
+    text: `${brief}.`,
+    examples: [[`svc jobs ${name} JOB_ID`, "svc jobs ENDPOINT_NAME lists the ids"]],
+    flags: { endpoint: valueFlag("NAME", "Endpoint of the job; default: look in all of them"), json: jsonFlag },
+    parameters: [{ placeholder: "JOB_ID", brief: "Job" }],
+  } as const;
 }
 
 function jobState(text: string): JobState {
   const state = JOB_STATES.find((known) => known === text.toUpperCase());
   if (state === undefined) throw new Error(`one of ${JOB_STATES.join(", ")} is needed`);
   return state;
+}
+
+async function newest(client: EndpointClient, status: JobState | undefined, limit: number) {
+  const jobs: JobRecord[] = [];
+  let before: string | undefined;
+  do {
+    const page = await client.jobs({ status, limit: Math.min(limit - jobs.length, REQUESTS_PAGE_SIZE), before });
+    jobs.push(...page.requests);
+    before = page.next;
+  } while (before !== undefined && jobs.length < limit);
+  return { jobs, more: before !== undefined };
+}
+
+function statusText(terminal: Terminal, status: JobState): string {
+  const { green, yellow, red, dim } = terminal.colors;
+  const paint = {
+    COMPLETED: green,
+    IN_PROGRESS: yellow,
+    IN_QUEUE: yellow,
+    CANCELLED: dim,
+    FAILED: red,
+    TIMED_OUT: red,
+  };
+  return paint[status](status);
+}
+
+function duration(milliseconds = 0): string {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  return milliseconds < 600_000 ? `${(milliseconds / 1000).toFixed(1)} s` : `${Math.round(milliseconds / 60_000)} min`;
+}
+
+/** A raised exception as Python would show it; any other error as it is. */
+function errorText(error: string): string {
+  const failure = failureOf(error);
+  if (failure === undefined) return error;
+  return `${failure.error_type}: ${failure.error_message}\n${failure.error_traceback}`.trimEnd();
+}
+
+function errorLine({ error = "" }: JobRecord): string {
+  const failure = failureOf(error);
+  const [line = ""] = (failure === undefined ? error : `${failure.error_type}: ${failure.error_message}`).split("\n");
+  return line.length > ERROR_CHARS ? `${line.slice(0, ERROR_CHARS - 1)}…` : line;
+}
+
+function failureOf(error: string): JobFailure | undefined {
+  if (!error.startsWith("{")) return undefined;
+  try {
+    const failure = JSON.parse(error) as Partial<JobFailure>;
+    return failure.error_type === undefined ? undefined : (failure as JobFailure);
+  } catch {
+    return undefined;
+  }
 }

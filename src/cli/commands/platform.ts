@@ -1,121 +1,197 @@
-import { buildCommand, buildRouteMap } from "@stricli/core";
-import { jsonFlag, switchFlag, wholeNumber, withExamples } from "../flags.ts";
-import { imagesRoutes } from "./platform-images.ts";
+/** `svc platform`: the platform of this machine. Its code loads when one is started here. */
+import { createReadStream, type Stats, watchFile } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { SvcError } from "../../domain/errors.ts";
+import { DRAIN_WAIT_MAX_MS, POLL_FIRST_MS } from "../../domain/limits.ts";
+import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
+import { dataDir as directoryOf } from "../paths.ts";
+import { isAlive, livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
+import { imagesCommands } from "./platform-images.ts";
 
-const dataDir = {
-  kind: "parsed",
-  parse: String,
-  optional: true,
-  placeholder: "DIR",
-  brief: "Directory of its data; default: SVC_DATA_DIR or the user's data directory",
-} as const;
+const FOLLOW_POLL_MS = 200;
 
-const startSpec = buildCommand({
-  loader: async () => (await import("../actions/platform-start.ts")).start,
-  parameters: {
-    flags: {
-      port: {
-        kind: "parsed",
-        parse: wholeNumber(0, 65535),
-        optional: true,
-        placeholder: "N",
-        brief: "Port; 0 takes any free one; default: 7878",
-      },
-      host: {
-        kind: "parsed",
-        parse: String,
-        optional: true,
-        placeholder: "ADDRESS",
-        brief: "Address to listen on; default: 127.0.0.1",
-      },
-      dataDir,
-      emulateGpu: switchFlag("Run GPU endpoints on the CPU of a machine without a GPU"),
-      durability: {
-        kind: "enum",
-        values: ["normal", "full"],
-        optional: true,
-        brief: "normal: accepted jobs survive a crash of the platform; full: also a power loss",
-      },
-      driver: {
-        kind: "enum",
-        values: ["process", "docker"],
-        optional: true,
-        brief: "What workers run in: processes of this machine, or containers of its Docker engine; default: process",
-      },
-      foreground: switchFlag("Stay in this terminal until Ctrl+C"),
-      withParent: { ...switchFlag("In the foreground: end when the process that started it does"), hidden: true },
-      json: jsonFlag,
+const dataDir = valueFlag("DIR", "Directory of its data; default: SVC_DATA_DIR or the user's data directory");
+
+const start = command({
+  brief: "Start the platform on this machine",
+  text: "Starts the platform in the background. The first start makes an API key, stored for you.",
+  examples: [
+    ["svc platform start", "Start it on port 7878"],
+    ["svc platform start --port 0 --emulate-gpu", "Any free port; GPU endpoints run on the CPU"],
+    ["svc platform start --driver docker", "Workers run in containers"],
+    ["svc platform start --foreground", "For a service manager or a container"],
+  ],
+  flags: {
+    port: valueFlag("N", "Port; 0 takes any free one; default: 7878", wholeNumber(0, 65535)),
+    host: valueFlag("ADDRESS", "Address to listen on; default: 127.0.0.1"),
+    dataDir,
+    emulateGpu: switchFlag("Run GPU endpoints on the CPU of a machine without a GPU"),
+    durability: {
+      kind: "enum",
+      values: ["normal", "full"],
+      optional: true,
+      brief: "normal: accepted jobs survive a crash of the platform; full: also a power loss",
     },
-  },
-  docs: {
-    brief: "Start the platform on this machine",
-    fullDescription: withExamples(
-      "Starts the platform in the background. The first start makes an API key, stored for you.",
-      [
-        ["svc platform start", "Start it on port 7878"],
-        ["svc platform start --port 0 --emulate-gpu", "Any free port; GPU endpoints run on the CPU"],
-        ["svc platform start --driver docker", "Workers run in containers"],
-        ["svc platform start --foreground", "For a service manager or a container"],
-      ],
-    ),
-  },
-});
-
-const stopSpec = buildCommand({
-  loader: async () => (await import("../actions/platform-stop.ts")).stop,
-  parameters: {
-    flags: { now: switchFlag("Do not wait for running work; queued jobs are kept either way"), dataDir },
-  },
-  docs: {
-    brief: "Stop the platform of this machine",
-    fullDescription: withExamples(
-      "Lets running work finish, then stops (SIGTERM). With --now it stops at once (SIGQUIT).",
-      [
-        ["svc platform stop", "Finish running work, then stop"],
-        ["svc platform stop --now", "Stop at once"],
-      ],
-    ),
-  },
-});
-
-const statusSpec = buildCommand({
-  loader: async () => (await import("../actions/platform-status.ts")).platformStatus,
-  parameters: { flags: { json: jsonFlag, dataDir } },
-  docs: {
-    brief: "Say whether the platform runs, and where",
-    fullDescription: withExamples("Exit code 0 when it runs, 1 when it does not.", [
-      ["svc platform status", "State, address, process and data directory"],
-      ["svc platform status --json", "The same for programs"],
-    ]),
-  },
-});
-
-const logsSpec = buildCommand({
-  loader: async () => (await import("../actions/platform-logs.ts")).logs,
-  parameters: {
-    flags: {
-      follow: switchFlag("Go on printing what comes"),
-      lines: {
-        kind: "parsed",
-        parse: wholeNumber(0, 1_000_000),
-        default: "200",
-        placeholder: "N",
-        brief: "Lines from the end",
-      },
-      dataDir,
+    driver: {
+      kind: "enum",
+      values: ["process", "docker"],
+      optional: true,
+      brief: "What workers run in: processes of this machine, or containers of its Docker engine; default: process",
     },
-    aliases: { f: "follow", n: "lines" },
+    foreground: switchFlag("Stay in this terminal until Ctrl+C"),
+    withParent: { ...switchFlag("In the foreground: end when the process that started it does"), hidden: true },
+    json: jsonFlag,
   },
-  docs: {
-    brief: "Print the platform's log",
-    fullDescription: withExamples("Prints the end of the platform's log.", [
-      ["svc platform logs", "The last 200 lines"],
-      ["svc platform logs -f -n 0", "What comes from now on"],
-    ]),
+  async run(flags) {
+    const { terminal } = this;
+    const options = { ...flags, dataDir: directoryOf(this.env, flags.dataDir) };
+    const running = await runningPlatform(options.dataDir);
+    if (running !== undefined) {
+      if (flags.json) terminal.json({ ...running, started: false, dataDir: options.dataDir });
+      else terminal.out(`The platform already runs at ${running.url} (process ${running.pid}).`);
+      return;
+    }
+    if (flags.foreground) {
+      const { runForeground } = await import("../platform/foreground.ts");
+      return runForeground(this, options);
+    }
+    const { startEmbedded } = await import("../platform/start.ts");
+    const platform = await startEmbedded(this, options);
+    if (flags.json) {
+      terminal.json({ ...platform, started: true, dataDir: options.dataDir, log: logPath(options.dataDir) });
+      return;
+    }
+    terminal.out(`URL    ${platform.url}`);
+    terminal.out(`Data   ${options.dataDir}`);
+    terminal.out(`Log    ${logPath(options.dataDir)}`);
+    if (platform.firstKey !== undefined) {
+      terminal.out(`Key    ${platform.firstKey}  (shown only now; stored for your svc commands)`);
+    }
+    terminal.out();
+    if (options.dataDir !== directoryOf(this.env)) {
+      terminal.out(`For other commands: export SVC_DATA_DIR=${options.dataDir}`);
+    }
+    terminal.out("Next: svc deploy, in a project's directory. Stop the platform with svc platform stop.");
   },
 });
 
-export const platformRoutes = buildRouteMap({
-  routes: { start: startSpec, stop: stopSpec, status: statusSpec, logs: logsSpec, images: imagesRoutes },
-  docs: { brief: "The platform of this machine" },
+/** SIGTERM: finish running work, then end. SIGQUIT: end at once. */
+const stop = command({
+  brief: "Stop the platform of this machine",
+  text: "Lets running work finish, then stops (SIGTERM). With --now it stops at once (SIGQUIT).",
+  examples: [
+    ["svc platform stop", "Finish running work, then stop"],
+    ["svc platform stop --now", "Stop at once"],
+  ],
+  flags: { now: switchFlag("Do not wait for running work; queued jobs are kept either way"), dataDir },
+  async run(flags) {
+    const running = await livingPlatform(directoryOf(this.env, flags.dataDir));
+    if (running === undefined) {
+      this.terminal.out("No platform runs on this machine.");
+      return;
+    }
+    const progress = await this.terminal.progress(`Stopping the platform (process ${running.pid})`);
+    process.kill(running.pid, flags.now ? "SIGQUIT" : "SIGTERM");
+    const deadline = Date.now() + DRAIN_WAIT_MAX_MS;
+    while (isAlive(running.pid)) {
+      if (Date.now() > deadline) {
+        progress.done();
+        throw new SvcError("CONFLICT", `The platform (process ${running.pid}) still finishes running work.`, {
+          help: "Wait, or run svc platform stop --now.",
+        });
+      }
+      await delay(POLL_FIRST_MS);
+    }
+    progress.done();
+    this.terminal.out("The platform has stopped. Its data is kept; svc platform start goes on from there.");
+  },
 });
+
+/** Exit code 1 when it does not run, so that scripts can ask. */
+const status = command({
+  brief: "Say whether the platform runs, and where",
+  text: "Exit code 0 when it runs, 1 when it does not.",
+  examples: [
+    ["svc platform status", "State, address, process and data directory"],
+    ["svc platform status --json", "The same for programs"],
+  ],
+  flags: { json: jsonFlag, dataDir },
+  async run(flags) {
+    const { terminal } = this;
+    const directory = directoryOf(this.env, flags.dataDir);
+    const record = await runningPlatform(directory);
+    if (record === undefined) this.answerNo();
+    if (flags.json) {
+      terminal.json({ running: record !== undefined, ...record, dataDir: directory, log: logPath(directory) });
+      return;
+    }
+    terminal.out(`State    ${record === undefined ? "stopped" : "running"}`);
+    if (record !== undefined) {
+      terminal.out(`URL      ${record.url}`);
+      terminal.out(`Process  ${record.pid}, since ${new Date(record.startedAt).toISOString()}`);
+      terminal.out(`Version  ${record.version}`);
+    }
+    terminal.out(`Data     ${directory}`);
+    terminal.out(`Log      ${logPath(directory)}`);
+    if (record === undefined) terminal.note("Start it with svc platform start.");
+  },
+});
+
+const logs = command({
+  brief: "Print the platform's log",
+  text: "Prints the end of the platform's log.",
+  examples: [
+    ["svc platform logs", "The last 200 lines"],
+    ["svc platform logs -f -n 0", "What comes from now on"],
+  ],
+  flags: {
+    follow: switchFlag("Go on printing what comes"),
+    lines: {
+      kind: "parsed",
+      parse: wholeNumber(0, 1_000_000),
+      default: "200",
+      placeholder: "N",
+      brief: "Lines from the end",
+    },
+    dataDir,
+  },
+  aliases: { f: "follow", n: "lines" },
+  async run(flags) {
+    const path = logPath(directoryOf(this.env, flags.dataDir));
+    const text = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+      const message =
+        error.code === "ENOENT" ? "There is no platform log yet." : `The log cannot be read: ${error.message}.`;
+      throw new SvcError("NOT_FOUND", message, { where: path, help: "Start the platform with svc platform start." });
+    });
+    const lines = text.toString("utf8").split("\n");
+    if (lines.at(-1) === "") lines.pop();
+    for (const line of flags.lines === 0 ? [] : lines.slice(-flags.lines)) this.terminal.out(line);
+    if (flags.follow) await follow(path, text.length, (chunk) => this.terminal.write(chunk));
+  },
+});
+
+export const platformCommands = group("The platform of this machine", {
+  start,
+  stop,
+  status,
+  logs,
+  images: imagesCommands,
+});
+
+/** Prints what is appended, until the process is interrupted. A log that was made anew is read from its start. */
+function follow(path: string, from: number, print: (chunk: string) => void): Promise<never> {
+  let position = from;
+  let reading: Promise<void> = Promise.resolve();
+  const readOn = async (size: number) => {
+    if (size < position) position = 0;
+    if (size === position) return;
+    const stream = createReadStream(path, { start: position, end: size - 1, encoding: "utf8" });
+    position = size;
+    for await (const chunk of stream) print(chunk as string);
+  };
+  watchFile(path, { interval: FOLLOW_POLL_MS }, (now: Stats) => {
+    reading = reading.then(() => readOn(now.size)).catch(() => {});
+  });
+  return new Promise(() => {});
+}

@@ -1,43 +1,81 @@
-import { buildCommand } from "@stricli/core";
+import { realpathSync } from "node:fs";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
-import { switchFlag, wholeNumber, withExamples } from "../flags.ts";
+import { command, switchFlag, valueFlag, wholeNumber } from "../command.ts";
+import { connectWithKey, findPlatform } from "../connect.ts";
+import { cacheDir, configDir } from "../paths.ts";
+import { detectedApp } from "../project-settings.ts";
 
-export const runSpec = buildCommand({
-  loader: async () => (await import("../actions/run.ts")).run,
-  parameters: {
-    flags: {
-      host: {
-        kind: "parsed",
-        parse: String,
-        optional: true,
-        placeholder: "ADDRESS",
-        brief: "Address to listen on; default: localhost. Another than this machine's own asks callers for a token",
-      },
-      port: {
-        kind: "parsed",
-        parse: wholeNumber(0, 65535),
-        optional: true,
-        placeholder: "N",
-        brief: `Port; a busy one is passed over for the next free one; default: ${LOCAL_PORT_DEFAULT}`,
-      },
-      reload: {
-        kind: "boolean",
-        optional: true,
-        brief: "Run every call on the newest code; default: on",
-      },
-      autoProvision: switchFlag("Deploy all live endpoints at the start instead of with their first calls"),
-    },
-    aliases: { p: "port" },
-  },
-  docs: {
-    brief: "Call this directory's functions on a local address while you write them",
-    fullDescription: withExamples(
-      "Every function answers below http://localhost:8888, and each call runs the newest code on a worker of the platform.",
-      [
-        ["svc run", "Serve on port 8888, with an explorer at /docs"],
-        ["svc run --port 9000 --auto-provision", "Another port, all endpoints live at once"],
-        ["svc run --no-reload", "Keep to the code as it is now"],
-      ],
+/** Serves until Ctrl+C. What stays behind is named, with the command that removes it. */
+export const runCommand = command({
+  brief: "Call this directory's functions on a local address while you write them",
+  text: "Every function answers below http://localhost:8888, and each call runs the newest code on a worker of the platform.",
+  examples: [
+    ["svc run", "Serve on port 8888, with an explorer at /docs"],
+    ["svc run --port 9000 --auto-provision", "Another port, all endpoints live at once"],
+    ["svc run --no-reload", "Keep to the code as it is now"],
+  ],
+  flags: {
+    host: valueFlag(
+      "ADDRESS",
+      "Address to listen on; default: localhost. Another than this machine's own asks callers for a token",
     ),
+    port: valueFlag(
+      "N",
+      `Port; a busy one is passed over for the next free one; default: ${LOCAL_PORT_DEFAULT}`,
+      wholeNumber(0, 65535),
+    ),
+    reload: { kind: "boolean", optional: true, brief: "Run every call on the newest code; default: on" },
+    autoProvision: switchFlag("Deploy all live endpoints at the start instead of with their first calls"),
+  },
+  aliases: { p: "port" },
+  async run(flags) {
+    const { terminal, env } = this;
+    const { controlPlane } = await connectWithKey(this);
+    const { startSession } = await import("../../dev/session.ts");
+    const projectDir = realpathSync(this.cwd);
+    const stopped = new Promise<undefined>((resolve) => {
+      this.interrupt.claim((again) => (again ? this.interrupt.end() : resolve(undefined)));
+    });
+    const starting = startSession({
+      projectDir,
+      app: detectedApp(projectDir),
+      host: flags.host ?? "localhost",
+      port: flags.port ?? LOCAL_PORT_DEFAULT,
+      reload: flags.reload ?? true,
+      autoProvision: flags.autoProvision ?? false,
+      env,
+      cacheDir: cacheDir(env),
+      configDir: configDir(env),
+      python: env.SVC_PYTHON,
+      screen: terminal,
+      controlPlane,
+      findPlatform: async () => (await findPlatform(this))?.controlPlane,
+    });
+    const session = await Promise.race([starting, stopped]);
+    if (session === undefined) return this.interrupt.end();
+    const url = `http://${urlHost(flags.host)}:${session.port}`;
+    terminal.out();
+    if (session.openAddresses.length === 0) {
+      terminal.out(`Listening on ${url}, explorer at ${url}/docs. Ctrl+C stops it.`);
+    } else {
+      terminal.warn("Open to the network: who has one of these addresses runs your functions with your key.");
+      for (const address of session.openAddresses) terminal.out(`  ${address}`);
+      terminal.out("Programs send the token in it as Authorization: Bearer TOKEN.");
+      terminal.out(`Listening on ${url}. Ctrl+C stops it.`);
+    }
+    await stopped;
+    const stay = await session.close();
+    if (stay.length > 0) {
+      const { app, environment } = session.place;
+      terminal.note();
+      terminal.note(`Live endpoints that stay: ${[...stay].sort().join(", ")}`);
+      terminal.note(`Remove them with: svc undeploy --all --app ${app} --env ${environment}`);
+    }
+    this.exit(0);
   },
 });
+
+function urlHost(host = "localhost"): string {
+  if (host === "0.0.0.0" || host === "::") return "localhost";
+  return host.includes(":") ? `[${host}]` : host;
+}

@@ -1,17 +1,11 @@
-import { buildCommand } from "@stricli/core";
 import { VERSION } from "../../domain/version.ts";
-import type { CliContext } from "../context.ts";
-import { withExamples } from "../flags.ts";
+import { command } from "../command.ts";
 
-export const versionSpec = buildCommand({
-  func(this: CliContext) {
+export const versionCommand = command({
+  brief: "Print the version of svc",
+  text: "Prints the version of the command line, the platform and the Python package.",
+  examples: [["svc version", "The same as svc --version"]],
+  run() {
     this.terminal.out(VERSION);
-  },
-  parameters: {},
-  docs: {
-    brief: "Print the version of svc",
-    fullDescription: withExamples("Prints the version of the command line, the platform and the Python package.", [
-      ["svc version", "The same as svc --version"],
-    ]),
   },
 });

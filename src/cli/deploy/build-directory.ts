@@ -1,13 +1,15 @@
 import type { BuildOptions, ProjectBuild } from "../../build/build.ts";
+import { type FlagsOf, switchFlag, valueFlag } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { cacheDir, configDir } from "../paths.ts";
 
-export interface BuildFlags {
-  readonly noDeps?: boolean;
-  /** As typed: packages separated by commas. */
-  readonly exclude?: string;
-  readonly output?: string;
-}
+/** Flags of every command that builds. */
+export const buildFlags = {
+  noDeps: switchFlag("Install the listed packages only, without what they depend on"),
+  exclude: valueFlag("PACKAGES", "Packages to leave out of the artifact, separated by commas"),
+  output: valueFlag("FILE", "Name of the archive in .svc/; default: artifact.tar.gz"),
+};
+export type BuildFlags = FlagsOf<typeof buildFlags>;
 
 /** Builds the project svc was called in, showing progress and warnings. */
 export async function buildDirectory(

@@ -1,7 +1,7 @@
 import type { ControlPlane } from "../../client/control-plane.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { isLiveName, LIVE_PREFIX } from "../../domain/names.ts";
-import { checkName, detectedApp } from "../project-settings.ts";
+import { appOf, checkName } from "../project-settings.ts";
 
 export const ENVIRONMENT_DEFAULT = "production";
 
@@ -21,7 +21,7 @@ export async function resolveTarget(
   projectDir: string,
   flags: { readonly app?: string; readonly env?: string },
 ): Promise<Target> {
-  const app = flags.app === undefined ? detectedApp(projectDir) : checkName(flags.app, "--app");
+  const app = appOf(projectDir, flags.app);
   const given = flags.env === undefined ? undefined : checkName(flags.env, "--env");
   if (given !== undefined && isLiveName(given)) {
     throw new SvcError("INVALID_NAME", `Names that begin with "${LIVE_PREFIX}" belong to svc run.`, {

@@ -1,8 +1,8 @@
 import type { BuiltLayer } from "../../build/build-result.ts";
 import type { ControlPlane } from "../../client/control-plane.ts";
 import { SvcError } from "../../domain/errors.ts";
+import { formatSize } from "../format.ts";
 import type { Terminal } from "../terminal.ts";
-import { formatSize } from "./format-size.ts";
 
 /** Sends the layers that the platform lacks, one after the other: the link is the bottleneck. */
 export async function uploadLayers(

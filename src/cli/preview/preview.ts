@@ -19,7 +19,7 @@ import { type BuildFlags, buildDirectory } from "../deploy/build-directory.ts";
 import { uploadLayers } from "../deploy/upload.ts";
 import { waitReady } from "../deploy/wait-ready.ts";
 import { cacheDir } from "../paths.ts";
-import { checkName, detectedApp } from "../project-settings.ts";
+import { appOf, checkName } from "../project-settings.ts";
 import { claimPreview } from "./claim.ts";
 import { type Engine, type Network, openEngine } from "./engine.ts";
 import { type Fronts, openFronts } from "./fronts.ts";
@@ -40,7 +40,7 @@ export interface PreviewFlags extends BuildFlags {
 const ENVIRONMENT_DEFAULT = "preview";
 
 export async function preview(context: CliContext, flags: PreviewFlags): Promise<void> {
-  const app = flags.app === undefined ? detectedApp(context.cwd) : checkName(flags.app, "--app");
+  const app = appOf(context.cwd, flags.app);
   const environment = flags.env === undefined ? ENVIRONMENT_DEFAULT : checkName(flags.env, "--env");
   const engine = await openEngine(context.env);
   await removeLeftovers(context.terminal, engine, cacheDir(context.env));

@@ -1,8 +1,8 @@
 /** What a preview prints when it is ready: its endpoints by kind, where they are, and a call of each that works when pasted. */
 import type { EndpointRecord } from "../../client/records.ts";
 import type { Manifest } from "../../domain/manifest.ts";
-import { bestCall, type ExampleCall, exampleCalls, withoutKey } from "../deploy/example-call.ts";
 import { endpointJson, GPU_EMULATED, reasonText } from "../endpoints-view.ts";
+import { bestCall, type ExampleCall, exampleCalls, withoutKey } from "../example-call.ts";
 import type { Terminal } from "../terminal.ts";
 
 interface Shown {

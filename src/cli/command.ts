@@ -1,0 +1,119 @@
+/** A command as data: its words, its flags, and what it does. What several commands have in common is described once. */
+import { buildCommand, buildRouteMap, type Command, type RouteMap } from "@stricli/core";
+import { COMPLETION_MAX_MS } from "../domain/limits.ts";
+import type { CliContext } from "./context.ts";
+
+export type Route = Command<CliContext> | RouteMap<CliContext>;
+type Examples = readonly (readonly [command: string, meaning: string])[];
+
+interface Flag {
+  readonly kind: "boolean" | "parsed" | "enum";
+  readonly brief: string;
+  readonly optional?: boolean;
+}
+
+interface Parameter {
+  readonly placeholder: string;
+  readonly brief: string;
+  readonly optional?: boolean;
+  readonly parse?: (text: string) => string;
+  readonly proposeCompletions?: (this: CliContext, partial: string) => readonly string[] | Promise<readonly string[]>;
+}
+
+type ValueOf<F> = F extends { kind: "boolean" }
+  ? boolean
+  : F extends { values: readonly (infer V)[] }
+    ? V
+    : F extends { parse: (text: string) => infer V }
+      ? V
+      : never;
+
+/** What a command gets for its flags; one without `optional` has a default. */
+export type FlagsOf<F> = {
+  readonly [K in keyof F as F[K] extends { optional: true } ? never : K]: ValueOf<F[K]>;
+} & { readonly [K in keyof F as F[K] extends { optional: true } ? K : never]?: ValueOf<F[K]> };
+
+interface CommandSpec<F> {
+  readonly brief: string;
+  readonly text: string;
+  readonly examples: Examples;
+  readonly flags?: F;
+  readonly aliases?: Readonly<Record<string, keyof F>>;
+  readonly parameters?: readonly Parameter[];
+  run(this: CliContext, flags: FlagsOf<F>, ...parameters: string[]): void | Promise<void>;
+}
+
+export function command<const F extends Readonly<Record<string, Flag>> = Record<never, never>>({
+  brief,
+  text,
+  examples,
+  flags,
+  aliases,
+  parameters = [],
+  run,
+}: CommandSpec<F>): Command<CliContext> {
+  const positional = { kind: "tuple", parameters: parameters.map((each) => ({ parse: String, ...each })) };
+  return buildCommand({
+    func: run,
+    parameters: { flags, aliases, positional },
+    docs: { brief, fullDescription: withExamples(text, examples) },
+  } as unknown as Parameters<typeof buildCommand<object, [], CliContext>>[0]);
+}
+
+/** Commands below one word. */
+export function group<R extends string>(
+  brief: string,
+  routes: Readonly<Record<R, Route>>,
+  more: { readonly text?: string; readonly examples?: Examples; readonly defaultCommand?: NoInfer<R> } = {},
+): RouteMap<CliContext> {
+  const { text, examples, defaultCommand } = more;
+  const fullDescription = text && withExamples(text, examples ?? []);
+  return buildRouteMap<string, CliContext>({ routes, defaultCommand, docs: { brief, fullDescription } });
+}
+
+/** The help page's last part: each line is a command and what it does. */
+function withExamples(text: string, examples: Examples): string {
+  const width = Math.max(...examples.map(([line]) => line.length));
+  return [text, "", "Examples:", ...examples.map(([line, meaning]) => `  ${line.padEnd(width)}  ${meaning}`)].join(
+    "\n",
+  );
+}
+
+/** A switch that is off unless it is given. */
+export function switchFlag<B extends string>(brief: B) {
+  return { kind: "boolean", optional: true, brief, withNegated: false } as const;
+}
+
+/** A flag with a value, read by `parse`. */
+export function valueFlag<T = string>(
+  placeholder: string,
+  brief: string,
+  parse: (text: string) => T = String as never,
+) {
+  return { kind: "parsed", parse, optional: true, placeholder, brief } as const;
+}
+
+export const jsonFlag = switchFlag("Print JSON for programs");
+export const appFlag = valueFlag("NAME", "App; default: the name of this directory");
+export const envFlag = valueFlag("NAME", "Environment; default: the only one there is");
+
+/** An endpoint's name as a parameter, completed by the shell; `others` are words that may stand in its place. */
+export function endpointParameter(brief: string, others: readonly string[] = []) {
+  async function proposeCompletions(this: CliContext, partial: string): Promise<string[]> {
+    const { endpointNames } = await import("./connect.ts");
+    const names = await endpointNames(this, COMPLETION_MAX_MS).catch(() => []);
+    return [...others, ...names].filter((name) => name.startsWith(partial));
+  }
+  return { placeholder: "ENDPOINT_NAME", brief, proposeCompletions };
+}
+
+/** A whole number from `min` to `max`. */
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() === "" || !Number.isInteger(value) || value < min || value > max) {
+      throw new Error(`a whole number from ${min} to ${max} is needed`);
+    }
+    return value;
+  };
+}
