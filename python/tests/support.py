@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "python" / "src"
 sys.path.insert(0, str(SOURCE))
 
-from svc._runtime import protocol  # noqa: E402
-from svc._runtime.protocol import FrameReader, encode  # noqa: E402
+from svc._runtime.link import protocol  # noqa: E402
+from svc._runtime.link.protocol import FrameReader, encode  # noqa: E402
 
 WAIT_S = 15.0
 NAMES = {

@@ -7,8 +7,8 @@ import socket
 import unittest
 from unittest.mock import patch
 
-from svc._runtime.busy_poll import BlockingPoll, LoopPoll
 from svc._runtime.limits import BUSY_POLL_PAUSE_MAX
+from svc._runtime.link.busy_poll import BlockingPoll, LoopPoll
 
 
 class Blocking(unittest.TestCase):
@@ -82,7 +82,7 @@ class EventLoop(unittest.TestCase):
             turns += 1
         return turns
 
-    @patch("svc._runtime.busy_poll.BUSY_POLL_S", 60)
+    @patch("svc._runtime.link.busy_poll.BUSY_POLL_S", 60)
     def test_the_loop_stays_awake_until_the_work_comes(self):
         for _ in range(3):
             self.poll.expect()

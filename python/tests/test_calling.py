@@ -25,7 +25,7 @@ from http_platform import DROP, HttpPlatform, app, completed, failed, gone, wait
 import svc
 from svc import Endpoint
 from svc._calling import ask, discovery, settings
-from svc._runtime import place
+from svc._calling import place
 
 
 @dataclasses.dataclass

@@ -15,14 +15,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol
 
-from svc._runtime import answers, interruption, requests, work, worker
-from svc._runtime.blocking import BlockingWorker
-from svc._runtime.connection import Connection
-from svc._runtime.interruption import MainThreadInterruption, ThreadInterruption
+from svc._runtime.http import requests
+from svc._runtime.link.connection import Connection
+from svc._runtime.link.protocol import FrameReader, encode
 from svc._runtime.loader import load_endpoint
-from svc._runtime.protocol import FrameReader, encode
-from svc._runtime.threads import ThreadWorker
-from svc._runtime.work import Work
+from svc._runtime.work import answers, interruption, work, worker
+from svc._runtime.work.blocking import BlockingWorker
+from svc._runtime.work.interruption import MainThreadInterruption, ThreadInterruption
+from svc._runtime.work.threads import ThreadWorker
+from svc._runtime.work.work import Work
 from svc.context import Cancelled
 
 # Sync code that ends its cancel slowly: a slot is taken as long as its thread is.

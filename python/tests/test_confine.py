@@ -14,15 +14,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import support
 from support import alive, wait_until
 
-from svc._runtime import confine
+from svc._runtime.confine import cgroups
 
 MOUNTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 LAUNCHER = """
 import json, os, sys
-from svc._runtime import confine
-confine._ROOT, confine._REQUIRED = sys.argv[1], sys.argv[2]
+from svc._runtime.confine import cgroups
+cgroups._ROOT, cgroups._REQUIRED = sys.argv[1], sys.argv[2]
 sys.stdin.readline()
-confinement = confine.Confinement(f"test-{os.getpid()}")
+confinement = cgroups.Confinement(f"test-{os.getpid()}")
 group = confinement.group({"memoryBytes": 0, "vcpus": 1}) if confinement._version2 else None
 for stale in confinement.stale:
     while not stale.remove(): pass
@@ -58,9 +58,9 @@ FOUND = hierarchy()
 
 class WithoutGroups(unittest.TestCase):
     def test_memory_is_an_rlimit_but_none_for_a_worker_with_a_gpu(self):
-        root, confine._ROOT = confine._ROOT, "/proc/none"
-        self.addCleanup(setattr, confine, "_ROOT", root)
-        confinement = confine.Confinement("test-0")
+        root, cgroups._ROOT = cgroups._ROOT, "/proc/none"
+        self.addCleanup(setattr, cgroups, "_ROOT", root)
+        confinement = cgroups.Confinement("test-0")
         start = {"memoryBytes": 1 << 33, "vcpus": 1}
         group = confinement.group(start)
         self.assertEqual((group.kind, group.to_join()["memoryBytes"]), ("rlimit", 1 << 33))
@@ -69,10 +69,10 @@ class WithoutGroups(unittest.TestCase):
         self.assertFalse(group.fits({**start, "gpu": True}))
 
     def test_nor_where_its_group_cannot_be_joined(self):
-        group = confine.Group("cgroup1", ["/proc/none"], None, 1 << 33, 1, True)
+        group = cgroups.Group("cgroup1", ["/proc/none"], None, 1 << 33, 1, True)
         join = group.to_join()
         before = resource.getrlimit(resource.RLIMIT_DATA)
-        confine.join(group.open_files(), join["limits"], join["memoryBytes"])
+        cgroups.join(group.open_files(), join["limits"], join["memoryBytes"])
         self.assertEqual(resource.getrlimit(resource.RLIMIT_DATA), before)
 
 
@@ -97,7 +97,7 @@ class Version2(unittest.TestCase):
         for entry in os.scandir(directory):
             if entry.is_dir():
                 self.remove(entry.path)
-        wait_until(lambda: not confine._pids(directory))
+        wait_until(lambda: not cgroups._pids(directory))
         os.rmdir(directory)
 
     def spawn(self, *command: str, **named) -> subprocess.Popen:
@@ -128,22 +128,22 @@ class Version2(unittest.TestCase):
         process, made = self.launcher()
         self.assertEqual(made["home"], f"{self.base}/svc-test-{process.pid}")
         self.assertEqual(made["kind"], "cgroup2")
-        self.assertEqual(confine._pids(self.base), [])
-        self.assertEqual(sorted(confine._pids(f"{made['home']}/launcher")), sorted([platform.pid, process.pid]))
+        self.assertEqual(cgroups._pids(self.base), [])
+        self.assertEqual(sorted(cgroups._pids(f"{made['home']}/launcher")), sorted([platform.pid, process.pid]))
         with open(f"{made['home']}/cgroup.subtree_control") as file:
             self.assertIn(self.controller, file.read().split())
 
     def test_what_a_dead_worker_left_in_its_group_is_killed_whole_and_the_group_goes(self):
         process, made = self.launcher()
         (group,) = made["groups"]
-        files = confine.Group("cgroup2", [group], None, 0, 1).open_files()
+        files = cgroups.Group("cgroup2", [group], None, 0, 1).open_files()
         stray = subprocess.Popen(["setsid", "sleep", "60"])
         self.addCleanup(stray.wait)
         self.addCleanup(stray.kill)
         for file in files:
             os.write(file, str(stray.pid).encode())
             os.close(file)
-        self.assertEqual(confine._pids(group), [stray.pid])
+        self.assertEqual(cgroups._pids(group), [stray.pid])
         process.stdin.write("\n")
         process.stdin.flush()
         wait_until(lambda: not os.path.exists(group))
@@ -164,7 +164,7 @@ class Version2(unittest.TestCase):
         self.assertEqual(again["home"], f"{base}/svc-test-{process.pid}")
         self.assertFalse(os.path.exists(made["home"]))
         self.assertFalse(alive(stray.pid))
-        self.assertEqual(sorted(confine._pids(f"{again['home']}/launcher")), sorted([platform.pid, process.pid]))
+        self.assertEqual(sorted(cgroups._pids(f"{again['home']}/launcher")), sorted([platform.pid, process.pid]))
 
     def test_a_group_that_may_hand_on_no_controllers_is_left_as_it_was(self):
         sleeper = self.spawn("sleep", "60")
@@ -172,7 +172,7 @@ class Version2(unittest.TestCase):
         _, made = self.launcher()
         self.controller = controller
         self.assertEqual(made["home"], "")
-        self.assertIn(sleeper.pid, confine._pids(self.base))
+        self.assertIn(sleeper.pid, cgroups._pids(self.base))
         self.assertEqual([entry.name for entry in os.scandir(self.base) if entry.is_dir()], [])
 
 

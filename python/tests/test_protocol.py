@@ -12,8 +12,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import ROOT
 
-from svc._runtime import protocol
-from svc._runtime.protocol import FrameError, FrameReader, encode, parse_head
+from svc._runtime.link import protocol
+from svc._runtime.link.protocol import FrameError, FrameReader, encode, parse_head
 
 GOLDEN = json.loads((ROOT / "docs/reference/protocol-golden/frames.json").read_text())
 

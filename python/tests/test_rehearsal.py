@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support  # noqa: F401 (puts the sources on the path)
 
-from svc._runtime import place, rehearsal
+from svc._calling import place
+from svc._runtime.process import rehearsal
 from svc.context import foreground
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol, wait_until
 
-from svc._runtime import kernel
+from svc._runtime.confine import kernel
 
 WAITS = """
     import os, time

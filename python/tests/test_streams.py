@@ -11,9 +11,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol
 
+from svc._runtime.http.websocket_frames import BINARY, PING, TEXT, FrameReader, Violation, encode_frame
 from svc._runtime.limits import STREAM_WINDOW_BYTES, UPLOAD_WINDOW_BYTES, WEBSOCKET_MESSAGE_MAX_BYTES
-from svc._runtime.upload import Upload
-from svc._runtime.websocket_frames import BINARY, PING, TEXT, FrameReader, Violation, encode_frame
+from svc._runtime.work.upload import Upload
 from svc.context import Cancelled
 
 SYNC = """

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, alive, protocol, wait_until
 
-from svc._runtime import kernel
+from svc._runtime.confine import kernel
 
 RUN = "def run():\n    return 1\n"
 WHO = "import os\ndef run():\n    return [os.getpid(), os.getppid()]\n"
@@ -21,7 +21,7 @@ WHO = "import os\ndef run():\n    return [os.getpid(), os.getppid()]\n"
 
 def is_nursery(pid: int) -> bool:
     try:
-        return b"svc._runtime.nursery" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"svc._runtime.process.nursery" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

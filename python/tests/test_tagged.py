@@ -20,10 +20,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support  # noqa: F401
 
-from svc._runtime import codec, tagged
-from svc._runtime.codec import NotJson
-from svc._runtime.tag_hints import alternatives
-from svc._runtime.tagged import BadTag
+from svc._values import codec, tagged
+from svc._values.codec import NotJson
+from svc._values.tag_hints import alternatives
+from svc._values.tagged import BadTag
 
 try:
     import numpy

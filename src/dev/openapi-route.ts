@@ -1,4 +1,4 @@
-/** The operation of a load-balanced route, as python/src/svc/_runtime/openapi.py has it for the deployed endpoint. */
+/** The operation of a load-balanced route, as python/src/svc/_runtime/http/openapi.py has it for the deployed endpoint. */
 import { annotationSchema, type JsonSchema, lastPart } from "../domain/annotation-schema.ts";
 import { exampleValue } from "../domain/example-value.ts";
 import type { ManifestParameter } from "../domain/manifest.ts";

@@ -90,7 +90,7 @@ function noteOf({ kind, method, path }: LocalRoute, { name, settings }: Endpoint
   return note;
 }
 
-/** As python/src/svc/_runtime/openapi.py has it. */
+/** As python/src/svc/_runtime/http/openapi.py has it. */
 const PROBLEMS: JsonSchema = {
   type: "object",
   properties: {

@@ -1,6 +1,6 @@
 /**
  * JSON Schema of a Python annotation's source text, as the worker runtime makes it of the annotation itself
- * (python/src/svc/_runtime/json_schema.py). What a class of the user's own looks like is not known here: any value.
+ * (python/src/svc/_values/json_schema.py). What a class of the user's own looks like is not known here: any value.
  */
 import { literalValue, type PythonExpression, parsePythonExpression } from "./python-expression.ts";
 

@@ -122,7 +122,7 @@ export interface StartHead {
   readonly gpu: boolean;
   readonly tempDir: string;
   readonly reconnectMs: number;
-  /** How far it is kept from the machine: python/src/svc/_runtime/isolation.py. */
+  /** How far it is kept from the machine: python/src/svc/_runtime/confine/isolation.py. */
   readonly isolation: "none" | "standard" | "strict";
   /** Folders in which it sees only what is its own. */
   readonly hidden: readonly string[];

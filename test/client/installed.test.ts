@@ -100,7 +100,7 @@ describe("the installed package", () => {
     assert.ok(!existsSync(path.join(project, "node_modules/svc/python/build_backend.py")));
     const wheel = path.join(project, `hello/.svc/wheels/svc-${VERSION}-py3-none-any.whl`);
     const names = await run("python3", ["-m", "zipfile", "-l", wheel], project);
-    assert.match(names, /svc\/_runtime\/worker\.py/);
+    assert.match(names, /svc\/_runtime\/work\/worker\.py/);
     assert.match(names, /svc\/py\.typed/);
   });
 

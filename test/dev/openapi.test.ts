@@ -79,8 +79,8 @@ const RUNTIME = `
 import json, sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 import routes
-from svc._runtime.openapi import openapi
-from svc._runtime.routes import RouteTable
+from svc._runtime.http.openapi import openapi
+from svc._runtime.http.routes import RouteTable
 functions = {tuple(key.split(" ", 1)): getattr(routes, name) for key, name in json.loads(sys.argv[3]).items()}
 print(json.dumps(openapi(RouteTable(functions, "api"))))
 `;

@@ -9,10 +9,10 @@ import { project, startPlatform } from "./platform.ts";
 const CHUNK_BYTES = 1_000_000;
 /** Its runtime's own bound, on the list of all that is yielded, is lifted: the platform does not rely on it. */
 const WORKER = `
-import svc._runtime.answers
+import svc._runtime.work.answers
 from svc import Endpoint
 
-svc._runtime.answers.RESULT_MAX_BYTES = 1 << 40
+svc._runtime.work.answers.RESULT_MAX_BYTES = 1 << 40
 
 @Endpoint(name="tokens", workers=(0, 1))
 def tokens(count):

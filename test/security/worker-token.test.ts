@@ -5,7 +5,7 @@ import { project, startPlatform } from "../e2e/platform.ts";
 
 const WORKERS = `import json, urllib.error, urllib.request
 from svc import Endpoint
-from svc._runtime import place
+from svc._calling import place
 
 @Endpoint(name="victim", workers=(0, 1))
 def victim(n: int = 0) -> int:

@@ -9,7 +9,7 @@ Everything that a call needs is imported with the first call.
 
 from __future__ import annotations
 
-from svc._runtime import place
+from svc._calling import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from fastapi import Body, FastAPI, File, Form
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from svc._runtime.protocol import REQUEST
-from svc._runtime.routes import RouteTable
-from svc._runtime.work import Work
+from svc._runtime.link.protocol import REQUEST
+from svc._runtime.http.routes import RouteTable
+from svc._runtime.work.work import Work
 
 
 class Color(enum.Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from svc._runtime import codec, tagged
+from svc._values import codec, tagged
 from svc.errors import NotSendable
 
 TYPE_CHECKING = False
@@ -69,8 +69,8 @@ def result_hints(function: Any) -> tuple[Any, ...]:
         return ()
     from typing import get_args
 
-    from svc._runtime.tag_hints import alternatives
-    from svc._runtime.type_hints import type_hints
+    from svc._values.tag_hints import alternatives
+    from svc._values.type_hints import type_hints
 
     hint = type_hints(function).get("return")
     if hint is not None and is_generator(function):

@@ -7,9 +7,9 @@ import json
 from random import random
 from time import monotonic
 
+from svc._calling import place
 from svc._calling.connections import Abandoned, Answer, NotSent, Patience, exchange
 from svc._calling.limits import RETRY_FIRST_S, RETRY_MAX_S, RETRY_NEVER_REACHED_S, RETRY_STEP_MAX_S
-from svc._runtime import place
 from svc.errors import PlatformError
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ from svc._calling.connections import Patience, Stream
 from svc._calling.discovery import Target
 from svc._calling.jobs import Submission, check, failure, look, read_job, read_value
 from svc._calling.limits import ANSWER_LATE_S, POLL_WAIT_MS, RETRY_FIRST_S
-from svc._runtime import codec, tagged
+from svc._values import codec, tagged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

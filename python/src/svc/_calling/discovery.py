@@ -12,10 +12,10 @@ import threading
 from time import monotonic
 
 from svc._calling import settings
+from svc._calling import place
 from svc._calling.ask import ask, problem_of
 from svc._calling.connections import Patience
 from svc._calling.limits import ANSWER_LATE_S, PEER_CACHE_S
-from svc._runtime import place
 from svc.errors import CallError, NotDeployed, PlatformError
 
 TYPE_CHECKING = False

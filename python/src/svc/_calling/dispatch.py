@@ -14,10 +14,10 @@ from svc._calling.limits import (
     EXECUTION_TIMEOUT_MAX_MS,
     EXECUTION_TIMEOUT_MIN_MS,
 )
+from svc._calling import place
 from svc._calling.outgoing import Outgoing
 from svc._calling.route_calls import RouteCall
 from svc._calling.threads import in_thread, runs_in_loop
-from svc._runtime import place
 from svc.stream import RemoteStream
 
 TYPE_CHECKING = False

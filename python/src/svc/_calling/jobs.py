@@ -16,7 +16,7 @@ from svc._calling.ask import Abandoned, TimeOver, ask, problem_of
 from svc._calling.connections import Answer, Patience
 from svc._calling.discovery import Target
 from svc._calling.limits import ANSWER_LATE_S, CANCEL_MAX_S, POLL_WAIT_MIN_MS, POLL_WAIT_MS, RUN_BODY_MAX_BYTES
-from svc._runtime import codec, tagged
+from svc._values import codec, tagged
 from svc.errors import CallError, JobCancelled, JobNotFound, JobTimedOut, PlatformError, RemoteError
 
 TYPE_CHECKING = False

@@ -7,10 +7,10 @@ import threading
 from collections import deque
 
 from svc._calling import arguments
+from svc._calling import place
 from svc._calling.connections import Abandoned
 from svc._calling.dispatch import Prepared, prepare
 from svc._calling.limits import LOOK_S, MAP_AHEAD, MAP_CONCURRENCY_MAX
-from svc._runtime import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

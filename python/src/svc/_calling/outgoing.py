@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from time import monotonic, time
 
+from svc._calling import place
 from svc._calling.connections import Patience
-from svc._runtime import place
-from svc._runtime.peer import cycle
-from svc._runtime.tagged import TAG
+from svc._runtime.work.peer import cycle
+from svc._values.tagged import TAG
 from svc.errors import JobTimedOut
 
 TYPE_CHECKING = False

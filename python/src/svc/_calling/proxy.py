@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc._runtime import place
+from svc._calling import place
 from svc.endpoint import DECLARED, Endpoint
 from svc.function import RemoteFunction
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from svc._calling import arguments, discovery, jobs, settings
+from svc._calling import place
 from svc._calling.ask import TimeOver, ask
 from svc._calling.connections import Patience
 from svc._calling.discovery import Target
@@ -13,7 +14,7 @@ from svc._calling.limits import ANSWER_LATE_S, EXECUTION_TIMEOUT_DEFAULT_MS, REQ
 from svc._calling.outgoing import Outgoing
 from svc._calling.paths import leads_out
 from svc._calling.route_calls import SAFE_METHODS, query_texts, result_of
-from svc._runtime import codec, place
+from svc._values import codec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

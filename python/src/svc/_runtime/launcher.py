@@ -28,21 +28,22 @@ import signal
 import socket
 from time import monotonic
 
-from svc._runtime import kernel, protocol
-from svc._runtime.confine import Confinement, Group
-from svc._runtime.execute import clean_environment
-from svc._runtime.isolation import Isolation
+from svc._runtime.confine import kernel
+from svc._runtime.confine.cgroups import Confinement, Group
+from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, WORKER_STOPPED_MAX_S
-from svc._runtime.memory_watch import MemoryWatch
-from svc._runtime.nursery import Nursery
-from svc._runtime.outputs import Outputs
-from svc._runtime.platform_link import PlatformLink
-from svc._runtime.protocol import encode, parse_head
-from svc._runtime.remains import Remains
-from svc._runtime.stopped_workers import StoppedWorkers
-from svc._runtime.worker import boot_failed
-from svc._runtime.worker_record import WorkerRecord, exit_reason, signal_name
-from svc._runtime.zygote_pool import ZygotePool
+from svc._runtime.link import protocol
+from svc._runtime.link.platform_link import PlatformLink
+from svc._runtime.link.protocol import encode, parse_head
+from svc._runtime.process.execute import clean_environment
+from svc._runtime.process.memory_watch import MemoryWatch
+from svc._runtime.process.nursery import Nursery
+from svc._runtime.process.outputs import Outputs
+from svc._runtime.process.remains import Remains
+from svc._runtime.process.stopped_workers import StoppedWorkers
+from svc._runtime.process.worker_record import WorkerRecord, exit_reason, signal_name
+from svc._runtime.process.zygote_pool import ZygotePool
+from svc._runtime.work.worker import boot_failed
 
 
 class Launcher:

@@ -6,9 +6,9 @@ import os
 import sys
 from importlib import import_module
 
-from svc._runtime import place
-from svc._runtime.failure import BootFailure, describe
-from svc._runtime.signature import Signature, is_async
+from svc._calling import place
+from svc._values.failure import BootFailure, describe
+from svc._values.signature import Signature, is_async
 from svc.endpoint import DECLARED
 from svc.function import RemoteFunction, plain
 
@@ -80,8 +80,8 @@ class LoadedEndpoint:
     def route_table(self):
         """The routes of a load-balanced endpoint, made once (in the zygote); None for a queue-based one."""
         if self.kind == "load-balanced" and self._route_table is None:
-            from svc._runtime import requests  # noqa: F401 (imported before any fork)
-            from svc._runtime.routes import RouteTable
+            from svc._runtime.http import requests  # noqa: F401 (imported before any fork)
+            from svc._runtime.http.routes import RouteTable
 
             self._route_table = RouteTable(self.routes, self.name)
         return self._route_table

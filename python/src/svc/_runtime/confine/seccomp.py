@@ -1,0 +1,49 @@
+"""Refuses system calls that no function needs and that reach outside the worker. x86-64 and arm64."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from svc._runtime.confine import kernel
+from svc._runtime.confine.kernel import checked
+
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1  # EPERM
+_X32_BIT = 0x40000000
+
+# ptrace, process_vm_readv/writev, kcmp, mount, umount2, pivot_root, swapon/off, reboot, kexec(_file)_load, init/finit/
+# delete_module, bpf, perf_event_open, userfaultfd, keyctl, add_key, request_key, open_by_handle_at, unshare, setns, acct,
+# settimeofday, clock_settime, quotactl, io_uring_*, and the newer mount calls, which have one number everywhere.
+_EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442)
+_BY_MACHINE = {
+    "x86_64": (
+        0xC000003E,
+        (101, 310, 311, 312, 165, 166, 155, 167, 168, 169, 246, 320, 175, 313, 176, 321, 298, 323, 250, 248, 249, 304,
+         272, 308, 163, 164, 227, 179, 172, 173),
+    ),
+    "aarch64": (
+        0xC00000B7,
+        (117, 270, 271, 272, 40, 39, 41, 224, 225, 142, 104, 294, 105, 273, 106, 280, 241, 282, 219, 217, 218, 265,
+         97, 268, 89, 170, 112, 60),
+    ),
+}  # fmt: skip
+
+
+def is_available() -> bool:
+    return os.uname().machine in _BY_MACHINE and os.path.exists("/proc/sys/kernel/seccomp")
+
+
+def refuse_dangerous_calls() -> None:
+    """They fail with EPERM from now on, in this process and all it starts. Needs no_new_privs. Raises OSError."""
+    architecture, numbers = _BY_MACHINE[os.uname().machine]
+    refused = [*numbers, *_EVERYWHERE]
+    program = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, 0)]
+    to_refusal = len(refused) + 1
+    program.append((_JUMP_IF_AT_LEAST, to_refusal, 0, _X32_BIT))
+    for index, number in enumerate(refused):
+        program.append((_JUMP_IF_EQUAL, len(refused) - index, 0, number))
+    program += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
+    code = b"".join(struct.pack("=HBBI", *step) for step in program)
+    checked(kernel.set_filter(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, code, len(program)))

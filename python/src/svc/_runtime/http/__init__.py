@@ -1,0 +1,1 @@
+"""Requests of load-balanced endpoints: routes, binding, streams, WebSockets, ASGI applications, OpenAPI."""

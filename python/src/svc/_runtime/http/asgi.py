@@ -1,0 +1,220 @@
+"""Runs a whole ASGI application on a worker's event loop: its lifespan, requests with bodies streamed both ways, WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import unquote
+
+from svc._runtime.http.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
+from svc._runtime.http.routes import Reply
+from svc._runtime.limits import ASGI_DISCONNECT_GRACE_S, ASGI_SHUTDOWN_S, WHOLE_BODY_MAX_BYTES
+from svc._runtime.work.upload import Upload
+from svc._values.failure import BootFailure, describe
+from svc.context import Cancelled
+
+_VERSIONS = {"version": "3.0", "spec_version": "2.4"}
+
+
+class Lifespan:
+    """Startup before the first request, shutdown after the last. An application without lifespan events is fine."""
+
+    def __init__(self, app, endpoint: str) -> None:
+        self._app = app
+        self._endpoint = endpoint
+        self._events: asyncio.Queue = asyncio.Queue()
+        self._answers: asyncio.Queue = asyncio.Queue()
+        self._task: asyncio.Task | None = None
+        self.state: dict = {}
+
+    async def startup(self) -> None:
+        """Raises BootFailure when the application says that it cannot start."""
+        self._task = asyncio.ensure_future(self._run())
+        answer = await self._ask("lifespan.startup")
+        if answer is not None and answer["type"] == "lifespan.startup.failed":
+            message = answer.get("message") or "the application's lifespan startup failed"
+            raise BootFailure({"error_type": "StartupFailed", "error_message": message, "error_traceback": ""})
+
+    async def shutdown(self) -> None:
+        if self._task is not None and not self._task.done():
+            try:
+                await asyncio.wait_for(self._ask("lifespan.shutdown"), ASGI_SHUTDOWN_S)
+            except asyncio.TimeoutError:
+                self._task.cancel()
+
+    async def _ask(self, event: str) -> dict | None:
+        """The application's answer; None when it ended without one."""
+        self._events.put_nowait({"type": event})
+        answer = asyncio.ensure_future(self._answers.get())
+        await asyncio.wait({answer, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        return None
+
+    async def _run(self) -> None:
+        scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self.state}
+        asked = False
+
+        async def receive() -> dict:
+            nonlocal asked
+            event = await self._events.get()
+            asked = True
+            return event
+
+        async def send(message: dict) -> None:
+            self._answers.put_nowait(message)
+
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            # Raised before it asked for an event: the application does not know lifespans (the specification's way to say so).
+            if asked and self._answers.empty():
+                fields = describe(error, self._endpoint)
+                self._answers.put_nowait({"type": "lifespan.startup.failed", "message": fields["error_message"]})
+
+
+class Exchange:
+    """One request and its response as the two callables of ASGI."""
+
+    def __init__(self, work, worker, root_path: str, state: dict) -> None:
+        self._work = work
+        self._worker = worker
+        self._upload = work.upload or Upload(work.body)
+        self._body_ended = False
+        self._reply: Reply | None = None
+        self._held = b""
+        self.ended = False
+        self.disconnected = asyncio.Event()
+        self.scope = _scope(work.head, root_path, state)
+
+    async def receive(self) -> dict:
+        if not self._body_ended and not self.disconnected.is_set():
+            try:
+                part = await self._upload.next_part()
+            except Cancelled:
+                self.disconnected.set()
+                return {"type": "http.disconnect"}
+            self._body_ended = not part or self._upload.is_empty
+            return {"type": "http.request", "body": part, "more_body": not self._body_ended}
+        await self.disconnected.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict) -> None:
+        kind = message["type"]
+        if self.disconnected.is_set() or self.ended:
+            await asyncio.sleep(0)  # an application that never waits must not hold up the others
+            return
+        if kind == "http.response.start":
+            headers = [[_text(name).lower(), _text(value)] for name, value in message.get("headers", ())]
+            self._reply = Reply(message["status"], headers)
+        elif kind == "http.response.body":
+            if self._reply is None:
+                raise RuntimeError("http.response.body came before http.response.start")
+            await self._send_body(bytes(message.get("body", b"")), message.get("more_body", False))
+
+    async def _send_body(self, part: bytes, more: bool) -> None:
+        work, write = self._work, self._worker.write
+        if not work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
+            self._reply.body = part
+            self.ended = True
+            write(result_frame(work, self._reply))
+            return
+        if not work.started:
+            if not any(name == "content-type" for name, _ in self._reply.headers):
+                self._reply.headers.append(["content-type", "application/octet-stream"])
+            frames = stream_start(work, self._reply, part)
+        else:
+            frames = stream_part(work, part) if part else ()
+        for frame in frames:
+            if work.room <= 0:
+                await self._worker.room(work)
+                if self.disconnected.is_set():
+                    return
+            write(frame)
+            work.started = True
+        if not more:
+            self.ended = True
+            write(stream_end(work))
+        elif work.room <= 0:
+            await self._worker.room(work)
+
+    def fail(self, error: BaseException) -> None:
+        """The application raised or ended without an answer."""
+        if self.ended:
+            return
+        self.ended = True
+        reply = failed_reply(error, self._work)
+        if self._work.started:
+            self._worker.write(stream_end(self._work, failed=True))
+        else:
+            self._worker.write(result_frame(self._work, reply))
+
+
+class Application:
+    def __init__(self, app, endpoint: str, endpoint_id: str) -> None:
+        self._app = app
+        self._endpoint_id = endpoint_id
+        self.lifespan = Lifespan(app, endpoint)
+
+    async def serve(self, work, worker) -> None:
+        """Answers the request, whatever happens."""
+        if work.head["method"] == "WEBSOCKET":
+            await self._serve_socket(work, worker)
+            return
+        exchange = Exchange(work, worker, self._root_path(work.head), self.lifespan.state)
+        work.gone = lambda: self._disconnect(exchange.disconnected.set, work)
+        try:
+            await self._app(exchange.scope, exchange.receive, exchange.send)
+            if exchange.disconnected.is_set():
+                exchange.fail(Cancelled(work.cancel_reason))
+            elif not exchange.ended:
+                exchange.fail(RuntimeError("the ASGI application ended without a whole response"))
+        except BaseException as error:
+            gone = isinstance(error, asyncio.CancelledError)
+            exchange.fail(Cancelled(work.cancel_reason) if gone else error)
+        finally:
+            work.gone = None
+
+    async def _serve_socket(self, work, worker) -> None:
+        from svc._runtime.http import asgi_websocket, websocket_route
+
+        def on_gone(heard) -> None:
+            work.gone = heard and (lambda: self._disconnect(heard, work))
+
+        scope = _scope(work.head, self._root_path(work.head), self.lifespan.state)
+        await websocket_route.serve(work, worker, lambda socket: asgi_websocket.run(self._app, scope, socket, on_gone))
+
+    def _disconnect(self, heard, work) -> None:
+        """The application hears of it first; one that goes on is cancelled."""
+        heard()
+        task = work.task
+        asyncio.get_running_loop().call_later(ASGI_DISCONNECT_GRACE_S, lambda: task.done() or task.cancel())
+
+    def _root_path(self, head: dict) -> str:
+        """Where the application stands below the platform's address; "" when it has a host name of its own."""
+        host = next((value for name, value in head.get("headers", ()) if name == "host"), "")
+        return "" if host.startswith(self._endpoint_id + ".") else f"/lb/{self._endpoint_id}"
+
+
+def _scope(head: dict, root_path: str, state: dict) -> dict:
+    headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in head["headers"]]
+    forwarded = next((value for name, value in headers if name == b"x-forwarded-proto"), b"http")
+    return {
+        "type": "http",
+        "asgi": _VERSIONS,
+        "http_version": "1.1",
+        "method": head["method"],
+        "scheme": forwarded.decode("latin-1"),
+        "path": root_path + unquote(head["path"]),
+        "raw_path": (root_path + head["path"]).encode("latin-1", "replace"),
+        "query_string": head.get("query", "").encode("latin-1", "replace"),
+        "root_path": root_path,
+        "headers": headers,
+        "client": None,
+        "server": None,
+        "state": state.copy(),
+    }
+
+
+def _text(value) -> str:
+    return value if isinstance(value, str) else bytes(value).decode("latin-1")

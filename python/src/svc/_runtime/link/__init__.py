@@ -1,0 +1,1 @@
+"""The way to the platform: frames, the connection that carries them, TLS, and waiting without sleep."""

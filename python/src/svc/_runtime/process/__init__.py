@@ -1,0 +1,1 @@
+"""The processes: what the launcher starts, forks, watches and clears away."""

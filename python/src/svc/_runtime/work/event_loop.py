@@ -1,0 +1,220 @@
+"""Async functions: up to `max_concurrency` of them at once on one event loop, in the main thread.
+
+    loop     read ── dispatch ──▶ task: async function ── write ─┐
+                         │        task ── thread: sync function ─┴─▶ one write for each turn of the loop
+                         └── CANCEL: the task's, or raised in its thread (interruption.py)
+
+A sync function keeps its slot until its thread has ended. An async function that computes without awaiting holds up
+all others, and the answer to PING.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+from svc._runtime.link import protocol
+from svc._runtime.link.busy_poll import LoopPoll
+from svc._runtime.work.answers import answer_async
+from svc._runtime.work.interruption import ThreadInterruption, end_child
+from svc._runtime.work.work import Work, new_context
+from svc._runtime.work.worker import Worker
+from svc.context import Cancelled, current
+
+
+class EventLoopWorker(Worker):
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments)
+        self.interruption = ThreadInterruption()
+        self._out: list[bytes] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._poll: LoopPoll | None = None
+        self._ended: asyncio.Future | None = None
+        self._thread = 0
+        self._threads = None
+        self._application = None
+
+    def prepare(self) -> None:
+        """Starts the event loop, and the ASGI application where the endpoint has one. Raises BootFailure."""
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._poll = LoopPoll(self._loop)
+        self._thread = threading.get_ident()
+        app = self.routes.application if self.routes is not None else None
+        if app is not None:
+            from svc._runtime.http.asgi import Application
+
+            self._application = Application(app, self.who.endpoint, self.endpoint_id)
+            self._loop.run_until_complete(self._application.lifespan.startup())
+
+    def loop(self) -> None:
+        loop = self._loop
+        try:
+            loop.run_until_complete(self._main())
+        finally:
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+
+    async def _main(self) -> None:
+        self._ended = self._loop.create_future()
+        self._start_reading()
+        await self._ended
+        if self._application is not None:
+            await self._application.lifespan.shutdown()
+
+    def _start_reading(self) -> None:
+        self._loop.add_reader(self.connection.fileno(), self._on_readable)
+        self._take(self.connection.early_frames)
+        self.connection.early_frames = []
+
+    def _on_readable(self) -> None:
+        self._poll.arrived()
+        frames = self.connection.read(socket.MSG_DONTWAIT)
+        if frames is None:
+            self._loop.remove_reader(self.connection.fileno())
+            self.link_broke()
+            self._loop.create_task(self._recover())
+        else:
+            self._take(frames)
+
+    async def _recover(self) -> None:
+        try:
+            await self._loop.run_in_executor(None, self.connection.recover)
+            self._start_reading()
+        except BaseException as error:
+            if not self._ended.done():
+                self._ended.set_exception(error)
+
+    def _take(self, frames: list) -> None:
+        for frame in frames:
+            try:
+                self.dispatch(frame)
+            except protocol.FrameError as error:
+                self._ended.set_exception(error)
+                return
+        self._begin_pending()
+        self._end_when_finished()
+
+    def _begin_pending(self) -> None:
+        """Up to max_concurrency at once; what came in advance waits."""
+        while self.pending and len(self.running) < self.concurrency:
+            work = self.pending.popleft()
+            new_context(work, self.who, self.reporter(work))
+            self.running[work.channel] = work
+            work.task = self._loop.create_task(self._run(work))
+
+    def _end_when_finished(self) -> None:
+        if self.draining and self.finished() and not self._ended.done():
+            self._ended.set_result(None)
+
+    def transmit(self, data: bytes, keep: bool) -> None:
+        """Frames of this turn go out in order and together; chunks, and what threads send, go at once."""
+        if threading.get_ident() == self._thread:
+            if not keep:
+                self.write(data)
+                return
+            self._flush()
+        super().transmit(data, keep)
+
+    def write(self, data: bytes) -> None:
+        """Sends with what else this turn of the loop makes."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        out = self._out
+        if out:
+            self.connection.send(out[0] if len(out) == 1 else b"".join(out))
+            out.clear()
+        if self.draining:
+            self._end_when_finished()
+
+    async def _run(self, work: Work) -> None:
+        current.set(work.context)
+        frame = await answer_async(self, work)
+        self.end_output(work.channel)
+        if frame is not None:
+            self.keep_result(work, frame)
+            self.write(frame)
+        self.running.pop(work.channel)
+        self._begin_pending()
+        if not self.running:
+            self._poll.expect()
+        if self.draining:
+            self._flush()
+
+    async def serve(self, work: Work, bound) -> None:
+        """What answers a request by itself: the ASGI application, or a function that takes the WebSocket."""
+        if bound.is_application:
+            await self._application.serve(work, self)
+        else:
+            from svc._runtime.http.websocket_route import serve
+
+            await serve(work, self, bound.call)
+
+    def finished(self) -> bool:
+        return not self._out and super().finished()
+
+    async def room(self, work: Work) -> None:
+        """Waits until the caller has taken enough of a streamed response."""
+        opened = asyncio.Event()
+        work.gate = opened.set
+        while work.room <= 0 and not work.cancel_reason:
+            await opened.wait()
+            opened.clear()
+        work.gate = None
+        if work.cancel_reason:
+            await asyncio.sleep(0)  # where the cancel arrives: code that never waits must not run on
+
+    async def in_thread(self, work: Work, function, *arguments):
+        """Runs sync code of a work in a thread, with this task's context. A cancel is raised there, and its end awaited."""
+        import contextvars
+
+        run = contextvars.copy_context().run
+        work.sync = True
+        try:
+            value, error = await self._loop.run_in_executor(
+                self._pool(), self.interruption.run, work, run, function, *arguments
+            )
+        finally:
+            work.sync = False
+        try:
+            if error is None and work.cancel_reason and not work.interrupted:
+                error = Cancelled(work.cancel_reason)  # it came when the thread had just ended
+            if error is not None:
+                raise error
+        finally:
+            del error
+        return value
+
+    def _pool(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.concurrency, "svc-job")
+        return self._threads
+
+    def forked(self) -> None:
+        super().forked()
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(end_child, None)  # before it looks at descriptors, whose watch it shares with the worker
+
+    def leave(self, reason: str) -> None:
+        if self._application is None:
+            super().leave(reason)
+        self._loop.call_soon_threadsafe(self._end_when_finished)  # its lifespan ends first
+
+    def cancel_running(self, work: Work) -> None:
+        if work.gone is not None:
+            work.gone()
+        elif work.sync:
+            self.interruption.interrupt(work)
+        elif work.began:  # a task that is cancelled before its first step would answer nothing
+            work.interrupted = True
+            work.task.cancel()

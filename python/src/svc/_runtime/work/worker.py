@@ -1,0 +1,363 @@
+"""A worker: one process that runs an endpoint's jobs or requests.
+
+Three ways to run, chosen from the endpoint: blocking (sync functions, one at a time: blocking.py), threads (sync
+functions, several at a time: threads.py) and an event loop (async functions: event_loop.py). This module has what
+they share: booting, sorting of frames, and the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from time import monotonic
+
+from svc._calling import place
+from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
+from svc._runtime.link import protocol
+from svc._runtime.link.connection import Connection, Refused, Unacknowledged, Unreachable
+from svc._runtime.link.protocol import MORE, encode, parse_head
+from svc._runtime.work import forks
+from svc._runtime.work.interruption import Interruption
+from svc._runtime.work.output import JobStream, RateLimit
+from svc._runtime.work.upload import Upload
+from svc._runtime.work.work import Identity, Work, cancelled_frame
+from svc._values.failure import BootFailure, describe
+from svc.context import context
+
+
+class Worker:
+    """What all ways to run share. Subclasses define `loop`, and how a cancel gets into what runs."""
+
+    interruption: Interruption
+
+    def __init__(self, start: dict, callables: dict, routes, connection: Connection) -> None:
+        endpoint = start["endpoint"]
+        self.who = Identity(start["worker"], endpoint["name"], endpoint.get("environment", ""))
+        self.endpoint_id = endpoint.get("id", "")
+        self.callables = callables
+        self.routes = routes
+        self.connection = connection
+        self.concurrency = max(1, int(start.get("concurrency") or 1))
+        self.pending: deque[Work] = deque()
+        """Arrived and not begun."""
+        self.running: dict[int, Work] = {}
+        self.draining = False
+        self._arriving: dict[int, tuple[Work, list[bytes]]] = {}
+        self._uploads: dict[int, Upload] = {}
+        self.stdout: JobStream | None = None
+        self.stderr: JobStream | None = None
+
+    def prepare(self) -> None:
+        """What has to be there before the first work, once the output is captured. Raises BootFailure."""
+
+    def loop(self) -> None:
+        """Runs until drained. Raises Refused and Unreachable."""
+        raise NotImplementedError
+
+    def cancel_running(self, work: Work) -> None:
+        """Interrupts a running function; its context's flag is set already."""
+        self.interruption.interrupt(work)
+
+    def dispatch(self, frame: tuple) -> None:
+        """Sorts one frame in; new work goes to `pending`."""
+        type, flags, channel, head, body = frame
+        if type == protocol.JOB:
+            parsed = parse_head(head)
+            self.connection.unacknowledged[channel] = Unacknowledged(parsed["job"], parsed["fence"])
+            self._arrived(Work(type, channel, parsed, body), flags)
+        elif type == protocol.ACK:
+            self.connection.unacknowledged.pop(channel, None)
+        elif type == protocol.REQUEST:
+            work = Work(type, channel, parse_head(head), body)
+            if flags & MORE and self.routes is not None and self.routes.reads_as_it_comes(work.head):
+                work.upload = self._uploads[channel] = Upload(
+                    body, True, lambda taken: self._widen_upload(channel, taken)
+                )
+                self.pending.append(work)
+            else:
+                self._arrived(work, flags)
+        elif type == protocol.BODY:
+            upload = self._uploads.get(channel)
+            if upload is not None:
+                upload.put(body, bool(flags & MORE))
+                if not flags & MORE:
+                    del self._uploads[channel]
+            arriving = self._arriving.get(channel)
+            if arriving is not None:
+                arriving[1].append(body)
+                if flags & MORE:
+                    self._widen_upload(channel, len(body))
+                else:
+                    del self._arriving[channel]
+                    arriving[0].body = b"".join(arriving[1])
+                    self.pending.append(arriving[0])
+        elif type == protocol.CANCEL:
+            self._cancel(channel, parse_head(head).get("reason", "cancelled"))
+        elif type == protocol.WINDOW:
+            self._widen(channel, parse_head(head).get("bytes", 0))
+        elif type == protocol.PING:
+            self.connection.send(encode(protocol.PONG))
+        elif type == protocol.DRAIN:
+            self.draining = True
+
+    def _arrived(self, work: Work, flags: int) -> None:
+        if flags & MORE:
+            self._arriving[work.channel] = (work, [work.body])
+        else:
+            self.pending.append(work)
+
+    def _widen_upload(self, channel: int, taken: int) -> None:
+        self.emit(encode(protocol.WINDOW, channel, {"bytes": taken}), False)
+
+    def _widen(self, channel: int, taken: int) -> None:
+        work = self.running.get(channel)
+        if work is not None:
+            work.room += taken
+            if work.gate is not None:
+                work.gate()
+
+    def await_room(self, work: Work) -> None:
+        """Holds the thread that streams until the caller has taken enough. Raises Cancelled."""
+        opened = threading.Event()
+        work.gate = opened.set
+        while work.room <= 0:
+            if work.cancel_reason:
+                self.interruption.stop(work)
+            opened.wait()
+            opened.clear()
+        work.gate = None
+
+    def _cancel(self, channel: int, reason: str) -> None:
+        message = {"timeout": "execution timeout", "disconnected": "the caller went away"}.get(reason, reason)
+        upload = self._uploads.pop(channel, None)
+        if upload is not None:
+            upload.break_off(message)
+        arriving = self._arriving.pop(channel, None)
+        waiting = [arriving[0]] if arriving else [work for work in self.pending if work.channel == channel]
+        for work in waiting:
+            try:
+                if not arriving:
+                    self.pending.remove(work)
+            except ValueError:
+                continue  # it has just begun
+            work.cancel_reason = message
+            self.send_result(work, cancelled_frame(work, self.who))
+            return
+        if reason == "recalled":
+            return  # what has begun goes on
+        work = self.running.get(channel)
+        if work is not None and not work.cancel_reason:
+            work.cancel_reason = message
+            work.context._cancelled = True
+            if work.gate is not None:
+                work.gate()
+            self.cancel_running(work)
+
+    def link_broke(self) -> None:
+        """Requests do not survive a break: they are cancelled. Jobs go on."""
+        self._arriving.clear()
+        for upload in self._uploads.values():
+            upload.break_off("disconnected")
+        self._uploads.clear()
+        for work in [work for work in self.pending if work.type == protocol.REQUEST]:
+            self.pending.remove(work)
+        for work in list(self.running.values()):
+            if work.type == protocol.REQUEST:
+                self._cancel(work.channel, "disconnected")
+
+    def send_result(self, work: Work, frame: bytes) -> None:
+        self.keep_result(work, frame)
+        self.connection.send(frame)
+
+    def keep_result(self, work: Work, frame: bytes) -> None:
+        """Of a job: until its ACK."""
+        kept = self.connection.unacknowledged.get(work.channel)
+        if kept is not None:
+            kept.result = frame
+
+    def emit(self, data: bytes, keep: bool, starts: Work | None = None) -> None:
+        """Sends frames that user code causes, whole: a cancel waits until they are out. `starts` is the work whose stream they start."""
+        exposed = self.interruption.here()
+        if exposed is not None:
+            self.interruption.shield(exposed)
+        try:
+            self.transmit(data, keep)
+            if starts is not None:
+                starts.started = True
+        finally:
+            if exposed is not None:
+                self.interruption.expose(exposed)
+
+    def transmit(self, data: bytes, keep: bool) -> None:
+        if keep:
+            self.connection.send_or_keep(data)
+        else:
+            self.connection.send(data)
+
+    def reporter(self, work: Work):
+        """What `progress()` calls for this work; None for a request, which has no progress."""
+        if work.type != protocol.JOB:
+            return lambda value: None
+        from svc._values import codec
+
+        return lambda value: self.emit(encode(protocol.PROGRESS, work.channel, None, codec.encode(value)), True)
+
+    def capture_output(self) -> None:
+        """From now on print() becomes LOG frames on the channel of its job."""
+        rate = RateLimit()
+
+        def emit_lines(stream: str, channel: int, lines: bytes) -> None:
+            head = {"stream": stream}
+            work = self.running.get(channel)
+            if work is not None and work.type == protocol.JOB:
+                head["job"] = work.head["job"]
+            self.emit(encode(protocol.LOG, channel, head, lines), False)
+
+        def channel_now() -> int:
+            return context().channel
+
+        sys.stdout = self.stdout = JobStream("stdout", 1, emit_lines, channel_now, rate)
+        sys.stderr = self.stderr = JobStream("stderr", 2, emit_lines, channel_now, rate)
+
+    def end_output(self, channel: int) -> None:
+        if self.stdout is not None:
+            if self.stdout._buffers:
+                self.stdout.end_channel(channel)
+            if self.stderr._buffers:
+                self.stderr.end_channel(channel)
+
+    def forked(self) -> None:
+        """In a child that user code forks: plain signals, output to the launcher's pipes, and the link is not its own."""
+        self.connection.disown()
+        self.interruption.forked()
+        for number in (signal.SIGTERM, signal.SIGURG):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
+
+    def finished(self) -> bool:
+        """Drained, and every result is with the platform."""
+        held = self.pending or self.running or self._arriving or self.connection.unacknowledged
+        return self.draining and not held
+
+    def leave(self, reason: str) -> None:
+        """Says GOODBYE and ends the process."""
+        self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
+        _exit(0)
+
+
+def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
+    """The life of a worker process after fork or spawn. Never returns.
+
+    `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot;
+    `meanwhile()` is called while the platform answers the greeting.
+    """
+    code = 0
+    connection = Connection(
+        start["socket"],
+        start["token"],
+        start["worker"],
+        start.get("reconnectMs") or RECONNECT_DEFAULT_MS,
+        start.get("platform"),
+    )
+    try:
+        try:
+            worker = _boot(start, load, import_ms, connection, meanwhile)
+        except BootFailure as failure:
+            code = 1
+            head = {"worker": start["worker"], **failure.fields}
+            connection.open(boot_failed(head))
+            return
+        worker.loop()
+        connection.send(encode(protocol.GOODBYE, 0, {"reason": "drained"}))
+    except (Refused, Unreachable) as error:
+        code = 0 if isinstance(error, Refused) else 1
+        os.write(2, f"[svc] worker ends: {error}\n".encode())
+    except BaseException as error:  # a fault of ours: say so before going
+        code = 70
+        os.write(2, f"[svc] worker failed: {describe(error)['error_message']}\n".encode())
+        import traceback
+
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        connection.close()
+        _exit(code)
+
+
+def boot_failed(head: dict) -> bytes:
+    """The BOOT_FAILED frame; a traceback too long for a head loses its beginning."""
+    if len(head.get("error_traceback", "")) > 8000:
+        head["error_traceback"] = "…" + head["error_traceback"][-8000:]
+    head["error_message"] = head.get("error_message", "")[:4000]
+    return encode(protocol.BOOT_FAILED, 0, head)
+
+
+def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile) -> Worker:
+    began = monotonic()
+    endpoint = load()
+    here = place.enter(start, endpoint.name, endpoint.instances)
+    connection.on_welcome = here.welcomed
+    try:
+        callables = endpoint.callables()
+    except BaseException as error:
+        raise BootFailure(describe(error, endpoint.name)) from None
+    kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
+    routes = endpoint.route_table()
+    worker = kind(start, callables, routes, connection)
+    here.running = worker.running
+    worker.capture_output()
+    worker.prepare()
+    signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    now = monotonic()
+    import_ms += (now - began) * 1000
+    boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
+    head = {
+        "slots": worker.concurrency,
+        "window": UPLOAD_WINDOW_BYTES,
+        "bootMs": round(boot_ms, 3),
+        "importMs": round(import_ms, 3),
+    }
+    connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
+    forks.leave_worker(worker.forked)
+    return worker
+
+
+def way_to_run(endpoint, concurrency: int) -> type[Worker]:
+    """Imports only what this endpoint needs; a zygote calls it so that its forks find everything imported."""
+    from svc._values.signature import is_async
+
+    if endpoint.has_application() or any(is_async(function) for function in endpoint.functions()):
+        from svc._runtime.work.event_loop import EventLoopWorker
+
+        return EventLoopWorker
+    if concurrency > 1:
+        from svc._runtime.work.threads import ThreadWorker
+
+        return ThreadWorker
+    from svc._runtime.work.blocking import BlockingWorker
+
+    return BlockingWorker
+
+
+def _leave(worker: Worker) -> None:
+    """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
+    worker.draining = True
+    # In the middle of a send or of its first greeting it may not speak; the launcher sends the signal again.
+    if worker.finished() and worker.connection.was_welcome and not worker.connection.is_sending:
+        worker.leave("stopped")
+
+
+def _exit(code: int) -> None:
+    """Ends the process now: threads of user code that still run cannot hold it."""
+    try:
+        import atexit
+
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass
+    os._exit(code)
