@@ -2,10 +2,10 @@
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
+import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
-import type { WorkerLogs } from "./logs.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
 export interface ControlPlaneConfig {
@@ -35,7 +35,7 @@ export interface ControlPlaneDeps {
   /** Whether workers that ask for these GPUs run on the CPU instead. */
   readonly emulatesGpu: (gpuIds: string) => boolean;
   readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
-  readonly logs: WorkerLogs;
+  readonly logs: LogReader;
   /** What the operator should know about the whole platform now; usually nothing. */
   readonly notices: () => readonly string[];
   /** Seals the values of secrets; what is sealed is never opened here. */

@@ -7,7 +7,18 @@ import {
   type ScalerType,
 } from "../domain/endpoint.ts";
 import { SAVED_NAME_MAX_CHARS } from "../domain/limits.ts";
-import type { EnvEntry, TemplateInput } from "./resolvers/save-template.ts";
+
+export interface EnvEntry {
+  readonly key: string;
+  readonly value: string;
+}
+
+export interface TemplateInput {
+  readonly id?: string | null;
+  readonly name?: string | null;
+  readonly imageName?: string | null;
+  readonly env?: readonly EnvEntry[] | null;
+}
 
 /** The fields of EndpointInput that are settings. */
 const SETTING_FIELDS = [

@@ -1,33 +1,29 @@
 import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createSchema, createYoga } from "graphql-yoga";
-import type { Principal } from "../domain/api-key.ts";
+import type { KeyScope, Principal } from "../domain/api-key.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { requireScope, requireUnbound } from "./authenticate.ts";
 import type { RequestContext, SharedDeps } from "./context.ts";
 import { maskError } from "./mask-error.ts";
 import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
 import { account } from "./resolvers/account.ts";
-import { app, application, apps, environment } from "./resolvers/apps.ts";
-import { createEnvironment } from "./resolvers/create-environment.ts";
-import { createKey } from "./resolvers/create-key.ts";
-import { deleteApp } from "./resolvers/delete-app.ts";
-import { deleteEndpoint } from "./resolvers/delete-endpoint.ts";
-import { deleteEnvironment } from "./resolvers/delete-environment.ts";
-import { deleteSecret } from "./resolvers/delete-secret.ts";
-import { deleteTemplate } from "./resolvers/delete-template.ts";
-import { deployBuild } from "./resolvers/deploy-build.ts";
-import { endpoint, endpointFields } from "./resolvers/endpoint.ts";
-import { keyFields } from "./resolvers/key.ts";
-import { myself } from "./resolvers/myself.ts";
-import { peer } from "./resolvers/peer.ts";
-import { planBuild } from "./resolvers/plan-build.ts";
-import { revokeKey } from "./resolvers/revoke-key.ts";
-import { rollback } from "./resolvers/rollback.ts";
+import {
+  app,
+  application,
+  apps,
+  createEnvironment,
+  deleteApp,
+  deleteEnvironment,
+  environment,
+} from "./resolvers/apps.ts";
+import { deployBuild, planBuild, rollback } from "./resolvers/builds.ts";
+import { deleteEndpoint, endpoint, endpointFields, peer } from "./resolvers/endpoints.ts";
+import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
-import { saveTemplate } from "./resolvers/save-template.ts";
-import { setSecret } from "./resolvers/set-secret.ts";
-import { templateFields, templates } from "./resolvers/templates.ts";
+import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
+import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
 import { jsonScalar, lenientScalar } from "./scalars.ts";
 
 export type GraphQLHandler = (
@@ -36,26 +32,53 @@ export type GraphQLHandler = (
   who: { readonly principal: Principal },
 ) => Promise<void>;
 
+type Resolver<A, R> = (args: A, context: RequestContext) => R;
+
+/** Only for a key that is bound to nothing. */
+const UNBOUND = { unbound: true };
+
+/** What needs a key with this scope. Whether the key reaches the thing is checked where that is known. */
+const needs =
+  (scope: KeyScope) =>
+  <A, R>(resolve: Resolver<A, R>, { unbound } = { unbound: false }) =>
+  (_root: unknown, args: A, context: RequestContext): R => {
+    requireScope(context, scope);
+    if (unbound) requireUnbound(context);
+    return resolve(args, context);
+  };
+const read = needs("read");
+const deploy = needs("deploy");
+const admin = needs("admin");
+
 export function createGraphQL(deps: SharedDeps): GraphQLHandler {
   const yoga = createYoga<{ principal: Principal }, Omit<RequestContext, "principal">>({
     schema: createSchema<RequestContext>({
       typeDefs: readSchema(),
       resolvers: {
-        Query: { myself, app, apps, endpoint, peer, planBuild, templates },
+        Query: {
+          myself: read(() => ({})),
+          app: read(app),
+          apps: read(apps),
+          endpoint: read(endpoint),
+          // A worker's token may ask this and nothing else: it has no scope.
+          peer: (_root, args, context) => peer(args, context),
+          planBuild: read(planBuild),
+          templates: read(templates, UNBOUND),
+        },
         Mutation: {
-          saveEndpoint,
-          deleteEndpoint,
-          saveTemplate,
-          deleteTemplate,
-          deployBuild,
-          rollback,
-          createEnvironment,
-          deleteEnvironment,
-          deleteApp,
-          setSecret,
-          deleteSecret,
-          createKey,
-          revokeKey,
+          saveEndpoint: deploy(saveEndpoint),
+          deleteEndpoint: deploy(deleteEndpoint),
+          saveTemplate: deploy(saveTemplate, UNBOUND),
+          deleteTemplate: deploy(deleteTemplate, UNBOUND),
+          deployBuild: deploy(deployBuild),
+          rollback: deploy(rollback),
+          createEnvironment: deploy(createEnvironment),
+          deleteEnvironment: deploy(deleteEnvironment),
+          deleteApp: deploy(deleteApp, UNBOUND),
+          setSecret: deploy(setSecret),
+          deleteSecret: deploy(deleteSecret),
+          createKey: admin(createKey, UNBOUND),
+          revokeKey: admin(revokeKey),
         },
         Account: account,
         App: application,

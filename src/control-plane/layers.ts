@@ -10,9 +10,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
-import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { SharedDeps } from "./context.ts";
+import { methodNotAllowed, sendError, sendJson } from "./http.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const OFFSET = /^\d{1,15}$/;

@@ -5,20 +5,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import { LOG_FOLLOWER_MAX_BYTES, LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../domain/limits.ts";
-import { methodNotAllowed } from "./answer.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
-import { knownEndpoint } from "./known-endpoint.ts";
-import { LogFollower } from "./log-follower.ts";
-import { decodedPart } from "./request-url.ts";
-
-/** What workers print, by endpoint. A line is one JSON object with a newline at its end. */
-export interface WorkerLogs {
-  /** The lines that are kept, oldest first. */
-  read(endpointId: string): Promise<string[]>;
-  /** New lines as they come, until the returned function is called. */
-  follow(endpointId: string, listener: (lines: string[]) => void): () => void;
-}
+import { decodedPart, methodNotAllowed } from "./http.ts";
+import { knownEndpoint } from "./known.ts";
 
 export async function answerLogs(
   deps: ControlPlaneDeps,
@@ -68,4 +58,34 @@ function tailLines(text: string | null): number {
 function ofJob(job: string | null): (line: string) => boolean {
   if (job === null) return () => true;
   return (line) => (JSON.parse(line) as { job: string }).job === job;
+}
+
+/** One reader of new lines. It may be slow: what it does not take in time is left out and counted, and it is told. */
+export class LogFollower {
+  readonly #response: ServerResponse;
+  readonly #clock: () => number;
+  #leftOut = 0;
+
+  constructor(response: ServerResponse, clock: () => number) {
+    this.#response = response;
+    this.#clock = clock;
+    response.on("drain", () => this.#tell());
+  }
+
+  /** Each line ends with a newline. */
+  write(lines: readonly string[]): void {
+    if (lines.length === 0) return;
+    if (this.#leftOut === 0 && this.#response.writableLength < LOG_FOLLOWER_MAX_BYTES) {
+      this.#response.write(lines.join(""));
+    } else this.#leftOut += lines.length;
+  }
+
+  /** It has taken all there was. */
+  #tell(): void {
+    if (this.#leftOut === 0) return;
+    const text = `[svc] ${this.#leftOut} lines were left out here: they came faster than they were read. "svc logs" without --follow has those that are kept.`;
+    this.#leftOut = 0;
+    const notice = { at: this.#clock(), worker: "", job: "", stream: "stderr", text };
+    this.#response.write(`${JSON.stringify(notice)}\n`);
+  }
 }

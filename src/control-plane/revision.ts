@@ -3,7 +3,7 @@ import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { Store } from "../store/store.ts";
-import { own } from "./own.ts";
+import { own } from "./known.ts";
 
 /** The part of a build that one endpoint's workers are made of. */
 export interface EndpointCode {

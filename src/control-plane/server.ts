@@ -6,15 +6,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
-import { methodNotAllowed, sendError, sendJson } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
+import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
-import { requestUrl } from "./request-url.ts";
 
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;

@@ -34,6 +34,8 @@ import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
 import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
+import { LogFiles } from "../logs/log-files.ts";
+import { SecretValues } from "../logs/secret-values.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { BootRecord } from "../reconcilers/boot-record.ts";
 import { expiredLeases } from "../reconcilers/expired-leases.ts";
@@ -57,9 +59,7 @@ import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
-import { LogFiles } from "./log-files.ts";
 import { readSecretKey } from "./secret-key.ts";
-import { SecretValues } from "./secret-values.ts";
 
 const PYTHON_PATH = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),

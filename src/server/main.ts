@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { ensureFirstKey } from "../control-plane/first-key.ts";
+import { ensureFirstKey } from "../control-plane/keys.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";

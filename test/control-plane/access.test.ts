@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { getIntrospectionQuery } from "graphql";
-import { ensureFirstKey } from "../../src/control-plane/first-key.ts";
+import { ensureFirstKey } from "../../src/control-plane/keys.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 

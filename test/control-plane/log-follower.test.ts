@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { test } from "node:test";
-import { LogFollower } from "../../src/control-plane/log-follower.ts";
+import { LogFollower } from "../../src/control-plane/logs.ts";
 import { LOG_FOLLOWER_MAX_BYTES } from "../../src/domain/limits.ts";
 
 test("Who follows a log and does not read holds a bounded part of it, and is told how much was left out", async (t) => {

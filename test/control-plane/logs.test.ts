@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LogFiles } from "../../src/server/log-files.ts";
+import { LogFiles } from "../../src/logs/log-files.ts";
 
 test("What workers print is kept by endpoint, with job and worker, and rings at its limit", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));

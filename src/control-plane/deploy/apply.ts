@@ -3,7 +3,7 @@ import { BUILDS_KEPT } from "../../domain/limits.ts";
 import type { App, Environment, Store } from "../../store/store.ts";
 import type { RequestContext } from "../context.ts";
 import { randomId } from "../ids.ts";
-import { removeEndpoint } from "../remove-endpoint.ts";
+import { removeEndpoint } from "../removal.ts";
 import { revisionOf, type SecretTimes } from "../revision.ts";
 import type { BuildRequest, DesiredEndpoint } from "./build-request.ts";
 import type { Change } from "./diff.ts";

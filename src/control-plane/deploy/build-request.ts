@@ -6,7 +6,7 @@ import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
-import { own } from "../own.ts";
+import { own } from "../known.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
 
 export interface BuildInput {

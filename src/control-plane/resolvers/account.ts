@@ -4,6 +4,7 @@ import { VERSION } from "../../domain/version.ts";
 import { requireScope } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 
+/** The account of the key: a platform is one account. */
 export const account = {
   async endpoints(_: unknown, _args: unknown, { store, principal }: RequestContext) {
     const endpoints = await store.endpoints.list();

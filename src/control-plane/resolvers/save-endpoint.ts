@@ -1,24 +1,19 @@
 /** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
 import { checkSettings, defaultSettings } from "../../domain/endpoint.ts";
-import { environmentProblem } from "../../domain/env.ts";
+import { type EnvValues, environmentProblem } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
-import { requireReach, requireScope, requireUnbound } from "../authenticate.ts";
+import { requireReach, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { type EndpointInput, type GivenFields, givenFields, isPrintableName, withGiven } from "../endpoint-input.ts";
-import { templateContents } from "../endpoint-template.ts";
 import { randomId } from "../ids.ts";
-import { knownEndpoint } from "../known-endpoint.ts";
+import { knownEndpoint } from "../known.ts";
 import { codeOf, revisionOf, secretTimes } from "../revision.ts";
+import { checkImageName, keepTemplate, readEnv } from "./templates.ts";
 
-export async function saveEndpoint(
-  _: unknown,
-  { input }: { input: EndpointInput },
-  context: RequestContext,
-): Promise<Endpoint> {
-  requireScope(context, "deploy");
+export async function saveEndpoint({ input }: { input: EndpointInput }, context: RequestContext): Promise<Endpoint> {
   const given = givenFields(input);
   return context.store.transaction((store) =>
     given.id === undefined ? create(store, given, context) : change(store, given.id, given, context),
@@ -104,4 +99,43 @@ async function check(store: Store, endpoint: Endpoint, { config }: RequestContex
     config.workerQuota,
   );
   if (problem !== undefined) throw new SvcError("QUOTA_EXCEEDED", problem);
+}
+
+/** What of an endpoint comes from its template or stands in place of it; a field that is not there stays as it is. */
+interface TemplateContents {
+  readonly templateId?: string;
+  readonly imageName?: string;
+  readonly env?: EnvValues;
+}
+
+/**
+ * The template's image and variables are taken over when the input names it: a later change of the template does not touch
+ * the endpoint. A templateId that names no template is kept as it is.
+ */
+async function templateContents(
+  store: Store,
+  given: GivenFields,
+  endpointName: string,
+  context: RequestContext,
+): Promise<TemplateContents> {
+  if (given.template !== undefined && given.templateId !== undefined) {
+    throw new SvcError("BAD_INPUT", "Give templateId or template, not both.");
+  }
+  if (given.template !== undefined) requireUnbound(context);
+  const template =
+    given.template !== undefined
+      ? await keepTemplate(store, { name: endpointName, ...given.template }, context)
+      : given.templateId !== undefined
+        ? await store.templates.find(given.templateId)
+        : undefined;
+  if (given.imageName !== undefined) checkImageName(given.imageName);
+  const templateId = template?.id ?? given.templateId;
+  const imageName = given.imageName ?? template?.imageName;
+  const own = given.env && readEnv(given.env);
+  const env = template === undefined ? own : { ...template.env, ...own };
+  return {
+    ...(templateId !== undefined && { templateId }),
+    ...(imageName !== undefined && { imageName }),
+    ...(env !== undefined && { env }),
+  };
 }

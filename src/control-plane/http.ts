@@ -1,4 +1,5 @@
-import type { ServerResponse } from "node:http";
+/** What the control plane's routes have in common: reading addresses, writing answers. */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
 
 /** Writes a JSON answer; a HEAD request gets the headers alone. */
@@ -19,4 +20,21 @@ export function sendError(response: ServerResponse, error: unknown): void {
 export function methodNotAllowed(response: ServerResponse, path: string, allowed: string): void {
   response.setHeader("allow", allowed);
   sendError(response, new SvcError("METHOD_NOT_ALLOWED", `${path} takes ${allowed}, not ${response.req.method}.`));
+}
+
+/** The URL of a request. Throws BAD_INPUT for what is none, as "*". */
+export function requestUrl({ url = "/" }: IncomingMessage): URL {
+  // Put behind a host of ours as it is: resolved against one, "//name" would be a host itself.
+  const text = url.startsWith("/") ? `http://control-plane${url}` : url;
+  if (/^https?:/i.test(text) && URL.canParse(text)) return new URL(text);
+  throw new SvcError("BAD_INPUT", `${JSON.stringify(url.slice(0, 200))} is not a path.`);
+}
+
+/** A part of a path as it was meant. Throws BAD_INPUT. */
+export function decodedPart(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new SvcError("BAD_INPUT", `${JSON.stringify(text.slice(0, 200))} is not well encoded.`);
+  }
 }

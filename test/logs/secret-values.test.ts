@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { type TestContext, test } from "node:test";
 import { secretLabel } from "../../src/domain/secret.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
-import { MASK, SecretValues } from "../../src/server/secret-values.ts";
+import { MASK, SecretValues } from "../../src/logs/secret-values.ts";
 import type { Endpoint, Store } from "../../src/store/store.ts";
 
 function values(_: TestContext, secrets: Record<string, string>) {

@@ -5,12 +5,13 @@ import { isRemoved } from "../../domain/removal.ts";
 import { isSecretName, secretLabel } from "../../domain/secret.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { Environment, Store, StoredSecret } from "../../store/store.ts";
-import { requireEnvironment, requireScope } from "../authenticate.ts";
+import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
+import { knownEnvironment } from "../known.ts";
 import { codeOf, revisionOf, secretTimes } from "../revision.ts";
-import { ensureEnvironment } from "./create-environment.ts";
+import { ensureEnvironment } from "./apps.ts";
 
-export interface SecretInput {
+interface SecretInput {
   readonly app: string;
   readonly environment: string;
   readonly name: string;
@@ -18,12 +19,7 @@ export interface SecretInput {
 }
 
 /** Seals and stores the value. Workers that were started with the earlier one are replaced. */
-export async function setSecret(
-  _: unknown,
-  { input }: { input: SecretInput },
-  context: RequestContext,
-): Promise<StoredSecret> {
-  requireScope(context, "deploy");
+export async function setSecret({ input }: { input: SecretInput }, context: RequestContext): Promise<StoredSecret> {
   checkSecret(input);
   return context.store.transaction(async (store) => {
     const environment = await ensureEnvironment(store, input, context);
@@ -73,4 +69,30 @@ function checkSecret({ name, value }: SecretInput): void {
   if (Buffer.byteLength(value) > SECRET_MAX_BYTES) {
     throw new SvcError("TOO_LARGE", `The value of a secret has at most ${SECRET_MAX_BYTES} bytes.`);
   }
+}
+
+interface SecretName {
+  readonly app: string;
+  readonly environment: string;
+  readonly name: string;
+}
+
+/** Throws NOT_FOUND, and CONFLICT while an endpoint uses the secret: its next worker could not start. */
+export async function deleteSecret(secret: SecretName, context: RequestContext): Promise<boolean> {
+  const { app, environment, name } = secret;
+  return context.store.transaction(async (store) => {
+    const { id } = await knownEnvironment(store, app, environment);
+    requireEnvironment(context, id);
+    const endpoints = (await store.endpoints.listByEnvironment(id)).filter((endpoint) => !isRemoved(endpoint));
+    const users = endpoints.filter(({ env }) => secretNames(env).includes(name)).map((endpoint) => endpoint.name);
+    if (users.length > 0) {
+      throw new SvcError("CONFLICT", `The secret "${name}" is used by ${users.join(", ")}.`, {
+        help: "Deploy them without it first.",
+      });
+    }
+    if (await store.secrets.delete(id, name)) return true;
+    throw new SvcError("NOT_FOUND", `${app}/${environment} has no secret "${name}".`, {
+      help: `svc secret list --app ${app} --env ${environment} shows all.`,
+    });
+  });
 }

@@ -1,5 +1,8 @@
+/** Keys to the platform: made, and the first of all. */
+
+import { randomBytes } from "node:crypto";
 import { type KeyScope, newSecret } from "../domain/api-key.ts";
-import type { ApiKey } from "../store/store.ts";
+import type { ApiKey, Store } from "../store/store.ts";
 import { randomId } from "./ids.ts";
 
 interface KeyRequest {
@@ -23,4 +26,16 @@ export function newKey(request: KeyRequest, random: (bytes: number) => Uint8Arra
 /** Whether the key can still make other keys. */
 export function isLiveAdmin(key: ApiKey, now: number): boolean {
   return key.scopes.includes("admin") && (key.expiresAt === null || key.expiresAt > now);
+}
+
+/** Makes an admin key when there is none that is valid. Resolves its secret, which is shown only now. */
+export async function ensureFirstKey(store: Store, clock: () => number = Date.now): Promise<string | undefined> {
+  return store.transaction(async (tx) => {
+    const now = clock();
+    if ((await tx.keys.list()).some((key) => isLiveAdmin(key, now))) return undefined;
+    const request = { name: "first key", scopes: ["admin"], createdAt: now, expiresAt: null } as const;
+    const { key, secret } = newKey(request, randomBytes);
+    await tx.keys.insert(key);
+    return secret;
+  });
 }

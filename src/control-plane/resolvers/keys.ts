@@ -1,10 +1,9 @@
 import { KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { requireScope, requireUnbound } from "../authenticate.ts";
+import type { ApiKey } from "../../store/store.ts";
 import type { RequestContext } from "../context.ts";
-import { knownEndpoint } from "../known-endpoint.ts";
-import { knownEnvironment } from "../known-environment.ts";
-import { newKey } from "../new-key.ts";
+import { isLiveAdmin, newKey } from "../keys.ts";
+import { knownEndpoint, knownEnvironment } from "../known.ts";
 
 interface KeyInput {
   readonly name: string;
@@ -16,9 +15,7 @@ interface KeyInput {
 }
 
 /** The secret is in this answer and nowhere else: the store keeps its hash. */
-export async function createKey(_: unknown, { input }: { input: KeyInput }, context: RequestContext) {
-  requireScope(context, "admin");
-  requireUnbound(context);
+export async function createKey({ input }: { input: KeyInput }, context: RequestContext) {
   const problems = keyProblems(input);
   if (problems.length > 0) throw new SvcError("BAD_INPUT", problems.join(" "));
   const place = await placeOf(input, context);
@@ -67,3 +64,38 @@ function keyProblems({ name, scopes, expiresInSeconds, app, environment, endpoin
   }
   return problems;
 }
+
+/** Takes effect at once. Throws NOT_FOUND, and CONFLICT for the last admin key: nobody could make another. */
+export async function revokeKey({ id }: { id: string }, context: RequestContext): Promise<boolean> {
+  return context.store.transaction(async (store) => {
+    const keys = await store.keys.list();
+    if (!keys.some((key) => key.id === id)) {
+      throw new SvcError("NOT_FOUND", `There is no key with the id "${id}".`, {
+        help: "See myself { keys { id name } }.",
+      });
+    }
+    const now = context.clock();
+    if (!keys.some((key) => key.id !== id && isLiveAdmin(key, now))) {
+      throw new SvcError("CONFLICT", "This is the last key with the scope admin.", {
+        help: "Create another one by createKey first.",
+      });
+    }
+    await store.keys.delete(id);
+    return true;
+  });
+}
+
+/** Fields of the type Key that are not columns: names of the place it is bound to. */
+export const keyFields = {
+  async app({ environmentId }: ApiKey, _args: unknown, { loader }: RequestContext) {
+    const environment = environmentId ? await loader.environment(environmentId) : undefined;
+    return environment === undefined ? null : ((await loader.app(environment.appId))?.name ?? null);
+  },
+  async environment({ environmentId }: ApiKey, _args: unknown, { loader }: RequestContext) {
+    return environmentId ? ((await loader.environment(environmentId))?.name ?? null) : null;
+  },
+  async endpoint({ endpointId }: ApiKey, _args: unknown, { store }: RequestContext) {
+    // Also when the endpoint is gone the key does not look unbound.
+    return endpointId === null ? null : ((await store.endpoints.find(endpointId))?.name ?? endpointId);
+  },
+};

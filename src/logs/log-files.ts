@@ -8,14 +8,7 @@ import { appendFile, readdir, readFile, rename, rm, stat } from "node:fs/promise
 import path from "node:path";
 import { LOG_FILE_MAX_BYTES, LOG_LINE_MAX_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-
-export interface LoggedLine {
-  readonly endpointId: string;
-  readonly workerId: string;
-  readonly jobId: string;
-  readonly stream: "stdout" | "stderr" | "progress";
-  readonly text: string;
-}
+import type { LoggedLine, LogStore } from "./log-store.ts";
 
 interface Pending {
   text: string;
@@ -27,7 +20,7 @@ interface Pending {
   torn: boolean;
 }
 
-export class LogFiles {
+export class LogFiles implements LogStore {
   readonly #dir: string;
   readonly #clock: () => number;
   readonly #mask: (endpointId: string, text: string) => string;

@@ -1,13 +1,27 @@
 /**
- * Removing an environment or app without failing what it runs: endpoints without workers go at once, the others drain.
- * While one drains, the environment (and its app) stay under a name nobody can use; see removed-endpoints.ts.
+ * Removing an endpoint, environment or app without failing what it runs: endpoints without workers go at once, the others drain.
+ * While one drains, the environment (and its app) stay under a name nobody can use (src/upkeep/removed-endpoints.ts)
  */
-import { removedName } from "../domain/names.ts";
-import { isRemoved } from "../domain/removal.ts";
-import type { App, Endpoint, Environment, Store } from "../store/store.ts";
-import { removeEndpoint } from "./remove-endpoint.ts";
 
-export interface RemovedPlace {
+import { removedName } from "../domain/names.ts";
+import { isRemoved, removal } from "../domain/removal.ts";
+import type { App, Endpoint, Environment, Store } from "../store/store.ts";
+
+/**
+ * Deletes the endpoint, or marks it as removed while it has workers: those finish what they run first.
+ * "deleted": the caller forgets its jobs after the commit.
+ */
+export async function removeEndpoint(store: Store, endpoint: Endpoint, now: number): Promise<"deleted" | "draining"> {
+  const workers = await store.workers.listByEndpoint(endpoint.id);
+  if (workers.length > 0 && endpoint.environmentId !== null) {
+    await store.endpoints.update(endpoint.id, removal(endpoint, now));
+    return "draining";
+  }
+  await store.endpoints.delete(endpoint.id);
+  return "deleted";
+}
+
+interface RemovedPlace {
   /** Names of the endpoints that went or drain. */
   readonly endpoints: string[];
   /** Ids of those that are gone: the caller forgets their jobs after the commit. */
