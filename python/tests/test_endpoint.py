@@ -130,6 +130,8 @@ class SameOnBothSides(unittest.TestCase):
         self.assertEqual(limits.FRAME_MAX_BYTES, 64 * 1024**2)
         self.assertIn("RECONNECT_MAX_MS = 600_000", text)
         self.assertEqual(limits.RECONNECT_DEFAULT_MS, 600_000)
+        self.assertIn("LOG_FRAME_MAX_BYTES = 64 * KB", text)
+        self.assertEqual(limits.LOG_FRAME_MAX_BYTES, 64 * 1024)
         self.assertIn("LOG_LINE_MAX_BYTES = 16 * KB", text)
         self.assertEqual(limits.LOG_LINE_MAX_BYTES, 16 * 1024)
 

@@ -110,6 +110,8 @@ export const BODIES_DROPPED_MAX_BYTES = 1024 * MB;
 /** Between two turns of the event loop: after a longer time nobody is judged by a silence once. */
 export const STANDSTILL_MS = 2_000;
 export const REQUESTS_PAGE_SIZE = 100;
+/** Waiting jobs that are read at once for those who claim them. */
+export const QUEUE_READ_ROWS = 256;
 /** Rows deleted in one transaction. */
 export const DELETE_BATCH_ROWS = 500;
 /** Rows of the index of final jobs that one step of a sweep reads. */
@@ -127,7 +129,7 @@ export const STORAGE_PROBE_FILES = 8;
 /** Of the files that the platform may have open, what callers' connections leave to bodies, the database and workers. */
 export const RESERVED_FILES_PART = 0.4;
 export const RESERVED_FILES_MAX = 2048;
-/** Chunks of one worker that wait to be stored; it is not read from beyond that. */
+/** What one worker said and is not stored yet, each frame with its cost; it is not read from beyond that. */
 export const STORING_MAX_BYTES = 4 * MB;
 /** Of the platform's own log: lines kept while they cannot be written. */
 export const LOG_BACKLOG_MAX_BYTES = 64 * KB;
@@ -240,7 +242,17 @@ export const LINK_GREETING_MAX_MS = 5_000;
 export const LINK_GREETING_MAX_BYTES = 128 * KB;
 /** Connections of other machines that have not said who they are, at once. */
 export const LINK_GREETERS_MAX = 256;
+/** What one worker may say, in the long run and at once; beyond that it is not read from. Each of its frames counts so much, */
+export const LINK_RATE_BYTES_PER_S = 16 * MB;
+export const LINK_BURST_BYTES = 32 * MB;
+export const LINK_FRAME_COST_BYTES = 1 * KB;
+/** and a line that it prints so much, besides the bytes of lines and progress updates. */
+export const LINK_LINE_COST_BYTES = 256;
+/** One frame of printed lines; lines beyond that are left out. */
+export const LOG_FRAME_MAX_BYTES = 64 * KB;
 export const PREFETCH_JOBS_MAX = 128;
+/** Inputs of the jobs of one worker: with so many of them it gets none ahead, and no more than that at once besides the last. */
+export const PREFETCH_MAX_BYTES = 8 * MB;
 export const PREFETCH_EXECUTION_MAX_MS = 10;
 export const PREFETCH_PAUSE_MS = 60_000;
 /** Of a streamed answer: what a worker may send ahead of its caller. */
@@ -276,7 +288,9 @@ export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
 export const LOG_LINE_MAX_BYTES = 16 * KB;
 export const LOG_FILE_MAX_BYTES = 8 * MB;
+/** Lines of an endpoint that wait to be written: beyond the first, workers that print are not read from; beyond the second, lines are left out. */
 export const LOG_PENDING_MAX_BYTES = 1 * MB;
+export const LOG_PENDING_LAST_BYTES = 8 * MB;
 /** Sent to one who follows a log and not taken by it: what comes beyond is left out. */
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;

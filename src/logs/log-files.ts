@@ -1,17 +1,30 @@
 /**
  * What workers print, kept on disk in a ring of two files per endpoint: lines of JSON
  * `{"at","worker","job","stream","text"}` in `<dir>/<endpoint>.ndjson`, older ones in `<endpoint>.1.ndjson`.
- * Lines of one turn are written together; a disk that cannot keep up loses lines, never the platform.
+ * Lines of one turn are written together. When the disk does not keep up, those who print are asked to wait; lines that
+ * come all the same, and those that cannot be written, are left out, and a line says how many.
  */
 import { mkdirSync } from "node:fs";
 import { appendFile, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import { LOG_FILE_MAX_BYTES, LOG_LINE_MAX_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
+import {
+  LOG_FILE_MAX_BYTES,
+  LOG_LINE_MAX_BYTES,
+  LOG_PENDING_LAST_BYTES,
+  LOG_PENDING_MAX_BYTES,
+} from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { LoggedLine, LogStore } from "./log-store.ts";
 
+/** What a worker puts at the end of a line that it cut. */
+const CUT = " [line cut]";
+
 interface Pending {
   text: string;
+  /** Those in `text`, with those that a line in it says are left out. */
+  lines: number;
+  /** Said in no line yet. */
+  leftOut: number;
   /** Undefined while nothing is written. */
   written: Promise<void> | undefined;
   /** Size of the current file; undefined until looked up. */
@@ -39,25 +52,29 @@ export class LogFiles implements LogStore {
     mkdirSync(dir, { recursive: true });
   }
 
-  append(line: LoggedLine): void {
-    const at = this.#clock();
+  /** Resolves when more may come; undefined while it may. */
+  append(line: LoggedLine): Promise<void> | undefined {
+    const { workerId, jobId, stream } = line;
     const entries = this.#mask(line.endpointId, line.text)
       .split("\n")
       .filter((text) => text !== "");
-    const { workerId: worker, jobId: job, stream } = line;
-    const lines = entries.map((text) => {
-      return `${JSON.stringify({ at, worker, job, stream, text: text.slice(0, LOG_LINE_MAX_BYTES) })}\n`;
-    });
-    if (lines.length === 0) return;
+    if (entries.length === 0) return undefined;
+    const lines = this.#linesOf(workerId, jobId, stream, entries);
     for (const { endpointId, listener } of this.#followers) if (endpointId === line.endpointId) listener(lines);
     const pending = getOrInsert(this.#pending, line.endpointId, () => ({
       text: "",
+      lines: 0,
+      leftOut: 0,
       written: undefined,
       bytes: undefined,
       torn: true,
     }));
-    if (pending.text.length < LOG_PENDING_MAX_BYTES) pending.text += lines.join("");
+    if (pending.text.length < LOG_PENDING_LAST_BYTES) {
+      pending.text += this.#note(pending) + lines.join("");
+      pending.lines += lines.length;
+    } else pending.leftOut += lines.length;
     pending.written ??= this.#write(line.endpointId, pending);
+    return pending.text.length > LOG_PENDING_MAX_BYTES ? pending.written : undefined;
   }
 
   /** Resolves when all lines so far are on the disk. */
@@ -83,7 +100,10 @@ export class LogFiles implements LogStore {
   }
 
   async forget(endpointId: string): Promise<void> {
+    const pending = this.#pending.get(endpointId);
     this.#pending.delete(endpointId);
+    if (pending !== undefined) Object.assign(pending, { text: "", lines: 0, leftOut: 0 });
+    await pending?.written; // It would make the file again.
     for (const file of this.#files(endpointId)) await rm(file, { force: true });
   }
 
@@ -92,12 +112,33 @@ export class LogFiles implements LogStore {
     return [path.join(this.#dir, `${endpointId}.1.ndjson`), path.join(this.#dir, `${endpointId}.ndjson`)];
   }
 
+  #linesOf(worker: string, job: string, stream: LoggedLine["stream"], texts: readonly string[]): string[] {
+    const head = JSON.stringify({ at: this.#clock(), worker, job, stream }).slice(0, -1);
+    return texts.map((text) => {
+      const isLong = text.length > LOG_LINE_MAX_BYTES + CUT.length;
+      return `${head},"text":${JSON.stringify(isLong ? text.slice(0, LOG_LINE_MAX_BYTES) + CUT : text)}}\n`;
+    });
+  }
+
+  /** The line that says what is missing here. */
+  #note(pending: Pending): string {
+    const { leftOut } = pending;
+    if (leftOut === 0) return "";
+    pending.leftOut = 0;
+    pending.lines += leftOut;
+    const text = `[svc] ${leftOut} lines were left out here: the platform's disk did not take them in time`;
+    return this.#linesOf("", "", "stderr", [text])[0]!;
+  }
+
   async #write(endpointId: string, pending: Pending): Promise<void> {
     const [older, current] = this.#files(endpointId);
+    let writing = 0;
     try {
-      while (pending.text !== "") {
-        const text = pending.text;
+      while (pending.text !== "" || pending.leftOut > 0) {
+        const text = pending.text + this.#note(pending);
+        writing = pending.lines;
         pending.text = "";
+        pending.lines = 0;
         pending.bytes ??= await stat(current).then(
           (found) => found.size,
           () => 0,
@@ -111,7 +152,10 @@ export class LogFiles implements LogStore {
         pending.bytes += Buffer.byteLength(text);
       }
     } catch {
-      pending.text = ""; // A full disk must not fill the memory too.
+      // A full disk must not fill the memory too.
+      pending.leftOut += writing + pending.lines;
+      pending.text = "";
+      pending.lines = 0;
       pending.torn = true; // A part of it may have been written.
     } finally {
       pending.written = undefined;

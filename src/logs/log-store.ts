@@ -15,8 +15,8 @@ export interface LoggedLine {
 }
 
 export interface LogStore extends LogReader {
-  /** Never fails: what cannot be kept is lost, and the platform goes on. */
-  append(line: LoggedLine): void;
+  /** Never fails: what cannot be kept is left out, and a line says how much. Resolves when more may come; undefined while it may. */
+  append(line: LoggedLine): Promise<void> | undefined;
   /** Endpoints that have a log. */
   endpointIds(): Promise<string[]>;
   forget(endpointId: string): Promise<void>;

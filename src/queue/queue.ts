@@ -89,7 +89,8 @@ export interface Queue {
   enqueue(job: NewJob): Promise<{ readonly id: string; readonly created: boolean }>;
   /**
    * Up to `count` jobs of the endpoint, best first (normal before low priority, then oldest). Waits until there is
-   * at least one; resolves [] when `signal` aborts. A job accepted while a claim waits is inserted and claimed in one commit.
+   * at least one, and takes none more once their inputs are PREFETCH_MAX_BYTES together; resolves [] when `signal` aborts.
+   * A job accepted while a claim waits is inserted and claimed in one commit.
    */
   claim(endpointId: string, workerId: string, count: number, signal: AbortSignal): Promise<ClaimedJob[]>;
   /** Extends the leases to LEASE_MS from now; resolves the claims that are no longer valid (cancelled, lost). */

@@ -30,6 +30,9 @@ export class Connection {
   #lateFlush: NodeJS.Timeout | undefined;
   /** Sent while the peer reads nothing. */
   #acksUnread = 0;
+  /** Those who want nothing read at the moment. */
+  #pauses = 0;
+  #rest: NodeJS.Timeout | undefined;
   /** When something was last heard, in milliseconds of `performance.now()`. */
   lastHeard = performance.now();
   onFrame: (frame: Frame) => void = () => {};
@@ -40,7 +43,10 @@ export class Connection {
     this.#socket = socket;
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("error", () => socket.destroy());
-    socket.on("close", () => this.onClose());
+    socket.on("close", () => {
+      clearTimeout(this.#rest);
+      this.onClose();
+    });
   }
 
   send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0): void {
@@ -72,7 +78,12 @@ export class Connection {
   }
 
   get isPaused(): boolean {
-    return this.#socket.isPaused();
+    return this.#pauses > 0;
+  }
+
+  /** What was sent waits: the peer does not read it. */
+  get isBehind(): boolean {
+    return this.#socket.writableNeedDrain;
   }
 
   /** Resolves when what was sent so far has left far enough that more may be sent. */
@@ -103,14 +114,26 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** Nothing more is read until `resume`; what was read already may still come. */
+  /** Nothing more is read until as many `resume`; what was read already may still come. */
   pause(): void {
-    this.#socket.pause();
+    if (this.#pauses++ === 0) this.#socket.pause();
   }
 
   resume(): void {
+    if (--this.#pauses > 0) return;
     this.lastHeard = performance.now(); // Who was not listened to was not silent.
     this.#socket.resume();
+  }
+
+  /** Nothing more is read until `owedMs` says 0. */
+  restWhile(owedMs: () => number): void {
+    const look = () => {
+      const ms = owedMs();
+      if (ms > 0 && this.#rest === undefined) this.pause();
+      else if (ms === 0 && this.#rest !== undefined) this.resume();
+      this.#rest = ms > 0 ? setTimeout(look, ms) : undefined;
+    };
+    if (this.#rest === undefined && this.isOpen) look();
   }
 
   get isOpen(): boolean {

@@ -142,7 +142,7 @@ export class Greeting {
     const session = sessions.open(worker, endpoint, connection);
     if (isLiveName(endpoint.name)) {
       const of = { workerId: worker.id, endpointId: endpoint.id };
-      session.onProgress = (jobId, text) => hooks.log({ ...of, jobId, stream: "progress", text });
+      session.onProgress = (jobId, text) => session.prints(hooks.log({ ...of, jobId, stream: "progress", text }));
     }
     return session;
   }

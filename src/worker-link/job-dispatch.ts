@@ -13,6 +13,8 @@ export async function dispatchJobs(session: WorkerSession, queue: Queue & JobPro
   session.onFree = () => wake();
   signal.addEventListener("abort", () => wake(), { once: true });
   while (!signal.aborted && session.isReady) {
+    // One that does not read must not gather in our memory what others could run.
+    if (session.connection.isBehind) await session.connection.drained();
     const free = session.free;
     if (free <= 0) {
       await new Promise<void>((resolve) => {
@@ -31,7 +33,8 @@ export async function dispatchJobs(session: WorkerSession, queue: Queue & JobPro
 
 function send(session: WorkerSession, queue: Queue & JobProgress, job: ClaimedJob): void {
   const channel = session.newChannel();
-  session.add(new JobWork(session, queue, channel, { jobId: job.jobId, fence: job.fence }, job.executionTimeoutMs));
+  const claim = { jobId: job.jobId, fence: job.fence };
+  session.add(new JobWork(session, queue, channel, claim, job.executionTimeoutMs, job.input.byteLength));
   // Written by hand: this runs for every job, and none of the values needs escaping but the method.
   const method = job.method === "" ? "" : `,"method":${JSON.stringify(job.method)}`;
   const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${method}}`;

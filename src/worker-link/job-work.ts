@@ -11,6 +11,7 @@ import type { EndReason, Work } from "./work.ts";
  */
 export class JobWork implements Work {
   readonly channel: number;
+  readonly inputBytes: number;
   readonly claim: Claim;
   readonly timeoutMs: number;
   startedAt: number | null = null;
@@ -21,8 +22,16 @@ export class JobWork implements Work {
   #settled: Promise<unknown> | undefined;
   #recalled = false;
 
-  constructor(session: WorkerSession, queue: Queue & JobProgress, channel: number, claim: Claim, timeoutMs: number) {
+  constructor(
+    session: WorkerSession,
+    queue: Queue & JobProgress,
+    channel: number,
+    claim: Claim,
+    timeoutMs: number,
+    inputBytes = 0,
+  ) {
     this.#session = session;
+    this.inputBytes = inputBytes;
     this.#queue = queue;
     this.channel = channel;
     this.claim = claim;

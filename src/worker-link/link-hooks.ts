@@ -25,7 +25,8 @@ export interface LinkHooks {
   workerReplaced(workerId: string): Promise<unknown>;
   /** A request waits and no worker is free. */
   requestWaiting(endpointId: string): void;
-  log(line: LogLine): void;
+  /** Where it may go on when there is no room for it at the moment. */
+  log(line: LogLine): Promise<unknown> | undefined;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** Base URL of the platform's HTTP side as workers of this machine reach it. */
   platformUrl(): Promise<string>;

@@ -18,6 +18,7 @@ export interface PendingRequest {
 /** A request on a worker. The answer comes whole in one RESULT, or streams in BODY frames behind it. */
 export class RequestWork implements Work {
   readonly channel: number;
+  readonly inputBytes = 0;
   readonly timeoutMs: number;
   startedAt: number | null = null;
   endedAt: number | null = null;

@@ -1,6 +1,6 @@
 /** What a welcome worker says: frames of its works, and those about itself. */
 import { bootFailureHead, creditHead, logHead } from "../domain/frame-heads.ts";
-import { LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
+import { LINK_FRAME_COST_BYTES, LINK_LINE_COST_BYTES, LOG_FRAME_MAX_BYTES } from "../domain/limits.ts";
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../lib/frames.ts";
 import type { JobProgress, Queue } from "../queue/queue.ts";
@@ -27,6 +27,7 @@ export class SessionFrames {
 
   /** Throws when the frame breaks the protocol: the connection must be closed then. */
   take(session: WorkerSession, frame: Frame): void {
+    session.said(LINK_FRAME_COST_BYTES + (frame.type === FRAME.PROGRESS ? frame.body.length : 0));
     if (frame.channel !== 0 && frame.type !== FRAME.LOG) {
       const work = session.works.get(frame.channel);
       if (work === undefined) {
@@ -71,13 +72,21 @@ export class SessionFrames {
   }
 
   #log(session: WorkerSession, frame: Frame): void {
-    const head = readHead(frame, logHead);
-    this.#deps.hooks.log({
-      workerId: session.worker.id,
-      endpointId: session.endpoint.id,
-      jobId: head.job ?? "",
-      stream: head.stream ?? "stdout",
-      text: frame.body.toString("utf8", 0, LOG_PENDING_MAX_BYTES),
-    });
+    const { job: jobId = "", stream = "stdout" } = readHead(frame, logHead);
+    const { body } = frame;
+    const text = body.toString("utf8", 0, LOG_FRAME_MAX_BYTES);
+    const line = { workerId: session.worker.id, endpointId: session.endpoint.id, jobId, stream };
+    session.said(body.length + linesOf(body.subarray(0, LOG_FRAME_MAX_BYTES)) * LINK_LINE_COST_BYTES);
+    session.prints(this.#deps.hooks.log({ ...line, text }));
+    if (body.length <= LOG_FRAME_MAX_BYTES) return;
+    // No worker of ours does that.
+    const leftOut = `[svc] lines were left out here: they came ${body.length - LOG_FRAME_MAX_BYTES} bytes too long in one go`;
+    session.prints(this.#deps.hooks.log({ ...line, stream: "stderr", text: leftOut }));
   }
+}
+
+function linesOf(body: Buffer): number {
+  let lines = 0;
+  for (let at = body.indexOf(10); at !== -1; at = body.indexOf(10, at + 1)) lines++;
+  return lines;
 }

@@ -2,12 +2,19 @@
  * One connected worker: which work it holds on which channel, and how much more it may get. The first `slots`
  * works of the map run, those behind them wait on the worker (prefetched).
  */
-import { CANCEL_GRACE_MS, CHANNEL_MAX, STORING_MAX_BYTES } from "../domain/limits.ts";
+import {
+  CANCEL_GRACE_MS,
+  CHANNEL_MAX,
+  LINK_FRAME_COST_BYTES,
+  PREFETCH_MAX_BYTES,
+  STORING_MAX_BYTES,
+} from "../domain/limits.ts";
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import type { Own } from "../lib/own.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import type { EndpointLoad } from "./endpoint-load.ts";
+import type { LinkRate } from "./link-rate.ts";
 import type { EndReason, Work } from "./work.ts";
 
 export class WorkerSession {
@@ -32,17 +39,28 @@ export class WorkerSession {
   onProgress: ((jobId: string, text: string) => void) | undefined;
   /** Takes over what nobody awaits. */
   readonly own: Own;
+  readonly #rate: LinkRate;
+  /** Of the jobs that it was given. */
+  #inputBytes = 0;
   /** Bytes of its works that are on their way to the disk. */
   #storing = 0;
   /** Not read from until some of them are there. */
-  #unheard: Connection | undefined;
+  readonly #unheard = new Set<Connection>();
   #lastChannel = 0;
   #drainGraceMs: number | undefined;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
-  constructor(worker: Worker, endpoint: Endpoint, load: EndpointLoad, connection: Connection, own: Own) {
+  constructor(
+    worker: Worker,
+    endpoint: Endpoint,
+    load: EndpointLoad,
+    connection: Connection,
+    own: Own,
+    rate: LinkRate,
+  ) {
     this.own = own;
+    this.#rate = rate;
     this.worker = worker;
     this.endpoint = endpoint;
     this.load = load;
@@ -57,7 +75,8 @@ export class WorkerSession {
   /** How many more works it may get now. */
   get free(): number {
     if (!this.isReady || !this.connection.isOpen) return 0;
-    const ahead = this.#blockedBy === undefined ? this.load.prefetch(performance.now()) : 0;
+    const mayPrefetch = this.#blockedBy === undefined && this.#inputBytes < PREFETCH_MAX_BYTES;
+    const ahead = mayPrefetch ? this.load.prefetch(performance.now()) : 0;
     return this.slots + ahead - this.works.size;
   }
 
@@ -81,10 +100,12 @@ export class WorkerSession {
   add(work: Work): void {
     if (this.works.size < this.slots) work.startedAt ??= performance.now();
     this.works.set(work.channel, work);
+    this.#inputBytes += work.inputBytes;
   }
 
   remove(work: Work): void {
     if (!this.works.delete(work.channel)) return;
+    this.#inputBytes -= work.inputBytes;
     if (work === this.#blockedBy) this.#blockedBy = undefined;
     const now = performance.now();
     if (this.works.size === 0) this.idleSince = now;
@@ -136,22 +157,40 @@ export class WorkerSession {
     }
   }
 
+  /** It said something. One that says more than it may is not listened to until it is within its rate again. */
+  said(cost: number): void {
+    this.#rate.spend(cost);
+    if (this.#rate.isOverdrawn) this.connection.restWhile(() => this.#rate.owedMs());
+  }
+
   /** What a work wrote is being stored. A worker that says more than the disk takes is not listened to until it has. */
   async storing<T>(bytes: number, stored: Promise<T>): Promise<T> {
-    this.#storing += bytes;
-    if (this.#storing > STORING_MAX_BYTES && this.#unheard === undefined) {
-      this.#unheard = this.connection;
-      this.#unheard.pause();
+    const cost = bytes + LINK_FRAME_COST_BYTES;
+    this.#storing += cost;
+    if (this.#storing > STORING_MAX_BYTES && !this.#unheard.has(this.connection)) {
+      this.#unheard.add(this.connection);
+      this.connection.pause();
     }
     try {
       return await stored;
     } finally {
-      this.#storing -= bytes;
+      this.#storing -= cost;
       if (this.#storing <= STORING_MAX_BYTES) {
-        this.#unheard?.resume();
-        this.#unheard = undefined;
+        for (const connection of this.#unheard) connection.resume();
+        this.#unheard.clear();
       }
     }
+  }
+
+  /** It printed something. While there is no room for that, it is not listened to. */
+  prints(room: Promise<unknown> | undefined): void {
+    if (room === undefined) return;
+    const { connection } = this;
+    connection.pause();
+    this.own(
+      "waiting for room in a log",
+      room.finally(() => connection.resume()),
+    );
   }
 
   /** No new work; the worker finishes what it has and leaves. */
@@ -172,6 +211,7 @@ export class WorkerSession {
     this.intake.abort();
     const works = [...this.works.values()];
     this.works.clear();
+    this.#inputBytes = 0;
     for (const work of works) work.returned();
   }
 

@@ -7,6 +7,7 @@ import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import { EndpointLoad } from "./endpoint-load.ts";
 import type { LinkHooks } from "./link-hooks.ts";
+import { LinkRate } from "./link-rate.ts";
 import { WorkerSession } from "./session.ts";
 
 type SessionsHooks = Pick<LinkHooks, "workerGone" | "aliveWorkers">;
@@ -23,8 +24,11 @@ export class Sessions {
   readonly #hooks: SessionsHooks;
   readonly #own: Own;
 
-  constructor(hooks: SessionsHooks, own: Own) {
+  readonly #now: () => number;
+
+  constructor(hooks: SessionsHooks, own: Own, now: () => number) {
     this.#hooks = hooks;
+    this.#now = now;
     this.#own = own;
   }
 
@@ -57,7 +61,7 @@ export class Sessions {
 
   open(worker: Worker, endpoint: Endpoint, connection: Connection): WorkerSession {
     const load = getOrInsert(this.#loads, endpoint.id, () => new EndpointLoad());
-    const session = new WorkerSession(worker, endpoint, load, connection, this.#own);
+    const session = new WorkerSession(worker, endpoint, load, connection, this.#own, new LinkRate(this.#now));
     this.#byWorker.set(worker.id, session);
     return session;
   }

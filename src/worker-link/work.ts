@@ -5,6 +5,8 @@ export type EndReason = "cancelled" | "timeout" | "disconnected";
 
 export interface Work {
   readonly channel: number;
+  /** What came with it; 0 where that is not known or came as a stream. */
+  readonly inputBytes: number;
   /** Milliseconds it may run; the link ends it then. */
   readonly timeoutMs: number;
   /** When the worker began it (`performance.now()`); null while it waits behind another on the same worker. */

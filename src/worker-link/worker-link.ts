@@ -29,6 +29,8 @@ interface LinkDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly queue: Queue & JobProgress & JobReader & Pick<JobQueue, "events">;
   readonly hooks: LinkHooks;
+  /** Milliseconds of a monotonic clock: how much a worker may say. */
+  readonly now?: () => number;
 }
 
 export class WorkerLink implements RequestForwarder {
@@ -41,12 +43,12 @@ export class WorkerLink implements RequestForwarder {
 
   constructor(deps: LinkDeps) {
     this.#deps = deps;
-    const { hooks, queue } = deps;
+    const { hooks, queue, now = () => performance.now() } = deps;
     const own: Own = (what, work) => {
       work.catch((error: unknown) => hooks.failed(what, error));
     };
     this.#own = own;
-    const sessions = new Sessions(hooks, own);
+    const sessions = new Sessions(hooks, own, now);
     const requests = new RequestDispatch({
       sessionsOf: (id) => sessions.readyOf(id),
       onWaiting: (id) => hooks.requestWaiting(id),

@@ -5,6 +5,7 @@ import {
   FAILED_RETENTION_MS,
   INLINE_BODY_MAX_BYTES,
   LEASE_MS,
+  PREFETCH_MAX_BYTES,
   STREAM_ANSWER_MAX_BYTES,
   WEBHOOK_WINDOW_HOSTS,
   WEBHOOK_WINDOW_ROWS,
@@ -133,6 +134,18 @@ function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     for (let i = 0; i < 3; i++) await enqueued(e);
     assert.equal((await queue().claim(e, "w1", 2, never)).length, 2);
     assert.equal((await queue().counts(e)).inQueue, 1);
+  });
+
+  test("a claim takes no more jobs once their inputs are large together; the others stay for other workers", async () => {
+    const endpointId = unique("endpoint");
+    const input = Buffer.alloc(Math.ceil(PREFETCH_MAX_BYTES / 2), "x");
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.push(await enqueued(endpointId, { input }));
+    const took = async (workerId: string) =>
+      (await queue().claim(endpointId, workerId, 100, never)).map(({ jobId }) => jobId);
+    assert.deepEqual(await took("w1"), ids.slice(0, 2));
+    assert.deepEqual(await took("w2"), ids.slice(2, 4));
+    assert.deepEqual(await took("w2"), ids.slice(4));
   });
 
   test("a claim that waits gets the job the moment it is accepted", async () => {

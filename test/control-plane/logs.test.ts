@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../../src/domain/limits.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 
 test("What workers print is kept by endpoint, with job and worker, and rings at its limit", async (t) => {
@@ -32,4 +33,56 @@ test("What workers print is kept by endpoint, with job and worker, and rings at 
   const kept = await logs.read("a");
   assert.ok(kept.length > 100 && kept.join("").length < 20_000_000, "the ring is bounded");
   assert.equal(JSON.parse(kept.at(-1)!).text, flood);
+});
+
+const LINE = { endpointId: "a", workerId: "w", jobId: "", stream: "stdout" as const };
+const textsOf = async (logs: LogFiles) => (await logs.read("a")).map((line) => JSON.parse(line).text as string);
+
+test("Who prints more than the disk takes is asked to wait, and lines that come all the same are counted in a line", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const logs = new LogFiles(dir, () => 7);
+  const text = "x".repeat(1_000);
+  const asked: Promise<void>[] = [];
+  let sent = 0;
+  for (let bytes = 0; bytes < LOG_PENDING_LAST_BYTES * 1.5; bytes += text.length, sent++) {
+    const wait = logs.append({ ...LINE, text });
+    if (wait !== undefined) asked.push(wait);
+    else assert.ok(bytes <= LOG_PENDING_MAX_BYTES, `asked to wait before ${bytes} bytes`);
+  }
+  await Promise.all(asked);
+  assert.equal(logs.append({ ...LINE, text: "last" }), undefined);
+  await logs.idle();
+  const texts = await textsOf(logs);
+  const leftOut = texts.map((line) => /^\[svc\] (\d+) lines were left out here/.exec(line)?.[1]).filter(Boolean);
+  assert.equal(leftOut.length, 1);
+  assert.equal(texts.filter((line) => line === text).length + Number(leftOut[0]), sent);
+  assert.equal(texts.at(-1), "last");
+});
+
+test("Lines that could not be written are counted in a line once others can", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const logs = new LogFiles(dir, () => 7);
+  rmSync(dir, { recursive: true });
+  logs.append({ ...LINE, text: "one\ntwo" });
+  await logs.idle();
+  mkdirSync(dir);
+  logs.append({ ...LINE, text: "three" });
+  await logs.idle();
+  const [note, three, ...rest] = await textsOf(logs);
+  assert.match(note!, /^\[svc\] 2 lines were left out here/);
+  assert.deepEqual([three, rest], ["three", []]);
+});
+
+test("A log that is forgotten while a line is written does not come back", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const logs = new LogFiles(dir, () => 7);
+  for (let n = 0; n < 50; n++) {
+    logs.append({ ...LINE, text: "x".repeat(100_000) });
+    await logs.forget("a");
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(existsSync(join(dir, "a.ndjson")), false);
+  }
 });

@@ -74,7 +74,12 @@ const REST: LinkHooks = {
 };
 
 /** Opens a link; the test's end closes it, and all that dialled in. */
-export async function openLink(t: TestContext, settings: Partial<Endpoint> = {}, hooks: Partial<LinkHooks> = {}) {
+export async function openLink(
+  t: TestContext,
+  settings: Partial<Endpoint> = {},
+  hooks: Partial<LinkHooks> = {},
+  now?: () => number,
+) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-link-"));
   const database = openPlatformDatabase(dir, "normal");
   const store = await openSqliteStore(database);
@@ -85,6 +90,7 @@ export async function openLink(t: TestContext, settings: Partial<Endpoint> = {},
       endpoints: store.endpoints,
       queue,
       hooks: { ...REST, ...hooks },
+      now,
     });
   let link = newLink();
   const socketPath = path.join(dir, "p.sock");

@@ -13,6 +13,6 @@ export const QUIET_HOOKS = {
   aliveWorkers: async () => [],
   failed: nothing,
   requestWaiting: nothing,
-  log: nothing,
+  log: () => undefined,
   health: () => ({ state: "READY", reason: "", progress: [] }),
 } satisfies Omit<LinkHooks, "platformUrl" | "launcherConnected">;

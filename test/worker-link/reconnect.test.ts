@@ -197,7 +197,11 @@ test("However old a worker is, after a reconnect it has time for its CREDIT", (t
   let now = 5_000_000;
   t.mock.method(performance, "now", () => now);
   const stuck: string[] = [];
-  const sessions = new Sessions(QUIET_HOOKS, () => {});
+  const sessions = new Sessions(
+    QUIET_HOOKS,
+    () => {},
+    () => now,
+  );
   const connection = { isOpen: true } as Connection;
   sessions.open(newWorker("e", { id: "w", createdAt: Date.now() - 86_400_000 }), newEndpoint(null), connection);
   const look = () => sweep(sessions, { workerStuck: (id) => stuck.push(id) });

@@ -39,7 +39,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
       if (signal.aborted || count < 1) return Promise.resolve([]);
       return new Promise<ClaimedJob[]>((resolve, reject) => {
         const endpoint = core.live.endpoint(endpointId);
-        const claim: PendingClaim = { endpoint, workerId, signal, room: count, given: [], resolve, reject };
+        const claim: PendingClaim = { endpoint, workerId, signal, room: count, bytes: 0, given: [], resolve, reject };
         core.claims.add(claim);
         if (endpoint.inQueue > 0) {
           core.keep(() => core.touch(endpoint)).catch((error) => core.claims.refuse(claim, error));

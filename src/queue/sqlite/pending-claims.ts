@@ -4,8 +4,10 @@
  * become idle for long enough to be stopped. A worker whose last job failed comes after its equals, in turn with others
  * like it: one that fails fast must not draw all jobs to itself. The answers leave after the commit.
  */
+
+import { PREFETCH_MAX_BYTES, QUEUE_READ_ROWS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
-import type { BodyFiles } from "./body-files.ts";
+import { type BodyFiles, sizeOf } from "./body-files.ts";
 import { type EndpointState, IN_QUEUE, type LiveState, type RunningJob } from "./live-state.ts";
 import type { Body, JobRow, Statements } from "./statements.ts";
 
@@ -13,8 +15,10 @@ export interface PendingClaim {
   readonly endpoint: EndpointState;
   readonly workerId: string;
   readonly signal: AbortSignal;
-  /** Jobs it still takes. */
+  /** Jobs it still takes: none when the inputs of those given are large enough together. */
   room: number;
+  /** Of the inputs of those given. */
+  bytes: number;
   /** Given in the batch that is being written. */
   readonly given: { readonly job: RunningJob; readonly input: Body }[];
   readonly resolve: (jobs: ClaimedJob[]) => void;
@@ -82,7 +86,8 @@ export class PendingClaims {
     claims.splice(claims.indexOf(claim), 1);
     if (claim.given.length === 0) this.#served.push(claim);
     claim.given.push({ job, input });
-    claim.room--;
+    claim.bytes += typeof input === "string" ? sizeOf(input) : input.byteLength;
+    claim.room = claim.bytes < PREFETCH_MAX_BYTES ? claim.room - 1 : 0;
     if (claim.room > 0) claims.push(claim);
   }
 
@@ -90,9 +95,11 @@ export class PendingClaims {
   feed(endpoint: EndpointState, now: number): void {
     while (endpoint.claims.length > 0 && endpoint.inQueue > 0) {
       const room = endpoint.claims.reduce((sum, claim) => sum + claim.room, 0);
-      const rows = this.#sql.nextQueued.all(endpoint.number, room) as unknown as (JobRow & { input: Body })[];
+      const count = Math.min(room, QUEUE_READ_ROWS);
+      const rows = this.#sql.nextQueued.all(endpoint.number, count) as unknown as (JobRow & { input: Body })[];
       if (rows.length === 0) return;
       for (const row of rows) {
+        if (endpoint.claims.length === 0) return;
         this.#live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
         if (row.expires_at <= now) this.#hooks.deleteExpired(row.seq, row.id);
         else this.#hand(row, now);
@@ -133,8 +140,7 @@ export class PendingClaims {
   takeBack(): void {
     for (const claim of this.#served.splice(0)) {
       if (claim.room === 0) claim.endpoint.claims.push(claim);
-      claim.room += claim.given.length;
-      claim.given.length = 0;
+      empty(claim);
     }
   }
 
@@ -173,11 +179,16 @@ export class PendingClaims {
       claim.resolve(jobs);
       return;
     }
-    claim.room += claim.given.length;
-    claim.given.length = 0;
+    empty(claim);
     this.add(claim);
     this.#hooks.waitsAgain(claim.endpoint).catch(claim.reject);
   }
+}
+
+function empty(claim: PendingClaim): void {
+  claim.room += claim.given.length;
+  claim.given.length = 0;
+  claim.bytes = 0;
 }
 
 function claimedJob(job: RunningJob, input: Uint8Array): ClaimedJob {

@@ -19,6 +19,7 @@ NURSERY_REQUESTS_MAX = 8
 
 # User output. What is over the rate is counted and left out; the count is logged.
 LOG_LINE_MAX_BYTES = 16 * 1024
+LOG_FRAME_MAX_BYTES = 64 * 1024
 LOG_RATE_BYTES_PER_S = 1024 * 1024
 LOG_BURST_BYTES = 2 * 1024 * 1024
 PIPE_READ_BYTES = 64 * 1024

@@ -6,7 +6,13 @@ import io
 import os
 from time import monotonic
 
-from svc._runtime.limits import LOG_BURST_BYTES, LOG_LINE_MAX_BYTES, LOG_RATE_BYTES_PER_S, PIPE_READ_BYTES
+from svc._runtime.limits import (
+    LOG_BURST_BYTES,
+    LOG_FRAME_MAX_BYTES,
+    LOG_LINE_MAX_BYTES,
+    LOG_RATE_BYTES_PER_S,
+    PIPE_READ_BYTES,
+)
 
 _CUT = b" [line cut]"
 
@@ -76,6 +82,15 @@ class LineBuffer:
 
 def _short(line: bytes) -> bytes:
     return line if len(line) <= LOG_LINE_MAX_BYTES + len(_CUT) + 1 else line[:LOG_LINE_MAX_BYTES] + _CUT + b"\n"
+
+
+def frames_of(lines: bytes):
+    """Whole lines, in parts as large as the platform takes them in one frame."""
+    while len(lines) > LOG_FRAME_MAX_BYTES:
+        end = lines.rfind(b"\n", 0, LOG_FRAME_MAX_BYTES) + 1
+        yield lines[:end]
+        lines = lines[end:]
+    yield lines
 
 
 class OutputPipe:

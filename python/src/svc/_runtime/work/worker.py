@@ -21,7 +21,7 @@ from svc._runtime.link.connection import Connection, Refused, Unacknowledged, Un
 from svc._runtime.link.protocol import MORE, encode, parse_head
 from svc._runtime.work import forks
 from svc._runtime.work.interruption import Interruption
-from svc._runtime.work.output import JobStream, RateLimit
+from svc._runtime.work.output import JobStream, RateLimit, frames_of
 from svc._runtime.work.upload import Upload
 from svc._runtime.work.work import Identity, Work, cancelled_frame
 from svc._values.failure import BootFailure, describe
@@ -214,7 +214,8 @@ class Worker:
             work = self.running.get(channel)
             if work is not None and work.type == protocol.JOB:
                 head["job"] = work.head["job"]
-            self.emit(encode(protocol.LOG, channel, head, lines), False)
+            for part in frames_of(lines):
+                self.emit(encode(protocol.LOG, channel, head, part), False)
 
         def channel_now() -> int:
             return context().channel
