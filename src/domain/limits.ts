@@ -275,6 +275,8 @@ export const FAIR_TURN_MS = 15_000;
 export const LAUNCHER_RETURN_MS = 3_000;
 /** How often it is looked whether the launcher is there. */
 export const LAUNCHER_CHECK_MS = 250;
+/** Whether a worker lives counts for as much as its launcher says, when that answers within this time. */
+export const LAUNCHER_ANSWER_MAX_MS = 5_000;
 /** One that is silent is asked for a sign of life, */
 export const LAUNCHER_PING_MS = 5_000;
 /** and one that gives none, or does not come back, is killed and replaced after this time. */

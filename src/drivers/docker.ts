@@ -157,6 +157,10 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     return [...this.#groups.values()].flatMap((group) => [...group.workers]);
   }
 
+  async vouched(): Promise<readonly string[]> {
+    return (await Promise.all([...this.#groups.values()].map((group) => group.vouched()))).flat();
+  }
+
   async capacity(): Promise<Capacity> {
     return this.#options.ledger.capacity;
   }

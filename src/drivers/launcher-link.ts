@@ -1,7 +1,7 @@
 /** The platform's end of one launcher, wherever it runs: starts and stops workers through it and knows which are alive. */
 
 import { bootFailureHead, exitedHead, logHead, startedHead, workersHead } from "../domain/frame-heads.ts";
-import { ENVIRONMENT_IN_HEAD_MAX_BYTES } from "../domain/limits.ts";
+import { ENVIRONMENT_IN_HEAD_MAX_BYTES, LAUNCHER_ANSWER_MAX_MS } from "../domain/limits.ts";
 import { type ExitedHead, FRAME, type StartedHead, type StartHead } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 
@@ -30,6 +30,8 @@ export class LauncherLink {
   #connected = Promise.withResolvers<void>();
   #isKnown = false;
   #heard = false;
+  /** Of those who asked whether it answers. */
+  readonly #asking = new Set<() => void>();
   #wasShutDown = false;
   /** What the launcher said that its machine lacks of what keeps workers apart, and whether `strict` can hold. */
   isolation: { readonly missing: readonly string[]; readonly strict: boolean } = { missing: [], strict: false };
@@ -60,6 +62,19 @@ export class LauncherLink {
     const heard = this.#heard;
     this.#heard = false;
     return heard;
+  }
+
+  /** The workers that run, by a launcher that answers now: one that stands still knows nothing of those that ended. */
+  async vouched(): Promise<readonly string[]> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const late = setTimeout(() => resolve(false), LAUNCHER_ANSWER_MAX_MS);
+    const answered = () => resolve(true);
+    this.#asking.add(answered);
+    this.ping();
+    const answers = await promise;
+    clearTimeout(late);
+    this.#asking.delete(answered);
+    return answers && this.#isKnown ? [...this.alive] : [];
   }
 
   /** Resolves when the launcher has said which workers are alive; rejects with what `giveUp` was given. */
@@ -140,6 +155,7 @@ export class LauncherLink {
   #onFrame(frame: Frame): void {
     const events = this.#events;
     this.#heard = true;
+    for (const answered of this.#asking) answered();
     switch (frame.type) {
       case FRAME.WORKERS: {
         // The ends that it saw while the link was broken came before this.

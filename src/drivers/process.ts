@@ -179,6 +179,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     return isKnown ? [...alive] : undefined;
   }
 
+  vouched(): Promise<readonly string[]> {
+    return this.#launcher.link.vouched();
+  }
+
   async capacity(): Promise<Capacity> {
     return this.#options.ledger.capacity;
   }

@@ -89,6 +89,8 @@ export interface WorkerDriver {
   stop(workerId: string, graceMs: number): Promise<void>;
   /** Ids of the workers that run now; undefined while that is not known, because whoever started them is away. */
   list(): Promise<string[] | undefined>;
+  /** Those of them whose launcher answers now. */
+  vouched(): Promise<readonly string[]>;
   capacity(): Promise<Capacity>;
   onExit(listener: (exit: WorkerExit) => void): void;
   /** The image is of no use any more: its zygote may go. */

@@ -183,7 +183,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       log: (line) => logFiles.append(line),
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
-      aliveWorkers: async () => (await driver.list()) ?? [],
+      aliveWorkers: () => driver.vouched(),
       failed: (what, error) => failed(what)(error),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
     },

@@ -30,7 +30,7 @@ export interface LinkHooks {
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** Base URL of the platform's HTTP side as workers of this machine reach it. */
   platformUrl(): Promise<string>;
-  /** Workers whose launcher is heard of and says that their processes live. */
+  /** Workers whose launcher answers now and says that their processes live. */
   aliveWorkers(): Promise<readonly string[]>;
   /** Something of ours went wrong that nobody waits for. */
   failed(what: string, error: unknown): void;

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const WORKER = (file: string) => `
@@ -138,6 +139,48 @@ test("a launcher that stands still while the platform is started again is waited
   process.kill(pid, "SIGCONT");
   assert.deepEqual(await results(platform, route, [...ids, ...more]), completed(3));
   assert.equal(executions().length, 3);
+});
+
+test("a worker that dies while the launcher stands still loses its job to another one: only a launcher that answers vouches", async (t) => {
+  const platform = await startPlatform(t);
+  const runs = path.join(platform.shared, "runs.txt");
+  const worker = `
+import os, time
+from svc import Endpoint
+
+@Endpoint(name="twice", workers=(2, 2))
+def twice():
+    with open(${JSON.stringify(runs)}, "a+") as file:
+        file.write(${OWN_PID} + "\\n")
+        file.seek(0)
+        if len(file.readlines()) == 1:
+            file.flush()
+            time.sleep(600)
+    return "done"
+`;
+  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": worker }) });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const [endpoint] = await platform.endpoints();
+  const route = `/v2/${endpoint!.id}`;
+  const ready = async () => (await platform.call(`${route}/health`)).json.workers.idle === 2;
+  while (!(await ready())) await delay(20);
+  const ids = await submit(platform, route, [{}]);
+  const named = await until(() => existsSync(runs) && readFileSync(runs, "utf8").trim(), "the job runs");
+  const launcher = launcherPid(platform);
+  process.kill(launcher, "SIGSTOP");
+  t.after(() => {
+    try {
+      process.kill(launcher, "SIGCONT");
+    } catch {} // it has ended
+  });
+  process.kill(hostPid(named)!, "SIGKILL");
+  const { json: job } = await platform.call(`${route}/status-sync/${ids[0]}?wait=120000`);
+  assert.deepEqual([job.status, job.output, job.retries], ["COMPLETED", "done", 1]);
+  assert.match(
+    readFileSync(`/proc/${launcher}/stat`, "latin1"),
+    /\) T /,
+    "the launcher stands still, and was not replaced",
+  );
 });
 
 test("while the launcher stands still no worker is lost and no job fails, and a platform that stops does not wait for it", async (t) => {

@@ -70,6 +70,10 @@ export class WorkerGroup {
     return this.#workers;
   }
 
+  vouched(): Promise<readonly string[]> {
+    return this.#link.vouched();
+  }
+
   /** Makes the container; `start` waits for it. */
   launch(plan: ContainerPlan): void {
     this.#ready = this.#launch(plan);
