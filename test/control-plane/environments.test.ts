@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { removeDrainedEndpoints } from "../../src/reconcilers/removed-endpoints.ts";
+import { removeDrainedEndpoints } from "../../src/upkeep/removed-endpoints.ts";
 import { deploy, ENV, manifest, resource, sample } from "./builds.ts";
 import { addJob, addWorker, startPlatform, type TestPlatform } from "./platform.ts";
 

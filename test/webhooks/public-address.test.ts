@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { isPublicAddress } from "../../src/reconcilers/public-address.ts";
+import { isPublicAddress } from "../../src/webhooks/public-address.ts";
 
 const PRIVATE = [
   ["this network", "0.0.0.0"],

@@ -19,11 +19,10 @@ import {
   WEBHOOKS_AT_ONCE_PER_HOST,
 } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
+import { Reconciler } from "../lib/reconciler.ts";
 import type { Delivery, JobReader, WebhookOutbox } from "../queue/queue.ts";
-import { Reconciler } from "./reconciler.ts";
-import { type JobJson, webhookBody } from "./webhook-body.ts";
-import { PrivateAddress, postWebhook } from "./webhook-request.ts";
-import { signature } from "./webhook-signature.ts";
+import { type JobJson, signature, webhookBody } from "./message.ts";
+import { PrivateAddress, postWebhook } from "./request.ts";
 
 export interface WebhooksDeps {
   readonly queue: WebhookOutbox & Pick<JobReader, "find" | "input">;

@@ -10,8 +10,8 @@ import { type TestContext, test } from "node:test";
 import { WEBHOOK_BODY_MAX_BYTES, WEBHOOKS_AT_ONCE, WEBHOOKS_AT_ONCE_PER_HOST } from "../../src/domain/limits.ts";
 import { jobJson } from "../../src/gateway/job-json.ts";
 import type { NewJob, Outcome } from "../../src/queue/queue.ts";
-import { openWebhookSecret } from "../../src/reconcilers/webhook-signature.ts";
-import { Webhooks, type WebhooksDeps } from "../../src/reconcilers/webhooks.ts";
+import { openWebhookSecret } from "../../src/webhooks/message.ts";
+import { Webhooks, type WebhooksDeps } from "../../src/webhooks/webhooks.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue, type SqliteQueueUnderTest } from "../queue/open-queue.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LEASE_CHECK_MS, LEASE_MS, STANDSTILL_MS } from "../../src/domain/limits.ts";
-import { expiredLeases } from "../../src/reconcilers/expired-leases.ts";
+import { expiredLeases } from "../../src/upkeep/expired-leases.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "../queue/open-queue.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LIVE_WARM_UP_DELAY_MS } from "../../src/domain/limits.ts";
-import { LiveEndpoints } from "../../src/reconcilers/live-endpoints.ts";
+import { LiveEndpoints } from "../../src/workers/live-endpoints.ts";
 import { newEndpoint } from "../conformance/store.ts";
 
 function open() {

@@ -22,11 +22,11 @@ import {
 import type { WorkerExit } from "../drivers/worker-driver.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { BootRecord } from "./boot-record.ts";
+import { inWords, RefusedStarts } from "./boot-record.ts";
 import { DecisionLog } from "./decision-log.ts";
 import { endpointHealth } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
-import { inWords, RefusedStarts } from "./refused-starts.ts";
 import { Room } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
 

@@ -1,3 +1,4 @@
+/** What is removed after its endpoints: their rows and jobs when the last worker is gone, empty places, and what failed to go with them. */
 import { isLiveName, isRemovedName } from "../domain/names.ts";
 import type { JobUpkeep } from "../queue/queue.ts";
 import type { App, Environment, Store } from "../store/store.ts";
@@ -38,4 +39,31 @@ async function removeEmptyPlaces(store: Store): Promise<void> {
 /** A live environment without a build has had no endpoint yet. */
 function goesWithItsLastEndpoint({ name, buildId }: Environment): boolean {
   return isRemovedName(name) || (isLiveName(name) && buildId !== null);
+}
+
+/** Keeps something of endpoints beside the store: jobs, logs. */
+interface KeptOfEndpoints {
+  /** Those that it keeps something of. */
+  endpointIds(): Promise<string[]>;
+  forget(endpointId: string): Promise<void>;
+}
+
+/**
+ * Removes what is kept of endpoints that are gone: it goes with them, unless that failed or the platform was killed just then.
+ * The first error is thrown when all was tried.
+ */
+export async function removeLeftBehind(
+  store: Pick<Store, "endpoints">,
+  places: readonly KeptOfEndpoints[],
+): Promise<void> {
+  // They are asked before the store, so that an endpoint that is made meanwhile is not taken for gone.
+  const kept = await Promise.all(places.map((place) => place.endpointIds()));
+  const known = new Set((await store.endpoints.list()).map(({ id }) => id));
+  const errors: unknown[] = [];
+  for (const [i, place] of places.entries()) {
+    for (const id of kept[i]!) {
+      if (!known.has(id)) await place.forget(id).catch((error: unknown) => errors.push(error));
+    }
+  }
+  if (errors.length > 0) throw errors[0];
 }

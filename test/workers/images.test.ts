@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { WorkerImage } from "../../src/drivers/worker-driver.ts";
-import { Images } from "../../src/reconcilers/images.ts";
 import type { Endpoint, Store } from "../../src/store/store.ts";
+import { Images } from "../../src/workers/images.ts";
 
 const PAUSE_MS = 10_000;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { removeDrainedEndpoints } from "../../src/reconcilers/removed-endpoints.ts";
 import type { Store } from "../../src/store/store.ts";
+import { removeDrainedEndpoints } from "../../src/upkeep/removed-endpoints.ts";
 import { openTestStore } from "../store/open-store.ts";
 
 /** The store; each call of it is written down by its name. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DECISIONS_KEPT } from "../../src/domain/limits.ts";
-import { DecisionLog } from "../../src/reconcilers/decision-log.ts";
+import { DecisionLog } from "../../src/workers/decision-log.ts";
 
 test("the newest decisions are kept, and one that repeats itself counts once", () => {
   const log = new DecisionLog();

@@ -14,10 +14,10 @@ import { LAYER_UNUSED_KEPT_MS } from "../../src/domain/limits.ts";
 import type { Manifest } from "../../src/domain/manifest.ts";
 import { LayerFolder } from "../../src/drivers/layers.ts";
 import type { WorkerImage } from "../../src/drivers/worker-driver.ts";
-import { Images } from "../../src/reconcilers/images.ts";
-import { removeUnusedLayers } from "../../src/reconcilers/unused-layers.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
+import { removeUnusedLayers } from "../../src/upkeep/unused-layers.ts";
+import { Images } from "../../src/workers/images.ts";
 import { newApp, newEndpoint, newEnvironment, newWorker } from "../conformance/store.ts";
 
 /** Store, artifacts and unpacked layers in one folder; the driver only unpacks. */

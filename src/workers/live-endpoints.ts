@@ -6,9 +6,11 @@
 import type { SvcError } from "../domain/errors.ts";
 import { LIVE_WARM_UP_DELAY_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import { VERSION } from "../domain/version.ts";
+import type { JobUpkeep } from "../queue/queue.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
-export interface LiveEndpointsDeps {
+interface LiveEndpointsDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly link: {
     switchOver(endpointId: string, revision: string): void;
@@ -65,4 +67,25 @@ export class LiveEndpoints {
     if (endpoint === undefined || !isLiveName(endpoint.name) || endpoint.revision !== revision) return;
     await this.#deps.failJobs(endpointId, id, error);
   }
+}
+
+/**
+ * A live endpoint's new code cannot start: its jobs fail with that reason, because the developer who sent them waits for an
+ * answer. (Jobs of a deployed endpoint wait for code that can start.)
+ */
+export async function failQueued(
+  queue: Pick<JobUpkeep, "failQueued">,
+  endpointId: string,
+  workerId: string,
+  error: SvcError,
+): Promise<void> {
+  const failure = {
+    error_type: "BootFailed",
+    error_message: error.message,
+    error_traceback: error.help ?? "",
+    hostname: "",
+    worker_id: workerId,
+    svc_version: VERSION,
+  };
+  await queue.failQueued(endpointId, workerId, JSON.stringify(failure));
 }

@@ -8,13 +8,17 @@ import { LAYER_UNUSED_KEPT_MS } from "../domain/limits.ts";
 import { manifestLayers } from "../domain/manifest.ts";
 import type { PreparedFiles, WorkerImage } from "../drivers/worker-driver.ts";
 import type { Endpoint, Store } from "../store/store.ts";
-import type { Images } from "./images.ts";
 
 interface UnusedLayersDeps {
   readonly store: Store;
   readonly artifacts: ArtifactStore;
   readonly files: PreparedFiles;
-  readonly images: Pick<Images, "describe" | "keepOnly">;
+  /** What is prepared for workers. */
+  readonly images: {
+    describe(endpoint: Endpoint): Promise<{ readonly image: WorkerImage }>;
+    /** Forgets what is not needed and was not used since `before`; returns all whose files must stay. */
+    keepOnly(needed: readonly WorkerImage[], before: number): WorkerImage[];
+  };
   readonly clock: () => number;
 }
 

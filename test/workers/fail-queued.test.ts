@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SvcError } from "../../src/domain/errors.ts";
-import { failQueued } from "../../src/reconcilers/fail-queued.ts";
+import { failQueued } from "../../src/workers/live-endpoints.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "../queue/open-queue.ts";
 

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Share } from "../../src/domain/capacity.ts";
 import { FAIR_TURN_MS } from "../../src/domain/limits.ts";
-import { Room } from "../../src/reconcilers/room.ts";
 import type { Endpoint, Worker } from "../../src/store/store.ts";
+import { Room } from "../../src/workers/room.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 
 const WISH = { desired: 1, start: 1, urgent: true, reason: "1 waiting" };

@@ -5,10 +5,10 @@ import { setImmediate as turn } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
 import { START_RETRY_MS } from "../../src/domain/limits.ts";
 import type { WorkerDriver, WorkerExit, WorkerSpec } from "../../src/drivers/worker-driver.ts";
-import { BootRecord } from "../../src/reconcilers/boot-record.ts";
-import type { Images } from "../../src/reconcilers/images.ts";
-import { WorkerPool } from "../../src/reconcilers/worker-pool.ts";
 import type { Endpoint } from "../../src/store/store.ts";
+import { BootRecord } from "../../src/workers/boot-record.ts";
+import type { Images } from "../../src/workers/images.ts";
+import { WorkerPool } from "../../src/workers/worker-pool.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 import { openTestStore } from "../store/open-store.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Reconciler } from "../../src/reconcilers/reconciler.ts";
+import { Reconciler } from "../../src/lib/reconciler.ts";
 
 test("Work never runs twice at once; nudges that come meanwhile are one more run", async () => {
   const runs: PromiseWithResolvers<void>[] = [];

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { WorkerState } from "../../src/domain/worker.ts";
 import type { WorkerDriver, WorkerExit } from "../../src/drivers/worker-driver.ts";
-import { BootRecord } from "../../src/reconcilers/boot-record.ts";
-import type { Images } from "../../src/reconcilers/images.ts";
-import { WorkerPool } from "../../src/reconcilers/worker-pool.ts";
+import { BootRecord } from "../../src/workers/boot-record.ts";
+import type { Images } from "../../src/workers/images.ts";
+import { WorkerPool } from "../../src/workers/worker-pool.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 import { openTestStore } from "../store/open-store.ts";
 
