@@ -3,17 +3,18 @@
  * installed once from the package index before the endpoint that asked for it becomes ready.
  */
 import { createHash } from "node:crypto";
-import { access, mkdtemp, rename, rm } from "node:fs/promises";
+import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { isBaseRequirement } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
 import { SYNCS_AT_ONCE } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import { installComplaint, installFailure, installStep } from "../lib/install-output.ts";
-import { inInstallerHome } from "../lib/installer-home.ts";
+import { makeInstallerHome } from "../lib/installer-home.ts";
 import { InstallFailed, NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
 import { runProcess } from "../lib/run-process.ts";
 import { syncTree } from "../lib/sync-tree.ts";
+import type { ConfinedInstaller } from "./confined-installer.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { FolderUse } from "./unused-folders.ts";
 
@@ -22,13 +23,15 @@ const COMPLAINT_LINES_MAX = 5;
 export class BaseLayers {
   readonly #dir: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
+  readonly #confined: ConfinedInstaller | undefined;
   readonly #installing = new Map<string, Promise<string>>();
   readonly #use: FolderUse;
 
-  /** `env` has PATH and the user's settings of pip and uv. */
-  constructor(dir: string, env: Readonly<Record<string, string | undefined>>) {
+  /** `env` has PATH and the user's settings of pip and uv. Without `confined` the installer may do what the platform may. */
+  constructor(dir: string, env: Readonly<Record<string, string | undefined>>, confined?: ConfinedInstaller) {
     this.#dir = dir;
     this.#env = env;
+    this.#confined = confined;
     this.#use = new FolderUse(dir);
   }
 
@@ -80,30 +83,48 @@ export class BaseLayers {
     await makeDurableFolder(this.#dir);
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
-      await inInstallerHome(this.#env, (home, env) =>
-        new PythonInstaller(env, [interpreter.path]).install({
-          target: temporary,
-          pythonVersion: interpreter.version,
-          requirements,
-          cwd: home,
-          env,
-          onLine: (line) => {
-            const step = installStep(line);
-            if (step !== undefined) report(step);
-          },
-        }),
-      );
-      report("preparing bytecode");
-      await runProcess(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", temporary]);
+      const packages = path.join(temporary, "packages");
+      await mkdir(packages);
+      await this.#install(temporary, packages, requirements, interpreter, report);
       // It came by the network: after a power cut it is whole, or not there.
-      await syncTree(temporary, SYNCS_AT_ONCE);
-      await rename(temporary, target);
+      await syncTree(packages, SYNCS_AT_ONCE);
+      await rename(packages, target);
       await syncFolder(this.#dir);
     } catch (error) {
-      await rm(temporary, { recursive: true, force: true });
       throw installError(error, requirements);
+    } finally {
+      await rm(temporary, { recursive: true, force: true });
     }
     return target;
+  }
+
+  async #install(
+    folder: string,
+    target: string,
+    requirements: readonly string[],
+    interpreter: Interpreter,
+    report: (line: string) => void,
+  ): Promise<void> {
+    const home = path.join(folder, "home");
+    const { env, named } = await makeInstallerHome(home, this.#env);
+    const onMissing = (what: string) =>
+      report(`the installer is kept apart less than usual: this machine lacks ${what}`);
+    const room = { folder, home, named, userHome: this.#env.HOME ?? "/", onMissing };
+    const run: typeof runProcess = (command, args, options = {}) =>
+      this.#confined?.run(room, interpreter.path, command, args, options) ?? runProcess(command, args, options);
+    await new PythonInstaller(env, [interpreter.path], run).install({
+      target,
+      pythonVersion: interpreter.version,
+      requirements,
+      cwd: home,
+      env,
+      onLine: (line) => {
+        const step = installStep(line);
+        if (step !== undefined) report(step);
+      },
+    });
+    report("preparing bytecode");
+    await run(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", target], { cwd: home, env });
   }
 }
 

@@ -8,6 +8,7 @@ import { SvcError } from "../domain/errors.ts";
 import type { ExitedHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
+import { ConfinedInstaller } from "./confined-installer.ts";
 import { Interpreters } from "./interpreter.ts";
 import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
@@ -75,9 +76,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       this.#users = new WorkerUsers(this.#tempRoot, workerUids);
     }
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
-    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), options.installerEnv);
     this.#interpreters = new Interpreters(options.python);
-    const { pythonPath, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
+    const { pythonPath, hidden, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
+    const room = new ConfinedInstaller({ pythonPath, hidden, uid: this.#users?.installer });
+    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), env, isolation === "none" ? undefined : room);
     const zygoteMemoryBytes = zygoteMemoryMb === undefined ? totalmem() / 4 : zygoteMemoryMb * 1024 ** 2;
     this.#launcher = new Launcher(
       { env, stateDir: dataDir, pythonPath, socketPath, logFd, zygoteMemoryBytes, tempRoot: this.#tempRoot },

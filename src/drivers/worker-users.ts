@@ -1,6 +1,6 @@
 /**
  * As root the platform runs the processes of each endpoint as a user of their own, out of a range of numbers that nobody else on
- * the machine should have. The first number is the group that may use the platform's socket. Which number an endpoint has
+ * the machine should have. The first number is the group that may use the platform's socket, the last one the installer. Which number an endpoint has
  * is the owner of its folder of temporary files: so it stays the same while that folder is there.
  */
 import { chmodSync, chownSync } from "node:fs";
@@ -24,6 +24,11 @@ export class WorkerUsers {
     this.#dir = dir;
     this.#first = first;
     this.#last = last;
+  }
+
+  /** Who installs packages for the platform. */
+  get installer(): number {
+    return this.#last;
   }
 
   /** Makes the endpoint's folder, its user's own. */
@@ -54,15 +59,15 @@ export class WorkerUsers {
     const taken = new Map<string, number>();
     for (const name of await readdir(this.#dir).catch(() => [])) {
       const { uid } = await stat(path.join(this.#dir, name));
-      if (uid > this.#first && uid <= this.#last) taken.set(name, uid);
+      if (uid > this.#first && uid < this.#last) taken.set(name, uid);
     }
     return taken;
   }
 
   #free(taken: ReadonlyMap<string, number>): number {
     const used = new Set(taken.values());
-    for (let uid = this.#first + 1; uid <= this.#last; uid += 1) if (!used.has(uid)) return uid;
-    throw new SvcError("NO_CAPACITY", `All ${this.#last - this.#first} users for workers are taken.`, {
+    for (let uid = this.#first + 1; uid < this.#last; uid += 1) if (!used.has(uid)) return uid;
+    throw new SvcError("NO_CAPACITY", `All ${this.#last - this.#first - 1} users for workers are taken.`, {
       help: "Widen SVC_WORKER_UIDS and start the platform again.",
     });
   }

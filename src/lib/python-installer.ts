@@ -45,9 +45,11 @@ export class PythonInstaller {
   readonly tool: "uv" | "pip";
   readonly #uv: string | undefined;
   readonly #pythons: readonly string[];
+  readonly #run: typeof runProcess;
 
-  /** `pythons`: commands or paths in the order of preference. */
-  constructor(env: Readonly<Record<string, string | undefined>>, pythons: readonly string[]) {
+  /** `pythons`: commands or paths in the order of preference; `run` starts the tool. */
+  constructor(env: Readonly<Record<string, string | undefined>>, pythons: readonly string[], run = runProcess) {
+    this.#run = run;
     this.#uv = onPath("uv", env.PATH ?? "");
     this.tool = this.#uv === undefined ? "pip" : "uv";
     const found = [...pythons, "python3"].flatMap((python) => onPath(python, env.PATH ?? "") ?? []);
@@ -62,18 +64,30 @@ export class PythonInstaller {
     if (this.#uv !== undefined) {
       const python = this.#pythons[0];
       const args = ["pip", "install", "--no-progress", ...(python === undefined ? [] : ["--python", python])];
-      refuseFailure(await run(this.#uv, [...args, ...common, ...rest], job));
+      refuseFailure(await this.#start(this.#uv, [...args, ...common, ...rest], job));
       return;
     }
     let tooOld = false;
     for (const python of this.#pythons) {
-      const result = await run(python, ["-c", WHEELS_ONLY, "install", ...PIP_QUIET, ...common, ...rest], job);
+      const result = await this.#start(python, ["-c", WHEELS_ONLY, "install", ...PIP_QUIET, ...common, ...rest], job);
       const missing = /No module named pip\b/.test(result.stderr);
       const old = /no such option: --(report|dry-run|root-user-action)/.test(result.stderr);
       if (!missing && !old) return refuseFailure(result);
       tooOld ||= old;
     }
     throw new NoInstaller(tooOld);
+  }
+
+  #start(command: string, args: readonly string[], job: Installation): Promise<ProcessResult> {
+    const { onLine } = job;
+    return this.#run(command, args, {
+      cwd: job.cwd,
+      // A setting such as "always --user" does not go together with a target folder.
+      env: { ...job.env, PIP_USER: "0", PIP_REQUIRE_VIRTUALENV: "0", PYTHONSAFEPATH: "1", NO_COLOR: "1" },
+      signal: job.signal,
+      group: job.signal !== undefined,
+      onLine: onLine && ((line) => onLine(withoutCredentials(line))),
+    });
   }
 }
 
@@ -102,18 +116,6 @@ const PIP_QUIET = [
   "--root-user-action=ignore",
   "--progress-bar=off",
 ];
-
-function run(command: string, args: readonly string[], job: Installation): Promise<ProcessResult> {
-  const { onLine } = job;
-  return runProcess(command, args, {
-    cwd: job.cwd,
-    // A setting such as "always --user" does not go together with a target folder.
-    env: { ...job.env, PIP_USER: "0", PIP_REQUIRE_VIRTUALENV: "0", PYTHONSAFEPATH: "1", NO_COLOR: "1" },
-    signal: job.signal,
-    group: job.signal !== undefined,
-    onLine: onLine && ((line) => onLine(withoutCredentials(line))),
-  });
-}
 
 function refuseFailure({ code, stdout, stderr }: ProcessResult): void {
   if (code !== 0) throw new InstallFailed(`${stdout}\n${stderr}`);

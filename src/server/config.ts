@@ -54,10 +54,10 @@ const pairs = z.string().transform((text, context): Readonly<Record<string, stri
 /** FIRST-LAST, of users. */
 const userNumbers = z.string().transform((text, context): [number, number] => {
   const [, first, last] = /^(\d{1,10})-(\d{1,10})$/.exec(text) ?? [];
-  if (Number(first) > 0 && Number(first) < Number(last) && Number(last) < USER_NUMBER_END) {
+  if (Number(first) > 0 && Number(first) + 1 < Number(last) && Number(last) < USER_NUMBER_END) {
     return [Number(first), Number(last)];
   }
-  context.addIssue(`"${text}" is not FIRST-LAST, two numbers of users`);
+  context.addIssue(`"${text}" is not FIRST-LAST, numbers of at least three users`);
   return z.NEVER;
 });
 

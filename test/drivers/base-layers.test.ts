@@ -1,16 +1,35 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, type TestContext, test } from "node:test";
+import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { BaseLayers } from "../../src/drivers/base-layers.ts";
+import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
 import { type Interpreter, Interpreters } from "../../src/drivers/interpreter.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { makeWheels } from "../build/wheels.ts";
+import { ROOT } from "../e2e/platform-process.ts";
 
 function folder(t: TestContext): string {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-base-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
+}
+
+/** As a platform whose data directory is `dir`. */
+function confined(dir: string): ConfinedInstaller {
+  const uid = process.getuid?.() === 0 ? WORKER_UIDS_DEFAULT[1] : undefined;
+  return new ConfinedInstaller({ pythonPath: path.join(ROOT, "python/src"), hidden: [dir], uid });
 }
 
 /** The index as this machine's users reach it. */
@@ -42,7 +61,7 @@ async function installs(
   env: Record<string, string | undefined>,
 ): Promise<string[]> {
   const said: string[] = [];
-  const layers = new BaseLayers(path.join(dir, "base"), env);
+  const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir));
   const [first, second] = await Promise.all([
     layers.ensure(["numpy"], interpreter, (line) => said.push(line)),
     layers.ensure(["numpy"], interpreter, () => {}),
@@ -88,13 +107,33 @@ describe("numpy on a fresh machine", () => {
   }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     const dir = folder(t);
-    const cut = new BaseLayers(path.join(dir, "base"), NO_NETWORK);
+    const cut = new BaseLayers(path.join(dir, "base"), NO_NETWORK, confined(dir));
     await assert.rejects(
       cut.ensure(["numpy"], interpreter, () => {}),
       { code: "DEPENDENCIES_FAILED", message: "numpy could not be installed: the package index cannot be reached." },
     );
     assert.deepEqual(readdirSync(path.join(dir, "base")), []);
     await installs(dir, interpreter, ONLINE);
+  });
+
+  test("comes from where the user's own settings say, also when that lies in the user's home", {
+    timeout: 120_000,
+  }, async (t) => {
+    const interpreter = await new Interpreters(undefined).default();
+    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    const [dir, home] = [folder(t), folder(t)];
+    makeWheels(path.join(home, "wheels"), [{ name: "numpy", version: "1.0", files: { "numpy.py": "" } }]);
+    mkdirSync(path.join(home, ".config/pip"), { recursive: true });
+    const settings = `[global]\nno-index = true\nfind-links =\n    ${home}/wheels\n`;
+    writeFileSync(path.join(home, ".config/pip/pip.conf"), settings);
+    chmodSync(home, 0o755);
+    const env = { PATH: "/usr/bin:/bin", HOME: home };
+    const target = await new BaseLayers(path.join(dir, "base"), env, confined(dir)).ensure(
+      ["numpy"],
+      interpreter,
+      () => {},
+    );
+    assert.ok(existsSync(path.join(target, "numpy.py")));
   });
 
   test("without any installer says which to install", async (t) => {

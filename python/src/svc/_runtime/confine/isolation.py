@@ -88,7 +88,7 @@ class Isolation:
         tier = start.get("isolation", "none")
         if tier == "none":
             return
-        uid = start["uid"] if self._has_user(start) else os.getuid()
+        uid = self.user(start)
         if self._way:
             os.environ["HOME"] = view.build(start, uid)
         kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -115,6 +115,10 @@ class Isolation:
             from svc._runtime.confine import seccomp
 
             seccomp.refuse_dangerous_calls()
+
+    def user(self, start: dict) -> int:
+        """The number of the user that the processes of this START run as."""
+        return start["uid"] if self._has_user(start) else os.getuid()
 
     def _has_user(self, start: dict) -> bool:
         """Only the own view leads another user to files that lie in folders of root's."""
