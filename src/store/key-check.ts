@@ -4,6 +4,7 @@
  */
 import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.ts";
 import { CACHED_KEYS_MAX, KEY_USE_NOTED_MS } from "../domain/limits.ts";
+import { cached } from "../lib/cached.ts";
 import type { Store } from "./store.ts";
 
 /** Environment of a worker whose endpoint has none: it reaches no endpoint, where null would reach all. */
@@ -18,38 +19,20 @@ interface Known {
 
 /** `clock` gives milliseconds since the epoch. */
 export function createKeyChecker(store: Store, clock: () => number): KeyChecker {
-  const byHash = new Map<string, Known>();
-  /** Id of the key or worker → hash. */
-  const hashById = new Map<string, string>();
-  let changes = 0;
-
-  store.onChange((change) => {
-    if (change.table === "endpoints") return;
-    changes++;
-    const hash = hashById.get(change.id);
-    if (hash === undefined) return;
-    hashById.delete(change.id);
-    byHash.delete(hash);
+  const byHash = cached<Known>(
+    CACHED_KEYS_MAX,
+    async (hash) => {
+      const known = (await findKey(store, hash)) ?? (await findWorker(store, hash));
+      return known && (isExpired(known) ? undefined : known);
+    },
+    ({ principal }) => principal.id,
+  );
+  store.onChange(({ table, id }) => {
+    if (table !== "endpoints") byHash.changed(id);
   });
 
-  async function load(hash: string): Promise<Principal | undefined> {
-    const before = changes;
-    const known = (await findKey(store, hash)) ?? (await findWorker(store, hash));
+  function used(known: Known | undefined): Principal | undefined {
     if (known === undefined || isExpired(known)) return undefined;
-    if (changes === before) keep(hash, known);
-    return used(known);
-  }
-
-  function keep(hash: string, known: Known): void {
-    if (byHash.size >= CACHED_KEYS_MAX) {
-      byHash.clear();
-      hashById.clear();
-    }
-    byHash.set(hash, known);
-    hashById.set(known.principal.id, hash);
-  }
-
-  function used(known: Known): Principal {
     const now = clock();
     if (known.usedAt !== undefined && now - known.usedAt >= KEY_USE_NOTED_MS) {
       known.usedAt = now;
@@ -65,10 +48,8 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
 
   return {
     check(secret) {
-      const hash = hashSecret(secret);
-      const known = byHash.get(hash);
-      if (known === undefined) return load(hash);
-      return isExpired(known) ? undefined : used(known);
+      const known = byHash.find(hashSecret(secret));
+      return known instanceof Promise ? known.then(used) : used(known);
     },
   };
 }

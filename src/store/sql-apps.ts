@@ -1,5 +1,5 @@
 import type { Manifest } from "../domain/manifest.ts";
-import type { Session } from "./sql-store.ts";
+import type { Session } from "./session.ts";
 import type { AppRepository, Build, BuildRepository, EnvironmentRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 

@@ -1,6 +1,6 @@
 import type { KeyScope } from "../domain/api-key.ts";
-import type { Session } from "./sql-store.ts";
-import type { ApiKey, KeyRepository } from "./store.ts";
+import type { Session } from "./session.ts";
+import type { ApiKey, KeyRepository, SecretRepository, Template, TemplateRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 function read(row: Tables["apiKeys"]): ApiKey {
@@ -32,6 +32,64 @@ export function keyRepository({ db, changed, guard }: Session): KeyRepository {
     async delete(id) {
       await db.deleteFrom("apiKeys").where("id", "=", id).execute();
       changed({ table: "keys", id });
+    },
+  };
+}
+
+export function secretRepository({ db, guard }: Session): SecretRepository {
+  return {
+    listByEnvironment: (environmentId) =>
+      db.selectFrom("secrets").selectAll().where("environmentId", "=", environmentId).orderBy("name").execute(),
+    async save(secret) {
+      const { sealed, updatedAt } = secret;
+      await guard(
+        "The environment is gone.",
+        db
+          .insertInto("secrets")
+          .values(secret)
+          .onConflict((conflict) => conflict.columns(["environmentId", "name"]).doUpdateSet({ sealed, updatedAt }))
+          .execute(),
+      );
+    },
+    async delete(environmentId, name) {
+      const { numDeletedRows } = await db
+        .deleteFrom("secrets")
+        .where("environmentId", "=", environmentId)
+        .where("name", "=", name)
+        .executeTakeFirst();
+      return numDeletedRows > 0n;
+    },
+  };
+}
+
+export function templateRepository({ db, guard, env }: Session): TemplateRepository {
+  const read = (row: Tables["templates"]): Template => ({
+    ...row,
+    env: env.read("templates", row.id, row.env) as Template["env"],
+  });
+  return {
+    async find(id) {
+      const row = await db.selectFrom("templates").selectAll().where("id", "=", id).executeTakeFirst();
+      return row && read(row);
+    },
+    async list() {
+      return (await db.selectFrom("templates").selectAll().orderBy("name").execute()).map(read);
+    },
+    async save(template) {
+      const { id, createdAt, ...rest } = template;
+      const changes = { ...rest, env: env.write("templates", id, template.env) };
+      await guard(
+        `There is a template named "${template.name}" already.`,
+        db
+          .insertInto("templates")
+          .values({ id, createdAt, ...changes })
+          .onConflict((conflict) => conflict.column("id").doUpdateSet(changes))
+          .execute(),
+      );
+    },
+    async delete(id) {
+      const { numDeletedRows } = await db.deleteFrom("templates").where("id", "=", id).executeTakeFirst();
+      return numDeletedRows > 0n;
     },
   };
 }

@@ -2,24 +2,12 @@
 import type { Kysely } from "kysely";
 import { SvcError } from "../domain/errors.ts";
 import type { EnvColumn } from "./sealed-env.ts";
+import type { Guard, Session } from "./session.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
-import { endpointRepository } from "./sql-endpoints.ts";
-import { keyRepository } from "./sql-keys.ts";
-import { secretRepository } from "./sql-secrets.ts";
-import { templateRepository } from "./sql-templates.ts";
-import { workerRepository } from "./sql-workers.ts";
+import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
+import { keyRepository, secretRepository, templateRepository } from "./sql-keys.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
-
-/** Runs a statement; a broken constraint becomes CONFLICT with `message`. */
-export type Guard = <T>(message: string, statement: Promise<T>) => Promise<T>;
-
-export interface Session {
-  readonly db: Kysely<Tables>;
-  readonly changed: (change: StoreChange) => void;
-  readonly guard: Guard;
-  readonly env: EnvColumn;
-}
 
 /** `isConstraintError` tells a broken constraint of this database from other failures. */
 export function createSqlStore(

@@ -1,7 +1,7 @@
 import { CamelCasePlugin, Kysely } from "kysely";
 import type { SealedText } from "../lib/sealed-text.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
-import { migrate } from "./migrations/migrate.ts";
+import { migrate } from "./migrations.ts";
 import { nodeSqliteDialect } from "./node-sqlite-dialect.ts";
 import { EnvColumn, sealClearValues } from "./sealed-env.ts";
 import { createSqlStore } from "./sql-store.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { newSecret } from "../../src/domain/api-key.ts";
-import { createEndpointCache } from "../../src/store/endpoint-cache.ts";
+import { createEndpointCache } from "../../src/store/caches.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
 import { newApp, newEndpoint, newEnvironment, newKey, newWorker, type StoreUnderTest } from "../conformance/store.ts";
 import { openTestStore } from "./open-store.ts";

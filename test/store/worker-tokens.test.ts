@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { withWorkerTokens } from "../../src/store/caches.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
-import { withWorkerTokens } from "../../src/store/worker-tokens.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 
 test("A worker that was just made is known by its token without the database; a change or its end is seen at once", async (t) => {

@@ -1,28 +1,35 @@
-/** The side of the queue that changes jobs. A job that finds a waiting claim is inserted as IN_PROGRESS: one write. */
+/**
+ * A job's way through the queue: every change of its state, each part of a batch. Row, counts and running jobs change together, and
+ * what others must hear is recorded for after the commit. State machine: src/domain/job.ts. A job that finds a waiting claim is
+ * inserted as IN_PROGRESS: one write.
+ */
 import { SvcError } from "../../domain/errors.ts";
-import type { Claim, ClaimedJob, NewJob, Queue } from "../queue.ts";
+import { JOB_STATES } from "../../domain/job.ts";
+import { JOB_LOSSES_MAX } from "../../domain/limits.ts";
+import type { Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 import {
+  CANCELLED,
   COMPLETED,
   type EndpointState,
   FAILED,
   IN_PROGRESS,
   IN_QUEUE,
+  type PendingClaim,
   type RunningJob,
   TIMED_OUT,
 } from "./live-state.ts";
-import type { PendingClaim } from "./pending-claims.ts";
-import { jobOfRunning } from "./rows.ts";
-import type { Body } from "./statements.ts";
+import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
-import { cancelJob, finishJob, loseJob, requeueJob, retryJob } from "./transitions.ts";
 
 const FIRST_FENCE = 1;
+const INPUT_LOST = "the file with the job's input is missing or damaged";
 const FINAL_STATES = { COMPLETED, FAILED, TIMED_OUT } as const;
 
-export type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string): Promise<boolean> };
+type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string): Promise<boolean> };
 
 export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
+  core.claims.inputLost = (job) => core.keep(() => finishJob(core, job, FAILED, null, Buffer.from(INPUT_LOST)));
   return {
     enqueue: (job) =>
       core.offer(() =>
@@ -199,4 +206,152 @@ function renewClaim(core: QueueCore, claim: Claim): boolean {
   if (job === undefined) return false;
   job.leaseUntil = core.live.lease();
   return true;
+}
+
+/** Finishes a running job. `whole` is the job for those who wait, when its bodies are at hand. */
+export function finishJob(
+  core: QueueCore,
+  job: RunningJob,
+  state: number,
+  output: Body | null,
+  error: Body | null,
+  whole?: (finishedAt: number) => Job,
+): void {
+  const now = core.clock();
+  core.sql.finish.run(state, output, error, now, now + keptMs(core, state, job.retentionMs), job.seq, job.fence);
+  if (job.webhook !== "") owedWebhook(core, job.seq, job.webhook);
+  core.live.stopped(job, state);
+  core.named(job.endpoint, output, error);
+  core.unnamed(job.endpoint, job.outputFile);
+  const waited = whole !== undefined && (core.finals.has(job.id) || core.chunks.has(job.id));
+  core.finished(job.id, job.endpoint, state, job.webhook, waited ? whole(now) : undefined);
+}
+
+/** Queues a running job again, as it was. Its old fence is of no use any more: the next claim gets a higher one. */
+function requeueJob(core: QueueCore, job: RunningJob, losses: number): void {
+  // A job that was lost keeps its worker's name until the next one takes it.
+  core.sql.requeue.run(losses > 0 ? job.workerId : "", job.retries + losses, job.seq);
+  core.live.stopped(job, IN_QUEUE);
+  core.unnamed(job.endpoint, job.outputFile);
+  core.dropChunks(job.seq, job.id, job.endpoint);
+  core.touch(job.endpoint);
+}
+
+/** The worker is gone: once more the first time, FAILED after that. */
+export function loseJob(core: QueueCore, job: RunningJob, cause = ""): void {
+  if (job.retries >= JOB_LOSSES_MAX) {
+    const error = `worker lost after ${JOB_LOSSES_MAX} retry${cause === "" ? "" : `: ${cause}`}`;
+    finishJob(core, job, FAILED, null, Buffer.from(error), (finishedAt) =>
+      jobOfRunning(job, null, { state: FAILED, error, finishedAt }),
+    );
+    return;
+  }
+  requeueJob(core, job, 1);
+  addRetry(core, job.endpoint, 1);
+}
+
+/** False when the job is final already or unknown. */
+function cancelJob(core: QueueCore, jobId: string): boolean {
+  const row = core.sql.meta.get(jobId) as unknown as JobRow | undefined;
+  if (row === undefined || row.state > IN_PROGRESS) return false;
+  const endpoint = core.live.of(row.endpoint);
+  const now = core.clock();
+  core.sql.cancel.run(now, now + row.retention_ms, row.seq);
+  const running = core.live.running.get(jobId);
+  if (running !== undefined) {
+    core.live.stopped(running, CANCELLED);
+    core.cancelled({ jobId, fence: running.fence, workerId: running.workerId });
+  } else {
+    core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+  }
+  if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
+  core.finished(jobId, endpoint, CANCELLED, row.webhook);
+  return true;
+}
+
+/** Fails a job that waits: it will find no worker. */
+export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, error: Body): void {
+  const endpoint = core.live.of(row.endpoint);
+  const now = core.clock();
+  core.sql.fail.run(workerId, error, now, now + keptMs(core, FAILED, row.retention_ms), row.seq);
+  core.named(endpoint, error);
+  if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
+  core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+  core.live.count(endpoint, FAILED, false, 1);
+  core.finished(row.id, endpoint, FAILED, row.webhook);
+}
+
+/** FAILED or TIMED_OUT waits again, as if it had been submitted now. */
+function retryJob(core: QueueCore, jobId: string): boolean {
+  const row = core.sql.meta.get(jobId) as unknown as JobRow | undefined;
+  if (row === undefined || (row.state !== FAILED && row.state !== TIMED_OUT)) return false;
+  const endpoint = core.live.of(row.endpoint);
+  const now = core.clock();
+  const { output, error } = core.sql.resultBodies.get(row.seq) as { output: Body | null; error: Body | null };
+  core.sql.retry.run(now, now, row.seq);
+  if (row.webhook !== "") core.sql.dropWebhook.run(row.seq);
+  core.unnamed(endpoint, output, error);
+  core.dropChunks(row.seq, jobId, endpoint);
+  core.live.count(endpoint, row.state, false, -1);
+  core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, 1);
+  addRetry(core, endpoint, 1);
+  core.touch(endpoint);
+  return true;
+}
+
+/** Failed jobs are the dead letters: they outlast the retention of results. */
+function keptMs(core: QueueCore, state: number, retentionMs: number): number {
+  return state === COMPLETED ? retentionMs : Math.max(retentionMs, core.bounds.failedRetentionMs);
+}
+
+function owedWebhook(core: QueueCore, seq: number, url: string): void {
+  core.sql.insertWebhook.run(seq, URL.parse(url)?.host ?? "", core.clock());
+}
+
+function addRetry(core: QueueCore, endpoint: EndpointState, n: number): void {
+  core.sql.addTotals.run(0, 0, n, endpoint.number);
+  endpoint.retried += n;
+}
+
+export function jobOfRow(row: JobRow, endpointId: string, output: Uint8Array | null, error: string): Job {
+  return {
+    id: row.id,
+    endpointId,
+    state: JOB_STATES[row.state]!,
+    method: row.method,
+    webhook: row.webhook,
+    lowPriority: row.low_priority === 1,
+    output,
+    error,
+    workerId: row.worker_id,
+    retries: row.retries,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    finishedAt: row.finished_at,
+    executionTimeoutMs: row.execution_timeout_ms,
+  };
+}
+
+/** A job that runs, or was just finished with what is given. */
+export function jobOfRunning(
+  job: RunningJob,
+  output: Uint8Array | null,
+  final?: { readonly state: number; readonly error: string; readonly finishedAt: number },
+): Job {
+  return {
+    id: job.id,
+    endpointId: job.endpoint.id,
+    state: JOB_STATES[final?.state ?? IN_PROGRESS]!,
+    method: job.method,
+    webhook: job.webhook,
+    lowPriority: job.lowPriority,
+    output,
+    error: final?.error ?? "",
+    workerId: job.workerId,
+    retries: job.retries,
+    createdAt: job.createdAt,
+    startedAt: job.startedAt,
+    finishedAt: final?.finishedAt ?? null,
+    executionTimeoutMs: job.executionTimeoutMs,
+  };
 }

@@ -12,10 +12,6 @@ import type { BodyFiles } from "./body-files.ts";
 import { type EndpointState, FAILED, LiveState, TIMED_OUT } from "./live-state.ts";
 import { PendingClaims } from "./pending-claims.ts";
 import { type Body, prepareStatements, type Statements } from "./statements.ts";
-import { finishJob } from "./transitions.ts";
-import { Waiters } from "./waiters.ts";
-
-const INPUT_LOST = "the file with the job's input is missing or damaged";
 
 export interface QueueBounds {
   /** Jobs of one endpoint that may wait. */
@@ -31,7 +27,7 @@ export interface QueueBounds {
   readonly bodiesKeptMax: number;
 }
 
-export interface QueueClocks {
+interface QueueClocks {
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   /** Milliseconds of a clock that is never set. */
@@ -110,7 +106,6 @@ export class QueueCore {
     }
     this.claims = new PendingClaims(this.sql, this.live, files, {
       deleteExpired: (seq, id) => this.delete(seq, id),
-      inputLost: (job) => this.keep(() => finishJob(this, job, FAILED, null, Buffer.from(INPUT_LOST))),
       waitsAgain: (endpoint) => this.keep(() => this.touch(endpoint)),
       keep: (read) => storage.keep(read),
     });
@@ -244,5 +239,51 @@ export class QueueCore {
     this.#deleted = [];
     this.live.load();
     return lack === undefined ? error : storageFull(lack, error);
+  }
+}
+
+/** Callers that wait for something to happen to a job. A waiter is called once and then forgotten. */
+class Waiters {
+  readonly #byJob = new Map<string, Set<(job: Job | undefined) => void>>();
+
+  has(jobId: string): boolean {
+    return this.#byJob.has(jobId);
+  }
+
+  /**
+   * Resolves when the job is notified, `timeoutMs` have passed or `signal` aborts: with the job when the one who
+   * notified had it at hand, else undefined.
+   */
+  wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined> {
+    if (timeoutMs <= 0 || signal?.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const done = (job: Job | undefined) => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", giveUp);
+        resolve(job);
+      };
+      const giveUp = () => {
+        const waiting = this.#byJob.get(jobId);
+        waiting?.delete(done);
+        if (waiting?.size === 0) this.#byJob.delete(jobId);
+        done(undefined);
+      };
+      const timer = setTimeout(giveUp, timeoutMs);
+      signal?.addEventListener("abort", giveUp);
+      const waiting = this.#byJob.get(jobId);
+      if (waiting === undefined) this.#byJob.set(jobId, new Set([done]));
+      else waiting.add(done);
+    });
+  }
+
+  notify(jobId: string, job?: Job): void {
+    const waiting = this.#byJob.get(jobId);
+    if (waiting === undefined) return;
+    this.#byJob.delete(jobId);
+    for (const done of waiting) done(job);
+  }
+
+  notifyAll(): void {
+    for (const jobId of [...this.#byJob.keys()]) this.notify(jobId);
   }
 }

@@ -4,9 +4,9 @@
  */
 import { LEASE_MS, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
-import { EndpointFiles } from "./endpoint-files.ts";
-import type { PendingClaim } from "./pending-claims.ts";
-import type { JobRow, Statements } from "./statements.ts";
+import type { ClaimedJob } from "../queue.ts";
+import { sizeOf } from "./body-files.ts";
+import type { Body, JobRow, Statements } from "./statements.ts";
 
 export const IN_QUEUE = 0;
 export const IN_PROGRESS = 1;
@@ -36,6 +36,20 @@ export interface EndpointState {
   failing: Set<string>;
   /** Claims that wait for a job, longest waiting first. While there are any, no job of the endpoint is queued. */
   claims: PendingClaim[];
+}
+
+export interface PendingClaim {
+  readonly endpoint: EndpointState;
+  readonly workerId: string;
+  readonly signal: AbortSignal;
+  /** Jobs it still takes: none when the inputs of those given are large enough together. */
+  room: number;
+  /** Of the inputs of those given. */
+  bytes: number;
+  /** Given in the batch that is being written. */
+  readonly given: { readonly job: RunningJob; readonly input: Body }[];
+  readonly resolve: (jobs: ClaimedJob[]) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 export interface RunningJob {
@@ -259,4 +273,27 @@ function noJobs() {
     busy: new Map<string, number>(),
     failing: new Set<string>(),
   };
+}
+
+/** What the files of one endpoint's jobs take on the disk. Each counts once, however many rows name it. */
+class EndpointFiles {
+  /** Reference → rows that name it. */
+  readonly #rows = new Map<string, number>();
+  bytes = 0;
+
+  has(reference: string): boolean {
+    return this.#rows.has(reference);
+  }
+
+  named(reference: string): void {
+    const rows = this.#rows.get(reference) ?? 0;
+    if (rows === 0) this.bytes += sizeOf(reference);
+    this.#rows.set(reference, rows + 1);
+  }
+
+  unnamed(reference: string): void {
+    const rows = this.#rows.get(reference) ?? 0;
+    if (rows > 1) this.#rows.set(reference, rows - 1);
+    else if (this.#rows.delete(reference)) this.bytes -= sizeOf(reference);
+  }
 }

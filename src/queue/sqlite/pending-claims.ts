@@ -8,28 +8,12 @@
 import { PREFETCH_MAX_BYTES, QUEUE_READ_ROWS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
 import { type BodyFiles, sizeOf } from "./body-files.ts";
-import { type EndpointState, IN_QUEUE, type LiveState, type RunningJob } from "./live-state.ts";
+import { type EndpointState, IN_QUEUE, type LiveState, type PendingClaim, type RunningJob } from "./live-state.ts";
 import type { Body, JobRow, Statements } from "./statements.ts";
-
-export interface PendingClaim {
-  readonly endpoint: EndpointState;
-  readonly workerId: string;
-  readonly signal: AbortSignal;
-  /** Jobs it still takes: none when the inputs of those given are large enough together. */
-  room: number;
-  /** Of the inputs of those given. */
-  bytes: number;
-  /** Given in the batch that is being written. */
-  readonly given: { readonly job: RunningJob; readonly input: Body }[];
-  readonly resolve: (jobs: ClaimedJob[]) => void;
-  readonly reject: (error: unknown) => void;
-}
 
 interface ClaimHooks {
   /** A queued job past its ttl. Part of a batch. */
   deleteExpired(seq: number, id: string): void;
-  /** A job whose input file cannot be read any more. */
-  inputLost(job: RunningJob): Promise<unknown>;
   /** A claim waits again. */
   waitsAgain(endpoint: EndpointState): Promise<unknown>;
   /** Reads again when that failed for want of something that is back. */
@@ -41,6 +25,8 @@ export class PendingClaims {
   readonly #live: LiveState;
   readonly #files: BodyFiles;
   readonly #hooks: ClaimHooks;
+  /** A job whose input file cannot be read any more. Set by who ends jobs. */
+  inputLost: (job: RunningJob) => Promise<unknown> = async () => {};
   #served: PendingClaim[] = [];
   /** One listener for each signal, however many claims it sees: adding listeners is slow. */
   readonly #bySignal = new WeakMap<AbortSignal, Set<PendingClaim>>();
@@ -169,7 +155,7 @@ export class PendingClaims {
       for (const { job, input } of claim.given) {
         const bytes = typeof input === "string" ? await this.#hooks.keep(() => this.#files.read(input)) : input;
         if (bytes !== undefined) jobs.push(claimedJob(job, bytes));
-        else await this.#hooks.inputLost(job);
+        else await this.inputLost(job);
       }
     } catch (error) {
       claim.reject(error);

@@ -2,13 +2,11 @@
 import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
 import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { Claim, JobProgress } from "../queue.ts";
-import { held } from "./changes.ts";
+import { finishJob, held, jobOfRunning } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { FAILED, type RunningJob } from "./live-state.ts";
-import { jobOfRunning } from "./rows.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
-import { finishJob } from "./transitions.ts";
 
 /** For a file that is gone. */
 const NOTHING = Buffer.from("null");

@@ -2,9 +2,9 @@
 import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import type { Job, JobReader } from "../queue.ts";
+import { jobOfRow } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { IN_PROGRESS, IN_QUEUE } from "./live-state.ts";
-import { jobOfRow } from "./rows.ts";
 import type { Body, JobRow } from "./statements.ts";
 
 type Result = { readonly output: Body | null; readonly error: Body | null };

@@ -2,11 +2,11 @@
 import { setImmediate } from "node:timers/promises";
 import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
+import { failQueuedJob, loseJob } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
-import { failQueuedJob, loseJob } from "./transitions.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 

@@ -1,4 +1,5 @@
-import type { Kysely, Migration } from "kysely";
+/** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
+import { type Kysely, type Migration, Migrator, sql } from "kysely";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
 export const initial: Migration = {
@@ -93,4 +94,86 @@ async function createApiKeys(db: Kysely<unknown>): Promise<void> {
     .addColumn("createdAt", "bigint", (c) => c.notNull())
     .addColumn("expiresAt", "bigint")
     .execute();
+}
+
+/** Builds keep their variables, keys may be bound to a place and tell when they were used, environments have secrets. */
+export const releasesKeysSecrets: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .alterTable("builds")
+      .addColumn("env", "text", (c) => c.notNull().defaultTo("{}"))
+      .execute();
+    await db.schema.alterTable("apiKeys").addColumn("environmentId", "text").execute();
+    await db.schema.alterTable("apiKeys").addColumn("endpointId", "text").execute();
+    await db.schema.alterTable("apiKeys").addColumn("lastUsedAt", "bigint").execute();
+    await db.schema
+      .createTable("secrets")
+      .addColumn("environmentId", "text", (c) => c.notNull().references("environments.id").onDelete("cascade"))
+      .addColumn("name", "text", (c) => c.notNull())
+      .addColumn("sealed", "text", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("updatedAt", "bigint", (c) => c.notNull())
+      .addPrimaryKeyConstraint("secretName", ["environmentId", "name"])
+      .execute();
+  },
+};
+
+/** Settings of load-balanced endpoints: which browser pages may call, and how long a request may wait for a worker. */
+export const loadBalanced: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("cors", "text", (c) => c.notNull().defaultTo(""))
+      .execute();
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("requestTimeoutMs", "bigint", (c) => c.notNull().defaultTo(0))
+      .execute();
+  },
+};
+
+/** gpuCount may be a fraction of a GPU; workersDesired, which nothing read, goes. */
+const gpuFractions: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema.alterTable("endpoints").dropColumn("workersDesired").execute();
+    // SQLite cannot change a column's type.
+    await db.schema.alterTable("endpoints").renameColumn("gpuCount", "wholeGpuCount").execute();
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("gpuCount", "real", (c) => c.notNull().defaultTo(1))
+      .execute();
+    await sql`update endpoints set gpu_count = whole_gpu_count`.execute(db);
+    await db.schema.alterTable("endpoints").dropColumn("wholeGpuCount").execute();
+  },
+};
+
+/** Templates of endpoints as records of their own. */
+const templates: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable("templates")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("name", "text", (c) => c.notNull().unique())
+      .addColumn("imageName", "text", (c) => c.notNull())
+      .addColumn("env", "text", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("updatedAt", "bigint", (c) => c.notNull())
+      .execute();
+  },
+};
+
+/** In order; a migration that was released is never changed. */
+const MIGRATIONS: Readonly<Record<string, Migration>> = {
+  "0001-initial": initial,
+  "0002-releases-keys-secrets": releasesKeysSecrets,
+  "0003-load-balanced": loadBalanced,
+  "0004-gpu-fractions": gpuFractions,
+  "0005-templates": templates,
+};
+
+/** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */
+export async function migrate<T>(db: Kysely<T>): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
+  const { error } = await migrator.migrateToLatest();
+  if (error !== undefined) throw error;
 }
