@@ -1,7 +1,8 @@
 /**
  * The local server asks for no key, which is right as long as only this machine reaches it. Listening for others it asks every
  * caller for a token: in the address that the terminal shows (`?svc_token=`, kept by a browser as a cookie), or as
- * `Authorization: Bearer TOKEN`. What it was asked with goes no further.
+ * `Authorization: Bearer TOKEN`. What it was asked with goes no further. A browser keeps cookies by host, whatever the port: their
+ * name has the port, so that servers of one host keep theirs apart.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -30,7 +31,9 @@ export class OpenToken {
         help: "Use the address that svc run shows, or send Authorization: Bearer TOKEN with the token in it.",
       });
     }
-    if (url !== undefined) res?.setHeader("Set-Cookie", `${NAME}=${this.text}; HttpOnly; SameSite=Strict; Path=/`);
+    if (url !== undefined) {
+      res?.setHeader("Set-Cookie", `${cookieName(req)}=${this.text}; HttpOnly; SameSite=Strict; Path=/`);
+    }
   }
 
   /** The addresses under which the server is reached, with the token. */
@@ -58,14 +61,20 @@ function takeFromQuery(req: IncomingMessage): string | undefined {
   return parts.find((part) => part.startsWith(`${NAME}=`))!.slice(NAME.length + 1);
 }
 
+function cookieName(req: IncomingMessage): string {
+  return `${NAME}_${req.socket.localPort}`;
+}
+
+/** Takes those of other ports out too. */
 function takeFromCookies(req: IncomingMessage): string | undefined {
+  const own = `${cookieName(req)}=`;
   let found: string | undefined;
   const raw = req.rawHeaders;
   for (let i = 0; i < raw.length; i += 2) {
     if (raw[i]!.toLowerCase() !== "cookie") continue;
     const cookies = raw[i + 1]!.split(";").map((one) => one.trim());
-    found ??= cookies.find((one) => one.startsWith(`${NAME}=`))?.slice(NAME.length + 1);
-    raw[i + 1] = cookies.filter((one) => !one.startsWith(`${NAME}=`)).join("; ");
+    found ??= cookies.find((one) => one.startsWith(own))?.slice(own.length);
+    raw[i + 1] = cookies.filter((one) => !one.startsWith(`${NAME}_`)).join("; ");
   }
   return found;
 }

@@ -7,13 +7,13 @@ import { eventually } from "../eventually.ts";
 import { rawCall } from "./raw-http.ts";
 
 const FILES = {
-  "main.py": `from svc import Endpoint
+  "main.py": `from svc import Endpoint, context
 
 api = Endpoint(name="api", workers=(0, 1))
 
 @api.get("/seen")
-def seen(request) -> dict:
-    return {"query": str(request.query), "headers": str(request.headers)}
+def seen(a="", b="", svc_token="") -> dict:
+    return {"query": [a, b, svc_token], "headers": context().headers}
 `,
   "job.py": `from svc import Endpoint
 
@@ -42,7 +42,7 @@ test("svc run that is open to the network answers those alone who have the token
     { path: "/main/seen?svc_token=" },
     { path: `/main/seen?svc_token=${token!.slice(0, -1)}` },
     { path: "/main/seen", headers: { Authorization: "Bearer x" } },
-    { path: "/main/seen", headers: { Cookie: "svc_token=x" } },
+    { path: "/main/seen", headers: { Cookie: `svc_token_${new URL(url).port}=x` } },
   ];
   for (const call of calls) {
     const { status, text } = await rawCall(url, call);
@@ -51,15 +51,21 @@ test("svc run that is open to the network answers those alone who have the token
   }
   const page = await rawCall(url, { path: `/docs?svc_token=${token}` });
   assert.equal(page.status, 200);
-  assert.match(page.text, /Set-Cookie: svc_token=.*HttpOnly; SameSite=Strict/);
+  const [, cookie] = /Set-Cookie: (\S+); HttpOnly; SameSite=Strict/.exec(page.text)!;
+  assert.equal(cookie, `svc_token_${new URL(url).port}=${token}`, "a browser sends it to the host's other ports too");
   const job = { method: "POST", path: "/job/runsync", body: '{"input":{}}' };
   assert.match((await rawCall(url, { ...job, headers: { Authorization: `Bearer ${token}` } })).text, /"output":1/);
-  assert.match((await rawCall(url, { ...job, headers: { Cookie: `a=b; svc_token=${token}` } })).text, /"output":1/);
+  assert.match(
+    (await rawCall(url, { ...job, headers: { Cookie: `svc_token_1=other; ${cookie}` } })).text,
+    /"output":1/,
+  );
   const seen = await rawCall(url, {
     path: `/main/seen?a=1&svc_token=${token}&b=2`,
-    headers: { Cookie: `a=b; svc_token=${token}; c=d` },
+    headers: { Cookie: `a=b; svc_token_1=of-another-server; ${cookie}; c=d` },
   });
   const [, body] = seen.text.split("\r\n\r\n");
-  assert.doesNotMatch(body!, new RegExp(token!), "the function does not get to see it");
+  assert.match(body!, /"cookie":\s*"a=b; c=d"/);
+  assert.match(body!, /"query":\s*\["1",\s*"2",\s*""\]/);
+  assert.doesNotMatch(body!, new RegExp(`${token}|of-another-server`), "the function does not get to see it");
   assert.doesNotMatch(server.output().replaceAll(`/docs?svc_token=${token}`, ""), new RegExp(token!));
 });
