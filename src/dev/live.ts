@@ -3,6 +3,7 @@
  * folder, so that two people on one platform do not meet; their names carry the prefix too.
  */
 import { createHash } from "node:crypto";
+import { userInfo } from "node:os";
 import type { LayersBuild } from "../build/build-layers.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
@@ -14,6 +15,15 @@ const HASH_CHARS = 4;
 export interface LivePlace {
   readonly app: string;
   readonly environment: string;
+}
+
+/** An id need not have an account, as in a container. */
+export function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `user-${process.getuid?.() ?? ""}`;
+  }
 }
 
 /** `live-<user>-<4 hex>` */

@@ -7,7 +7,7 @@
  *                                                             call view
  */
 import type { ServerResponse } from "node:http";
-import { hostname, userInfo } from "node:os";
+import { hostname } from "node:os";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { formatDiagnostic } from "../build/format-diagnostic.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
@@ -17,7 +17,7 @@ import { Calls, sendError } from "./calls.ts";
 import { ProjectCode } from "./code.ts";
 import { type DocsChange, docsPage } from "./docs-page.ts";
 import { listen } from "./listen.ts";
-import { type LivePlace, liveEnvironment, liveName } from "./live.ts";
+import { type LivePlace, liveEnvironment, liveName, userName } from "./live.ts";
 import { LogFollow } from "./log-follow.ts";
 import { Narrator, problemText } from "./narrator.ts";
 import { isLoopback, OpenToken } from "./open-token.ts";
@@ -87,7 +87,7 @@ interface Parts {
 }
 
 async function assemble({ projectDir, screen, host, app, ...options }: SessionOptions): Promise<Parts> {
-  const environment = liveEnvironment({ user: userInfo().username, host: hostname(), projectDir });
+  const environment = liveEnvironment({ user: userName(), host: hostname(), projectDir });
   const place = { app, environment };
   const narrator = new Narrator(screen);
   const view = new CallView(screen, projectDir);

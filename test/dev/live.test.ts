@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import path from "node:path";
 import { test } from "node:test";
 import type { LayersBuild } from "../../src/build/build-layers.ts";
 import { nameProblems } from "../../src/control-plane/deploy/build-request.ts";
 import { configurationHash, liveBuild, liveEnvironment, liveName } from "../../src/dev/live.ts";
 import { NAME_MAX_CHARS } from "../../src/domain/limits.ts";
 import { isValidName } from "../../src/domain/names.ts";
+import { ROOT } from "../e2e/platform-process.ts";
 
 test("live environments are named per user, machine and folder, and are valid whatever the user is called", () => {
   const ann = { user: "Ann", host: "box", projectDir: "/home/ann/shop" };
@@ -16,6 +19,14 @@ test("live environments are named per user, machine and folder, and are valid wh
     const name = liveEnvironment({ ...ann, user });
     assert.ok(isValidName(name), name);
   }
+});
+
+test("a user whose number has no account is called by the number", {
+  skip: process.getuid?.() !== 0 && "only root can be another user",
+}, () => {
+  const code = `import(${JSON.stringify(path.join(ROOT, "src/dev/live.ts"))}).then(({ userName }) => console.log(userName()))`;
+  const said = execFileSync(process.execPath, ["-e", code], { uid: 54_321, gid: 54_321, encoding: "utf8" });
+  assert.equal(said.trim(), "user-54321");
 });
 
 test("live endpoints carry the prefix; the platform takes it before the longest name there is", () => {
