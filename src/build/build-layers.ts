@@ -11,7 +11,7 @@ import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { endpointLayers } from "./endpoint-layers.ts";
 import { handlerPath, handlerSource } from "./handlers.ts";
 import { type FindPythonOptions, findPython, type Interpreter } from "./interpreter.ts";
-import { LayerCache } from "./layer-cache.ts";
+import type { LayerCache } from "./layer-cache.ts";
 import { makeManifest } from "./manifest.ts";
 import type { ProjectFile } from "./project-files.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
@@ -28,9 +28,7 @@ export interface LayerOptions {
   /** Packages that stay out, also when others ask for them. */
   readonly exclude?: readonly string[];
   /** Layers and records shared by all projects of the user. */
-  readonly cacheDir: string;
-  /** Holds the key that proves the cache's records. */
-  readonly configDir: string;
+  readonly cache: LayerCache;
   /** Command or path; default python3. */
   readonly python?: string;
   /** The interpreter, when the caller has found it already. */
@@ -59,9 +57,8 @@ export interface LayersBuild extends Omit<BuildResult, "artifactPath" | "artifac
 
 /** Throws BuildProblems with all findings (BUILD_FAILED, NO_ENDPOINTS, DEPENDENCIES_FAILED) or TOOL_MISSING. */
 export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
-  const { projectDir, env } = options;
+  const { projectDir, env, cache } = options;
   const progress = options.onProgress ?? (() => {});
-  const cache = new LayerCache(options);
   const python = options.interpreter ?? once(() => localPython({ command: options.python, projectDir, cache, env }));
 
   progress({ step: "scan" });

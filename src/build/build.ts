@@ -63,7 +63,7 @@ async function build(options: BuildOptions): Promise<ProjectBuild> {
     // An archive that --output put into the project is not a part of it.
     const leaveOut = path.relative(projectDir, artifactPath);
     const memory = syntaxMemory(cache, projectDir);
-    const built = await buildLayers({ ...options, projectDir, workDir, leaveOut, syntaxMemory: memory });
+    const built = await buildLayers({ ...options, cache, projectDir, workDir, leaveOut, syntaxMemory: memory });
     return await pack(options, { built, projectDir, workDir, artifactPath, cache });
   } finally {
     if (!options.keepBuild) await removeWorkDirectory(workDir);

@@ -1,9 +1,9 @@
 /** The key that tells a user's own records in the build cache from those that somebody else put there. */
 import { randomBytes } from "node:crypto";
-import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { makeFolder } from "../lib/make-folder.ts";
-import { temporaryName } from "../lib/write-file-atomic.ts";
+import { makePrivateFile } from "../lib/private-file.ts";
 
 const KEY_BYTES = 32;
 
@@ -11,7 +11,7 @@ const KEY_BYTES = 32;
 export function cacheKey(configDir: string): Uint8Array {
   const file = path.join(configDir, "cache.key");
   try {
-    return readKey(file) ?? makeKey(file);
+    return readKey(file) ?? newKey(file);
   } catch {
     return randomBytes(KEY_BYTES);
   }
@@ -24,18 +24,10 @@ function readKey(file: string): Uint8Array | undefined {
   return readFileSync(file);
 }
 
-function makeKey(file: string): Uint8Array {
-  const draft = temporaryName(file);
+function newKey(file: string): Uint8Array {
   makeFolder(path.dirname(file), 0o700);
-  try {
-    writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: "wx" });
-    if (statSync(file, { throwIfNoEntry: false }) && readKey(file) === undefined) rmSync(file);
-    linkSync(draft, file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // Another build was first.
-  } finally {
-    rmSync(draft, { force: true });
-  }
+  if (readKey(file) === undefined) rmSync(file, { force: true });
+  makePrivateFile(file, randomBytes(KEY_BYTES));
   const key = readKey(file);
   if (key === undefined) throw new Error(`${file} is open to others`);
   return key;

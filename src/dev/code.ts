@@ -30,6 +30,7 @@ export interface CodeOptions {
 
 export class ProjectCode {
   readonly #options: CodeOptions;
+  readonly #cache: LayerCache;
   readonly #judge: PythonJudge;
   readonly #interpreter: () => ReturnType<typeof localPython>;
   readonly #stop = new AbortController();
@@ -41,7 +42,9 @@ export class ProjectCode {
   constructor(options: CodeOptions) {
     const { projectDir, env, python } = options;
     this.#options = options;
-    this.#interpreter = once(() => localPython({ command: python, projectDir, cache: new LayerCache(options), env }));
+    const cache = new LayerCache(options);
+    this.#cache = cache;
+    this.#interpreter = once(() => localPython({ command: python, projectDir, cache, env }));
     this.#judge = new PythonJudge(this.#interpreter);
   }
 
@@ -105,15 +108,14 @@ export class ProjectCode {
   }
 
   async #buildOnce(): Promise<LayersBuild> {
-    const { projectDir, env, cacheDir, configDir, onProgress } = this.#options;
+    const { projectDir, env, cacheDir, onProgress } = this.#options;
     const workDir = workDirectory(projectDir, false);
     try {
       return await buildLayers({
         projectDir,
         workDir,
         env,
-        cacheDir,
-        configDir,
+        cache: this.#cache,
         interpreter: this.#interpreter,
         syntaxJudge: this.#judge.judge,
         onProgress: ({ detail }) => detail !== undefined && onProgress(detail),

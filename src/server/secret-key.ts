@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { makePrivateFile } from "../lib/private-file.ts";
 import { SEAL_KEY_BYTES } from "../lib/sealed-text.ts";
 
 const KEY_FILE = "secret.key";
@@ -12,23 +13,11 @@ const KEY_FILE = "secret.key";
  */
 export function readSecretKey(dataDir: string): Uint8Array {
   const file = path.join(dataDir, KEY_FILE);
-  makeKey(file);
+  makePrivateFile(file, `${randomBytes(SEAL_KEY_BYTES).toString("base64url")}\n`);
   const key = Buffer.from(readFileSync(file, "utf8").trim(), "base64url");
   if (key.length === SEAL_KEY_BYTES) return key;
   throw new SvcError("DATA_DIRECTORY", "The key of the secrets cannot be read: it is not what the platform wrote.", {
     where: file,
     help: "Restore it from a backup. Without it the secrets cannot be opened and must be set again.",
   });
-}
-
-/** Nothing when the file is there. A crash leaves the whole key or none: without it the secrets would be lost. */
-function makeKey(file: string): void {
-  if (existsSync(file)) return;
-  const draft = `${file}.${process.pid}`;
-  rmSync(draft, { force: true });
-  const descriptor = openSync(draft, "wx", 0o600);
-  writeSync(descriptor, `${randomBytes(SEAL_KEY_BYTES).toString("base64url")}\n`);
-  fsyncSync(descriptor);
-  closeSync(descriptor);
-  renameSync(draft, file);
 }
