@@ -284,6 +284,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       zygote,
       share,
       socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
+      own: (what, work) => {
+        work.catch((error: unknown) => hooks.told(`${what} failed`, { error }));
+      },
       events: {
         survived: (worker, booked) => ledger.restore(worker, booked as Share),
         started: (head) => hooks.started(inContainer(head)),

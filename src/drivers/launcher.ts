@@ -158,12 +158,13 @@ export class Launcher {
         process.end = `cannot be started: ${String(error)}`;
         this.#look();
       });
-      void this.link.connected().then(
-        () => {
-          this.#pauseMs = 0;
-        },
-        () => {},
-      );
+      const isBack = () => {
+        this.#pauseMs = 0;
+      };
+      this.link
+        .connected()
+        .then(isBack)
+        .catch(() => {});
     }, pauseMs);
   }
 }

@@ -256,15 +256,18 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   store.onChange(({ table, id }) => {
     if (table === "workers") removed.nudge();
     if (table !== "endpoints") return;
-    const told = store.endpoints.find(id).then((endpoint) => {
-      if (endpoint === undefined) {
-        pool.endpointRemoved(id);
-        removed.nudge();
-        own("removing a log", logFiles.forget(id));
-        secrets.forget(id);
-      } else pool.endpointChanged(endpoint);
-      autoscaler.wake(id);
-    });
+    // What changed must be heard of, also when it cannot be read at the moment.
+    const told = storage
+      .keep(() => store.endpoints.find(id))
+      .then((endpoint) => {
+        if (endpoint === undefined) {
+          pool.endpointRemoved(id);
+          removed.nudge();
+          own("removing a log", logFiles.forget(id));
+          secrets.forget(id);
+        } else pool.endpointChanged(endpoint);
+        autoscaler.wake(id);
+      });
     own("following an endpoint's change", told);
   });
 

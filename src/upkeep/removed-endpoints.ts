@@ -8,15 +8,21 @@ import type { App, Environment, Store } from "../store/store.ts";
  * environments and apps follow their last endpoint, and so do those of `svc run`, which nobody made by name.
  */
 export async function removeDrainedEndpoints(store: Store, jobs: Pick<JobUpkeep, "forget">): Promise<void> {
-  for (const endpoint of await store.endpoints.listRemoved()) {
-    if ((await store.workers.listByEndpoint(endpoint.id)).length > 0) continue;
-    // As long as its row is there, what fails is tried again.
-    await jobs.forget(endpoint.id);
-    await store.endpoints.delete(endpoint.id);
+  const failures: unknown[] = [];
+  for (const { id } of await store.endpoints.listRemoved()) {
+    // As long as its row is there, what fails is tried again; the others need not wait for that.
+    await removeDrained(store, jobs, id).catch((error: unknown) => failures.push(error));
   }
   // This runs with every change of a worker: the writer's lock is taken only when there is something to delete.
   const { environments, apps } = await emptyPlaces(store);
   if (environments.length + apps.length > 0) await store.transaction(removeEmptyPlaces);
+  if (failures.length > 0) throw failures[0];
+}
+
+async function removeDrained(store: Store, jobs: Pick<JobUpkeep, "forget">, id: string): Promise<void> {
+  if ((await store.workers.listByEndpoint(id)).length > 0) return;
+  await jobs.forget(id);
+  await store.endpoints.delete(id);
 }
 
 async function emptyPlaces(store: Store): Promise<{ environments: Environment[]; apps: App[] }> {

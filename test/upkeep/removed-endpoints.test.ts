@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Store } from "../../src/store/store.ts";
 import { removeDrainedEndpoints } from "../../src/upkeep/removed-endpoints.ts";
+import { newEndpoint } from "../conformance/store.ts";
 import { openTestStore } from "../store/open-store.ts";
 
 /** The store; each call of it is written down by its name. */
@@ -44,4 +45,29 @@ test("where nothing was removed, a look takes the same few reads and no transact
   assert.ok((await look()).includes("transaction"));
   assert.equal(await store.environments.find("3-live-ann"), undefined);
   assert.equal((await store.environments.listByApp("a3")).length, 2);
+});
+
+test("an endpoint whose jobs cannot be removed holds up no other; it is tried again, and the fault is told", async (t) => {
+  const under = await openTestStore();
+  t.after(() => under.close());
+  const { store } = under;
+  await store.apps.insert({ id: "a", name: "app", createdAt: 0 });
+  await store.environments.insert({ id: "e", appId: "a", name: "production", createdAt: 0, buildId: null });
+  const endpoints: string[] = [];
+  for (let n = 0; n < 3; n++) {
+    const endpoint = newEndpoint("e", { name: `e${n}`, buildId: null });
+    await store.endpoints.insert(endpoint);
+    endpoints.push(endpoint.id);
+  }
+  const broken = endpoints[1];
+  let isBroken = true;
+  const forget = async (id: string) => {
+    if (isBroken && id === broken) throw new Error("the disk is full");
+  };
+  await assert.rejects(removeDrainedEndpoints(store, { forget }), /the disk is full/);
+  const left = async () => (await store.endpoints.listRemoved()).map(({ id }) => id);
+  assert.deepEqual(await left(), [broken]);
+  isBroken = false;
+  await removeDrainedEndpoints(store, { forget });
+  assert.deepEqual(await left(), []);
 });

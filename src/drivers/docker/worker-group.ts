@@ -18,6 +18,7 @@ import {
   ZYGOTE_TTL_MS,
 } from "../../domain/limits.ts";
 import type { ExitedHead, StartHead } from "../../domain/worker-protocol.ts";
+import type { Own } from "../../lib/own.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "../launcher-link.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { withoutStreamHeaders } from "./image-facts.ts";
@@ -33,6 +34,7 @@ interface GroupOptions {
   /** Where the launcher inside dials. */
   readonly socket: string;
   readonly events: LauncherEvents & { over(group: WorkerGroup): void };
+  readonly own: Own;
 }
 
 export class WorkerGroup {
@@ -84,7 +86,7 @@ export class WorkerGroup {
   async adopt(container: Container, tokenHash: string): Promise<boolean> {
     this.#container = container;
     this.#tokenHash = tokenHash;
-    void this.#watch(container);
+    this.#look(container);
     try {
       await this.#connectedWithin(LAUNCHER_RETURN_MS);
     } catch (error) {
@@ -164,7 +166,7 @@ export class WorkerGroup {
       stdin.on("error", () => {}); // A launcher that ends early is reported by its end.
       await container.start();
       stdin.end(`${JSON.stringify({ socket, token: secret, id: "launcher", reconnectMs: RECONNECT_MAX_MS })}\n`);
-      void this.#watch(container);
+      this.#look(container);
     } catch (error) {
       throw engineFailed("The endpoint's container cannot be started", error);
     }
@@ -176,6 +178,10 @@ export class WorkerGroup {
     const late = new SvcError("NO_CAPACITY", `The endpoint's container did not answer within ${ms / 1000} s.`);
     const timer = setTimeout(() => this.#link.giveUp(late), ms);
     await this.#link.connected().finally(() => clearTimeout(timer));
+  }
+
+  #look(container: Container): void {
+    this.#options.own("looking after a container", this.#watch(container));
   }
 
   /** Resolves when the container has ended, also when the engine was away meanwhile. */
@@ -215,7 +221,7 @@ export class WorkerGroup {
     const running = [...this.#workers].filter((worker) => this.#link.alive.has(worker));
     this.#options.events.over(this);
     for (const worker of running) this.#exited({ worker, code: null, signal: "SIGKILL", reason });
-    void removeContainer(this.#container);
+    this.#options.own("removing a container", removeContainer(this.#container));
   }
 
   #exited(head: ExitedHead): void {
@@ -237,9 +243,10 @@ export class WorkerGroup {
   #fit(): void {
     if (this.#sizing || this.#container === undefined || !this.#link.isUp) return;
     this.#sizing = true;
-    void this.#resize(this.#container).finally(() => {
+    const resized = this.#resize(this.#container).finally(() => {
       this.#sizing = false;
     });
+    this.#options.own("setting a container's limits", resized);
   }
 
   async #resize(container: Container): Promise<void> {
