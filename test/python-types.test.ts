@@ -31,9 +31,12 @@ test("the SDK is typed, and a call has the type of the function it calls", { tim
   const config = path.join(root, "python/pyproject.toml");
   const cache = path.join(bin, "../types");
   const sample = path.join(root, "python/tests/typed/sample.py");
-  for (const what of [["--package", "svc"], [sample]]) {
+  for (const what of [["--package", "svc"], ["--package", "scan"], [sample]]) {
     const args = ["--config-file", config, "--cache-dir", cache, ...what];
-    const env = { ...process.env, MYPYPATH: path.join(root, "python/src") };
+    const env = {
+      ...process.env,
+      MYPYPATH: [path.join(root, "python/src"), path.join(root, "python")].join(path.delimiter),
+    };
     const { code, stdout, stderr } = await runProcess(path.join(bin, "mypy"), args, { cwd: bin, env });
     assert.equal(code, 0, stdout + stderr);
   }

@@ -4,7 +4,6 @@ import { SvcError } from "../domain/errors.ts";
 import { PYTHON_MINOR_MAX, PYTHON_MINOR_MIN } from "../domain/limits.ts";
 import { buildDependencies } from "./build-dependencies.ts";
 import type { BuildResult, BuiltLayer } from "./build-result.ts";
-import type { SyntaxJudge, SyntaxMemory } from "./check-syntax.ts";
 import type { DependencyLayer } from "./dependency-layer.ts";
 import { type DependencySet, planDependencies } from "./dependency-plan.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
@@ -14,6 +13,8 @@ import { type FindPythonOptions, findPython, type Interpreter } from "./interpre
 import type { LayerCache } from "./layer-cache.ts";
 import { makeManifest } from "./manifest.ts";
 import type { ProjectFile } from "./project-files.ts";
+import type { PythonScanner } from "./python-scanner.ts";
+import type { ScanMemory } from "./read-facts.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
 import { buildSourceLayer } from "./source-layer.ts";
 
@@ -35,9 +36,9 @@ export interface LayerOptions {
   readonly interpreter?: () => Promise<Interpreter>;
   /** For the interpreter and the installer, and for os.environ["X"] in `env=`. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly syntaxMemory?: SyntaxMemory;
-  /** Judges syntax instead of a Python that is started for it. */
-  readonly syntaxJudge?: SyntaxJudge;
+  readonly scanMemory?: ScanMemory;
+  /** Reads the files instead of a Python that is started for it. */
+  readonly scanner?: PythonScanner;
   /** Called with what the scan found, before anything is installed; what it throws ends the build. */
   readonly onScan?: (endpoints: Scan["endpoints"]) => Promise<void>;
   readonly onProgress?: (event: { readonly step: string; readonly detail?: string }) => void;
@@ -62,8 +63,8 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
   const python = options.interpreter ?? once(() => localPython({ command: options.python, projectDir, cache, env }));
 
   progress({ step: "scan" });
-  const { syntaxMemory, syntaxJudge } = options;
-  const scan = await scanProject({ projectDir, environment: env, python, syntaxMemory, syntaxJudge });
+  const { scanMemory: memory, scanner } = options;
+  const scan = await scanProject({ projectDir, environment: env, python, memory, scanner });
   requireScan(scan);
   await options.onScan?.(scan.endpoints);
   options.signal?.throwIfAborted();

@@ -8,10 +8,10 @@ import { artifactTail, manifestText, writeArtifact } from "./artifact.ts";
 import { checkArtifactSize } from "./artifact-size.ts";
 import { buildLayers, type LayersBuild } from "./build-layers.ts";
 import type { BuildResult } from "./build-result.ts";
-import type { SyntaxMemory } from "./check-syntax.ts";
 import { requirementsText } from "./endpoint-layers.ts";
 import { fileProblem } from "./file-problem.ts";
 import { LayerCache, projectKey } from "./layer-cache.ts";
+import type { ScanMemory } from "./read-facts.ts";
 import type { Scan } from "./scan.ts";
 import { removeWorkDirectory, workDirectory } from "./work-directory.ts";
 
@@ -62,8 +62,8 @@ async function build(options: BuildOptions): Promise<ProjectBuild> {
   try {
     // An archive that --output put into the project is not a part of it.
     const leaveOut = path.relative(projectDir, artifactPath);
-    const memory = syntaxMemory(cache, projectDir);
-    const built = await buildLayers({ ...options, cache, projectDir, workDir, leaveOut, syntaxMemory: memory });
+    const scanMemory = memoryOf(cache, projectDir);
+    const built = await buildLayers({ ...options, cache, projectDir, workDir, leaveOut, scanMemory });
     return await pack(options, { built, projectDir, workDir, artifactPath, cache });
   } finally {
     if (!options.keepBuild) await removeWorkDirectory(workDir);
@@ -115,10 +115,10 @@ async function keepHandlers(
   await writeFile(path.join(workDir, "requirements.txt"), requirements);
 }
 
-function syntaxMemory(cache: LayerCache, projectDir: string): SyntaxMemory {
-  const key = projectKey(projectDir);
+function memoryOf(cache: LayerCache, projectDir: string): ScanMemory {
+  const project = projectKey(projectDir);
   return {
-    accepted: () => cache.record<string[]>("syntax", key) ?? [],
-    remember: (accepted) => cache.remember("syntax", key, accepted),
+    recall: () => cache.record("scans", project),
+    remember: (facts) => cache.remember("scans", project, facts),
   };
 }

@@ -1,7 +1,7 @@
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
-import type { Place } from "./python-module.ts";
+import type { Place } from "./sources.ts";
 
 export interface RouteDeclaration {
   /** Upper case. */

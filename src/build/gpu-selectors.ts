@@ -1,14 +1,13 @@
 import { GPU_GROUPS, gpuGroupNames, gpuTypeMembers } from "../domain/gpu.ts";
 import { nearest } from "../domain/names.ts";
-import type { Diagnostic } from "./build-result.ts";
-import { placeOf } from "./python-module.ts";
-import { describeValue, type Value } from "./value.ts";
+import { describeValue, type Value } from "./facts.ts";
+import type { Report } from "./sources.ts";
 
 /** `gpu=` as selectors for gpuIds(); undefined when a part is unknown, which is reported. */
-export function gpuSelectors(value: Value, report: (diagnostic: Diagnostic) => void): string[] | undefined {
+export function gpuSelectors(value: Value, report: Report): string[] | undefined {
   const items = value.kind === "list" ? value.items : [value];
   const error = (rule: string, item: Value, message: string, help: string) => {
-    report({ severity: "error", rule, message, help, ...placeOf(item.module, item.node) });
+    report({ severity: "error", rule, message, help, at: item.at });
   };
   const example = "Write gpu=GpuType.NVIDIA_L4 or gpu=GpuGroup.ANY, or a list of them.";
   if (items.length === 0) {

@@ -1,18 +1,13 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
-import type { Node } from "web-tree-sitter";
 import type { EndpointKind } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
 import type { Diagnostic } from "./build-result.ts";
 import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
-import { describeFunction } from "./describe-function.ts";
 import type { EndpointDeclaration, RouteDeclaration } from "./endpoint-declaration.ts";
-import { APPLICATION_METHOD, type EndpointObject, type EndpointUse } from "./find-endpoints.ts";
-import type { Folder } from "./fold.ts";
-import { type PythonModule, placeOf } from "./python-module.ts";
+import { APPLICATION_METHOD, type At, type EndpointObject, type EndpointUse, type Facts } from "./facts.ts";
 import type { ReadSettings, SettingsReader } from "./read-settings.ts";
-
-type Report = (diagnostic: Diagnostic) => void;
+import type { Report, Sources } from "./sources.ts";
 
 interface Declared {
   readonly object: EndpointObject;
@@ -21,25 +16,16 @@ interface Declared {
   readonly settings: ReadSettings;
 }
 
+type Describe = (use: EndpointUse) => ManifestFunction;
+
 export interface Grouped {
   readonly endpoints: EndpointDeclaration[];
   readonly functions: ImportingFunction[];
 }
 
-export function groupEndpoints(
-  objects: readonly EndpointObject[],
-  uses: readonly EndpointUse[],
-  reader: SettingsReader,
-  folder: Folder,
-  report: Report,
-): Grouped {
-  const described = new Map<string, ManifestFunction>();
-  const describe = (module: PythonModule, definition: Node) => {
-    const key = `${module.path}:${definition.startIndex}`;
-    if (!described.has(key)) described.set(key, describeFunction(module, definition));
-    return described.get(key)!;
-  };
-  const declared = declarations(objects, uses, reader, report);
+export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsReader, report: Report): Grouped {
+  const describe: Describe = (use) => facts.functions[use.function]!.described;
+  const declared = declarations(facts, reader, report);
   const byName = new Map<string, Declared[]>();
   for (const each of declared) {
     // One without a valid name is checked by itself, so that all its problems are said at once.
@@ -52,9 +38,9 @@ export function groupEndpoints(
     const name = first!.settings.name ?? "?";
     checkSameName(name, same, report);
     const allUses = same.filter((each) => each.kind === first!.kind).flatMap((each) => each.uses);
-    const routes = allUses.flatMap((use) => routeOf(use, describe, folder, report) ?? []);
+    const routes = allUses.flatMap((use) => routeOf(use, describe, sources, report) ?? []);
     checkRoutes(name, routes, report);
-    const functions = [...new Set(allUses.map((use) => describe(use.module, use.definition)))];
+    const functions = [...new Set(allUses.map((use) => describe(use)))];
     if (first!.settings.name === undefined) continue;
     const { settings, gpuPreference, dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
     endpoints.push({
@@ -72,11 +58,11 @@ export function groupEndpoints(
     });
   }
   const functions = declared.flatMap(({ settings, uses }) =>
-    uses.map(({ module, definition }) => ({
+    uses.map((use) => ({
       endpoint: settings.name ?? "?",
       dependencies: settings.dependencies,
-      module,
-      definition,
+      file: use.file,
+      imports: facts.functions[use.function]!.imports,
     })),
   );
   for (const each of declared) checkConcurrency(each, describe, report);
@@ -85,21 +71,13 @@ export function groupEndpoints(
 }
 
 /** Each Endpoint object with its kind and settings. */
-function declarations(
-  objects: readonly EndpointObject[],
-  uses: readonly EndpointUse[],
-  reader: SettingsReader,
-  report: Report,
-): Declared[] {
-  const byKey = new Map<string, { object: EndpointObject; uses: EndpointUse[] }>();
-  for (const object of objects) byKey.set(object.key, { object, uses: [] });
-  for (const use of uses) {
-    const known = byKey.get(use.object.key);
-    if (known !== undefined) known.uses.push(use);
-    else byKey.set(use.object.key, { object: use.object, uses: [use] });
-  }
-  return [...byKey.values()].flatMap(({ object, uses: its }) => {
-    const routed = its.filter((use) => use.route !== undefined);
+function declarations(facts: Facts, reader: SettingsReader, report: Report): Declared[] {
+  const objects = new Map(facts.objects.map((object) => [object.key, object]));
+  const uses = new Map<string, EndpointUse[]>(facts.named.map((key) => [key, []]));
+  for (const use of facts.uses) uses.set(use.object, [...(uses.get(use.object) ?? []), use]);
+  return [...uses].flatMap(([key, its]) => {
+    const object = objects.get(key)!;
+    const routed = its.filter((use) => use.route !== null);
     const kind: EndpointKind = routed.length > 0 ? "load-balanced" : "queue";
     const settings = reader.read(object, kind);
     const name = settings.name ?? "?";
@@ -113,14 +91,14 @@ function declarations(
       });
       return [];
     }
-    const direct = its.find((use) => use.route === undefined);
+    const direct = its.find((use) => use.route === null);
     if (direct !== undefined && routed.length > 0) {
       report({
         severity: "error",
         rule: "mixed-kinds",
         message: `Endpoint "${name}" has routes and also runs a function through /run: it can be of one kind only.`,
         help: "Declare a second Endpoint(...) with another name for the function.",
-        ...placeOf(direct.module, direct.decorator),
+        at: direct.at,
       });
     }
     return [{ object, uses: its, kind, settings }];
@@ -131,14 +109,13 @@ function declarations(
 function checkSameName(name: string, same: readonly Declared[], report: Report): void {
   const [first, ...later] = same;
   const firstUse = first!.uses[0]!;
-  const firstPlace = placeOf(firstUse.module, firstUse.decorator);
-  const where = `${firstPlace.file}:${firstPlace.line}`;
-  const error = (place: Partial<Diagnostic>, message: string, help: string) =>
+  const where = `${firstUse.at[0]}:${firstUse.at[1]}`;
+  const error = (place: Partial<Diagnostic> | { at: At }, message: string, help: string) =>
     report({ severity: "error", rule: "duplicate-name", message, help, ...place });
   if (first!.kind === "queue") {
     for (const use of first!.uses.slice(1)) {
       error(
-        placeOf(use.module, use.decorator),
+        { at: use.at },
         `Endpoint "${name}" already runs the function in ${where}; a queue-based endpoint has one function.`,
         `Give this function its own Endpoint(name="${name}-2").`,
       );
@@ -166,21 +143,12 @@ function comparable({ settings, gpuPreference, dependencies, env, pythonVersion 
   return [settings, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
 }
 
-function routeOf(
-  use: EndpointUse,
-  describe: (module: PythonModule, definition: Node) => ManifestFunction,
-  folder: Folder,
-  report: Report,
-): RouteDeclaration | undefined {
-  if (use.route === undefined) return undefined;
-  if (use.route.path === "/") {
-    const place = placeOf(use.module, use.decorator);
-    return { method: use.route.method, path: "/", function: describe(use.module, use.definition), place };
-  }
-  const place = placeOf(use.module, use.route.path);
-  const path = folder.fold(use.module, use.route.path);
+function routeOf(use: EndpointUse, describe: Describe, sources: Sources, report: Report): RouteDeclaration | undefined {
+  if (use.route === null) return undefined;
+  const { method, path } = use.route;
+  if (path === null) return { method, path: "/", function: describe(use), place: sources.place(use.at) };
   if (path.kind === "string") {
-    return { method: use.route.method, path: path.value, function: describe(use.module, use.definition), place };
+    return { method, path: path.value, function: describe(use), place: sources.place(path.at) };
   }
   const why = path.kind === "unknown" ? `cannot be known without running the code: ${path.why}` : "must be a text";
   report({
@@ -188,25 +156,21 @@ function routeOf(
     rule: "not-constant",
     message: `The path of a route ${why}.`,
     help: 'Write it as a text such as "/health".',
-    ...place,
+    at: path.at,
   });
   return undefined;
 }
 
-function checkConcurrency(
-  { uses, settings }: Declared,
-  describe: (module: PythonModule, definition: Node) => ManifestFunction,
-  report: Report,
-): void {
-  if (settings.settings.maxConcurrency === 1 || settings.concurrencyPlace === undefined) return;
+function checkConcurrency({ uses, settings }: Declared, describe: Describe, report: Report): void {
+  if (settings.settings.maxConcurrency === 1 || settings.concurrencyAt === undefined) return;
   const functions = uses.filter((use) => use.route?.method !== APPLICATION_METHOD);
-  const sync = functions.map((use) => describe(use.module, use.definition)).find((each) => !each.async);
+  const sync = functions.map((use) => describe(use)).find((each) => !each.async);
   if (sync === undefined) return;
   report({
     severity: "warning",
     rule: "sync-concurrency",
     message: `max_concurrency=${settings.settings.maxConcurrency}, but ${sync.name}() is not async: its calls run in threads, and Python code takes turns.`,
     help: `Write async def ${sync.name}(…), or leave max_concurrency out and let more workers run.`,
-    ...settings.concurrencyPlace,
+    at: settings.concurrencyAt,
   });
 }

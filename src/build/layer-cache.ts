@@ -24,7 +24,7 @@ export interface CachedLayer {
 
 const LAYER_KINDS = ["sources", "dependencies"] as const;
 type LayerKind = (typeof LAYER_KINDS)[number];
-export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "interpreters" | "stamps" | "syntax";
+export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "interpreters" | "scans" | "stamps";
 
 /** A file changed this shortly before it was read may change again within one tick of its clock. */
 export const CLOCK_TICK_MS = 2_000;

@@ -1,9 +1,8 @@
 import type { EnvValue } from "../domain/env.ts";
 import { isSecretName } from "../domain/secret.ts";
-import type { Diagnostic } from "./build-result.ts";
-import { placeOf, textOf } from "./python-module.ts";
+import { describeValue, type Value } from "./facts.ts";
 import { looksLikeSecret } from "./secrets.ts";
-import { describeValue, type Value } from "./value.ts";
+import type { Finding, Report, Sources } from "./sources.ts";
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -14,9 +13,12 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 export function readEnv(
   value: Value | undefined,
   environment: Readonly<Record<string, string | undefined>>,
+  sources: Pick<Sources, "text">,
   report: Report,
   hide: (secret: string) => void,
 ): Record<string, EnvValue> {
+  // As it stands in the file, where it may be escaped, or cut into "several " "literals".
+  const hidePieces = (item: Value) => literalPieces(sources.text(item.at)).forEach(hide);
   if (value === undefined) return {};
   if (value.kind !== "dict") {
     const unknown = value.kind === "unknown";
@@ -32,13 +34,11 @@ export function readEnv(
       tell(report, "invalid-setting", key, "The name of a variable has letters, digits and _ only.", EXAMPLE);
       continue;
     }
-    const text = variable(key.value, item, environment, report, hide);
+    const text = variable(key.value, item, environment, report, hidePieces);
     if (text !== undefined) env[key.value] = text;
   }
   return env;
 }
-
-type Report = (diagnostic: Diagnostic) => void;
 
 const EXAMPLE = 'Write env={"MODE": "fast"}.';
 
@@ -48,7 +48,7 @@ function variable(
   item: Value,
   environment: Readonly<Record<string, string | undefined>>,
   report: Report,
-  hide: (secret: string) => void,
+  hidePieces: (secret: Value) => void,
 ): EnvValue | undefined {
   switch (item.kind) {
     case "string":
@@ -56,7 +56,7 @@ function variable(
         const message = `The value of ${name} looks like a secret, and it stands in a file that goes into the artifact.`;
         const help = `Write os.environ["${name}"]: the value is then taken from the environment of svc deploy and never stored in a file.`;
         tell(report, "secret-in-source", item, message, help, "warning");
-        for (const piece of literalPieces(item)) hide(piece);
+        hidePieces(item);
       }
       return item.value;
     case "environment": {
@@ -87,9 +87,9 @@ function variable(
   }
 }
 
-/** The secret as it stands in the file, where it may be escaped, or cut into "several " "literals". */
-function literalPieces({ module, node }: Value): string[] {
-  const literals = textOf(module, node).matchAll(/("""|'''|"|')((?:\\.|(?!\1).)*)\1/gs);
+/** What stands between the quotes of each literal, by lines. */
+function literalPieces(source: string): string[] {
+  const literals = source.matchAll(/("""|'''|"|')((?:\\.|(?!\1).)*)\1/gs);
   return [...literals].flatMap((match) => match[2]!.split("\n")).filter((piece) => piece.length >= PIECE_MIN_CHARS);
 }
 
@@ -99,10 +99,10 @@ const PIECE_MIN_CHARS = 4;
 function tell(
   report: Report,
   rule: string,
-  { module, node }: Value,
+  { at }: Value,
   message: string,
   help: string,
-  severity: Diagnostic["severity"] = "error",
+  severity: Finding["severity"] = "error",
 ): undefined {
-  report({ severity, rule, message, help, ...placeOf(module, node) });
+  report({ severity, rule, message, help, at });
 }

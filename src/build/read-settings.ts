@@ -1,5 +1,4 @@
 /** The keywords of one Endpoint(...) as settings, with a finding for every rule they break. */
-import type { Node } from "web-tree-sitter";
 import { isOrigin, ORIGIN_HELP } from "../domain/cors.ts";
 import {
   BOOT_TYPES,
@@ -25,15 +24,12 @@ import {
 } from "../domain/limits.ts";
 import { MACHINE_TYPES, machineType } from "../domain/machine-type.ts";
 import { isValidName, nearest, suggestName } from "../domain/names.ts";
-import type { Diagnostic } from "./build-result.ts";
-import type { EndpointObject } from "./find-endpoints.ts";
-import type { Folder } from "./fold.ts";
+import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
-import { type Place, parts, placeOf, textOf } from "./python-module.ts";
 import { readEnv } from "./read-env.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
-import { describeValue, type Value } from "./value.ts";
+import type { Place, Report, Sources } from "./sources.ts";
 
 export const KEYWORDS = [
   "name",
@@ -68,22 +64,22 @@ export interface ReadSettings {
   readonly pythonVersion: string | undefined;
   readonly place: Place;
   readonly dependenciesPlace: Place | undefined;
-  readonly concurrencyPlace: Place | undefined;
+  readonly concurrencyAt: At | undefined;
 }
 
 type Given = ReadonlyMap<Keyword, Value>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export class SettingsReader {
-  readonly #folder: Folder;
+  readonly #sources: Sources;
   readonly #environment: Environment;
-  readonly #report: (diagnostic: Diagnostic) => void;
+  readonly #report: Report;
   /** Values of `env=` that look like secrets, so that no message repeats them. */
   readonly secrets = new Set<string>();
 
   /** `environment` is where os.environ["X"] of an `env=` is looked up. */
-  constructor(folder: Folder, environment: Environment, report: (diagnostic: Diagnostic) => void) {
-    this.#folder = folder;
+  constructor(sources: Sources, environment: Environment, report: Report) {
+    this.#sources = sources;
     this.#environment = environment;
     this.#report = report;
   }
@@ -131,7 +127,9 @@ export class SettingsReader {
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
         defaults.requestTimeoutMs,
     };
-    const env = readEnv(given.get("env"), this.#environment, this.#report, (secret) => this.secrets.add(secret));
+    const env = readEnv(given.get("env"), this.#environment, this.#sources, this.#report, (secret) =>
+      this.secrets.add(secret),
+    );
     for (const [variable, value] of Object.entries(env)) {
       if (typeof value === "string" && looksLikeSecret(variable, value)) this.secrets.add(value);
     }
@@ -145,16 +143,16 @@ export class SettingsReader {
       dependencies: this.#dependencies(dependencies),
       env,
       pythonVersion: this.#pythonVersion(given.get("python_version")),
-      place: named === undefined ? placeOf(object.module, object.call) : placeOf(named.module, named.node),
-      dependenciesPlace: dependencies && placeOf(dependencies.module, dependencies.node),
-      concurrencyPlace: concurrency && placeOf(concurrency.module, concurrency.node),
+      place: this.#sources.place((named ?? object).at),
+      dependenciesPlace: dependencies && this.#sources.place(dependencies.at),
+      concurrencyAt: concurrency?.at,
     };
   }
 
   /** Keyword to value; what is given as None counts as not given. */
-  #keywords({ module, call }: EndpointObject): Given {
+  #keywords(object: EndpointObject): Given {
     const given = new Map<Keyword, Value>();
-    const add = (name: string, value: Value, at: Place) => {
+    const add = (name: string, value: Value, at: At) => {
       if ((KEYWORDS as readonly string[]).includes(name)) {
         if (value.kind !== "none") given.set(name as Keyword, value);
         return;
@@ -166,19 +164,13 @@ export class SettingsReader {
         rule: "unknown-keyword",
         message: `Endpoint() takes no keyword ${name}=.`,
         help,
-        ...at,
+        at,
       });
     };
-    const list = call.childForFieldName("arguments");
-    for (const argument of list === null ? [] : parts(list)) {
-      if (argument.type === "keyword_argument") {
-        const name = argument.childForFieldName("name")!;
-        const value = this.#folder.fold(module, argument.childForFieldName("value")!);
-        add(textOf(module, name), value, placeOf(module, name));
-      } else if (argument.type === "dictionary_splat") {
-        this.#spread(module, argument, add);
-      } else {
-        const value = this.#folder.fold(module, argument);
+    for (const { name, at, value } of object.arguments) {
+      if (name === "**") this.#spread(value, at, add);
+      else if (name !== null) add(name, value, at);
+      else {
         const shown = value.kind === "string" ? JSON.stringify(value.value) : "…";
         this.#error("positional-argument", value, "Endpoint() takes keywords only.", `Write Endpoint(name=${shown}).`);
       }
@@ -186,18 +178,13 @@ export class SettingsReader {
     return given;
   }
 
-  #spread(
-    module: EndpointObject["module"],
-    argument: Node,
-    add: (name: string, value: Value, at: Place) => void,
-  ): void {
-    const value = this.#folder.fold(module, argument.namedChild(0)!);
+  #spread(value: Value, at: At, add: (name: string, value: Value, at: At) => void): void {
     if (value.kind !== "dict") {
-      this.#unknown({ ...value, node: argument }, "**settings", "a dict of constants");
+      this.#unknown({ ...value, at }, "**settings", "a dict of constants");
       return;
     }
     for (const [key, item] of value.entries) {
-      if (key.kind === "string") add(key.value, item, placeOf(module, argument));
+      if (key.kind === "string") add(key.value, item, at);
       else this.#unknown(key, "**settings", "a dict with constant keys");
     }
   }
@@ -209,7 +196,7 @@ export class SettingsReader {
         rule: "missing-name",
         message: "The endpoint has no name.",
         help: 'Give it one: Endpoint(name="my-endpoint"). The name is its identity on the platform.',
-        ...placeOf(object.module, object.call.childForFieldName("function")!),
+        at: object.called,
       });
       return undefined;
     }
@@ -383,6 +370,6 @@ export class SettingsReader {
   }
 
   #error(rule: string, value: Value, message: string, help: string): undefined {
-    this.#report({ severity: "error", rule, message, help, ...placeOf(value.module, value.node) });
+    this.#report({ severity: "error", rule, message, help, at: value.at });
   }
 }

@@ -1,37 +1,33 @@
 /**
  * Finds what a project declares without running any of its code:
- * list files → parse those that may declare endpoints → find → group → check.
+ * list files → Python reads those that may declare endpoints → group → check.
  */
-import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { checkImports } from "./check-imports.ts";
-import { askSyntax, type SyntaxJudge, type SyntaxMemory, syntaxProblems } from "./check-syntax.ts";
 import { BuildProblems, isError, sortDiagnostics } from "./diagnostics.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
-import { findEndpoints } from "./find-endpoints.ts";
-import { Folder } from "./fold.ts";
+import { endpointFindings } from "./endpoint-findings.ts";
 import { groupEndpoints } from "./group-endpoints.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
-import { ModuleGraph } from "./module-graph.ts";
-import { NamesInScope } from "./names-in-scope.ts";
 import { listProjectFiles, type ProjectFiles } from "./project-files.ts";
-import type { PythonModule } from "./python-module.ts";
-import { PythonParser } from "./python-parser.ts";
+import { PythonScanner } from "./python-scanner.ts";
+import { readFacts, type ScanMemory } from "./read-facts.ts";
 import { SettingsReader } from "./read-settings.ts";
 import { withoutSecrets } from "./secrets.ts";
+import { moduleName, type Report, Sources } from "./sources.ts";
 
 export interface ScanOptions {
   readonly projectDir: string;
   /** Where os.environ["X"] in `env=` is looked up; its PATH has python3. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Interpreter that judges the syntax; default: the python3 on PATH. */
+  /** Interpreter that reads the files; default: the python3 on PATH. */
   readonly python?: () => Promise<Interpreter>;
-  /** With it Python judges every file once, not only those that the grammar doubts. */
-  readonly syntaxMemory?: SyntaxMemory;
-  /** With it every file is judged by it. */
-  readonly syntaxJudge?: SyntaxJudge;
+  /** With it an unchanged project is not read again. */
+  readonly memory?: ScanMemory;
+  /** Asked instead of a Python that is started for this scan. */
+  readonly scanner?: PythonScanner;
 }
 
 export interface Scan {
@@ -46,91 +42,29 @@ export interface Scan {
 
 /** Never throws for what stands in the project's files: see Scan.diagnostics and requireScan(). */
 export async function scanProject(options: ScanOptions): Promise<Scan> {
-  const files = listProjectFiles(options.projectDir);
-  const parser = await PythonParser.load();
+  const { projectDir, environment, memory } = options;
+  const files = listProjectFiles(projectDir);
+  const sources = new Sources(projectDir, files.files);
+  const scanner = options.scanner ?? new PythonScanner(options.python ?? (() => findPython({ env: environment })));
   try {
-    return await scanFiles(options, files, parser);
+    const { facts, diagnostics } = await readFacts(sources, scanner, environment, memory);
+    const found = [...files.diagnostics, ...sources.diagnostics, ...diagnostics];
+    const report: Report = (one) => found.push("at" in one ? sources.diagnostic(one) : one);
+    for (const finding of endpointFindings(facts)) report(finding);
+    const reader = new SettingsReader(sources, environment, report);
+    const { endpoints, functions } = groupEndpoints(facts, sources, reader, report);
+    checkImports(functions, facts, sources, report);
+    for (const file of new Set(facts.uses.map((use) => use.file))) checkModuleName(file, report);
+    if (sources.has("svc")) report(shadowed(files));
+    return {
+      endpoints,
+      diagnostics: sortDiagnostics(found.map((each) => withoutSecrets(each, reader.secrets))),
+      files,
+      scanned: sources.paths,
+    };
   } finally {
-    parser.dispose();
+    if (options.scanner === undefined) scanner.close();
   }
-}
-
-async function scanFiles(options: ScanOptions, files: ProjectFiles, parser: PythonParser): Promise<Scan> {
-  const diagnostics: Diagnostic[] = [...files.diagnostics];
-  const report = (diagnostic: Diagnostic) => diagnostics.push(diagnostic);
-  const graph = new ModuleGraph(options.projectDir, files.files, parser);
-  const names = new NamesInScope(graph);
-  const modules = candidates(options.projectDir, files, graph, report);
-  const python = options.python ?? (() => findPython({ env: options.environment }));
-  // Python reads the files while they are looked into here.
-  const judged = askSyntax(modules, { python, memory: options.syntaxMemory, judge: options.syntaxJudge });
-
-  const found = modules.map((module) => findEndpoints(module, names));
-  for (const each of found) diagnostics.push(...each.diagnostics);
-  const folder = new Folder(names);
-  const reader = new SettingsReader(folder, options.environment, report);
-  const uses = found.flatMap((each) => each.uses);
-  const objects = found.flatMap((each) => each.objects);
-  const { endpoints, functions } = groupEndpoints(objects, uses, reader, folder, report);
-  checkImports(functions, graph, names, report);
-  for (const module of new Set(uses.map((use) => use.module))) checkModuleName(module, report);
-  if (graph.has("svc")) report(shadowed(files));
-  const verdicts = await judged;
-  if (verdicts.size > 0) diagnostics.push(...syntaxProblems(verdicts, await newerPython(endpoints, python)));
-  return {
-    endpoints,
-    diagnostics: sortDiagnostics(diagnostics.map((each) => withoutSecrets(each, reader.secrets))),
-    files,
-    scanned: files.files.filter((file) => file.path.endsWith(".py")).map((file) => file.path),
-  };
-}
-
-/** The newest version that an endpoint declares, when it is newer than the local one. */
-async function newerPython(
-  endpoints: readonly EndpointDeclaration[],
-  python: () => Promise<Interpreter>,
-): Promise<string | undefined> {
-  const minor = (version: string) => Number(version.split(".")[1]);
-  const local = await python().then(
-    ({ version }) => minor(version),
-    () => undefined,
-  );
-  const newer = endpoints
-    .flatMap(({ pythonVersion }) => pythonVersion ?? [])
-    .filter((version) => local !== undefined && minor(version) > local);
-  return newer.sort((a, b) => minor(b) - minor(a))[0];
-}
-
-const MAY_DECLARE =
-  /\bEndpoint\b|^[ \t]*@[\w.]+\.(get|post|put|patch|delete|head|options|route|websocket|asgi)\b|\bsvc\b/m;
-
-/** The files worth parsing, parsed: those that mention svc, an endpoint, or a name another file gave to Endpoint. */
-function candidates(
-  projectDir: string,
-  files: ProjectFiles,
-  graph: ModuleGraph,
-  report: (diagnostic: Diagnostic) => void,
-): PythonModule[] {
-  const rest: { path: string; text: string }[] = [];
-  const modules: PythonModule[] = [];
-  const aliases = new Set<string>();
-  for (const file of files.files) {
-    if (!file.path.endsWith(".py") || file.linkTo !== undefined) continue;
-    const text = readFileSync(path.join(projectDir, file.path), "utf8");
-    if (text.includes("\ufffd") && MAY_DECLARE.test(text)) report(notUtf8(file.path));
-    if (!MAY_DECLARE.test(text)) {
-      rest.push({ path: file.path, text });
-      continue;
-    }
-    modules.push(graph.byFile(file.path, text));
-    for (const match of text.matchAll(/\bEndpoint\s+as\s+(\w+)|\b(\w+)\s*=\s*Endpoint\b(?!\s*\()/g))
-      aliases.add(match[1] ?? match[2]!);
-  }
-  if (aliases.size > 0) {
-    const mention = new RegExp(`\\b(${[...aliases].join("|")})\\b`);
-    for (const file of rest) if (mention.test(file.text)) modules.push(graph.byFile(file.path, file.text));
-  }
-  return modules;
 }
 
 /** Throws what stands in the way of a build: BUILD_FAILED with every finding, or NO_ENDPOINTS. */
@@ -159,25 +93,15 @@ function noEndpoints(scan: Scan): SvcError {
   });
 }
 
-function checkModuleName(module: PythonModule, report: (diagnostic: Diagnostic) => void): void {
-  if (/^[\w-]+(\.[\w-]+)*$/.test(module.name) && !/[. ]/.test(path.posix.basename(module.path, ".py"))) return;
+function checkModuleName(file: string, report: Report): void {
+  if (/^[\w-]+(\.[\w-]+)*$/.test(moduleName(file)) && !/[. ]/.test(path.posix.basename(file, ".py"))) return;
   report({
     severity: "error",
     rule: "module-name",
-    message: `${module.path} cannot be imported, because its path is no module name.`,
+    message: `${file} cannot be imported, because its path is no module name.`,
     help: "Use letters, digits and _ in the names of files and folders.",
-    file: module.path,
-  });
-}
-
-function notUtf8(file: string): Diagnostic {
-  return {
-    severity: "error",
-    rule: "encoding",
-    message: `${file} is not UTF-8 text.`,
-    help: "Save it as UTF-8.",
     file,
-  };
+  });
 }
 
 function shadowed(files: ProjectFiles): Diagnostic {

@@ -2,8 +2,9 @@
  * A call of each function or route that works when it is pasted into a shell. Its values come from the parameters'
  * defaults and annotations; the key is taken from PLATFORM_API_KEY, so none is ever printed.
  */
+
+import { exampleValue } from "../build/example-value.ts";
 import type { EndpointRecord } from "../client/records.ts";
-import { exampleValue } from "../domain/example-value.ts";
 import type { ManifestFunction, ManifestParameter } from "../domain/manifest.ts";
 
 export interface ExampleCall {

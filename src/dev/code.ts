@@ -5,9 +5,9 @@
 import { buildLayers, type LayerOptions, type LayersBuild, localPython, once } from "../build/build-layers.ts";
 import { fileProblem } from "../build/file-problem.ts";
 import { LayerCache } from "../build/layer-cache.ts";
+import { PythonScanner } from "../build/python-scanner.ts";
 import { removeWorkDirectory, workDirectory } from "../build/work-directory.ts";
 import { type Snapshot, takeSnapshot } from "./snapshot.ts";
-import { PythonJudge } from "./syntax-judge.ts";
 
 /** Files that never stop changing (a log in the project) must not hold up a call for ever. */
 const ROUNDS_MAX = 3;
@@ -31,7 +31,8 @@ export interface CodeOptions {
 export class ProjectCode {
   readonly #options: CodeOptions;
   readonly #cache: LayerCache;
-  readonly #judge: PythonJudge;
+  /** Stays: to start one for each save would cost more than the build. */
+  readonly #scanner: PythonScanner;
   readonly #interpreter: () => ReturnType<typeof localPython>;
   readonly #stop = new AbortController();
   #snapshot: Snapshot | undefined;
@@ -45,7 +46,7 @@ export class ProjectCode {
     const cache = new LayerCache(options);
     this.#cache = cache;
     this.#interpreter = once(() => localPython({ command: python, projectDir, cache, env }));
-    this.#judge = new PythonJudge(this.#interpreter);
+    this.#scanner = new PythonScanner(this.#interpreter);
   }
 
   /** The first build. Throws what stands in its way. */
@@ -82,7 +83,7 @@ export class ProjectCode {
 
   close(): void {
     this.#stop.abort();
-    this.#judge.close();
+    this.#scanner.close();
   }
 
   #done(): void {
@@ -117,7 +118,7 @@ export class ProjectCode {
         env,
         cache: this.#cache,
         interpreter: this.#interpreter,
-        syntaxJudge: this.#judge.judge,
+        scanner: this.#scanner,
         onProgress: ({ detail }) => detail !== undefined && onProgress(detail),
         signal: this.#stop.signal,
       });

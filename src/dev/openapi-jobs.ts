@@ -1,5 +1,5 @@
 /** The operations of a queue-based function: make a job, and ask about it. */
-import type { JsonSchema } from "../domain/annotation-schema.ts";
+import type { JsonSchema } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import type { Operation } from "./openapi.ts";
 import { docParts, fieldsExample, fieldsSchema, namedParameters } from "./openapi-parameters.ts";

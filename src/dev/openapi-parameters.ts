@@ -1,8 +1,6 @@
 /** Parameters of a function as schemas with the values to try them with. */
-import { annotationSchema, type JsonSchema } from "../domain/annotation-schema.ts";
-import { exampleValue } from "../domain/example-value.ts";
-import type { ManifestFunction, ManifestParameter } from "../domain/manifest.ts";
-import { literalValue, parsePythonExpression } from "../domain/python-expression.ts";
+import { exampleValue } from "../build/example-value.ts";
+import type { JsonSchema, ManifestFunction, ManifestParameter } from "../domain/manifest.ts";
 
 /** Those a caller can name: no *args, **kwargs. */
 export function namedParameters(fn: ManifestFunction): ManifestParameter[] {
@@ -13,16 +11,9 @@ export function isRequired({ default: preset }: ManifestParameter): boolean {
   return preset === null;
 }
 
-/** Schema of the annotation, with the default where it is a literal other than None. */
-export function parameterSchema({ annotation, default: preset }: ManifestParameter): JsonSchema {
-  const schema = annotationSchema(annotation);
-  const value = preset === null ? undefined : literalValue(parsePythonExpression(preset));
-  return value === undefined || value === null ? schema : { ...schema, default: value };
-}
-
 /** An object with the parameters as its fields. */
 export function fieldsSchema(parameters: readonly ManifestParameter[]): JsonSchema {
-  const properties = Object.fromEntries(parameters.map((each) => [each.name, parameterSchema(each)]));
+  const properties = Object.fromEntries(parameters.map((each) => [each.name, each.schema]));
   const required = parameters.filter(isRequired).map(({ name }) => name);
   return { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
 }

@@ -1,19 +1,10 @@
 /** The operation of a load-balanced route, as python/src/svc/_runtime/http/openapi.py has it for the deployed endpoint. */
-import { annotationSchema, type JsonSchema, lastPart } from "../domain/annotation-schema.ts";
-import { exampleValue } from "../domain/example-value.ts";
-import type { ManifestParameter } from "../domain/manifest.ts";
-import { type PythonExpression, parsePythonExpression } from "../domain/python-expression.ts";
+import { exampleValue } from "../build/example-value.ts";
+import type { JsonSchema, ManifestParameter } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import type { Operation } from "./openapi.ts";
 import { idOf } from "./openapi-jobs.ts";
-import {
-  docParts,
-  fieldsExample,
-  fieldsSchema,
-  isRequired,
-  namedParameters,
-  parameterSchema,
-} from "./openapi-parameters.ts";
+import { docParts, fieldsExample, fieldsSchema, isRequired, namedParameters } from "./openapi-parameters.ts";
 
 const BODY_METHODS = ["POST", "PUT", "PATCH"];
 const OPENAPI_METHODS = ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"];
@@ -58,7 +49,7 @@ function placesOf(route: LocalRoute, method: string): { parameters: JsonSchema[]
 function pathParameter(parameter: ManifestParameter): JsonSchema {
   const example = exampleValue({ ...parameter, default: null });
   const shown = typeof example === "string" ? wordOf(example) : example;
-  const schema = annotationSchema(parameter.annotation);
+  const { default: _, ...schema } = parameter.schema;
   return { name: parameter.name, in: "path", required: true, schema, example: typeof shown === "object" ? "1" : shown };
 }
 
@@ -69,7 +60,7 @@ function wordOf(text: string): string {
 
 function queryParameter(parameter: ManifestParameter): JsonSchema {
   const required = isRequired(parameter);
-  const shown = { name: parameter.name, in: "query", required, schema: parameterSchema(parameter) };
+  const shown = { name: parameter.name, in: "query", required, schema: parameter.schema };
   return required ? { ...shown, example: exampleValue(parameter) } : shown;
 }
 
@@ -77,8 +68,8 @@ function bodyOf(fields: readonly ManifestParameter[]): JsonSchema | undefined {
   const [first] = fields;
   if (first === undefined) return undefined;
   if (fields.length === 1 && isBytes(first.annotation)) return binary(first);
-  if (fields.length === 1 && takesWholeBody(parsePythonExpression(first.annotation))) {
-    const schema = annotationSchema(first.annotation);
+  if (fields.length === 1 && takesWholeBody(first.schema)) {
+    const { default: _, ...schema } = first.schema;
     const example = exampleValue(first) ?? {};
     return { required: isRequired(first), content: { "application/json": { schema, example } } };
   }
@@ -98,12 +89,8 @@ function isBytes(annotation: string): boolean {
 }
 
 /** A dict takes the body as it is. So does a class of the user's own, but its field is understood too. */
-function takesWholeBody(type: PythonExpression | undefined): boolean {
-  if (type?.kind === "union") return type.items.some(takesWholeBody);
-  if (type?.kind !== "name") return false;
-  const name = lastPart(type.name);
-  if (/^(Optional|Union|Annotated)$/.test(name)) return (type.arguments ?? []).some(takesWholeBody);
-  return /^(dict|Dict|Mapping)$/.test(name);
+function takesWholeBody({ type, anyOf }: JsonSchema): boolean {
+  return type === "object" || (Array.isArray(anyOf) && anyOf.some(takesWholeBody));
 }
 
 /** `Iterator[bytes]` reads the body while it arrives. */

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document of the local server, made from the project's source: nothing has to run for it. */
 import type { EndpointDeclaration } from "../build/endpoint-declaration.ts";
-import type { JsonSchema } from "../domain/annotation-schema.ts";
+import type { JsonSchema } from "../domain/manifest.ts";
 import { VERSION } from "../domain/version.ts";
 import { type LocalRoute, localRoutes } from "./local-routes.ts";
 import { jobOperations, jobsTagName } from "./openapi-jobs.ts";

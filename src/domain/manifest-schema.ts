@@ -15,6 +15,8 @@ export const manifestParameter = z.object({
   annotation: z.string().default(""),
   /** Source text of the default value; null when the parameter is required. */
   default: z.string().nullable().default(null),
+  /** JSON Schema of the annotation, with the default where that is a literal; {} where only Python can tell. */
+  schema: z.record(z.string(), z.unknown()).default({}),
 });
 
 export const manifestFunction = z.object({

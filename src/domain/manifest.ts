@@ -10,6 +10,8 @@ export type ManifestResource = z.infer<typeof manifestResource>;
 export type ManifestFunction = z.infer<typeof manifestFunction>;
 export type ManifestParameter = z.infer<typeof manifestParameter>;
 
+export type JsonSchema = { readonly [key: string]: unknown };
+
 /** Every layer a platform needs before it can run the build, each once. */
 export function manifestLayers(manifest: Manifest): string[] {
   const dependencyLayers = Object.values(manifest.resources).flatMap((resource) => resource.dependencyLayer ?? []);

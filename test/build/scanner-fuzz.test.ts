@@ -4,32 +4,26 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { findEndpoints } from "../../src/build/find-endpoints.ts";
-import { Folder } from "../../src/build/fold.ts";
-import { groupEndpoints } from "../../src/build/group-endpoints.ts";
-import { ModuleGraph } from "../../src/build/module-graph.ts";
-import { NamesInScope } from "../../src/build/names-in-scope.ts";
-import { PythonParser } from "../../src/build/python-parser.ts";
-import { SettingsReader } from "../../src/build/read-settings.ts";
+import { findPython } from "../../src/build/interpreter.ts";
+import { PythonScanner } from "../../src/build/python-scanner.ts";
 import { scanProject } from "../../src/build/scan.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
 
 const FILES_MAX = 250;
 
-/** Scans the text as the only file of a project; resolves the milliseconds it took. */
-function scanText(parser: PythonParser, text: string): number {
-  const started = performance.now();
-  const graph = new ModuleGraph("/nowhere", [], parser);
-  const names = new NamesInScope(graph);
-  const module = graph.byFile("fuzz.py", text);
-  const { objects, uses } = findEndpoints(module, names);
-  const folder = new Folder(names);
-  const reader = new SettingsReader(folder, {}, () => {});
-  groupEndpoints(objects, uses, reader, folder, () => {});
-  for (const bindings of names.scopeOf(module).bindings.values()) {
-    for (const binding of bindings) if (binding.kind === "value") folder.fold(module, binding.value);
-  }
-  return performance.now() - started;
+type Scanner = (text: string) => Promise<Awaited<ReturnType<typeof scanProject>>>;
+
+/** Scans texts as the only file of a project, all with one Python. */
+function scannerOfTexts(t: { after(work: () => void): void }): Scanner {
+  const projectDir = temporaryFolder(t);
+  const scanner = new PythonScanner(() => findPython({ env: process.env }));
+  t.after(() => scanner.close());
+  return async (text) => {
+    writeFiles(projectDir, { "fuzz.py": text });
+    const scan = await scanProject({ projectDir, environment: process.env, scanner });
+    assert.ok(scan.diagnostics.every(({ rule }) => rule !== "unreadable"));
+    return scan;
+  };
 }
 
 const PIECES = [
@@ -93,60 +87,47 @@ describe("the scanner never crashes", () => {
   const step = Math.max(1, Math.floor(files.length / FILES_MAX));
   const chosen = files.filter((_, i) => i % step === 0);
 
-  test("on the interpreter's own standard library, whose time per 1000 lines is reported", async (t) => {
-    assert.ok(chosen.length > 100);
-    let lines = 0;
-    let milliseconds = 0;
-    for (const file of chosen) {
-      const text = readFileSync(path.join(library, file), "latin1");
-      const parser = await PythonParser.load();
-      milliseconds += scanText(parser, text);
-      parser.dispose();
-      lines += text.split("\n").length;
-    }
-    t.diagnostic(
-      `${chosen.length} files, ${lines} lines, ${((milliseconds / lines) * 1000).toFixed(2)} ms per 1000 lines`,
-    );
-  });
-
-  test("on those files as one project, whose time per 1000 lines is reported", async (t) => {
+  test("on the interpreter's own standard library as one project that declares endpoints in every file, whose time per 1000 lines is reported", async (t) => {
     const projectDir = temporaryFolder(t);
     let lines = 0;
     for (const [i, file] of chosen.entries()) {
       const text = readFileSync(path.join(library, file), "latin1");
       lines += text.split("\n").length;
-      writeFiles(projectDir, { [`module_${i}.py`]: text });
+      writeFiles(projectDir, { [`module_${i}.py`]: `${text}\nEndpoint\n` });
     }
     const started = performance.now();
     const scan = await scanProject({ projectDir, environment: process.env });
     const milliseconds = performance.now() - started;
     assert.deepEqual(scan.endpoints, []);
+    assert.ok(chosen.length > 100);
+    assert.ok(scan.diagnostics.every(({ rule }) => rule !== "unreadable"));
     t.diagnostic(`${lines} lines, ${((milliseconds / lines) * 1000).toFixed(2)} ms per 1000 lines`);
   });
 
-  test("on random pieces of declarations", async () => {
-    const parser = await PythonParser.load();
-    fc.assert(
-      fc.property(fc.array(fc.constantFrom(...PIECES), { maxLength: 40 }), (pieces) => {
-        scanText(parser, pieces.join(""));
+  test("on random pieces of declarations", async (t) => {
+    const scanText = scannerOfTexts(t);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constantFrom(...PIECES), { maxLength: 40 }), async (pieces) => {
+        await scanText(pieces.join(""));
       }),
       { numRuns: 500 },
     );
-    parser.dispose();
   });
 
-  test("on deep nesting and long chains", async () => {
-    const parser = await PythonParser.load();
+  test("on deep nesting and long chains", async (t) => {
+    const scanText = scannerOfTexts(t);
     const deep = 3000;
     for (const text of [
       `X = ${"[".repeat(deep)}${"]".repeat(deep)}\n`,
       `X = ${"1 + ".repeat(deep)}1\n`,
       `X = ${"a.".repeat(deep)}b\n`,
-      `${"if X:\n ".split("\n")[0]}\n${Array.from({ length: 90 }, (_, i) => `${" ".repeat(i + 1)}if X:`).join("\n")}\n${" ".repeat(95)}pass\n`,
+      `${Array.from({ length: 90 }, (_, i) => `${" ".repeat(i)}if X:`).join("\n")}\n${" ".repeat(95)}pass\n`,
       `${Array.from({ length: deep }, (_, i) => `X${i + 1} = X${i}`).join("\n")}\n`,
+      `if X: pass\n${"elif X: pass\n".repeat(deep)}`,
+      `def f(x: ${"list[".repeat(deep)}int${"]".repeat(deep)} = 1): ...\n`,
+      `def f(x: ${"int | ".repeat(900)}str): ...\n`,
     ]) {
-      scanText(parser, text);
+      await scanText(`from svc import Endpoint\n${text}@Endpoint(name="w", env={"X": X})\ndef w(): ...\n`);
     }
-    parser.dispose();
   });
 });

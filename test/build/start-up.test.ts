@@ -26,7 +26,7 @@ test("a command loads only what it needs: no validation, SQL or GraphQL library 
     "bin/svc.ts": [],
     "src/cli/app.ts": ["@stricli/core", "picocolors"],
     "src/cli/commands/build.ts": ["@stricli/core", "env-paths"],
-    "src/build/build.ts": ["ignore", "picocolors", "tar-stream", "web-tree-sitter"],
+    "src/build/build.ts": ["ignore", "picocolors", "tar-stream"],
     "src/cli/commands/deploy.ts": ["@stricli/core", "dotenv", "env-paths"],
   };
   for (const [file, packages] of Object.entries(allowed)) {

@@ -5,9 +5,11 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
+import { exampleValue } from "../../src/build/example-value.ts";
+import { scanProject } from "../../src/build/scan.ts";
 import { bestCall, exampleCalls } from "../../src/cli/example-call.ts";
-import { exampleValue } from "../../src/domain/example-value.ts";
 import type { ManifestFunction } from "../../src/domain/manifest.ts";
+import { temporaryFolder, writeFiles } from "../build/project.ts";
 
 interface Seen {
   method: string | undefined;
@@ -38,30 +40,37 @@ async function paste(command: string): Promise<Seen> {
   return seen[0]!;
 }
 
-function fn(name: string, parameters: [name: string, annotation: string, preset: string | null][]): ManifestFunction {
-  return {
-    name,
-    module: "m",
-    kind: "function",
-    async: false,
-    generator: false,
-    doc: "",
-    methods: [],
-    parameters: parameters.map(([name, annotation, preset]) => ({ name, annotation, default: preset })),
-  };
+type Parameter = readonly [name: string, annotation: string, preset: string | null];
+
+/** Functions as the manifest describes them, by their names. */
+async function described(
+  t: { after(work: () => void): void },
+  functions: Record<string, readonly Parameter[]>,
+): Promise<Record<string, ManifestFunction>> {
+  const projectDir = temporaryFolder(t);
+  const text = Object.entries(functions).map(([name, parameters]) => {
+    const list = parameters.map(
+      ([each, type, preset]) => each + (type && `: ${type}`) + (preset ? ` = ${preset}` : ""),
+    );
+    return `@Endpoint(name="${name}")\ndef ${name}(${list.join(", ")}): ...\n`;
+  });
+  writeFiles(projectDir, { "w.py": `from svc import Endpoint\n${text.join("")}` });
+  const { endpoints } = await scanProject({ projectDir, environment: process.env });
+  return Object.fromEntries(endpoints.flatMap((each) => each.functions.map((found) => [found.name, found])));
 }
 
 describe("example calls", () => {
-  test("a queue-based endpoint's call reaches /runsync with its arguments under input", async () => {
-    const work = fn("work", [
+  test("a queue-based endpoint's call reaches /runsync with its arguments under input", async (t) => {
+    const parameters: Parameter[] = [
       ["text", "str", null],
       ["count", "int", "3"],
       ["mark", "str", '"it\'s"'],
       ["name", "str", "'plain'"],
       ["limit", "int | None", "None"],
       ["**rest", "", null],
-    ]);
-    const endpoint = { kind: "queue", url: `${base}/v2/ep1`, functions: [work], routes: [] } as const;
+    ];
+    const { work } = await described(t, { work: parameters });
+    const endpoint = { kind: "queue", url: `${base}/v2/ep1`, functions: [work!], routes: [] } as const;
     const [call] = exampleCalls(endpoint, () => undefined);
     const { method, url, authorization, body } = await paste(call!.command);
     assert.equal(method, "POST");
@@ -72,18 +81,19 @@ describe("example calls", () => {
     assert.deepEqual({ ...input, text: "" }, { text: "", count: 3, mark: "it's", name: "plain" });
   });
 
-  test("each route of a load-balanced endpoint gets a call with its method, path and body", async () => {
-    const functions = [
-      fn("health", []),
-      fn("put_item", [
+  test("each route of a load-balanced endpoint gets a call with its method, path and body", async (t) => {
+    const found = await described(t, {
+      health: [],
+      put_item: [
         ["item_id", "int", null],
         ["tags", "list[str]", null],
-      ]),
-      fn("find", [
+      ],
+      find: [
         ["query", "str", null],
         ["limit", "int", "10"],
-      ]),
-    ];
+      ],
+    });
+    const functions = Object.values(found);
     const routes = ["GET /health", "PUT /items/{item_id}", "GET /find"];
     const names: Record<string, string> = {
       "GET /health": "health",
@@ -120,7 +130,7 @@ describe("example calls", () => {
     assert.equal(bestCall(calls)?.command, "b");
   });
 
-  test("values fit their annotations", () => {
+  test("values fit their annotations", async (t) => {
     const kinds: [annotation: string, check: (value: unknown) => boolean][] = [
       ["int", Number.isInteger],
       ["float", (value) => typeof value === "number"],
@@ -145,8 +155,10 @@ describe("example calls", () => {
       ['"int"', Number.isInteger],
       ['Literal["fast", "slow"]', (value) => value === "fast"],
     ];
-    for (const [annotation, check] of kinds) {
-      const value = exampleValue({ name: "x", annotation, default: null });
+    const required = kinds.map(([annotation], i): Parameter => [`x${i}`, annotation, null]);
+    const { f } = await described(t, { f: required });
+    for (const [i, [annotation, check]] of kinds.entries()) {
+      const value = exampleValue(f!.parameters[i]!);
       assert.ok(check(value), `${annotation} gives ${JSON.stringify(value)}`);
     }
     const presets: [preset: string, value: unknown][] = [
@@ -162,8 +174,9 @@ describe("example calls", () => {
       ['f"{x}"', undefined],
       ["1 + 2", undefined],
     ];
-    for (const [preset, value] of presets) {
-      assert.deepEqual(exampleValue({ name: "x", annotation: "", default: preset }), value, preset);
+    const { g } = await described(t, { g: presets.map(([preset], i): Parameter => [`x${i}`, "", preset]) });
+    for (const [i, [preset, value]] of presets.entries()) {
+      assert.deepEqual(exampleValue(g!.parameters[i]!), value, preset);
     }
   });
 });

@@ -81,7 +81,7 @@ api = ${declaration("api", LOAD_BALANCED)}
 async def health(): ...
 `;
   await writeFile(join(projectDir, "worker.py"), code);
-  const scan = await scanProject({ projectDir, environment: {} });
+  const scan = await scanProject({ projectDir, environment: { PATH: process.env.PATH } });
   requireScan(scan);
 
   const platform = await startPlatform(t);

@@ -1,19 +1,15 @@
 /** Inputs that are read in this process: each kind has a way to make one and a way to read it that may only refuse it as an input. */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { parse as parseDotenv } from "dotenv";
 import ignore from "ignore";
-import { findEndpoints } from "../../../src/build/find-endpoints.ts";
-import { Folder } from "../../../src/build/fold.ts";
-import { groupEndpoints } from "../../../src/build/group-endpoints.ts";
 import { droppingRule } from "../../../src/build/ignore-rules.ts";
-import { ModuleGraph } from "../../../src/build/module-graph.ts";
-import { NamesInScope } from "../../../src/build/names-in-scope.ts";
-import { PythonParser } from "../../../src/build/python-parser.ts";
-import { SettingsReader } from "../../../src/build/read-settings.ts";
+import { findPython } from "../../../src/build/interpreter.ts";
+import { PythonScanner } from "../../../src/build/python-scanner.ts";
+import { scanProject } from "../../../src/build/scan.ts";
 import { manifestSchema } from "../../../src/domain/manifest-schema.ts";
 import { unpackLayer } from "../../../src/drivers/unpack-layer.ts";
 import { packTar } from "../../../src/lib/tar-pack.ts";
@@ -72,12 +68,19 @@ const TOKENS = [
 ];
 
 export async function textKinds(): Promise<{ kinds: Record<string, Kind>; close(): void }> {
-  const parser = await PythonParser.load();
+  const python = await findPython({ env: process.env });
+  const scanner = new PythonScanner(async () => python);
   const dir = mkdtempSync(path.join(tmpdir(), "svc-fuzz-"));
+  const project = mkdtempSync(path.join(tmpdir(), "svc-fuzz-project-"));
   const archive = await packed();
   let unpacked = 0;
   const kinds: Record<string, Kind> = {
-    "Python sources": (mutator) => scan(parser, mutator.bytes(Buffer.from(SOURCE), PYTHON, 12).toString("utf8")),
+    "Python sources": async (mutator) => {
+      writeFileSync(path.join(project, "fuzz.py"), mutator.bytes(Buffer.from(SOURCE), PYTHON, 12));
+      const { diagnostics } = await scanProject({ projectDir: project, environment: {}, scanner });
+      const broken = diagnostics.find(({ rule }) => rule === "unreadable");
+      if (broken !== undefined) throw new Error(broken.message);
+    },
     manifests: (mutator) => {
       const bytes = mutator.bytes(Buffer.from(JSON.stringify(MANIFEST)), TOKENS);
       manifestSchema.safeParse(
@@ -113,8 +116,9 @@ export async function textKinds(): Promise<{ kinds: Record<string, Kind>; close(
   return {
     kinds,
     close: () => {
-      parser.dispose();
+      scanner.close();
       rmSync(dir, { recursive: true, force: true });
+      rmSync(project, { recursive: true, force: true });
     },
   };
 }
@@ -143,15 +147,6 @@ function checksummed(tar: Buffer): Buffer {
     head.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
   }
   return tar;
-}
-
-export function scan(parser: PythonParser, text: string): void {
-  const graph = new ModuleGraph("/nowhere", [], parser);
-  const names = new NamesInScope(graph);
-  const module = graph.byFile("fuzz.py", text);
-  const { objects, uses } = findEndpoints(module, names);
-  const folder = new Folder(names);
-  groupEndpoints(objects, uses, new SettingsReader(folder, {}, () => {}), folder, () => {});
 }
 
 async function packed(): Promise<Buffer> {

@@ -1,0 +1,125 @@
+"""What the manifest says about a decorated function or class."""
+
+from __future__ import annotations
+
+import _ast as ast
+
+from scan.module import FUNCTIONS, Module, children
+from scan.schema import literal, schema_of
+
+_NESTED = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+
+
+def describe(module: Module, definition) -> dict:
+    if type(definition) in FUNCTIONS:
+        return {
+            **_common(module, definition),
+            "kind": "function",
+            "async": _is_async(definition),
+            "generator": _is_generator(definition),
+            "parameters": _parameters(module, definition),
+            "methods": [],
+        }
+    if type(definition) is ast.ClassDef:
+        methods = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
+        only = methods[0] if len(methods) == 1 else None
+        return {
+            **_common(module, definition),
+            "kind": "class",
+            "async": any(_is_async(each) for each in methods),
+            "generator": any(_is_generator(each) for each in methods),
+            "parameters": [] if only is None else _parameters(module, only)[_is_bound(module, only) :],
+            "methods": [str(getattr(each, "name", "")) for each in methods],
+        }
+    # The argument of `.asgi(app)`: Python code cannot tell from outside what an application takes.
+    name = definition.id if type(definition) is ast.Name else "asgi"
+    return {
+        "name": name,
+        "module": module.name,
+        "doc": "",
+        "kind": "function",
+        "async": True,
+        "generator": False,
+        "parameters": [],
+        "methods": [],
+    }
+
+
+def _common(module: Module, definition) -> dict:
+    return {"name": definition.name, "module": module.name, "doc": _doc(definition)}
+
+
+def _marks(module: Module, definition) -> list[str]:
+    return [module.source(each) for each in definition.decorator_list]
+
+
+def _is_public(module: Module, method) -> bool:
+    """Methods a job may name; a class with one only needs no name."""
+    if method.name.startswith("_"):
+        return False
+    endings = ("property", ".setter", ".deleter", ".getter", ".overload")
+    return not any(mark.endswith(endings) or mark == "overload" for mark in _marks(module, method))
+
+
+def _is_bound(module: Module, method) -> int:
+    """1 where the first parameter is self or cls."""
+    return int("staticmethod" not in _marks(module, method))
+
+
+def _is_async(definition) -> bool:
+    return type(definition) is ast.AsyncFunctionDef
+
+
+def _is_generator(definition) -> bool:
+    """Contains a yield of its own, not one of a function inside it."""
+    waiting = list(definition.body)
+    while waiting:
+        node = waiting.pop()
+        if type(node) in (ast.Yield, ast.YieldFrom):
+            return True
+        if type(node) not in _NESTED:
+            waiting.extend(children(node))
+    return False
+
+
+def _doc(definition) -> str:
+    first = definition.body[0]
+    value = first.value if type(first) is ast.Expr else None
+    text = value.value if type(value) is ast.Constant else None
+    return _clean(text) if isinstance(text, str) else ""
+
+
+def _clean(text: str) -> str:
+    """As inspect.cleandoc() has it."""
+    lines = text.expandtabs().split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    lines = [lines[0].lstrip(), *(line[margin:] for line in lines[1:])]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+def _parameters(module: Module, definition) -> list[dict]:
+    given = definition.args
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults]
+    found = [_parameter(module, each, default) for each, default in zip(plain, defaults)]
+    if given.vararg is not None:
+        found.append(_parameter(module, given.vararg, None, "*"))
+    found.extend(_parameter(module, each, default) for each, default in zip(given.kwonlyargs, given.kw_defaults))
+    if given.kwarg is not None:
+        found.append(_parameter(module, given.kwarg, None, "**"))
+    return found
+
+
+def _parameter(module: Module, argument, default, stars: str = "") -> dict:
+    schema = schema_of(argument.annotation)
+    value = None if default is None else literal(default)
+    return {
+        "name": f"{stars}{argument.arg}",
+        "annotation": "" if argument.annotation is None else module.source(argument.annotation),
+        "default": None if default is None else module.source(default),
+        "schema": schema if value is None else {**schema, "default": value},
+    }

@@ -1,0 +1,55 @@
+"""What an expression is worth, as far as it can be known without running it."""
+
+from __future__ import annotations
+
+
+class Value:
+    """`kind` says what `data` is:
+
+    string, boolean      str, bool
+    number               int or float
+    none                 nothing
+    list                 Values; `extra`: it is a tuple
+    dict                 pairs of Values
+    gpu                  (family, member): GpuType.X or GpuGroup.X
+    environment          (name, fallback): os.environ["NAME"] and its kin: read where the build runs
+    secret               name: Secret("NAME")
+    unknown              why
+    """
+
+    __slots__ = ("data", "extra", "kind", "place", "size")
+
+    def __init__(self, kind: str, data, place, extra: bool = False, size: int = 1) -> None:
+        self.kind = kind
+        self.data = data
+        self.place = place
+        self.extra = extra
+        #: Of the whole tree, in about its number of parts.
+        self.size = size
+
+    def at(self, place) -> Value:
+        return Value(self.kind, self.data, place, self.extra, self.size)
+
+    def to_json(self) -> dict:
+        kind, data = self.kind, self.data
+        shown: dict = {"kind": kind, "at": self.place}
+        if kind == "list":
+            shown["items"] = [item.to_json() for item in data]
+            shown["tuple"] = self.extra
+        elif kind == "dict":
+            shown["entries"] = [[key.to_json(), value.to_json()] for key, value in data]
+        elif kind == "gpu":
+            shown["family"], shown["member"] = data
+        elif kind == "environment":
+            shown["name"] = data[0]
+            if data[1] is not None:
+                shown["fallback"] = data[1].to_json()
+        elif kind == "secret":
+            shown["name"] = data
+        elif kind == "unknown":
+            shown["why"] = data
+        elif kind != "none":
+            shown["value"] = data
+            if kind == "number":
+                shown["float"] = isinstance(data, float)
+        return shown

@@ -1,0 +1,43 @@
+/** Findings about where Endpoint(...) stands and how it is used, in words. */
+import { nearest } from "../domain/names.ts";
+import type { Facts } from "./facts.ts";
+import type { Finding } from "./sources.ts";
+
+export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "options", "websocket"] as const;
+
+type Words = Pick<Finding, "message" | "help"> & { readonly severity?: "warning" };
+
+const WORDS: Readonly<Record<string, (name: string) => Words>> = {
+  "unused-endpoint": () => ({
+    severity: "warning",
+    message: "This Endpoint(...) is neither a decorator nor the value of a top-level name, so it is not deployed.",
+    help: 'Write @Endpoint(...) above a function, or api = Endpoint(...) at the top level and @api.get("/path") above its routes.',
+  }),
+  "nested-endpoint": () => ({
+    message: "An endpoint's function must stand at the top level of its file, because workers import it by name.",
+    help: "Move it out of the function or class around it.",
+  }),
+  "missing-name": () => ({
+    message: "@Endpoint needs its settings, at least a name.",
+    help: 'Write @Endpoint(name="my-endpoint").',
+  }),
+  "unknown-method": (name) => {
+    const near = nearest(name, [...ROUTE_METHODS, "route"], 1)[0];
+    return {
+      message: `An endpoint has no method .${name}().`,
+      help:
+        near === undefined ? `Use one of ${ROUTE_METHODS.map((m) => `.${m}`).join(", ")}.` : `Did you mean .${near}?`,
+    };
+  },
+  "route-path": (name) => {
+    const isRoute = name === "route";
+    return {
+      message: `.${name}() needs ${isRoute ? "a method and a path, both as plain text" : "the path of the route"}.`,
+      help: isRoute ? 'Write it as .route("GET", "/health").' : `Write it as .${name}("/path").`,
+    };
+  },
+};
+
+export function endpointFindings(facts: Facts): Finding[] {
+  return facts.findings.map(({ rule, at, name }) => ({ severity: "error", rule, ...WORDS[rule]!(name), at }));
+}
