@@ -7,12 +7,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
+import { plainAnswer } from "../lib/proxy.ts";
 import type { ShownCall } from "./call-view.ts";
 import type { ProjectCode } from "./code.ts";
 import { refusalOf } from "./guard.ts";
 import { type LocalRoute, localRoutes } from "./local-routes.ts";
 import { type Outgoing, type PassThrough, shortBody } from "./pass-through.ts";
-import { passUpgrade, plainAnswer } from "./pass-upgrade.ts";
 import { pathBelow } from "./path-below.ts";
 import type { PlatformWatch } from "./platform-watch.ts";
 import type { LiveEndpoint, Provisioner } from "./provisioner.ts";
@@ -78,7 +78,7 @@ export class Calls {
     try {
       const admitted = await this.#admit(req, "WEBSOCKET");
       const passed = await this.#untilItRuns(admitted, (outgoing) =>
-        passUpgrade(this.#deps.through, req, socket, head, outgoing),
+        this.#deps.through.upgrade(req, socket, head, outgoing),
       );
       status = passed.outcome === "answered" ? passed.status : 500;
     } catch (error) {

@@ -2,19 +2,12 @@
  * One call, passed to the platform and its answer back, as it streams, both ways. A body is held back until the platform
  * has agreed to the call (`Expect: 100-continue`), so that a call which has to be repeated on newer code has lost nothing.
  */
-import {
-  Agent,
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingMessage,
-  type ServerResponse,
-} from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { pipeline } from "node:stream/promises";
+import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { type Platform, unreachable } from "../client/answer-error.ts";
 import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
-import { HOP_BY_HOP } from "../lib/hop-by-hop.ts";
-import { passedHeaders } from "./passed-headers.ts";
+import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../lib/proxy.ts";
 
 export interface Outgoing {
   /** The endpoint's own address; nothing but `path` decides what is asked of it. */
@@ -40,43 +33,24 @@ export type Passed =
   /** The caller left, or an answer broke off. */
   | { readonly outcome: "broken" };
 
+type Upgraded = { readonly outcome: "answered"; readonly status: number } | { readonly outcome: "outdated" | "gone" };
+
 const CONTINUE_WAIT_MS = 1_000;
 /** What the terminal wants to know of an answer stands in its first bytes. */
 const SEEN_MAX_BYTES = 1024 * 1024;
 
-export class PassThrough {
-  readonly #agent = new Agent({ keepAlive: true });
-  readonly #secureAgent = new HttpsAgent({ keepAlive: true });
+/** What stands for the caller in the platform's eyes is ours to say; `Expect` is answered here. */
+const REPLACED = new Set(["authorization", "expect", "host", "x-svc-source"]);
 
-  /** Opens the request; the caller ends it. */
-  open(method: string, incoming: IncomingMessage, outgoing: Outgoing, extra: readonly string[] = []): ClientRequest {
-    const { protocol, hostname, port } = outgoing.endpoint;
-    const secure = protocol === "https:";
-    const send = secure ? httpsRequest : httpRequest;
-    return send({
-      // Apart, and the path as it is: an address put together would be resolved.
-      hostname: hostname.replace(/^\[|\]$/g, ""),
-      port,
-      path: outgoing.path,
-      method,
-      agent: secure ? this.#secureAgent : this.#agent,
-      headers: [...passedHeaders(incoming.rawHeaders, outgoing), ...extra],
-    });
-  }
+export class PassThrough {
+  readonly #upstream = new Upstream();
 
   /** Throws PLATFORM_UNREACHABLE when nothing was answered. */
   async pass(req: IncomingMessage, res: ServerResponse, outgoing: Outgoing): Promise<Passed> {
     const hasBody =
       outgoing.body === undefined && (req.headers["transfer-encoding"] ?? req.headers["content-length"] ?? "0") !== "0";
-    const method = req.method ?? "GET";
-    const bodyless =
-      !hasBody &&
-      outgoing.body === undefined &&
-      req.headers["content-length"] === undefined &&
-      method !== "GET" &&
-      method !== "HEAD";
-    const extra = hasBody ? ["Expect", "100-continue"] : bodyless ? ["Content-Length", "0"] : [];
-    const upstream = this.open(method, req, outgoing, extra);
+    const extra = hasBody ? ["Expect", "100-continue"] : [];
+    const upstream = this.#upstream.open(forwarded(req, outgoing, req.method ?? "GET", extra));
     const left = () => upstream.destroy();
     res.once("close", left);
     try {
@@ -84,7 +58,7 @@ export class PassThrough {
       const refused = await refusal(answer);
       if (refused?.code === "SOURCE_OUTDATED") return { outcome: "outdated" };
       if (refused?.code === "ENDPOINT_NOT_FOUND") return { outcome: "gone" };
-      return await sendBack(answer, res, refused?.body);
+      return await answered(answer, res, refused?.body);
     } catch (error) {
       if (res.headersSent || res.destroyed) {
         res.destroy();
@@ -96,10 +70,40 @@ export class PassThrough {
     }
   }
 
-  close(): void {
-    this.#agent.destroy();
-    this.#secureAgent.destroy();
+  /**
+   * A WebSocket call: the handshake goes to the platform, and from its 101 on the bytes of the connection pass both ways.
+   * Rejects with the error of the connection to the platform.
+   */
+  async upgrade(req: IncomingMessage, socket: Socket, head: Buffer, outgoing: Outgoing): Promise<Upgraded> {
+    const answer = await this.#upstream.upgrade(forwarded(req, outgoing, "GET"), "websocket", socket, head);
+    const status = answer.statusCode ?? 502;
+    if (status === 101) return { outcome: "answered", status };
+    const body = await buffer(answer);
+    const code = /"code":"([A-Z_]+)"/.exec(body.toString("utf8"))?.[1];
+    if (answer.headers["x-svc-worker-id"] === undefined) {
+      if (code === "SOURCE_OUTDATED") return { outcome: "outdated" };
+      if (code === "ENDPOINT_NOT_FOUND") return { outcome: "gone" };
+    }
+    plainAnswer(req, socket).writeHead(status, passedHeaders(answer.rawHeaders)).end(body);
+    return { outcome: "answered", status };
   }
+
+  close(): void {
+    this.#upstream.close();
+  }
+}
+
+/** The caller's own headers, with the key and the source in place of nothing. A body keeps its form. */
+function forwarded(
+  req: IncomingMessage,
+  { endpoint, path, platform, source }: Outgoing,
+  method: string,
+  extra: readonly string[] = [],
+): Forwarded {
+  const headers = ["Host", endpoint.host, ...passedHeaders(req.rawHeaders, REPLACED), ...framingOf(req), ...extra];
+  if (platform.apiKey !== undefined) headers.push("Authorization", `Bearer ${platform.apiKey}`);
+  if (source !== undefined) headers.push("X-Svc-Source", source);
+  return { to: endpoint, method, path, headers };
 }
 
 /** Sends the body when the platform asks for it; an answer that comes before is the answer. */
@@ -140,9 +144,7 @@ async function refusal(answer: IncomingMessage): Promise<{ code: string | undefi
   const own =
     answer.headers["x-svc-worker-id"] === undefined && (answer.statusCode === 409 || answer.statusCode === 404);
   if (!own) return undefined;
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  const body = Buffer.concat(chunks);
+  const body = await buffer(answer);
   try {
     return { code: (JSON.parse(body.toString("utf8")) as { code?: string }).code, body };
   } catch {
@@ -150,42 +152,31 @@ async function refusal(answer: IncomingMessage): Promise<{ code: string | undefi
   }
 }
 
-async function sendBack(answer: IncomingMessage, res: ServerResponse, whole: Buffer | undefined): Promise<Passed> {
-  const status = answer.statusCode ?? 502;
-  res.writeHead(status, answer.statusMessage, answerHeaders(answer.rawHeaders));
+/** What was read already is sent whole. */
+async function answered(answer: IncomingMessage, res: ServerResponse, whole: Buffer | undefined): Promise<Passed> {
+  const { statusCode: status = 502, headers } = answer;
   if (whole !== undefined) {
-    res.end(whole);
-    return { outcome: "answered", status, headers: answer.headers, body: whole };
+    res.writeHead(status, answer.statusMessage, passedHeaders(answer.rawHeaders)).end(whole);
+    return { outcome: "answered", status, headers, body: whole };
   }
-  res.flushHeaders();
   const seen: Buffer[] = [];
   let bytes = 0;
   answer.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes <= SEEN_MAX_BYTES) seen.push(chunk);
   });
-  await pipeline(answer, res);
+  await sendBack(answer, res);
   return {
     outcome: "answered",
     status,
-    headers: answer.headers,
+    headers,
     body: bytes <= SEEN_MAX_BYTES ? Buffer.concat(seen) : Buffer.alloc(0),
   };
-}
-
-export function answerHeaders(raw: readonly string[]): string[] {
-  const flat: string[] = [];
-  for (let i = 0; i < raw.length; i += 2) {
-    if (!HOP_BY_HOP.has(raw[i]!.toLowerCase())) flat.push(raw[i]!, raw[i + 1]!);
-  }
-  return flat;
 }
 
 /** The body of a request that says it is short; undefined when there is none, or it is to be streamed. */
 export async function shortBody(req: IncomingMessage): Promise<Buffer | undefined> {
   const declared = req.headers["content-length"];
   if (declared === undefined || declared === "0" || Number(declared) > INLINE_BODY_MAX_BYTES) return undefined;
-  const chunks: Buffer[] = [];
-  for await (const chunk of req) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
+  return buffer(req);
 }

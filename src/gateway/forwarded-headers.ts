@@ -2,7 +2,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
-import { HOP_BY_HOP } from "../lib/hop-by-hop.ts";
+import { HOP_BY_HOP } from "../lib/proxy.ts";
 import { SOURCE_HEADER } from "./check-source.ts";
 import { serverTiming } from "./server-timing.ts";
 

@@ -5,21 +5,16 @@
  *   http://localhost:<port>/runsync ──▶ <platform>/v2/<endpoint>/runsync
  *   http://<endpoint>:<port>/analyze ──▶ <platform>/lb/<endpoint>/analyze      (from a container)
  */
-import {
-  Agent,
-  type ClientRequest,
-  createServer,
-  request as httpRequest,
-  type IncomingMessage,
-  type Server,
-  ServerResponse,
-} from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { errorBody, SvcError } from "../../domain/errors.ts";
-import { HOP_BY_HOP } from "../../lib/hop-by-hop.ts";
+import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../../lib/proxy.ts";
 import { type Admission, admitCaller } from "./admission.ts";
+
+/** The preview's key stands in place of the caller's. */
+const OWN_KEY = new Set(["authorization"]);
 
 /** Where an endpoint is on the preview's platform. */
 export interface FrontTarget {
@@ -34,7 +29,7 @@ export interface Listening {
 }
 
 export class Front {
-  readonly #agent = new Agent({ keepAlive: true });
+  readonly #upstream = new Upstream();
   readonly #servers: Server[] = [];
   readonly #connections = new Set<Socket>();
   #target: FrontTarget | undefined;
@@ -71,7 +66,7 @@ export class Front {
     const closing = this.#servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve)));
     // The server itself knows nothing of those that were upgraded.
     for (const connection of this.#connections) connection.destroy();
-    this.#agent.destroy();
+    this.#upstream.close();
     await Promise.all(closing);
   }
 
@@ -82,79 +77,51 @@ export class Front {
       this.#connections.add(connection);
       connection.once("close", () => this.#connections.delete(connection));
     });
-    server.on("upgrade", (req, socket, head) => this.#upgrade(req, socket, head, admission));
+    server.on("upgrade", (req, socket, head) => void this.#upgrade(req, socket, head, admission));
     return server;
   }
 
   async #forward(req: IncomingMessage, res: ServerResponse, admission: Admission): Promise<void> {
     try {
-      const upstream = this.#open(req, admission);
+      const upstream = this.#upstream.open(this.#forwarded(req, admission, framingOf(req)));
       res.once("close", () => upstream.destroy());
-      const answered = answerOf(upstream);
+      const answered = new Promise<IncomingMessage>((resolve, reject) => {
+        upstream.once("response", resolve).on("error", (cause) => reject(unreachable(cause)));
+      });
       // A refusal may come before everything is sent: the answer counts, not the broken pipe.
       pipeline(req, upstream).catch(() => {});
       const answer = await answered;
-      res.writeHead(answer.statusCode!, answer.statusMessage, passedOn(answer.rawHeaders));
-      res.flushHeaders();
-      await pipeline(answer, res).catch(() => res.destroy());
+      await sendBack(answer, res).catch(() => res.destroy());
     } catch (error) {
       refuse(res, error);
     }
   }
 
-  #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, admission: Admission): void {
+  async #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, admission: Admission): Promise<void> {
     socket.on("error", () => socket.destroy());
-    const plain = () => {
-      const res = new ServerResponse(req);
-      res.shouldKeepAlive = false;
-      res.assignSocket(socket as Socket);
-      res.once("finish", () => socket.end());
-      return res;
-    };
-    let upstream: ClientRequest;
     try {
-      upstream = this.#open(req, admission, ["Connection", "Upgrade", "Upgrade", req.headers.upgrade ?? ""]);
+      const forwarded = this.#forwarded(req, admission);
+      const answer = await this.#upstream.upgrade(forwarded, req.headers.upgrade ?? "", socket, head);
+      if (answer.statusCode !== 101) await sendBack(answer, plainAnswer(req, socket)).catch(() => socket.destroy());
     } catch (error) {
-      refuse(plain(), error);
-      return;
+      refuse(plainAnswer(req, socket), error instanceof SvcError ? error : unreachable(error));
     }
-    socket.once("close", () => upstream.destroy());
-    upstream.once("error", (error) => refuse(plain(), error));
-    upstream.once("response", (answer) => {
-      const res = plain();
-      res.writeHead(answer.statusCode!, passedOn(answer.rawHeaders));
-      pipeline(answer, res).catch(() => socket.destroy());
-    });
-    upstream.once("upgrade", (answer, other, first) => {
-      upstream.removeAllListeners("error").on("error", () => socket.destroy());
-      const lines = [`HTTP/1.1 ${answer.statusCode} ${answer.statusMessage}`];
-      for (let i = 0; i < answer.rawHeaders.length; i += 2)
-        lines.push(`${answer.rawHeaders[i]}: ${answer.rawHeaders[i + 1]}`);
-      socket.write(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
-      if (first.length > 0) socket.write(first);
-      if (head.length > 0) other.write(head);
-      pipeline(socket, other).catch(() => other.destroy());
-      pipeline(other, socket).catch(() => socket.destroy());
-    });
-    upstream.end();
   }
 
-  /** The same request to the platform. Throws FORBIDDEN, and SHUTTING_DOWN before there is an endpoint. */
-  #open(req: IncomingMessage, admission: Admission, more: readonly string[] = []): ClientRequest {
+  /** The same request for the platform. Throws FORBIDDEN, and SHUTTING_DOWN before there is an endpoint. */
+  #forwarded(req: IncomingMessage, admission: Admission, framing: readonly string[] = []): Forwarded {
     admitCaller(req, admission);
     const target = this.#target;
     if (target === undefined) {
       throw new SvcError("SHUTTING_DOWN", "The preview is still starting.", { help: "Try again in a moment." });
     }
-    const { hostname, port, pathname } = new URL(target.url);
-    return httpRequest({
-      agent: this.#agent,
-      host: hostname,
-      port,
-      method: req.method,
-      path: pathname + pathOf(req.url ?? "/", pathname),
-      headers: [...passedOn(req.rawHeaders), "Authorization", `Bearer ${target.apiKey}`, ...more],
-    });
+    const to = new URL(target.url);
+    return {
+      to,
+      method: req.method ?? "GET",
+      path: to.pathname + pathOf(req.url ?? "/", to.pathname),
+      headers: [...passedHeaders(req.rawHeaders, OWN_KEY), ...framing, "Authorization", `Bearer ${target.apiKey}`],
+    };
   }
 }
 
@@ -165,29 +132,8 @@ function pathOf(url: string, base: string): string {
   return path.startsWith("/") || path === "" ? path : `/${path}`;
 }
 
-/** All but what belongs to a connection, and the caller's own key: the preview's stands in its place. */
-function passedOn(rawHeaders: readonly string[]): string[] {
-  const named = new Set<string>();
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]!.toLowerCase() !== "connection") continue;
-    for (const name of rawHeaders[i + 1]!.split(",")) named.add(name.trim().toLowerCase());
-  }
-  const kept: string[] = [];
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i]!.toLowerCase();
-    if (HOP_BY_HOP.has(name) || named.has(name) || name === "authorization") continue;
-    kept.push(rawHeaders[i]!, rawHeaders[i + 1]!);
-  }
-  return kept;
-}
-
-function answerOf(upstream: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    upstream.once("response", resolve);
-    upstream.once("error", (cause) => {
-      reject(new SvcError("PLATFORM_UNREACHABLE", "The preview's platform does not answer.", { cause }));
-    });
-  });
+function unreachable(cause: unknown): SvcError {
+  return new SvcError("PLATFORM_UNREACHABLE", "The preview's platform does not answer.", { cause });
 }
 
 function refuse(res: ServerResponse, error: unknown): void {
