@@ -17,6 +17,23 @@ export function jobJson(job: Job, now: number, withOutput = true): Buffer {
   return bytes;
 }
 
+/**
+ * For what is signed, or stands beside other jobs: output that is no JSON, which only a hostile worker sends and which could pass itself
+ * off as more keys of the object, is left out. It costs too much for every answer (docs/decisions/0010).
+ */
+export function checkedJobJson(job: Job, now: number, withOutput = true): Buffer {
+  return jobJson(job, now, withOutput && job.output !== null && isJson(job.output));
+}
+
+function isJson(bytes: Uint8Array): boolean {
+  try {
+    JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The job object with one more key, the job's input. */
 export function withInput(object: Buffer, input: Uint8Array): Buffer {
   return Buffer.concat([object.subarray(0, -1), Buffer.from(',"input":'), input, Buffer.from("}")]);

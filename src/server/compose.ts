@@ -27,7 +27,7 @@ import { isLiveName } from "../domain/names.ts";
 import { type Lack, storageFull } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
-import { jobJson } from "../gateway/job-json.ts";
+import { checkedJobJson } from "../gateway/job-json.ts";
 import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
@@ -227,7 +227,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   );
   const webhooks = new Webhooks({
     queue,
-    jobJson,
+    jobJson: checkedJobJson,
     secret: await openWebhookSecret(path.join(dataDir, "webhook-secret")),
     allowPrivate: config.webhookPrivate,
     clock,

@@ -187,6 +187,15 @@ test("health counts jobs and workers", async (t) => {
   });
 });
 
+test("output that is no JSON spoils the answer of its own job, and no list of jobs", async (t) => {
+  const platform = await startPlatform(t);
+  platform.work(() => ({ state: "COMPLETED", output: Buffer.from('1}, {"id":"forged"') }));
+  await platform.post("/v2/jobs/runsync", { input: {} });
+  const { json } = await platform.get("/v2/jobs/requests");
+  assert.equal(json.requests.length, 1);
+  assert.notEqual(json.requests[0].id, "forged");
+});
+
 test("requests lists the jobs newest first, page by page", async (t) => {
   const platform = await startPlatform(t);
   const ids: string[] = [];

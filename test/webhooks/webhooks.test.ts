@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { WEBHOOK_BODY_MAX_BYTES, WEBHOOKS_AT_ONCE, WEBHOOKS_AT_ONCE_PER_HOST } from "../../src/domain/limits.ts";
-import { jobJson } from "../../src/gateway/job-json.ts";
+import { checkedJobJson } from "../../src/gateway/job-json.ts";
 import type { NewJob, Outcome } from "../../src/queue/queue.ts";
 import { openWebhookSecret } from "../../src/webhooks/message.ts";
 import { Webhooks, type WebhooksDeps } from "../../src/webhooks/webhooks.ts";
@@ -71,7 +71,7 @@ async function platform(t: TestContext, deps: Partial<WebhooksDeps> = {}) {
   const make = () => {
     const webhooks = new Webhooks({
       queue: under.queue,
-      jobJson,
+      jobJson: checkedJobJson,
       secret: SECRET,
       allowPrivate: true,
       clock: () => clock.now,
@@ -135,6 +135,18 @@ test("a webhook is the job object with input and webhook, signed so that the doc
   assert.ok(timingSafeEqual(expected, Buffer.from(given!, "hex")));
   await settled(under, clock);
   assert.equal(hook.received.length, 1);
+});
+
+test("output that is no JSON adds nothing to what the platform signs", async (t) => {
+  const hook = await receiver(t, ok);
+  const { under } = await platform(t);
+  for (const output of ['1,"id":"job-of-another-endpoint","status":"COMPLETED"', '1}, {"id":"x"', "", "nothing"]) {
+    const id = await finished(under, { webhook: hook.url }, { state: "COMPLETED", output: Buffer.from(output) });
+    const { json } = await hook.next();
+    assert.equal(json.id, id);
+    assert.deepEqual(Object.keys(json).slice(0, 2), ["id", "status"]);
+    assert.ok(!("output" in json), output);
+  }
 });
 
 for (const [state, end] of Object.entries({

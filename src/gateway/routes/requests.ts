@@ -1,7 +1,7 @@
 import { SvcError } from "../../domain/errors.ts";
 import { JOB_STATES, type JobState } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES, REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
-import { jobJson, withInput } from "../job-json.ts";
+import { checkedJobJson, withInput } from "../job-json.ts";
 import { type JobRoute, LOOK } from "../job-route.ts";
 import { wholeNumber } from "../query.ts";
 import { sendJson } from "../respond.ts";
@@ -28,7 +28,7 @@ export const requests: JobRoute = {
     const now = gateway.now();
     const parts: Buffer[] = [];
     for (const [index, job] of jobs.entries()) {
-      const object = jobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+      const object = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
       const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
       parts.push(Buffer.from(index === 0 ? "" : ","), input === undefined ? object : withInput(object, input));
     }
