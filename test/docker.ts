@@ -21,7 +21,7 @@ const ROOT = path.resolve(import.meta.dirname, "..");
 const CACHE = process.env.SVC_TEST_CACHE ?? path.join(homedir(), ".cache", "svc-test");
 const SUITE = "bookworm";
 const IMAGE = `svc-test/worker-cpu:${SUITE}`;
-const DAEMON_START_MS = 20_000;
+const DAEMON_START_MS = 60_000;
 const STEP_MAX_MS = 170_000;
 
 export interface TestDocker {

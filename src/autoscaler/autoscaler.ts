@@ -5,13 +5,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
-import { type EndpointSample, isActive } from "../domain/worker.ts";
+import { type Decision, type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobReader } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { decide } from "./decide.ts";
 import { LoadAverage } from "./load-average.ts";
-import type { Decision, Sample, SampledWorker } from "./sample.ts";
+import type { Sample, SampledWorker } from "./sample.ts";
 
 interface AutoscalerDeps {
   readonly store: Store;

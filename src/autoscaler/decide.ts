@@ -3,7 +3,8 @@
  * time-out, or are idle at all when there are more than workersMax; a busy one beyond workersMax finishes its work first. Workers of an earlier revision
  * stay until a current one is ready, unless the endpoint switches at once.
  */
-import type { Decision, Sample, SampledWorker } from "./sample.ts";
+import type { Decision } from "../domain/worker.ts";
+import type { Sample, SampledWorker } from "./sample.ts";
 import { queueDelay } from "./scalers/queue-delay.ts";
 import { requestCount } from "./scalers/request-count.ts";
 

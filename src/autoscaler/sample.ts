@@ -39,15 +39,3 @@ export interface SampledWorker {
   /** 0 while it works or boots. */
   readonly idleMs: number;
 }
-
-export interface Decision {
-  readonly start: number;
-  /** How many workers of the present revision there are to be. */
-  readonly desired: number;
-  /** Work waits for what starts, or workersMin or a new revision asks for it. */
-  readonly urgent: boolean;
-  readonly stop: readonly string[];
-  /** Busy ones beyond workersMax: they take no more work and go when they have finished what they have. */
-  readonly drain: readonly string[];
-  readonly reason: string;
-}

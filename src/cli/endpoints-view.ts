@@ -20,18 +20,18 @@ export const GPU_EMULATED = "GPU emulated: it runs on the CPU of this machine";
 
 /** One line for each endpoint; what keeps one from taking calls stands below the table. */
 export async function endpointTable(terminal: Terminal, endpoints: readonly EndpointRecord[]): Promise<void> {
-  await terminal.table(
-    ["APP", "ENVIRONMENT", "ENDPOINT", "KIND", "STATE", "WORKERS", "URL"],
-    endpoints.map((endpoint) => [
-      endpoint.app ?? "-",
-      endpoint.environment ?? "-",
-      endpoint.name,
-      endpoint.kind,
-      stateText(terminal, endpoint),
-      workersText(endpoint),
-      endpoint.url,
-    ]),
-  );
+  const places = Map.groupBy(endpoints, ({ app, environment }) => (app === null ? "no app" : `${app}/${environment}`));
+  let first = true;
+  for (const [place, members] of places) {
+    if (!first) terminal.out();
+    first = false;
+    terminal.out(terminal.colors.bold(place));
+    await terminal.table(
+      ["ENDPOINT", "STATE", "WORKERS", "URL"],
+      members.map((endpoint) => [endpoint.name, stateText(terminal, endpoint), workersText(endpoint), endpoint.url]),
+      ["ENDPOINT", "URL"],
+    );
+  }
   const emulated = endpoints.filter((endpoint) => endpoint.emulatesGpu);
   if (emulated.length > 0) terminal.out();
   for (const { name } of emulated) terminal.out(`${name}: ${GPU_EMULATED}`);
@@ -40,10 +40,13 @@ export async function endpointTable(terminal: Terminal, endpoints: readonly Endp
   for (const endpoint of troubled) terminal.out(reasonText(endpoint));
 }
 
-/** Why an endpoint does not take calls as wished, with its name. */
-export function reasonText({ name, status }: EndpointRecord): string {
+/** Why an endpoint does not take calls as wished, with its name, and who takes them instead. */
+export function reasonText({ name, status, pods }: EndpointRecord): string {
   const reason = status.reason.trim();
-  return reason.startsWith(`Endpoint "${name}"`) ? reason : `${name}: ${reason}`;
+  const text = reason.startsWith(`Endpoint "${name}"`) ? reason : `${name}: ${reason}`;
+  if (status.state !== "BLOCKED") return text;
+  const earlier = pods.some((pod) => !pod.current && pod.state === "READY");
+  return earlier ? `${text}\nWorkers of the build before still take the calls of ${name}.` : text;
 }
 
 export function stateText(terminal: Terminal, { status }: EndpointRecord): string {
@@ -52,12 +55,11 @@ export function stateText(terminal: Terminal, { status }: EndpointRecord): strin
   return paint(status.state);
 }
 
-/** "1 ready of 0 to 3" */
+/** "1 of 0-3": how many are ready of how many there may be; "1+2 of 0-3" while two more start. */
 export function workersText({ pods, workersMin, workersMax }: EndpointRecord): string {
   const ready = pods.filter((pod) => pod.state === "READY").length;
   const coming = pods.filter((pod) => pod.state === "STARTING" || pod.state === "BOOTING").length;
-  const now = coming > 0 ? `${ready} ready, ${coming} starting` : `${ready} ready`;
-  return `${now} of ${workersMin} to ${workersMax}`;
+  return `${ready}${coming > 0 ? `+${coming}` : ""} of ${workersMin}-${workersMax}`;
 }
 
 /** What a deploy prints at its end: the endpoints by kind, each with its best call. */

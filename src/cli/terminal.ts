@@ -2,6 +2,7 @@
  * The one place that prints. Results go to stdout, everything about them (progress, notes, errors) to stderr, so
  * that output can be piped. Control characters in it are others' words (terminal-text.ts) and are shown, not obeyed. Colours and the spinner appear only on a terminal and never with NO_COLOR.
  */
+import { stripVTControlCharacters } from "node:util";
 import pc from "picocolors";
 import { terminalText } from "../lib/terminal-text.ts";
 
@@ -69,15 +70,36 @@ export class Terminal {
     this.note(`${this.errColors.yellow("warning:")} ${message}`);
   }
 
-  async table(head: readonly string[], rows: readonly (readonly string[])[]): Promise<void> {
+  /** On a terminal it fits: long cells are cut, but for those of the columns that are kept `whole`. */
+  async table(
+    head: readonly string[],
+    rows: readonly (readonly string[])[],
+    whole: readonly string[] = [],
+  ): Promise<void> {
     const { default: Table } = await import("cli-table3");
     const table = new Table({
       head: head.map((cell) => this.colors.dim(cell)),
       style: { head: [], border: [], "padding-left": 0, "padding-right": 2 },
       chars: NO_BORDERS,
     });
-    table.push(...rows.map((row) => [...row]));
+    table.push(...this.#fitted(head, rows, whole));
     for (const line of table.toString().split("\n")) this.out(line.trimEnd());
+  }
+
+  #fitted(head: readonly string[], rows: readonly (readonly string[])[], whole: readonly string[]): string[][] {
+    const { isTTY, columns } = this.#streams.stdout;
+    const width = (cell: string) => stripVTControlCharacters(cell).length;
+    const widths = head.map((cell, i) => Math.max(width(cell), ...rows.map((row) => width(row[i] ?? ""))));
+    const room = isTTY ? (columns || 80) - 2 * (head.length - 1) : Number.POSITIVE_INFINITY;
+    const cuttable = [...widths.keys()].filter((i) => !whole.includes(head[i]!));
+    while (widths.reduce((sum, one) => sum + one, 0) > room) {
+      const widest = Math.max(CELL_MIN, ...cuttable.map((i) => widths[i]!));
+      if (widest === CELL_MIN) break;
+      widths[widths.findIndex((one, i) => one === widest && cuttable.includes(i))]!--;
+    }
+    const cut = (cell: string, i: number) =>
+      width(cell) <= widths[i]! ? cell : `${stripVTControlCharacters(cell).slice(0, widths[i]! - 1)}…`;
+    return rows.map((row) => row.map(cut));
   }
 
   async progress(text: string): Promise<Progress> {
@@ -152,6 +174,8 @@ function wantsColor(stream: NodeJS.WriteStream, env: Environment): boolean {
   return stream.isTTY === true && env.TERM !== "dumb";
 }
 
+/** A column of a table is not cut below this. */
+const CELL_MIN = 8;
 const NO_BORDERS = Object.fromEntries(
   [
     "top",

@@ -11,12 +11,16 @@ export interface BuildRecord {
   readonly live: boolean;
   /** Names of its endpoints. */
   readonly endpoints: readonly string[];
-}
-
-export interface Rollback {
-  readonly buildId: string;
-  readonly endpoints: readonly { readonly name: string }[];
-  readonly removed: readonly string[];
+  /** Of `svc deploy --message`; "" for none. */
+  readonly message: string;
+  /** With `-dirty` when files differed from it; "" when not known. */
+  readonly gitCommit: string;
+  /** Who deployed it; "" when not known. */
+  readonly keyName: string;
+  readonly verdict: "pending" | "ready" | "failed" | "unknown";
+  /** Why it failed; "" when it did not. */
+  readonly reason: string;
+  readonly verdictAt: number | null;
 }
 
 export interface SecretRecord {
@@ -43,6 +47,7 @@ interface EnvironmentPart<T> {
   readonly app: { readonly environments: readonly ({ readonly name: string } & T)[] } | null;
 }
 
+const BUILD_FIELDS = "id createdAt live endpoints message gitCommit keyName verdict reason verdictAt";
 const KEY_FIELDS = "id name prefix scopes createdAt expiresAt lastUsedAt app environment endpoint";
 
 export class Administration {
@@ -55,20 +60,10 @@ export class Administration {
   /** Newest first; empty when there is no such environment. */
   async builds({ app, environment }: Place): Promise<readonly BuildRecord[]> {
     const document = `query ($app: String!) {
-      app(name: $app) { environments { name builds(first: 50) { id createdAt live endpoints } } }
+      app(name: $app) { environments { name builds(first: 50) { ${BUILD_FIELDS} } } }
     }`;
     const answer = await this.#query<EnvironmentPart<{ builds: BuildRecord[] }>>(document, { app });
     return answer.app?.environments.find(({ name }) => name === environment)?.builds ?? [];
-  }
-
-  /** Without `buildId` to the build before the live one. */
-  async rollback(place: Place, buildId?: string, keepRemoved = false): Promise<Rollback> {
-    const document = `mutation ($app: String!, $environment: String!, $buildId: String, $keepRemoved: Boolean) {
-      rollback(app: $app, environment: $environment, buildId: $buildId, keepRemoved: $keepRemoved) {
-        buildId removed endpoints { name }
-      }
-    }`;
-    return (await this.#query<{ rollback: Rollback }>(document, { ...place, buildId, keepRemoved })).rollback;
   }
 
   async createEnvironment({ app, environment }: Place): Promise<void> {

@@ -82,6 +82,18 @@ export class ControlPlane {
     return (await this.#query<{ app: AppRecord | null }>(document, { name })).app;
   }
 
+  /** Why a deploy of such endpoints would be refused, as far as that is known before they are built. */
+  async mayDeploy(
+    place: { app: string; environment: string },
+    endpoints: readonly { name: string; workersMax: number }[],
+    keepRemoved = false,
+  ): Promise<readonly string[]> {
+    const document = `query ($app: String!, $environment: String!, $endpoints: [WantedEndpoint!]!, $keepRemoved: Boolean) {
+      mayDeploy(app: $app, environment: $environment, endpoints: $endpoints, keepRemoved: $keepRemoved)
+    }`;
+    return (await this.#query<{ mayDeploy: string[] }>(document, { ...place, endpoints, keepRemoved })).mayDeploy;
+  }
+
   async planBuild(input: BuildInput): Promise<Plan> {
     const document = `query ($input: BuildInput!) { planBuild(input: $input) { ${PLAN_FIELDS} } }`;
     return (await this.#query<{ planBuild: Plan }>(document, { input })).planBuild;
@@ -101,6 +113,20 @@ export class ControlPlane {
       deployBuild(input: $input) { buildId app environment removed endpoints { ${ENDPOINT_FIELDS} } }
     }`;
     return (await this.#query<{ deployBuild: Deployment }>(document, { input })).deployBuild;
+  }
+
+  /** Makes an earlier build live again; without `buildId` the newest before the live one that was ready. */
+  async rollback(
+    place: { app: string; environment: string },
+    buildId?: string,
+    keepRemoved = false,
+  ): Promise<Deployment> {
+    const document = `mutation ($app: String!, $environment: String!, $buildId: String, $keepRemoved: Boolean) {
+      rollback(app: $app, environment: $environment, buildId: $buildId, keepRemoved: $keepRemoved) {
+        buildId app environment removed endpoints { ${ENDPOINT_FIELDS} }
+      }
+    }`;
+    return (await this.#query<{ rollback: Deployment }>(document, { ...place, buildId, keepRemoved })).rollback;
   }
 
   async saveEndpoint(input: EndpointInput): Promise<EndpointRecord> {

@@ -77,6 +77,9 @@ export interface BuildInput {
   /** Environment variables by endpoint name. */
   readonly env?: Readonly<Record<string, EnvValues>>;
   readonly keepRemoved?: boolean;
+  /** What is said about the build. */
+  readonly message?: string;
+  readonly gitCommit?: string;
 }
 
 export interface PlannedChange {

@@ -18,7 +18,7 @@ import {
   deleteEnvironment,
   environment,
 } from "./resolvers/apps.ts";
-import { deployBuild, planBuild, rollback } from "./resolvers/builds.ts";
+import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
 import { deleteEndpoint, endpoint, endpointFields, peer } from "./resolvers/endpoints.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
@@ -62,6 +62,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           endpoint: read(endpoint),
           // A worker's token may ask this and nothing else: it has no scope.
           peer: (_root, args, context) => peer(args, context),
+          mayDeploy: deploy(mayDeploy),
           planBuild: read(planBuild),
           templates: read(templates, UNBOUND),
         },

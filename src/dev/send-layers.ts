@@ -21,7 +21,7 @@ export async function sendLayers(
   let missing = wanted;
   if (!known && wanted.length > 0) {
     const plan = await controlPlane.planBuild(input);
-    refuseProblems(plan);
+    refuseProblems(plan.problems);
     missing = plan.missingLayers;
   }
   for (const digest of missing) {

@@ -12,6 +12,8 @@ export type KeyScope = (typeof KEY_SCOPES)[number];
 export interface Principal {
   readonly kind: "key" | "worker";
   readonly id: string;
+  /** Of a key. */
+  readonly name?: string;
   readonly scopes: readonly KeyScope[];
   /** A worker's token reaches only endpoints of its own environment; null means all. */
   readonly environmentId: string | null;

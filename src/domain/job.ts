@@ -27,6 +27,11 @@ export function runsyncJobId(uuid: string): string {
   return `sync-${uuid}-l1`;
 }
 
+/** Its caller waited for it from the beginning. */
+export function isRunsyncJob(jobId: string): boolean {
+  return jobId.startsWith("sync-");
+}
+
 /** The UUID that a job's id was made of. */
 export function uuidOfJob(jobId: string): string {
   return jobId.replace(/^sync-/, "").slice(0, -"-l1".length);

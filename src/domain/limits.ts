@@ -5,9 +5,14 @@ const MB = 1024 * KB;
 
 // Build and deploy
 export const ARTIFACT_MAX_BYTES = 1_500_000_000;
-export const WORKER_QUOTA = 30;
+/** Guards against a slip, not against use: it is one's own machine (docs/decisions/0010). */
+export const WORKER_QUOTA = 1_000;
+/** Endpoints that the refusal names. */
+export const QUOTA_HOLDERS_SHOWN = 5;
 /** Builds of an environment that a rollback can go back to, besides those in use. */
 export const BUILDS_KEPT = 50;
+/** Characters of what a deployer says about a build. */
+export const DEPLOY_MESSAGE_MAX = 500;
 /** Layers that stay in the build cache, those used last, by number and by their size together. */
 export const SOURCE_LAYERS_KEPT = 50;
 export const SOURCE_LAYERS_KEPT_BYTES = 5_000 * MB;

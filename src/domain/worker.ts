@@ -41,6 +41,19 @@ export interface EndpointHealth {
   readonly progress: readonly string[];
 }
 
+/** What the autoscaler wants of an endpoint's workers now. */
+export interface Decision {
+  readonly start: number;
+  /** How many workers of the present revision there are to be. */
+  readonly desired: number;
+  /** Work waits for what starts, or workersMin or a new revision asks for it. */
+  readonly urgent: boolean;
+  readonly stop: readonly string[];
+  /** Busy ones beyond workersMax: they take no more work and go when they have finished what they have. */
+  readonly drain: readonly string[];
+  readonly reason: string;
+}
+
 /** One decision of the autoscaler to start or stop workers. */
 export interface ScalingDecision {
   /** Milliseconds since the epoch; of the last time when it was made several times in a row. */

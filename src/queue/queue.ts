@@ -184,6 +184,8 @@ export interface WebhookOutbox {
 export interface JobUpkeep {
   /** The jobs of the endpoint that wait now are FAILED with `error`, those that come later wait. Resolves how many they were. */
   failQueued(endpointId: string, workerId: string, error: string): Promise<number>;
+  /** The same for jobs of /runsync whose callers wait still. */
+  failAwaited(endpointId: string, workerId: string, error: string): Promise<number>;
   /** Releases as "lost" every claim whose lease has passed. Resolves how many. */
   expireLeases(): Promise<number>;
   /** At start: gives workers that survived the platform time to come back. Sets every lease to `ms` from now. */

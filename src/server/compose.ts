@@ -49,8 +49,9 @@ import { openWebhookSecret } from "../webhooks/message.ts";
 import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
+import { BrokenCode } from "../workers/broken-code.ts";
+import { judgeBuilds } from "../workers/build-verdicts.ts";
 import { Images } from "../workers/images.ts";
-import { failQueued } from "../workers/live-endpoints.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
@@ -176,7 +177,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       workerStuck: (workerId, reason) => own("killing a stuck worker", pool.kill(workerId, reason)),
       workerReplaced: (id) =>
         store.workers.update(id, { state: "DRAINING", reason: "its code was replaced while it started" }),
-      requestWaiting: (endpointId) => autoscaler.wake(endpointId),
+      requestWaiting: (endpointId) => {
+        autoscaler.wake(endpointId);
+        callerWaits(endpointId);
+      },
       log: (line) => logFiles.append(line),
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
@@ -187,6 +191,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const boots = new BootRecord(now);
+  const broken = new BrokenCode({ queue, endpoints, boots, link });
+  const callerWaits = (endpointId: string) => own("telling who waits", broken.callerWaits(endpointId));
   const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,
@@ -195,7 +201,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     images,
     boots,
     envOf: (endpoint) => secrets.envOf(endpoint),
-    failJobs: (endpointId, workerId, error) => failQueued(queue, endpointId, workerId, error),
+    broken,
     link,
     clock,
     now,
@@ -225,6 +231,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     () => removeDrainedEndpoints(store, queue),
     reconcilerFailed,
   );
+  const verdicts = new Reconciler(
+    "build-verdicts",
+    RECONCILE_MS,
+    () => judgeBuilds({ store, health: (id) => pool.health(id), clock }),
+    reconcilerFailed,
+  );
   const webhooks = new Webhooks({
     queue,
     jobJson: checkedJobJson,
@@ -237,6 +249,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const reconcilers = [
     webhooks,
     removed,
+    verdicts,
     new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
     new Reconciler("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue), reconcilerFailed),
     new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
@@ -252,9 +265,13 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   queue.events.jobFinished(({ webhook }) => {
     if (webhook !== "") webhooks.nudge();
   });
-  queue.events.jobQueued((endpointId) => autoscaler.wake(endpointId));
+  queue.events.jobQueued((endpointId) => {
+    autoscaler.wake(endpointId);
+    callerWaits(endpointId);
+  });
   store.onChange(({ table, id }) => {
     if (table === "workers") removed.nudge();
+    if (table !== "keys") verdicts.nudge();
     if (table !== "endpoints") return;
     // What changed must be heard of, also when it cannot be read at the moment.
     const told = storage

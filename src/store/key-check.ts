@@ -57,9 +57,9 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
 async function findKey(store: Store, hash: string): Promise<Known | undefined> {
   const key = await store.keys.findByHash(hash);
   if (key === undefined) return undefined;
-  const { id, scopes, environmentId, endpointId } = key;
+  const { id, name, scopes, environmentId, endpointId } = key;
   return {
-    principal: { kind: "key", id, scopes, environmentId, endpointId },
+    principal: { kind: "key", id, name, scopes, environmentId, endpointId },
     expiresAt: key.expiresAt,
     usedAt: key.lastUsedAt ?? Number.NEGATIVE_INFINITY,
   };

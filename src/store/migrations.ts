@@ -162,6 +162,24 @@ const templates: Migration = {
   },
 };
 
+/** Who deployed a build, from what, and how it fared. Of those that are there nobody knows. */
+const buildVerdicts: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    for (const name of ["message", "gitCommit", "keyName", "verdictReason"]) {
+      await db.schema
+        .alterTable("builds")
+        .addColumn(name, "text", (c) => c.notNull().defaultTo(""))
+        .execute();
+    }
+    await db.schema
+      .alterTable("builds")
+      .addColumn("verdict", "text", (c) => c.notNull().defaultTo("unknown"))
+      .execute();
+    await db.schema.alterTable("builds").addColumn("verdictAt", "bigint").execute();
+    await db.schema.createIndex("builds_by_verdict").on("builds").column("verdict").execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -169,6 +187,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0003-load-balanced": loadBalanced,
   "0004-gpu-fractions": gpuFractions,
   "0005-templates": templates,
+  "0006-build-verdicts": buildVerdicts,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

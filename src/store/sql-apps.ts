@@ -1,6 +1,6 @@
 import type { Manifest } from "../domain/manifest.ts";
 import type { Session } from "./session.ts";
-import type { AppRepository, Build, BuildRepository, EnvironmentRepository } from "./store.ts";
+import type { AppRepository, Build, BuildRepository, BuildVerdict, EnvironmentRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 export function appRepository({ db, guard }: Session): AppRepository {
@@ -64,10 +64,16 @@ export function environmentRepository({ db, guard }: Session): EnvironmentReposi
 }
 
 export function buildRepository({ db, guard, env }: Session): BuildRepository {
-  const read = (row: Tables["builds"]): Build => ({
+  const read = ({ verdictReason, verdictAt, ...row }: Tables["builds"]): Build => ({
     ...row,
     manifest: JSON.parse(row.manifest) as Manifest,
     env: env.readBuild(row.id, row.env),
+    verdict: { state: row.verdict, reason: verdictReason, at: verdictAt },
+  });
+  const verdictColumns = ({ state, reason, at }: BuildVerdict) => ({
+    verdict: state,
+    verdictReason: reason,
+    verdictAt: at,
   });
   return {
     async find(id) {
@@ -84,6 +90,24 @@ export function buildRepository({ db, guard, env }: Session): BuildRepository {
         .execute();
       return rows.map(read);
     },
+    async listUnproven() {
+      const rows = await db
+        .selectFrom("builds")
+        .innerJoin("environments", (join) =>
+          join.onRef("environments.id", "=", "environmentId").onRef("environments.buildId", "=", "builds.id"),
+        )
+        .select(["builds.id", "environmentId", "verdict", "verdictReason", "verdictAt"])
+        .where("verdict", "in", ["pending", "failed"])
+        .execute();
+      return rows.map(({ id, environmentId, verdict, verdictReason, verdictAt }) => ({
+        id,
+        environmentId,
+        verdict: { state: verdict, reason: verdictReason, at: verdictAt },
+      }));
+    },
+    async judge(id, verdict) {
+      await db.updateTable("builds").set(verdictColumns(verdict)).where("id", "=", id).execute();
+    },
     async delete(id) {
       await db.deleteFrom("builds").where("id", "=", id).execute();
     },
@@ -92,7 +116,12 @@ export function buildRepository({ db, guard, env }: Session): BuildRepository {
         "The build exists already, or its environment is gone.",
         db
           .insertInto("builds")
-          .values({ ...build, manifest: JSON.stringify(build.manifest), env: env.writeBuild(build.id, build.env) })
+          .values({
+            ...build,
+            ...verdictColumns(build.verdict),
+            manifest: JSON.stringify(build.manifest),
+            env: env.writeBuild(build.id, build.env),
+          })
           .execute(),
       );
     },

@@ -31,6 +31,23 @@ export interface Build {
   /** Environment variables by endpoint name: with the manifest they are all that a rollback needs. */
   readonly env: Readonly<Record<string, EnvValues>>;
   readonly createdAt: number;
+  /** What the deployer said about it; "" for nothing. */
+  readonly message: string;
+  /** Commit it was built from, with `-dirty` when files differed; "" when not known. */
+  readonly gitCommit: string;
+  /** Name of the key that deployed it; "" when not known. */
+  readonly keyName: string;
+  readonly verdict: BuildVerdict;
+}
+
+/** How a build fared when it was live. One that was ready once stays so: what fails later is the machine's doing. */
+export interface BuildVerdict {
+  /** pending: no endpoint failed, not all have shown that they start; unknown: made by a version that did not say. */
+  readonly state: "pending" | "ready" | "failed" | "unknown";
+  /** Why it failed; "" when it did not. */
+  readonly reason: string;
+  /** When it was found; null while pending or unknown. */
+  readonly at: number | null;
 }
 
 /** A serverless endpoint. Keyed by environment + name; one made by saveEndpoint alone has no environment. */
@@ -129,7 +146,10 @@ export interface BuildRepository {
   find(id: string): Promise<Build | undefined>;
   /** Newest first. */
   listByEnvironment(environmentId: string): Promise<Build[]>;
+  /** Builds that are live in an environment and have not shown yet that they run. */
+  listUnproven(): Promise<Pick<Build, "id" | "environmentId" | "verdict">[]>;
   insert(build: Build): Promise<void>;
+  judge(id: string, verdict: BuildVerdict): Promise<void>;
   delete(id: string): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
-import type { App, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
+import type { App, BuildVerdict, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
 
 interface BuildTable {
   id: string;
@@ -7,6 +7,12 @@ interface BuildTable {
   manifest: string;
   env: string;
   createdAt: number;
+  message: string;
+  gitCommit: string;
+  keyName: string;
+  verdict: BuildVerdict["state"];
+  verdictReason: string;
+  verdictAt: number | null;
 }
 
 type TemplateTable = Omit<Template, "env"> & { env: string };

@@ -1,23 +1,16 @@
 /**
  * What is different for endpoints of `svc run`. A new revision takes over at once: no call that comes after it may run on
  * the code before. Nothing waits for a proof that it starts; a worker is warmed up when the one before was warm, a moment
- * later, so that calls which wait go first. Code that cannot start answers what waits for it.
+ * later, so that calls which wait go first.
  */
-import type { SvcError } from "../domain/errors.ts";
 import { LIVE_WARM_UP_DELAY_MS } from "../domain/limits.ts";
-import { isLiveName } from "../domain/names.ts";
-import { VERSION } from "../domain/version.ts";
-import type { JobUpkeep } from "../queue/queue.ts";
-import type { Endpoint, Worker } from "../store/store.ts";
+import type { Endpoint } from "../store/store.ts";
 
 interface LiveEndpointsDeps {
-  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly link: {
     switchOver(endpointId: string, revision: string): void;
     sample(endpointId: string): { workers: readonly unknown[] };
   };
-  /** Jobs that wait get this as their answer. */
-  readonly failJobs: (endpointId: string, workerId: string, error: SvcError) => Promise<void>;
   readonly wake: (endpointId: string) => void;
 }
 
@@ -59,33 +52,4 @@ export class LiveEndpoints {
     clearTimeout(this.#warmUps.get(endpointId)?.timer);
     this.#warmUps.delete(endpointId);
   }
-
-  async bootFailed({ id, endpointId, revision }: Worker, error: SvcError): Promise<void> {
-    this.settled(endpointId, revision);
-    const endpoint = await this.#deps.endpoints.find(endpointId);
-    // Newer code may do better.
-    if (endpoint === undefined || !isLiveName(endpoint.name) || endpoint.revision !== revision) return;
-    await this.#deps.failJobs(endpointId, id, error);
-  }
-}
-
-/**
- * A live endpoint's new code cannot start: its jobs fail with that reason, because the developer who sent them waits for an
- * answer. (Jobs of a deployed endpoint wait for code that can start.)
- */
-export async function failQueued(
-  queue: Pick<JobUpkeep, "failQueued">,
-  endpointId: string,
-  workerId: string,
-  error: SvcError,
-): Promise<void> {
-  const failure = {
-    error_type: "BootFailed",
-    error_message: error.message,
-    error_traceback: error.help ?? "",
-    hostname: "",
-    worker_id: workerId,
-    svc_version: VERSION,
-  };
-  await queue.failQueued(endpointId, workerId, JSON.stringify(failure));
 }

@@ -9,6 +9,7 @@ import { CANCEL_GRACE_MS, STOP_POLL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/
 import { isLiveName } from "../domain/names.ts";
 import { unlessFull } from "../domain/storage.ts";
 import {
+  type Decision,
   type EndpointHealth,
   type EndpointSample,
   isActive,
@@ -23,21 +24,13 @@ import type { WorkerExit } from "../drivers/worker-driver.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { BootRecord } from "./boot-record.ts";
 import { inWords, RefusedStarts } from "./boot-record.ts";
+import type { BrokenCode } from "./broken-code.ts";
 import { DecisionLog } from "./decision-log.ts";
 import { endpointHealth } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
 import { Room } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
-
-interface Decision {
-  readonly start: number;
-  readonly desired: number;
-  readonly urgent: boolean;
-  readonly stop: readonly string[];
-  readonly drain: readonly string[];
-  readonly reason: string;
-}
 
 interface WorkerPoolDeps extends StartDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
@@ -47,13 +40,12 @@ interface WorkerPoolDeps extends StartDeps {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
     workerExited(workerId: string, reason: string, cause?: WorkerExit["cause"]): Promise<void>;
-    failWaiting(worker: Worker, error: SvcError): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
     bootOf(workerId: string): WorkerBoot | undefined;
     sample(endpointId: string): Pick<EndpointSample, "workers">;
   };
-  /** Jobs that wait get this as their answer. */
-  readonly failJobs: (endpointId: string, workerId: string, error: SvcError) => Promise<void>;
+  /** Who waits for code that cannot start is told why. */
+  readonly broken: Pick<BrokenCode, "tell">;
   /** Whether a worker of another endpoint waits for an answer of this one. */
   readonly peersWait: (endpointId: string) => boolean;
   /** The autoscaler should look at the endpoint again. */
@@ -107,7 +99,12 @@ export class WorkerPool implements WorkerView {
 
   /** After a start of the platform: workers that survived are kept, rows of those that did not are cleaned up. */
   async recover(): Promise<void> {
-    for (const endpoint of await this.#deps.store.endpoints.list()) this.#revisions.set(endpoint.id, endpoint.revision);
+    const { store } = this.#deps;
+    const unproven = new Set((await store.builds.listUnproven()).map(({ id }) => id));
+    for (const endpoint of await store.endpoints.list()) {
+      this.#revisions.set(endpoint.id, endpoint.revision);
+      if (unproven.has(endpoint.buildId ?? "") && !isLiveName(endpoint.name)) await this.#prove(endpoint);
+    }
     this.#isRecovered = true;
     await this.reconcile();
   }
@@ -170,7 +167,16 @@ export class WorkerPool implements WorkerView {
     this.#revisions.set(endpoint.id, endpoint.revision);
     if (before !== undefined) this.#retire(endpoint.id, before);
     if (isLiveName(endpoint.name)) this.#live.changed(endpoint);
-    else if (endpoint.buildId !== null) this.#unproven.add(endpoint.revision);
+    else if (endpoint.buildId !== null) this.#inBackground(this.#prove(endpoint));
+  }
+
+  /** The revision must show that it starts, unless a worker of it did: one that a failed deploy has left running. */
+  async #prove({ id, revision }: Endpoint): Promise<void> {
+    this.#unproven.add(revision);
+    const rows = await this.#deps.store.workers.listByEndpoint(id);
+    if (!rows.some((row) => row.revision === revision && row.state === "READY")) return;
+    this.#unproven.delete(revision);
+    this.#deps.wake(id);
   }
 
   endpointRemoved(endpointId: string): void {
@@ -301,15 +307,15 @@ export class WorkerPool implements WorkerView {
   }
 
   async bootFailed(workerId: string, error: SvcError): Promise<void> {
-    const { store, boots, link, driver } = this.#deps;
+    const { store, boots, broken, driver } = this.#deps;
     const row = await store.workers.find(workerId);
     if (row === undefined || row.state === "FAILED") return;
     const reason = error.help ? `${error.message}\n${error.help}` : error.message;
     if (this.#isKnown(row)) boots.failed(row.revision, reason);
     await this.#note(workerId, "FAILED", reason);
-    await link.failWaiting(row, error);
+    this.#live.settled(row.endpointId, row.revision);
+    await broken.tell(row, error);
     await driver.stop(workerId, 0);
-    await this.#live.bootFailed(row, error);
     this.#deps.wake(row.endpointId);
   }
 
@@ -387,7 +393,7 @@ export class WorkerPool implements WorkerView {
     }
     const error = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
     if (this.#isKnown(row)) this.#deps.boots.failed(row.revision, error.message);
-    await this.#deps.link.failWaiting(row, error);
-    await this.#live.bootFailed(row, error);
+    this.#live.settled(row.endpointId, row.revision);
+    await this.#deps.broken.tell(row, error);
   }
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Autoscaler } from "../../src/autoscaler/autoscaler.ts";
-import type { Decision } from "../../src/autoscaler/sample.ts";
+import type { Decision } from "../../src/domain/worker.ts";
 import type { JobReader } from "../../src/queue/queue.ts";
 import type { Endpoint, Store } from "../../src/store/store.ts";
 import { newEndpoint } from "../conformance/store.ts";

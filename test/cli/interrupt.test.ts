@@ -64,7 +64,7 @@ test("Ctrl+C while it waits for workers says that the deployment goes on, and th
   assert.equal(await first.ended, 0, first.text);
   const terminal = open(["deploy"]);
   t.after(terminal.close);
-  await terminal.shows(/slow: (preparing|replacing)/);
+  await terminal.shows(/slow: (preparing|replacing|starting)/);
   terminal.type(CTRL_C);
   assert.equal(await terminal.ended, INTERRUPTED, terminal.text);
   assert.match(terminal.text, /The deployment goes on without this command\. svc status shows it/);

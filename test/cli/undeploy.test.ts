@@ -85,9 +85,9 @@ describe("svc undeploy", () => {
     ]);
     const { code, stdout } = await svc(["undeploy", "list"]);
     assert.equal(code, 0);
-    assert.match(stdout, /^shop +production +hello +queue +READY +1 ready of 0 to 3 +http:\/\/platform/m);
-    assert.match(stdout, /^other +dev +foreign +queue +BLOCKED/m);
-    assert.match(stdout, /^- +- +bare +load-balanced/m);
+    assert.match(stdout, /^shop\/production\nENDPOINT .*\nhello +READY +1 of 0-3 +http:\/\/platform/m);
+    assert.match(stdout, /^other\/dev\nENDPOINT .*\nforeign +BLOCKED/m);
+    assert.match(stdout, /^no app\nENDPOINT .*\nbare +READY/m);
     assert.match(stdout, /^foreign: no capacity: 64 GB wanted$/m);
     const rows = JSON.parse((await svc(["undeploy", "list", "--json"])).stdout) as { name: string; workers: number }[];
     assert.deepEqual(

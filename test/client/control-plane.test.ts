@@ -53,12 +53,11 @@ describe("the management API's client", () => {
     const documents: string[] = [];
     const url = await serve(async (request, response) => {
       documents.push(((await json(request)) as { query: string }).query);
-      response.end('{"data":{"myself":{},"app":null,"rollback":{},"endpoint":null}}');
+      response.end('{"data":{"myself":{},"app":null,"rollback":{},"mayDeploy":[],"endpoint":null}}');
     });
     const administration = new Administration({ url, apiKey: "svc_k" });
     const place = { app: "a", environment: "e" };
     await administration.builds(place);
-    await administration.rollback(place);
     await administration.createEnvironment(place);
     await administration.deleteEnvironment(place);
     await administration.deleteApp("a");
@@ -68,8 +67,11 @@ describe("the management API's client", () => {
     await administration.keys();
     await administration.createKey({ name: "k", scopes: ["read"] });
     await administration.revokeKey("x");
-    await new ControlPlane({ url, apiKey: "svc_k" }).decisions("x");
-    assert.equal(documents.length, 12);
+    const controlPlane = new ControlPlane({ url, apiKey: "svc_k" });
+    await controlPlane.decisions("x");
+    await controlPlane.rollback(place);
+    await controlPlane.mayDeploy(place, [{ name: "a", workersMax: 3 }]);
+    assert.equal(documents.length, 13);
     for (const document of documents) assert.deepEqual(validate(schema, parse(document)), [], document);
   });
 

@@ -26,7 +26,7 @@ import type { Connection } from "../../src/worker-link/connection.ts";
 import { Reception, refuse } from "../../src/worker-link/reception.ts";
 import { ACTIONS } from "./driver-actions.ts";
 
-const WAIT_MS = 20_000;
+const WAIT_MS = 90_000;
 
 /** What a driver is made of, the same for each. */
 export interface DriverParts {

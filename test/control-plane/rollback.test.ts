@@ -71,7 +71,7 @@ test("a rollback to a build that is not there says which there are and changes n
   const platform = await startPlatform(t);
   const { buildId } = (await deploy(platform, await sample(platform), { env: ENV })).data.deployBuild;
   const cases: [object, RegExp][] = [
-    [{}, /no build from before the live one/],
+    [{}, /no build from before the live one that could run/],
     [{ buildId: "nope" }, new RegExp(`no build "nope"\\. The newest are ${buildId}`)],
     [{ environment: "produktion" }, /no environment "produktion" in the app "shop"\. Did you mean production\?/],
     [{ app: "shoop" }, /no app "shoop"\. Did you mean shop\?/],
@@ -82,6 +82,50 @@ test("a rollback to a build that is not there says which there are and changes n
     assert.match(errors![0]!.message, message);
   }
   assert.equal((await builds(platform))[0]!.live, true);
+});
+
+test("a rollback takes the newest earlier build that was ready, and none that is known to have failed", async (t) => {
+  const platform = await startPlatform(t);
+  const source = await platform.upload(Buffer.from("s"));
+  const ids: string[] = [];
+  for (const workersMax of [1, 2, 3, 4]) {
+    const build = manifest(source, { hello: resource("hello", { workersMax }) });
+    const input = workersMax === 4 ? { message: "more workers", gitCommit: "0123abc-dirty" } : {};
+    ids.push((await deploy(platform, build, input)).data.deployBuild.buildId);
+  }
+  const verdict = (state: "ready" | "failed", reason = "") => ({ state, reason, at: 1 });
+  await platform.store.builds.judge(ids[2]!, verdict("failed", "hello: it broke"));
+  assert.equal((await rollback(platform)).data.rollback.buildId, ids[1], "of the others nothing is known");
+  await rollback(platform, { buildId: ids[3] });
+  await platform.store.builds.judge(ids[0]!, verdict("ready"));
+  assert.equal((await rollback(platform)).data.rollback.buildId, ids[0], "one that was ready comes first");
+  await rollback(platform, { buildId: ids[1] });
+  await platform.store.builds.judge(ids[0]!, verdict("failed"));
+  const { errors } = await rollback(platform);
+  assert.match(errors![0]!.message, /no build from before the live one that could run.*rollback --list/s);
+  const { data } = await platform.ask(
+    `{ app(name: "shop") { environments { builds { message gitCommit keyName verdict reason verdictAt } } } }`,
+  );
+  const [newest, broken] = data.app.environments[0].builds;
+  const none = { message: "", gitCommit: "" };
+  const key = (await platform.store.keys.list())[0]!.name;
+  assert.deepEqual(newest, {
+    ...none,
+    keyName: key,
+    message: "more workers",
+    gitCommit: "0123abc-dirty",
+    verdict: "pending",
+    reason: "",
+    verdictAt: null,
+  });
+  assert.deepEqual(broken, { ...none, keyName: key, verdict: "failed", reason: "hello: it broke", verdictAt: 1 });
+});
+
+test("what is said about a build is bounded", async (t) => {
+  const platform = await startPlatform(t);
+  const build = await sample(platform);
+  const { errors } = await deploy(platform, build, { message: "x".repeat(501), gitCommit: "; rm -rf" });
+  assert.match(errors![0]!.message, /more than 500 characters.*gitCommit must be/s);
 });
 
 test("a build's variables are in no manifest and in no answer", async (t) => {

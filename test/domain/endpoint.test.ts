@@ -31,7 +31,15 @@ test("cpu5c-4-8 means 4 vCPU and 8 GB", () => {
   assert.equal(machineType("cpu5c-4-16"), undefined);
 });
 
-test("The quota counts workersMax over all endpoints: 30 fit, 31 do not", () => {
-  assert.equal(quotaProblem([10, 20]), undefined);
-  assert.match(quotaProblem([10, 21])!, /must not exceed your workers quota \(30\).*31.*[Rr]educe/s);
+test("A quota of 30 counts workersMax over all endpoints but those of svc run: 30 fit, 31 do not", () => {
+  const endpoint = (name: string, workersMax: number) => ({ name, workersMax });
+  const first = endpoint("a", 10);
+  assert.equal(quotaProblem([first, endpoint("b", 20), endpoint("live-c", 9)], 30), undefined);
+  assert.match(
+    quotaProblem([first, endpoint("b", 21)], 30)!,
+    /must not exceed your workers quota \(30\); this would need 31: b 21, a 10\. Reduce.*SVC_WORKER_QUOTA/,
+  );
+  const many = Array.from({ length: 8 }, (_, i) => endpoint(`e${i}`, 5));
+  assert.match(quotaProblem(many, 30)!, /e0 5, e1 5, e2 5, e3 5, e4 5, and 3 more\./);
+  assert.equal(quotaProblem(many), undefined, "one's own machine is not short of a number");
 });

@@ -23,7 +23,7 @@ describe("the documented errors", () => {
 
   before(async () => {
     const t = { after: (cleanUp: () => unknown) => cleanUps.unshift(cleanUp) } as unknown as TestContext;
-    platform = await startPlatform(t);
+    platform = await startPlatform(t, { SVC_WORKER_QUOTA: "30" });
   });
   after(async () => {
     for (const cleanUp of cleanUps) await cleanUp();

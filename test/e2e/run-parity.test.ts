@@ -56,7 +56,7 @@ describe("a call through svc run and the same call to the deployed endpoint", ()
   const cleanUps: (() => unknown)[] = [];
   before(async () => {
     const t = { after: (cleanUp: () => unknown) => cleanUps.push(cleanUp) } as unknown as TestContext;
-    const platform = await startPlatform(t, { SVC_WORKER_QUOTA: "100" });
+    const platform = await startPlatform(t);
     const api = readFileSync(path.join(import.meta.dirname, "load-balanced/api.py"), "utf8");
     const [routes, application] = api.split("\n\nwhole_app = ");
     const asgi = `from svc import Endpoint\nwhole_app = ${application}`;

@@ -38,7 +38,7 @@ def version():
     return VERSION
 `;
 const FILES = { "hello.py": HELLO, "helper.py": 'WORD = "first"\n' };
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 
 interface Answer {
   readonly status: number;

@@ -4,7 +4,7 @@ import { type TestContext, test } from "node:test";
 import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
-const WAIT_MS = 30_000;
+const WAIT_MS = 90_000;
 
 interface Pod {
   readonly id: string;

@@ -18,7 +18,14 @@ test("a known key is answered at once, an unknown one is refused", async () => {
   assert.equal(await checker.check(secret), undefined);
   const key = newKey({ hash });
   await under.store.keys.insert(key);
-  const principal = { kind: "key", id: key.id, scopes: key.scopes, environmentId: null, endpointId: null };
+  const principal = {
+    kind: "key",
+    id: key.id,
+    name: key.name,
+    scopes: key.scopes,
+    environmentId: null,
+    endpointId: null,
+  };
   assert.deepEqual(await checker.check(secret), principal);
   assert.deepEqual(checker.check(secret), principal);
 });

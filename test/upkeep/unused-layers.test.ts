@@ -18,7 +18,7 @@ import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import { removeUnusedLayers } from "../../src/upkeep/unused-layers.ts";
 import { Images } from "../../src/workers/images.ts";
-import { newApp, newEndpoint, newEnvironment, newWorker } from "../conformance/store.ts";
+import { newApp, newBuild, newEndpoint, newEnvironment, newWorker } from "../conformance/store.ts";
 
 /** Store, artifacts and unpacked layers in one folder; the driver only unpacks. */
 async function machine(t: TestContext) {
@@ -104,8 +104,7 @@ test("A layer that no kept build refers to goes a day after its last use, and on
   const environment = newEnvironment(app.id);
   await m.store.environments.insert(environment);
   const [kept, planned, unused] = [await m.layer("kept"), await m.layer("planned"), await m.layer("unused")];
-  const build = { id: "b1", environmentId: environment.id, env: {}, createdAt: 1 };
-  await m.store.builds.insert({ ...build, manifest: manifest("hello", kept, null) });
+  await m.store.builds.insert(newBuild(environment.id, { id: "b1", manifest: manifest("hello", kept, null) }));
   await m.sweep();
   assert.deepEqual(await m.stored(), [kept, planned, unused].sort(), "all are new");
   await m.age(DAY + 60_000);
@@ -141,14 +140,7 @@ test("An unpacked layer goes a day after the last worker of its build, and a rol
     ["b1", first],
     ["b2", second],
   ] as const) {
-    // biome-ignore format: two rows
-    await m.store.builds.insert({
-      id,
-      environmentId: environment.id,
-      manifest: manifest("hello", layer, null),
-      env: {},
-      createdAt: 1,
-    });
+    await m.store.builds.insert(newBuild(environment.id, { id, manifest: manifest("hello", layer, null) }));
   }
   const endpoint = newEndpoint(environment.id, { name: "hello", buildId: "b1" });
   await m.store.endpoints.insert(endpoint);
@@ -213,8 +205,8 @@ test("Nothing that a kept build, an endpoint or a worker needs is ever removed",
           const source = await m.layer(texts[one.source]!);
           const dependencies = one.dependencies === null ? null : await m.layer(texts[one.dependencies]!);
           const id = `${name}-${++made}`;
-          const build = { id, environmentId: environment.id, env: {}, createdAt: made };
-          await m.store.builds.insert({ ...build, manifest: manifest(name, source, dependencies) });
+          const build = { id, createdAt: made, manifest: manifest(name, source, dependencies) };
+          await m.store.builds.insert(newBuild(environment.id, build));
           builds.set(id, [source, dependencies ?? source]);
           await m.store.endpoints.update(endpoint.id, { buildId: id, revision: id });
           endpoint = (await m.store.endpoints.find(endpoint.id))!;

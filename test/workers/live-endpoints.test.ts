@@ -8,9 +8,7 @@ import { newEndpoint } from "../conformance/store.ts";
 function open() {
   const woken: string[] = [];
   const live = new LiveEndpoints({
-    endpoints: { find: () => undefined },
     link: { switchOver: () => {}, sample: () => ({ workers: [{}] }) },
-    failJobs: async () => {},
     wake: (id) => woken.push(id),
   });
   const first = newEndpoint(null, { name: "live-hello", revision: "r1" });

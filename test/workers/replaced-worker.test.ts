@@ -37,14 +37,15 @@ async function open(state: WorkerState) {
       drain: () => {},
       isConnected: () => false,
       workerExited: async () => {},
-      failWaiting: async (_worker, error) => {
-        told.push(error.code);
-      },
       switchOver: () => {},
       bootOf: () => undefined,
       sample: () => ({ workers: [] }),
     },
-    failJobs: async () => {},
+    broken: {
+      tell: async (_worker, error) => {
+        told.push(error.code);
+      },
+    },
     peersWait: () => false,
     wake: () => gone.resolve(),
     clock: () => 0,

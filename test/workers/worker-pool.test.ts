@@ -9,7 +9,7 @@ import type { Endpoint } from "../../src/store/store.ts";
 import { BootRecord } from "../../src/workers/boot-record.ts";
 import type { Images } from "../../src/workers/images.ts";
 import { WorkerPool } from "../../src/workers/worker-pool.ts";
-import { newEndpoint, newWorker } from "../conformance/store.ts";
+import { newApp, newBuild, newEndpoint, newEnvironment, newWorker } from "../conformance/store.ts";
 import { openTestStore } from "../store/open-store.ts";
 
 const START = { start: 1, desired: 1, urgent: true, stop: [], drain: [], reason: "1 waiting" };
@@ -64,7 +64,12 @@ async function pool(t: TestContext) {
   const driver = new FakeDriver();
   const clock = { now: 1_000 };
   const boots = new BootRecord(() => clock.now);
-  const seen = { woken: [] as string[], exited: [] as unknown[][], failed: [] as string[], errors: [] as unknown[] };
+  const seen = {
+    woken: [] as string[],
+    exited: [] as unknown[][],
+    failed: [] as string[],
+    errors: [] as unknown[],
+  };
   const prepared = {
     image: { buildId: "build-1", endpointId: endpoint.id },
     appName: "",
@@ -89,14 +94,15 @@ async function pool(t: TestContext) {
       workerExited: async (...exited) => {
         seen.exited.push(exited);
       },
-      failWaiting: async (_worker, error) => {
-        seen.failed.push(error.code);
-      },
       switchOver: () => {},
       bootOf: () => undefined,
       sample: () => ({ workers: [] }),
     },
-    failJobs: async () => {},
+    broken: {
+      tell: async ({ id }, error) => {
+        seen.failed.push(`${error.code} ${id}`);
+      },
+    },
     peersWait: () => false,
     wake: (id) => seen.woken.push(id),
     clock: () => 0,
@@ -179,7 +185,8 @@ test("A worker that ends while it starts counts against the code; one that the m
   await one.apply(endpoint, START);
   driver.exit({ workerId: driver.started[1]!, code: 1, signal: null, reason: "exited with code 1" });
   await settled(async () => (await rows()).length === 0);
-  assert.deepEqual([boots.mayStart(endpoint.revision), seen.failed], [false, ["BOOT_FAILED"]]);
+  assert.deepEqual(boots.mayStart(endpoint.revision), false);
+  assert.deepEqual(seen.failed, [`BOOT_FAILED ${driver.started[1]}`]);
 });
 
 test("A revision that was replaced leaves nothing behind: neither its failures nor its proof", async (t) => {
@@ -192,6 +199,39 @@ test("A revision that was replaced leaves nothing behind: neither its failures n
   one.endpointChanged({ ...endpoint, revision: "third" });
   assert.deepEqual(driver.retired, [endpoint.revision, "second"]);
   assert.deepEqual([one.mustProve(second), boots.reason("second")], [false, ""]);
+});
+
+test("A revision that a worker runs already, as after a rollback of a failed deploy, has shown that it starts", async (t) => {
+  const { pool: one, store, endpoint, settled } = await pool(t);
+  await one.recover();
+  await store.workers.insert(newWorker(endpoint.id, { revision: endpoint.revision, state: "READY" }));
+  one.endpointChanged({ ...endpoint, revision: "broken" });
+  one.endpointChanged(endpoint);
+  assert.equal(one.mustProve(endpoint), true, "as long as nobody has looked");
+  await settled(() => !one.mustProve(endpoint));
+  assert.equal((await one.health(endpoint.id)).state, "READY");
+});
+
+test("After a start of the platform an endpoint of a build that never showed that it runs must show it", async (t) => {
+  for (const [state, mustProve] of [
+    ["pending", true],
+    ["failed", true],
+    ["ready", false],
+    ["unknown", false],
+  ] as const) {
+    const { pool: one, store } = await pool(t);
+    const app = newApp();
+    await store.apps.insert(app);
+    const environment = newEnvironment(app.id);
+    await store.environments.insert(environment);
+    const build = newBuild(environment.id, { verdict: { state, reason: "", at: null } });
+    await store.builds.insert(build);
+    await store.environments.setBuild(environment.id, build.id);
+    const endpoint = newEndpoint(environment.id, { buildId: build.id, revision: state });
+    await store.endpoints.insert(endpoint);
+    await one.recover();
+    assert.equal(one.mustProve(endpoint), mustProve, state);
+  }
 });
 
 test("stopAll waits for the workers, not beyond the grace, and not when it is told to hurry", async (t) => {

@@ -7,7 +7,7 @@ import { reasonText } from "../endpoints-view.ts";
 import { poll } from "../poll.ts";
 import type { Terminal } from "../terminal.ts";
 
-/** How a failure is put: of a deploy unless it is said otherwise. */
+/** What somebody does about endpoints that cannot run: of a deploy unless it is said otherwise. */
 export interface FailureWords {
   /** Before the reasons. */
   readonly failed: string;
@@ -57,7 +57,7 @@ function refuseBlocked(endpoints: readonly EndpointRecord[], words?: FailureWord
   const lines = blocked.map(reasonText);
   const failed = words?.failed ?? `Deployed, but ${blocked.length === 1 ? "an endpoint" : "endpoints"} cannot run.`;
   throw new SvcError("BOOT_FAILED", `${failed}\n${lines.join("\n")}`, {
-    help: words?.help ?? "Correct what it says and run svc deploy again. svc status shows the state.",
+    help: words?.help ?? "Correct what it says and run svc deploy again, or go back: svc rollback.",
   });
 }
 

@@ -160,7 +160,7 @@ class Preview {
     const { terminal } = this.#context;
     const own = { ...input, manifest: alwaysOneWorker(input.manifest) };
     const plan = await controlPlane.planBuild(own);
-    refuseProblems(plan);
+    refuseProblems(plan.problems);
     await uploadLayers(terminal, controlPlane, this.#build.layers, plan.missingLayers);
     const deployment = await controlPlane.deployBuild(own);
     onDeployed(deployment.endpoints);

@@ -16,7 +16,7 @@ export interface Applied {
   readonly deleted: readonly string[];
 }
 
-type Means = Pick<RequestContext, "clock" | "random">;
+type Means = Pick<RequestContext, "clock" | "random" | "principal">;
 
 /** `earlierBuildId` is stored already; without it the build is stored as a new one. */
 export async function applyBuild(
@@ -31,8 +31,17 @@ export async function applyBuild(
   const buildId = earlierBuildId ?? randomId(means.random);
   if (earlierBuildId === undefined) {
     const env = Object.fromEntries(request.desired.map((endpoint) => [endpoint.name, endpoint.env]));
-    const build = { id: buildId, environmentId: environment.id, manifest: request.manifest!, env, createdAt: now };
-    await store.builds.insert(build);
+    await store.builds.insert({
+      id: buildId,
+      environmentId: environment.id,
+      manifest: request.manifest!,
+      env,
+      createdAt: now,
+      message: request.message,
+      gitCommit: request.gitCommit,
+      keyName: means.principal.name ?? "",
+      verdict: { state: "pending", reason: "", at: null },
+    });
   }
   const deleted: string[] = [];
   // Those that leave go first: a new endpoint may need the name.

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { type EndpointKind, type EndpointSettings, settingsProblems } from "../../domain/endpoint.ts";
 import { type EnvValues, isEnvName } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
+import { DEPLOY_MESSAGE_MAX } from "../../domain/limits.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
@@ -15,6 +16,8 @@ export interface BuildInput {
   readonly manifest: unknown;
   readonly env?: unknown;
   readonly keepRemoved?: boolean | null;
+  readonly message?: string | null;
+  readonly gitCommit?: string | null;
 }
 
 /** An endpoint's settings as far as a manifest declares them. */
@@ -37,6 +40,8 @@ export interface BuildRequest {
   readonly app: string;
   readonly environment: string;
   readonly keepRemoved: boolean;
+  readonly message: string;
+  readonly gitCommit: string;
   /** null when it cannot be read; `problems` says why. */
   readonly manifest: Manifest | null;
   readonly desired: readonly DesiredEndpoint[];
@@ -45,12 +50,14 @@ export interface BuildRequest {
 
 const envValue = z.union([z.string(), z.strictObject({ secret: z.string() })], 'must be a text or {"secret": NAME}');
 const envSchema = z.record(z.string(), z.record(z.string(), envValue)).nullish();
+const GIT_COMMIT = /^([0-9a-f]{7,64}(-dirty)?)?$/;
 const ROUTE_KEY = /^[A-Z]+ \/\S*$/;
 
 export function readBuildRequest(input: BuildInput): BuildRequest {
   const problems: Problem[] = [...nameProblems("app", input.app), ...nameProblems("environment", input.environment)];
   const manifest = manifestSchema.safeParse(input.manifest);
   if (!manifest.success) problems.push(...shapeProblems("manifest", manifest.error));
+  problems.push(...originProblems(input));
   const env = envSchema.safeParse(input.env);
   if (!env.success) problems.push(...shapeProblems("env", env.error));
 
@@ -74,10 +81,23 @@ export function readBuildRequest(input: BuildInput): BuildRequest {
     app: input.app,
     environment: input.environment,
     keepRemoved: input.keepRemoved ?? false,
+    message: input.message ?? "",
+    gitCommit: input.gitCommit ?? "",
     manifest: manifest.success ? manifest.data : null,
     desired,
     problems,
   };
+}
+
+function originProblems({ message, gitCommit }: BuildInput): Problem[] {
+  const problems: Problem[] = [];
+  if ((message ?? "").length > DEPLOY_MESSAGE_MAX) {
+    problems.push({ code: "BAD_INPUT", message: `The message has more than ${DEPLOY_MESSAGE_MAX} characters.` });
+  }
+  if (!GIT_COMMIT.test(gitCommit ?? "")) {
+    problems.push({ code: "BAD_INPUT", message: "gitCommit must be 7 to 64 hexadecimal digits, then perhaps -dirty." });
+  }
+  return problems;
 }
 
 /** Throws all problems in one error, under the code of the first. */

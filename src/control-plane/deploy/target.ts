@@ -1,6 +1,6 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
 import { environmentProblem, secretNames } from "../../domain/env.ts";
-import { quotaProblem } from "../../domain/quota.ts";
+import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
@@ -22,7 +22,7 @@ export async function readTarget(store: Store, request: BuildRequest, workerQuot
   const environment = environments.find(({ name }) => name === request.environment);
   const current = environment === undefined ? [] : await currentEndpoints(store, environment.id);
   const changes = diffEnvironment(request.desired, current, request.keepRemoved);
-  const overQuota = quotaProblem(workersAfter(await store.endpoints.list(), changes), workerQuota);
+  const overQuota = quotaProblem(endpointsAfter(await store.endpoints.list(), changes), workerQuota);
   const secrets = await secretTimes(store, environment?.id);
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
   problems.push(...(await environmentProblems(store, request, environment)));
@@ -68,11 +68,14 @@ async function currentEndpoints(store: Store, environmentId: string): Promise<Cu
   return current;
 }
 
-/** workersMax of every endpoint of the account once the changes are made. */
-function workersAfter(all: readonly Endpoint[], changes: readonly Change[]): number[] {
+/** Every endpoint of the account once the changes are made. */
+function endpointsAfter(all: readonly Endpoint[], changes: readonly Change[]): QuotaHolder[] {
   const touched = new Set(changes.flatMap((change) => (change.action === "create" ? [] : [change.current.id])));
   return [
-    ...all.filter(({ id }) => !touched.has(id)).map(({ workersMax }) => workersMax),
-    ...changes.flatMap((change) => (change.action === "remove" ? [] : [change.desired.settings.workersMax])),
+    ...all.filter(({ id }) => !touched.has(id)),
+    ...changes.flatMap((change) => {
+      if (change.action === "remove") return [];
+      return [{ name: change.desired.name, workersMax: change.desired.settings.workersMax }];
+    }),
   ];
 }

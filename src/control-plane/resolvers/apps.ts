@@ -43,6 +43,12 @@ export const environment = {
       createdAt: build.createdAt,
       live: build.id === buildId,
       endpoints: Object.keys(build.manifest.resources),
+      message: build.message,
+      gitCommit: build.gitCommit,
+      keyName: build.keyName,
+      verdict: build.verdict.state,
+      reason: build.verdict.reason,
+      verdictAt: build.verdict.at,
     }));
   },
   async secrets({ id }: Environment, _args: unknown, context: RequestContext) {

@@ -1,6 +1,7 @@
 import { SvcError } from "../../domain/errors.ts";
 import { manifestLayers } from "../../domain/manifest.ts";
-import type { Build } from "../../store/store.ts";
+import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
+import type { Build, Endpoint } from "../../store/store.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { type BuildInput, readBuildRequest } from "../deploy/build-request.ts";
@@ -8,6 +9,28 @@ import { type Change, kindOf, nameOf } from "../deploy/diff.ts";
 import { type Deployment, release } from "../deploy/release.ts";
 import { readTarget } from "../deploy/target.ts";
 import { knownEnvironment } from "../known.ts";
+
+interface WantedEndpoints {
+  readonly app: string;
+  readonly environment: string;
+  readonly endpoints: readonly QuotaHolder[];
+  readonly keepRemoved?: boolean | null;
+}
+
+/** Why deployBuild would refuse such endpoints, as far as that is known before they are built. Throws FORBIDDEN. */
+export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext): Promise<string[]> {
+  const { store, config } = context;
+  const app = await store.apps.findByName(wanted.app);
+  const environments = app === undefined ? [] : await store.environments.listByApp(app.id);
+  const environment = environments.find(({ name }) => name === wanted.environment);
+  requireEnvironment(context, environment?.id);
+  const names = new Set(wanted.endpoints.map(({ name }) => name));
+  const isReplaced = ({ environmentId, name }: Endpoint) =>
+    environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
+  const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
+  const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
+  return problem === undefined ? [] : [problem];
+}
 
 /** What deployBuild would do. Changes nothing. */
 export async function planBuild({ input }: { input: BuildInput }, context: RequestContext) {
@@ -48,7 +71,7 @@ interface RollbackArguments {
 
 /**
  * Makes an earlier build live again, with the environment variables it was deployed with. Without `buildId` it is the
- * one deployed before the live one. Throws NOT_FOUND and what deployBuild throws.
+ * newest before the live one that was ready. Throws NOT_FOUND and what deployBuild throws.
  */
 export async function rollback(args: RollbackArguments, context: RequestContext): Promise<Deployment> {
   const { app, environment, keepRemoved } = args;
@@ -61,13 +84,22 @@ export async function rollback(args: RollbackArguments, context: RequestContext)
   return release(readBuildRequest({ app, environment, manifest, env, keepRemoved }), context, build.id);
 }
 
+/** One that was ready; else one of which nobody knows that it failed. */
 function buildBefore(newestFirst: readonly Build[], live: string | null): Build | undefined {
-  return newestFirst[newestFirst.findIndex(({ id }) => id === live) + 1];
+  const earlier = newestFirst.slice(newestFirst.findIndex(({ id }) => id === live) + 1);
+  return (
+    earlier.find(({ verdict }) => verdict.state === "ready") ??
+    earlier.find(({ verdict }) => verdict.state !== "failed")
+  );
 }
 
 function noSuchBuild({ app, environment, buildId }: RollbackArguments, builds: readonly Build[]): SvcError {
   const place = `${app}/${environment}`;
-  if (!buildId) return new SvcError("NOT_FOUND", `${place} has no build from before the live one.`);
+  if (!buildId) {
+    return new SvcError("NOT_FOUND", `${place} has no build from before the live one that could run.`, {
+      help: builds.length > 1 ? "svc rollback --list shows each and how it fared; --to takes one all the same." : "",
+    });
+  }
   const known = builds.slice(0, 5).map(({ id }) => id);
   return new SvcError("NOT_FOUND", `${place} has no build "${buildId}".`, {
     help: known.length === 0 ? "Nothing was deployed there." : `The newest are ${known.join(", ")}.`,

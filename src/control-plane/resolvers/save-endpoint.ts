@@ -94,10 +94,7 @@ async function check(store: Store, endpoint: Endpoint, { config }: RequestContex
   const tooLarge = environmentProblem(endpoint.name, endpoint.env, () => 0);
   if (tooLarge !== undefined) throw new SvcError("INVALID_SETTING", tooLarge);
   const others = (await store.endpoints.list()).filter(({ id }) => id !== endpoint.id);
-  const problem = quotaProblem(
-    [...others.map(({ workersMax }) => workersMax), endpoint.workersMax],
-    config.workerQuota,
-  );
+  const problem = quotaProblem([...others, endpoint], config.workerQuota);
   if (problem !== undefined) throw new SvcError("QUOTA_EXCEEDED", problem);
 }
 

@@ -250,6 +250,10 @@ class Waiters {
     return this.#byJob.has(jobId);
   }
 
+  jobIds(): string[] {
+    return [...this.#byJob.keys()];
+  }
+
   /**
    * Resolves when the job is notified, `timeoutMs` have passed or `signal` aborts: with the job when the one who
    * notified had it at hand, else undefined.

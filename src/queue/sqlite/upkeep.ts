@@ -1,5 +1,6 @@
 /** Deletions, in small batches so that a million jobs do not stop the loop; and leases that passed. */
 import { setImmediate } from "node:timers/promises";
+import { isRunsyncJob } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import { failQueuedJob, loseJob } from "./changes.ts";
@@ -72,6 +73,14 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     return deleted;
   }
 
+  /** `fail` gets the reason as it is stored. */
+  function withReason(endpointId: string, error: string, fail: (stored: Body) => Promise<number>): Promise<number> {
+    return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => fail(stored!), {
+      endpointId,
+      full: ({ message }) => fail(Buffer.from(`the reason cannot be kept. ${message}`)),
+    });
+  }
+
   return {
     async purge(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
@@ -83,11 +92,24 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const rows = waiting(endpoint);
-      const failAll = (stored: Body) => forAll(rows, (row) => failQueuedJob(core, row, workerId, stored));
-      return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => failAll(stored!), {
-        endpointId,
-        full: ({ message }) => failAll(Buffer.from(`the reason cannot be kept. ${message}`)),
-      });
+      return withReason(endpointId, error, (stored) =>
+        forAll(rows, (row) => failQueuedJob(core, row, workerId, stored)),
+      );
+    },
+
+    async failAwaited(endpointId, workerId, error) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.inQueue === 0) return 0;
+      return withReason(endpointId, error, (stored) =>
+        core.run(() => {
+          const rows = core.finals.jobIds().flatMap((id) => {
+            const row = isRunsyncJob(id) ? (sql.meta.get(id) as unknown as JobRow | undefined) : undefined;
+            return row?.endpoint === endpoint.number && row.state === IN_QUEUE ? [row] : [];
+          });
+          for (const row of rows) failQueuedJob(core, row, workerId, stored);
+          return rows.length;
+        }),
+      );
     },
 
     async expireLeases() {

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { eventually } from "../eventually.ts";
+import { project, startPlatform } from "./platform.ts";
+
+const source = (version: string) => `
+from svc import Endpoint
+
+@Endpoint(name="hello", workers=(1, 2), boot="OFF")
+def hello() -> str:
+    return "${version}"
+`;
+
+test("After a deploy that cannot start, a rollback takes the worker that still runs as its proof, and the next deploy goes on", async (t) => {
+  const platform = await startPlatform(t);
+  const dir = project(t, { "worker.py": source("one") });
+  const svc = (...args: string[]) => platform.svc(args, { cwd: dir });
+  const first = await svc("deploy", "--json");
+  assert.equal(first.code, 0, first.stderr);
+  const verdicts = async () => {
+    const { stdout } = await svc("rollback", "--list", "--json");
+    return (JSON.parse(stdout) as { id: string; verdict: string; live: boolean }[]).map(({ verdict }) => verdict);
+  };
+  await eventually(async () => assert.deepEqual(await verdicts(), ["ready"]));
+
+  writeFileSync(path.join(dir, "worker.py"), `${source("two")}\nraise RuntimeError("broken at import")\n`);
+  const broken = await svc("deploy", "--message", "two");
+  assert.equal(broken.code, 1);
+  assert.match(broken.stderr, /broken at import/);
+  assert.match(
+    broken.stderr,
+    /Workers of the build before still take the calls of hello\.\n.*or go back: svc rollback/,
+  );
+  assert.match((await svc("status")).stdout, /Workers of the build before still take the calls of hello\./);
+  await eventually(async () => assert.deepEqual(await verdicts(), ["failed", "ready"]));
+
+  const back = await svc("rollback", "--json");
+  assert.equal(back.code, 0, back.stderr);
+  assert.equal(JSON.parse(back.stdout).buildId, JSON.parse(first.stdout).buildId);
+  const [endpoint] = await platform.endpoints();
+  const answer = await platform.call(`${endpoint!.url}/runsync`, { body: { input: {} } });
+  assert.equal(answer.json.output, "one");
+  const { stdout: table } = await svc("rollback", "--list");
+  assert.match(table, /^\S+ +\S+ \S+ +failed +\S+ m?s +first key +two$/m);
+  assert.match(table, /^\S+ +\S+ \S+ +live, ready +/m);
+  assert.match(table, /failed: hello: .*broken at import/);
+
+  writeFileSync(path.join(dir, "worker.py"), source("three"));
+  const next = await svc("deploy");
+  assert.equal(next.code, 0, next.stderr);
+});
+
+test("A deploy can undo itself, leave before it is done, only show what it would do, and is refused before anything is installed", async (t) => {
+  const platform = await startPlatform(t, { SVC_WORKER_QUOTA: "10" });
+  const dir = project(t, { "worker.py": source("one") });
+  const svc = (...args: string[]) => platform.svc(args, { cwd: dir });
+  const call = async () => {
+    const [endpoint] = await platform.endpoints();
+    return (await platform.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output;
+  };
+  const broken = `${source("two")}\nraise RuntimeError("broken at import")\n`;
+  writeFileSync(path.join(dir, "worker.py"), broken);
+  const nothingBefore = await svc("deploy", "--auto-rollback");
+  assert.equal(nothingBefore.code, 1);
+  assert.match(nothingBefore.stderr, /There is no build before this one\./);
+
+  writeFileSync(path.join(dir, "worker.py"), source("one"));
+  const dry = await svc("deploy", "--dry-run");
+  assert.equal(dry.code, 0, dry.stderr);
+  assert.match(dry.stderr, /~ update +hello +code/);
+  assert.equal(dry.stdout, "Nothing was changed. svc deploy makes these changes.\n");
+  assert.equal((await svc("deploy")).code, 0);
+  assert.equal(await call(), "one");
+
+  writeFileSync(path.join(dir, "worker.py"), broken);
+  const undone = await svc("deploy", "--auto-rollback");
+  assert.equal(undone.code, 1);
+  assert.match(undone.stderr, /Rolled back: an endpoint cannot run\..*broken at import.*is live again\./s);
+  assert.equal(await call(), "one");
+
+  writeFileSync(path.join(dir, "worker.py"), source("three"));
+  const detached = await svc("deploy", "--detach");
+  assert.equal(detached.code, 0, detached.stderr);
+  assert.match(detached.stdout, /^app\/production gets the build \S+\. svc status shows when it takes calls\.\n$/);
+  await eventually(async () => assert.equal(await call(), "three"));
+
+  const both = await svc("deploy", "--detach", "--auto-rollback", "--dry-run");
+  assert.equal(both.code, 2);
+  assert.match(both.stderr, /--auto-rollback needs to see.*--dry-run changes nothing/s);
+
+  // A package that no index has: whoever installs first says so.
+  const greedy = source("four").replace("workers=(1, 2)", 'workers=(0, 11), dependencies=["no-such-package-anywhere"]');
+  writeFileSync(path.join(dir, "worker.py"), greedy);
+  const refused = await svc("deploy");
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /workers quota \(10\); this would need 11: hello 11\..*Nothing was uploaded/s);
+  const { stdout: key } = await svc("key", "create", "reader", "--scopes", "read");
+  const reader = await platform.svc(["deploy"], { cwd: dir, env: { PLATFORM_API_KEY: key.trim() } });
+  assert.equal(reader.code, 1);
+  assert.match(reader.stderr, /This needs a key with the scope "deploy"/);
+});
