@@ -24,8 +24,8 @@ from http_platform import DROP, HttpPlatform, app, completed, failed, gone, wait
 
 import svc
 from svc import Endpoint
+from svc import this_worker
 from svc._calling import ask, discovery, settings
-from svc._calling import place
 
 
 @dataclasses.dataclass
@@ -719,8 +719,8 @@ class Where(CallingTest):
             infer(1)
 
     def test_nothing_is_called_while_a_worker_imports_its_code(self):
-        self.addCleanup(setattr, place, "LOADING", "")
-        place.loading("caller")
+        self.addCleanup(setattr, this_worker, "LOADING", "")
+        this_worker.loading("caller")
         with self.assertRaisesRegex(svc.CallError, "while the file of endpoint 'caller' is being imported"):
             infer(1)
 

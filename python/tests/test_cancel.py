@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, protocol
 
-from svc._runtime.http import requests
+from svc._runtime.http import frames, requests
 from svc._runtime.link.connection import Connection
 from svc._runtime.link.protocol import FrameReader, encode
 from svc._runtime.loader import load_endpoint
@@ -117,7 +117,7 @@ def clean():
         print("cleaned")
 
 
-_TRACED = {module.__file__ for module in (answers, interruption, requests, work, worker)} | {__file__}
+_TRACED = {module.__file__ for module in (answers, frames, interruption, requests, work, worker)} | {__file__}
 
 
 class EveryMoment(unittest.TestCase):
@@ -148,9 +148,10 @@ class EveryMoment(unittest.TestCase):
         module = sys.modules[__name__].__name__
         function = {"module": module, "name": name, "kind": "function"}
         found = {"GET /run": {"module": module, "name": name}} if routes else {}
-        endpoint = load_endpoint(name="e", kind="queue", functions=[] if routes else [function], routes=found)
+        kind_of_endpoint = "load-balanced" if routes else "queue"
+        endpoint = load_endpoint(name="e", kind=kind_of_endpoint, functions=[] if routes else [function], routes=found)
         start = {"worker": "w", "endpoint": {"id": "", "name": "e"}, "concurrency": 1}
-        worker = kind(start, {} if routes else endpoint.callables(), endpoint.route_table(), self.connection)
+        worker = kind(start, {} if routes else endpoint.callables(), endpoint.requests(), self.connection)
         worker.capture_output()
         if kind is BlockingWorker:
             worker._reading.acquire()

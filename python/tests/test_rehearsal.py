@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support  # noqa: F401 (puts the sources on the path)
 
-from svc._calling import place
+from svc import this_worker
 from svc._runtime.process import rehearsal
 from svc.context import foreground
 
@@ -37,7 +37,7 @@ class Rehearsal(unittest.TestCase):
             handlers,
             streams,
             foreground.context,
-            (place.WORKER, place.LOADING),
+            (this_worker.WORKER, this_worker.LOADING),
         )
 
 

@@ -20,7 +20,8 @@ from support import LauncherTest, protocol
 import svc
 from svc._runtime.http.routes import RouteTable
 from svc._runtime.work.work import Work
-from svc._values.convert import Invalid, converter
+from svc._values.convert import converter
+from svc._values.scalars import Invalid
 
 
 class Color(enum.Enum):

@@ -5,7 +5,7 @@ import { project, startPlatform } from "../e2e/platform.ts";
 
 const WORKERS = `import json, urllib.error, urllib.request
 from svc import Endpoint
-from svc._calling import place
+from svc import this_worker
 
 @Endpoint(name="victim", workers=(0, 1))
 def victim(n: int = 0) -> int:
@@ -15,7 +15,7 @@ def victim(n: int = 0) -> int:
 
 @Endpoint(name="attacker", workers=(0, 1))
 def attacker(path: str, body: dict = {}, headers: dict = {}) -> dict:
-    here = place.WORKER
+    here = this_worker.WORKER
     request = urllib.request.Request(here.url + path, data=json.dumps(body).encode(), method="POST")
     request.add_header("Authorization", f"Bearer {here.token}")
     for name, value in headers.items():

@@ -13,6 +13,7 @@ Standard library only: nothing here can clash with a package of yours.
 
 from __future__ import annotations
 
+from svc import function
 from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.function import RemoteFunction, remote
@@ -24,7 +25,11 @@ from svc.websocket import SocketClosed, WebSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from svc.client import EndpointClient
+    from typing import Any
+
+    from svc._calling.client import EndpointClient
+    from svc._calling.job import Job
+    from svc._calling.stream import RemoteStream
     from svc.errors import (
         CallCycle,
         CallError,
@@ -36,8 +41,6 @@ if TYPE_CHECKING:
         PlatformError,
         RemoteError,
     )
-    from svc.job import Job
-    from svc.stream import RemoteStream
 
 __all__ = [
     "CallCycle",
@@ -92,16 +95,43 @@ def configure(
     configure({"app": app, "environment": environment, "url": url, "api_key": api_key})
 
 
-_LATE = {"EndpointClient": "svc.client", "Job": "svc.job", "RemoteStream": "svc.stream"}
-_ERRORS = ("CallCycle", "CallError", "JobCancelled", "JobNotFound", "JobTimedOut", "NotDeployed", "NotSendable", "PlatformError", "RemoteError")  # fmt: skip
+_LATE = {
+    **dict.fromkeys(("CallCycle", "CallError", "JobCancelled", "JobNotFound", "JobTimedOut"), "errors"),
+    **dict.fromkeys(("NotDeployed", "NotSendable", "PlatformError", "RemoteError"), "errors"),
+    "EndpointClient": "_calling.client",
+    "Job": "_calling.job",
+    "RemoteStream": "_calling.stream",
+}
+_CALLS = {
+    **dict.fromkeys(("call", "call_async", "spawn", "spawn_async"), "_calling.dispatch"),
+    **dict.fromkeys(("map_items", "map_items_async"), "_calling.mapping"),
+    "EndpointClient": "_calling.client",
+    "proxy_of": "_calling.proxy",
+}
 
 
 def __getattr__(name: str) -> object:
     """Imports what only callers need when they ask for it."""
-    module = "svc.errors" if name in _ERRORS else _LATE.get(name)
-    if module is None:
+    if name not in _LATE:
         raise AttributeError(f"module 'svc' has no attribute {name!r}")
+    value = globals()[name] = _late(_LATE[name], name)
+    return value
+
+
+def _late(module: str, name: str) -> Any:
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
+    return getattr(import_module(f"svc.{module}"), name)
+
+
+class _Calls:
+    """How calls travel, for declarations; imported with the first call."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _CALLS:
+            raise AttributeError(name)
+        value = self.__dict__[name] = _late(_CALLS[name], name)
+        return value
+
+
+function.calls = _Calls()

@@ -3,13 +3,14 @@ endpoint."""
 
 from __future__ import annotations
 
+from svc import function
 from svc.function import RemoteFunction, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
 
-    from svc.client import EndpointClient
+    from svc._calling.client import EndpointClient
     from svc.gpu import GpuGroup, GpuType
     from svc.secret import Secret
 
@@ -132,9 +133,7 @@ class Endpoint:
         def __new__(cls, *, id=None, **settings):
             if id is None or cls is not Endpoint:
                 return super().__new__(cls)
-            from svc.client import EndpointClient
-
-            return super().__new__(EndpointClient)  # whose __init__ Python calls next
+            return super().__new__(function.calls.EndpointClient)  # whose __init__ Python calls next
 
         def __init__(self, **settings):
             unknown = [key for key in settings if key not in PARAMETERS]

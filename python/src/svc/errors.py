@@ -101,3 +101,11 @@ for _error in (
     CallError, RemoteError, JobTimedOut, JobCancelled, JobNotFound, NotDeployed, CallCycle, NotSendable, PlatformError
 ):  # fmt: skip
     _error.__module__ = "svc"  # as it is imported, also in failures
+
+
+def call_cycle(hops: tuple[str, ...], name: str) -> CallCycle:
+    """The error for a call that comes back to `name`."""
+    chain = " → ".join((*hops, name))
+    return CallCycle(
+        f"endpoints call each other in a circle: {chain}. Each would wait for the next one for ever.", endpoint=name
+    )

@@ -4,12 +4,12 @@
     another endpoint    one HTTP request to it; JSON on the wire
     `python script.py`  the same, to the deployed endpoint
 
-Everything that a call needs is imported with the first call.
+How a call travels is not known here: `calls` is told, which svc/__init__.py puts in its place.
 """
 
 from __future__ import annotations
 
-from svc._calling import place
+from svc import this_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         overload,
     )
 
+    from svc._calling.job import Job
     from svc.endpoint import Endpoint
-    from svc.job import Job
 
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
@@ -43,6 +43,10 @@ else:
 
     def overload(function):
         return function
+
+
+calls: Any = None
+"""Has what `_calling/` does for declarations: dispatch.py, mapping.py, proxy.py and client.py."""
 
 
 class RemoteFunction(Generic[P, R]):
@@ -94,11 +98,9 @@ class RemoteFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function where its endpoint is."""
-        if place.is_own(self.endpoint.name):
+        if this_worker.is_own(self.endpoint.name):
             return self.__wrapped__(*args, **kwargs)
-        from svc._calling.dispatch import call
-
-        result: R = call(self, args, kwargs)
+        result: R = calls.call(self, args, kwargs)
         return result
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -113,9 +115,7 @@ class RemoteFunction(Generic[P, R]):
     def aio(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
     def aio(self, *args: Any, **kwargs: Any) -> Any:
         """The call as a coroutine, whatever kind of function it is: `await fn.aio(...)`."""
-        from svc._calling.dispatch import call_async
-
-        return call_async(self, args, kwargs)
+        return calls.call_async(self, args, kwargs)
 
     @overload
     def spawn(self: RemoteFunction[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> Job[T]: ...
@@ -123,9 +123,7 @@ class RemoteFunction(Generic[P, R]):
     def spawn(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     def spawn(self, *args: Any, **kwargs: Any) -> Any:
         """Hands the call in and returns its `Job` at once. Queue-based endpoints only."""
-        from svc._calling.dispatch import spawn
-
-        return spawn(self, args, kwargs)
+        return calls.spawn(self, args, kwargs)
 
     @overload
     def spawn_aio(
@@ -135,9 +133,7 @@ class RemoteFunction(Generic[P, R]):
     def spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Job[R]]: ...
     def spawn_aio(self, *args: Any, **kwargs: Any) -> Any:
         """`spawn` as a coroutine."""
-        from svc._calling.dispatch import spawn_async
-
-        return spawn_async(self, args, kwargs)
+        return calls.spawn_async(self, args, kwargs)
 
     @overload
     def map(
@@ -157,9 +153,7 @@ class RemoteFunction(Generic[P, R]):
         The first failed call is raised where its result would be, and the calls still on their way are cancelled; with
         `return_exceptions` the exception stands in its place instead.
         """
-        from svc._calling.mapping import map_items
-
-        return map_items(self, ((item,) for item in items), concurrency, return_exceptions)
+        return calls.map_items(self, ((item,) for item in items), concurrency, return_exceptions)
 
     @overload
     def starmap(
@@ -175,9 +169,7 @@ class RemoteFunction(Generic[P, R]):
     ) -> Iterator[R]: ...
     def starmap(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
         """`map` for functions of several arguments: each item is a tuple of them."""
-        from svc._calling.mapping import map_items
-
-        return map_items(self, (tuple(item) for item in items), concurrency, return_exceptions)
+        return calls.map_items(self, (tuple(item) for item in items), concurrency, return_exceptions)
 
     @overload
     def map_aio(
@@ -193,9 +185,7 @@ class RemoteFunction(Generic[P, R]):
     ) -> AsyncIterator[R]: ...
     def map_aio(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
         """`map` for `async for`."""
-        from svc._calling.mapping import map_items_async
-
-        return map_items_async(self, ((item,) for item in items), concurrency, return_exceptions)
+        return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions)
 
     def __repr__(self) -> str:
         where = " ".join(self.route) if self.route else "queue-based"
@@ -258,6 +248,4 @@ def remote(target: Any, /) -> Any:
     """
     if isinstance(target, RemoteFunction):
         return target
-    from svc._calling.proxy import proxy_of
-
-    return proxy_of(target)
+    return calls.proxy_of(target)

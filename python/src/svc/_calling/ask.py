@@ -7,7 +7,7 @@ import json
 from random import random
 from time import monotonic
 
-from svc._calling import place
+from svc import this_worker
 from svc._calling.connections import Abandoned, Answer, NotSent, Patience, exchange
 from svc._calling.limits import RETRY_FIRST_S, RETRY_MAX_S, RETRY_NEVER_REACHED_S, RETRY_STEP_MAX_S
 from svc.errors import PlatformError
@@ -49,7 +49,7 @@ def ask(
     delay = RETRY_FIRST_S
     while True:
         try:
-            answer = exchange(method, place.moved(base) + path, headers, body, timeout_s, patience, streams)
+            answer = exchange(method, this_worker.moved(base) + path, headers, body, timeout_s, patience, streams)
         except (OSError, http.client.HTTPException) as error:
             if patience.is_over:
                 raise TimeOver from None

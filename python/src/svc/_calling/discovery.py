@@ -11,8 +11,8 @@ import os
 import threading
 from time import monotonic
 
+from svc import this_worker
 from svc._calling import settings
-from svc._calling import place
 from svc._calling.ask import ask, problem_of
 from svc._calling.connections import Patience
 from svc._calling.limits import ANSWER_LATE_S, PEER_CACHE_S
@@ -63,17 +63,17 @@ def find(name: str | None, patience: Patience, app: str | None = None, environme
     """Raises NotDeployed, PlatformError, CallError."""
     if not name:
         raise CallError("this endpoint has no name, so it cannot be found: give Endpoint(name=…)")
-    if place.LOADING:
+    if this_worker.LOADING:
         raise CallError(
-            f"endpoint {name!r} is called while the file of endpoint {place.LOADING!r} is being imported: "
+            f"endpoint {name!r} is called while the file of endpoint {this_worker.LOADING!r} is being imported: "
             "every worker would repeat the call. Call it inside a function.",
             endpoint=name,
         )
-    here = place.WORKER
+    here = this_worker.WORKER
     if here is not None and app is None and environment is None:
         return _kept((here.url, here.app, here.environment, name)) or _peer(here, name, patience)
-    place_now = (*settings.fingerprint(), app or "", environment or "", name)
-    return _kept(place_now) or _keep(place_now, find_in(settings.platform(), name, app, environment, patience))
+    key = (*settings.fingerprint(), app or "", environment or "", name)
+    return _kept(key) or _keep(key, find_in(settings.platform(), name, app, environment, patience))
 
 
 def find_in(
@@ -104,7 +104,7 @@ def _keep(key: tuple[str, ...], target: Target) -> Target:
     return target
 
 
-def _peer(here: place.Place, name: str, patience: Patience) -> Target:
+def _peer(here: this_worker.ThisWorker, name: str, patience: Patience) -> Target:
     if not here.url:
         raise PlatformError(
             "this platform does not tell its workers where it is: it is older than their svc", endpoint=name

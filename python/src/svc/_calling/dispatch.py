@@ -8,24 +8,24 @@ from svc._calling import arguments, discovery, jobs
 from svc._calling.ask import TimeOver
 from svc._calling.chunks import call_chunks
 from svc._calling.connections import Patience
+from svc._calling.job import Job
 from svc._calling.jobs import Submission
 from svc._calling.limits import (
     EXECUTION_TIMEOUT_DEFAULT_MS,
     EXECUTION_TIMEOUT_MAX_MS,
     EXECUTION_TIMEOUT_MIN_MS,
 )
-from svc._calling import place
+from svc import this_worker
 from svc._calling.outgoing import Outgoing
 from svc._calling.route_calls import RouteCall
+from svc._calling.stream import RemoteStream
 from svc._calling.threads import in_thread, runs_in_loop
-from svc.stream import RemoteStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Coroutine
 
     from svc.function import RemoteFunction
-    from svc.job import Job
 
     Function = RemoteFunction[..., Any]
 
@@ -62,7 +62,7 @@ def call(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def call_async(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
     """`fn.aio(...)`."""
-    if place.is_own(function.endpoint.name):
+    if this_worker.is_own(function.endpoint.name):
         return _own(function, args, kwargs)
     given = arguments.bind(function, args, kwargs)
     if arguments.is_generator(function.__wrapped__):
@@ -150,8 +150,6 @@ def _spawner(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     submission = _submission(function, given, None)
 
     def start() -> Job[Any]:
-        from svc.job import Job
-
         job = submission.start(Patience())
         assert submission.target is not None
         return Job(submission.target, job, hints)

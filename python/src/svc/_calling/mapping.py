@@ -6,8 +6,8 @@ import contextvars
 import threading
 from collections import deque
 
+from svc import this_worker
 from svc._calling import arguments
-from svc._calling import place
 from svc._calling.connections import Abandoned
 from svc._calling.dispatch import Prepared, prepare
 from svc._calling.limits import LOOK_S, MAP_AHEAD, MAP_CONCURRENCY_MAX
@@ -47,7 +47,7 @@ def map_items(
     check_concurrency(concurrency)
     if arguments.is_generator(function.__wrapped__):
         raise TypeError(f"{function.__name__} is a generator: map has one result an item")
-    if place.is_own(function.endpoint.name):
+    if this_worker.is_own(function.endpoint.name):
         return _map_here(function, items, return_exceptions)
     return _Mapped(function, items, concurrency, return_exceptions).results()
 

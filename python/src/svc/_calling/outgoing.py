@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from time import monotonic, time
 
-from svc._calling import place
+from svc import this_worker
 from svc._calling.connections import Patience
-from svc._runtime.work.peer import cycle
 from svc._values.tagged import TAG
-from svc.errors import JobTimedOut
+from svc.errors import JobTimedOut, call_cycle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,14 +21,14 @@ class Outgoing:
 
     def __init__(self, endpoint: str | None) -> None:
         """Raises CallCycle when the call would come back to one that waits, JobTimedOut when no time is left."""
-        here = place.WORKER
+        here = this_worker.WORKER
         now = here.context() if here is not None else None
         self.endpoint = endpoint or ""
         self.hops: tuple[str, ...] = (*now._hops, here.own) if here is not None and now is not None else ()
         self.deadline = now.deadline if now is not None else None
         """Seconds since the epoch; None without one."""
         if endpoint in self.hops:
-            raise cycle(self.hops, self.endpoint)
+            raise call_cycle(self.hops, self.endpoint)
         if self.deadline is not None and self.deadline <= time():
             raise self.timed_out()
 

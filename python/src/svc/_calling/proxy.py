@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc._calling import place
+from svc import this_worker
 from svc.endpoint import DECLARED, Endpoint
 from svc.function import RemoteFunction
 
@@ -41,8 +41,8 @@ class Proxy:
         return self._method("__call__")(*args, **kwargs)
 
     def _method(self, name: str) -> Any:
-        here = place.WORKER
-        if here is not None and place.is_own(self._endpoint.name) and self._class in here.instances:
+        here = this_worker.WORKER
+        if here is not None and this_worker.is_own(self._endpoint.name) and self._class in here.instances:
             return getattr(here.instances[self._class], name)
         return RemoteMethod(getattr(self._class, name), self._endpoint, None, name)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+from svc import this_worker
 from svc._calling import arguments, discovery, jobs, settings
-from svc._calling import place
 from svc._calling.ask import TimeOver, ask
 from svc._calling.connections import Patience
 from svc._calling.discovery import Target
@@ -34,7 +34,7 @@ def target(
     patience: Patience,
 ) -> Target:
     """An id says where its endpoint is; a name is looked up."""
-    here = place.WORKER
+    here = this_worker.WORKER
     is_peer = here is not None and url is None and key is None
     if id is None and is_peer and not (app or environment):
         return discovery.find(name, patience)

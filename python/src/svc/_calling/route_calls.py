@@ -13,9 +13,8 @@ from svc._calling.connections import Answer, Patience, Stream
 from svc._calling.jobs import failure_fields, read_value
 from svc._calling.limits import EXECUTION_TIMEOUT_DEFAULT_MS, REQUEST_TIMEOUT_DEFAULT_MS
 from svc._calling.paths import leads_out
-from svc._runtime.http.binding import reads_upload
 from svc._values import codec, tagged
-from svc._values.type_hints import type_hints
+from svc._values.type_hints import reads_upload, type_hints
 from svc.errors import CallError, JobTimedOut, NotSendable, PlatformError, RemoteError
 
 TYPE_CHECKING = False

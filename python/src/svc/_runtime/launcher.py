@@ -41,9 +41,9 @@ from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
 from svc._runtime.process.remains import Remains
 from svc._runtime.process.stopped_workers import StoppedWorkers
+from svc._runtime.process.worker_life import boot_failed
 from svc._runtime.process.worker_record import WorkerRecord, exit_reason, signal_name
 from svc._runtime.process.zygote_pool import ZygotePool
-from svc._runtime.work.worker import boot_failed
 
 
 class Launcher:

@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 
-from svc._calling import place
+from svc import this_worker
 from svc._values.failure import BootFailure, describe
 from svc._values.signature import Signature, is_async
 from svc.endpoint import DECLARED
@@ -45,7 +45,7 @@ class LoadedEndpoint:
         self.targets = targets
         self.routes = routes
         """(METHOD, path) to function; empty for a queue-based endpoint."""
-        self._route_table = None
+        self._requests = None
         self.instances: dict[type, object] = {}
         """Of class endpoints, once callables() has made them."""
 
@@ -77,14 +77,14 @@ class LoadedEndpoint:
     def has_application(self) -> bool:
         return ("ANY", "/") in self.routes
 
-    def route_table(self):
-        """The routes of a load-balanced endpoint, made once (in the zygote); None for a queue-based one."""
-        if self.kind == "load-balanced" and self._route_table is None:
-            from svc._runtime.http import requests  # noqa: F401 (imported before any fork)
+    def requests(self):
+        """How requests are answered, made once (in the zygote); None for a queue-based endpoint."""
+        if self.kind == "load-balanced" and self._requests is None:
+            from svc._runtime.http.requests import Requests
             from svc._runtime.http.routes import RouteTable
 
-            self._route_table = RouteTable(self.routes, self.name)
-        return self._route_table
+            self._requests = Requests(RouteTable(self.routes, self.name))
+        return self._requests
 
     def callables(self) -> dict[str, Callable]:
         """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""
@@ -223,7 +223,7 @@ def _import(module: str, endpoint: str):
 def load_handler(path: str, paths: list[str], endpoint: str) -> LoadedEndpoint:
     """Puts `paths` in front of sys.path and runs the handler file. Raises BootFailure."""
     sys.path[:0] = [entry for entry in paths if entry not in sys.path]
-    place.loading(endpoint)
+    this_worker.loading(endpoint)
     namespace = {"__name__": "svc_handler", "__file__": path}
     try:
         with open(path, "rb") as file:

@@ -9,125 +9,10 @@ import collections.abc
 import enum
 import types
 import typing
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 
-from svc._values.type_hints import is_typed_dict
-
-
-class Invalid(Exception):
-    """What does not fit: a list of (location below the value, message, type)."""
-
-    def __init__(self, problems: list[tuple[tuple, str, str]]) -> None:
-        super().__init__(problems)
-        self.problems = problems
-
-
-def fail(message: str, type: str) -> Invalid:
-    return Invalid([((), message, type)])
-
-
-def _to_int(value):
-    if value.__class__ is int:
-        return value
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float):
-        if value.is_integer():
-            return int(value)
-        raise fail("Input should be a valid integer, got a number with a fractional part", "int_from_float")
-    if isinstance(value, (str, bytes)):
-        try:
-            return int(value)
-        except ValueError:
-            pass
-        text = value if isinstance(value, str) else value.decode("utf-8", "replace")
-        whole, point, fraction = text.partition(".")
-        if point and not fraction.strip().strip("0"):
-            try:
-                return int(whole)
-            except ValueError:
-                pass
-        raise fail("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
-    raise fail("Input should be a valid integer", "int_type")
-
-
-def _to_float(value):
-    if value.__class__ is float:
-        return value
-    if isinstance(value, int):
-        return float(value)
-    if isinstance(value, (str, bytes)):
-        try:
-            return float(value)
-        except ValueError:
-            raise fail("Input should be a valid number, unable to parse string as a number", "float_parsing") from None
-    raise fail("Input should be a valid number", "float_type")
-
-
-_TRUE = frozenset(("1", "on", "t", "true", "y", "yes"))
-_FALSE = frozenset(("0", "off", "f", "false", "n", "no"))
-
-
-def _to_bool(value):
-    if value.__class__ is bool:
-        return value
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
-    if isinstance(value, str):
-        word = value.lower()
-        if word in _TRUE:
-            return True
-        if word in _FALSE:
-            return False
-    elif isinstance(value, (int, float)) and value % 1 == 0 and abs(value) < 2**63:
-        if value in (0, 1):
-            return bool(value)
-    else:
-        raise fail("Input should be a valid boolean", "bool_type")
-    raise fail("Input should be a valid boolean, unable to interpret input", "bool_parsing")
-
-
-def _to_str(value):
-    if value.__class__ is str:
-        return value
-    if isinstance(value, (bytes, bytearray)):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            raise fail(
-                "Input should be a valid string, unable to parse raw data as a unicode string", "string_unicode"
-            ) from None
-    raise fail("Input should be a valid string", "string_type")
-
-
-def _to_bytes(value):
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    raise fail("Input should be a valid bytes", "bytes_type")
-
-
-def _to_none(value):
-    if value is not None:
-        raise fail("Input should be None", "none_required")
-
-
-def _to_dict(value):
-    if isinstance(value, dict):
-        return value
-    raise fail("Input should be a valid dictionary", "dict_type")
-
-
-_SCALARS = {
-    int: _to_int,
-    float: _to_float,
-    bool: _to_bool,
-    str: _to_str,
-    bytes: _to_bytes,
-    type(None): _to_none,
-    None: _to_none,
-}
+from svc._values.scalars import SCALARS, Invalid, enum_converter, fail, literal_converter, text_class_converter, to_dict
+from svc._values.type_hints import is_typed_dict, type_hints
 
 
 def converter(annotation):
@@ -135,7 +20,7 @@ def converter(annotation):
     if annotation in (typing.Any, object) or isinstance(annotation, (str, typing.TypeVar)):
         return None
     try:
-        known = _SCALARS.get(annotation)
+        known = SCALARS.get(annotation)
     except TypeError:
         known = None
     if known is not None:
@@ -147,7 +32,7 @@ def converter(annotation):
     if origin is typing.Union or origin is types.UnionType:
         return _union(arguments)
     if origin is typing.Literal:
-        return _literal(arguments)
+        return literal_converter(arguments)
     if origin in (list, collections.abc.Sequence, collections.abc.Iterable) or annotation is list:
         return _items(list, "list", "list", arguments[:1])
     if origin in (set, frozenset) or annotation in (set, frozenset):
@@ -189,21 +74,19 @@ def is_list(annotation) -> bool:
 
 
 def _from_class(cls: type):
-    from svc._values import convert_models as models
-
     if hasattr(cls, "__pydantic_validator__"):
-        return models.pydantic_converter(cls)
+        return _pydantic(cls)
     if issubclass(cls, enum.Enum):
-        return _enum(cls)
+        return enum_converter(cls)
     if is_typed_dict(cls):
-        return models.typed_dict_converter(cls)
+        return _typed_dict(cls)
     if is_dataclass(cls):
-        return models.dataclass_converter(cls)
+        return _dataclass(cls)
     if cls.__module__ in ("datetime", "uuid", "decimal", "pathlib"):
-        return _text_class(cls)
+        return text_class_converter(cls)
     for base in (bool, int, float, str, bytes):
         if issubclass(cls, base):
-            return lambda value: cls(_SCALARS[base](value))
+            return lambda value: cls(SCALARS[base](value))
     return None
 
 
@@ -262,11 +145,11 @@ def _tuple(arguments: tuple):
 
 def _mapping(arguments: tuple):
     if not arguments:
-        return _to_dict
+        return to_dict
     key_converter, value_converter = converter(arguments[0]), converter(arguments[1])
 
     def convert(value):
-        _to_dict(value)
+        to_dict(value)
         done, problems = {}, []
         for key, item in value.items():
             try:
@@ -299,7 +182,7 @@ def _union(members: tuple):
     def convert(value):
         if value is None and optional:
             return None
-        if value.__class__ in exact and value.__class__ in _SCALARS:
+        if value.__class__ in exact and value.__class__ in SCALARS:
             return value
         problems = []
         for member, attempt in converters:
@@ -318,61 +201,71 @@ def _name(annotation) -> str:
     return str(annotation).replace("typing.", "").replace(" ", "")
 
 
-def _literal(values: tuple):
-    expected = f"Input should be {_alternatives([repr(value) for value in values])}"
+def _object(cls, members: list, make, not_a_dict: Invalid):
+    """Members are (name, converter, required)."""
 
     def convert(value):
-        for candidate in values:
-            if candidate == value and candidate.__class__ is value.__class__:
-                return candidate
-        raise fail(expected, "literal_error")
+        if isinstance(value, cls) and cls is not dict:
+            return value
+        if not isinstance(value, dict):
+            raise not_a_dict
+        given, problems = {}, []
+        for name, member, required in members:
+            if name in value:
+                try:
+                    given[name] = member(value[name]) if member else value[name]
+                except Invalid as error:
+                    problems += [((name, *place), message, type) for place, message, type in error.problems]
+            elif required:
+                problems.append(((name,), "Field required", "missing"))
+        if problems:
+            raise Invalid(problems)
+        return make(given)
 
     return convert
 
 
-def _alternatives(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+def _dataclass(cls):
+    hints = type_hints(cls)
+    members = [
+        (
+            field.name,
+            converter(hints.get(field.name, typing.Any)),
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(cls)
+        if field.init
+    ]
+    wrong = fail(f"Input should be a dictionary or an instance of {cls.__name__}", "dataclass_type")
 
-
-def _enum(cls):
-    by_value = {member.value: member for member in cls}
-    expected = f"Input should be {_alternatives([repr(member.value) for member in cls])}"
-    is_numeric = any(isinstance(value, (int, float)) for value in by_value)
-
-    def convert(value):
-        if isinstance(value, cls):
-            return value
+    def make(given: dict):
         try:
-            if value in by_value:
-                return by_value[value]
-        except TypeError:
-            pass
-        if is_numeric and isinstance(value, str):
-            try:
-                return by_value[float(value)]
-            except (ValueError, KeyError):
-                pass
-        raise fail(expected, "enum")
+            return cls(**given)
+        except (ValueError, AssertionError) as error:
+            raise fail(f"Value error, {error}", "value_error") from None
 
-    return convert
+    return _object(cls, members, make, wrong)
 
 
-def _text_class(cls):
-    name = cls.__name__.lower()
-    read = getattr(cls, "fromisoformat", cls)
-    words = {"uuid": "UUID", "path": "path", "decimal": "decimal"}.get(name, name)
-    types_by_name = {"uuid": "uuid_parsing", "decimal": "decimal_parsing", "path": "path_type"}
+def _typed_dict(cls):
+    hints = type_hints(cls)
+    required = getattr(cls, "__required_keys__", frozenset())
+    members = []
+    for name, hint in hints.items():
+        if getattr(typing.get_origin(hint), "_name", "") in ("Required", "NotRequired"):
+            hint = typing.get_args(hint)[0]
+        members.append((name, converter(hint), name in required))
+    return _object(dict, members, lambda given: given, fail("Input should be a valid dictionary", "dict_type"))
 
+
+def _pydantic(cls):
     def convert(value):
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, (int, float)) and name == "decimal":
-            value = str(value)
-        if isinstance(value, str):
-            try:
-                return read(value.replace("Z", "+00:00") if name == "datetime" else value)
-            except Exception:
-                pass
-        raise fail(f"Input should be a valid {words}", types_by_name.get(name, f"{name}_parsing"))
+        try:
+            return cls.model_validate(value, from_attributes=True)
+        except ValueError as error:
+            found = getattr(error, "errors", None)
+            if found is None:
+                raise fail(f"Value error, {error}", "value_error") from None
+            raise Invalid([(tuple(one["loc"]), one["msg"], one["type"]) for one in found()]) from None
 
     return convert

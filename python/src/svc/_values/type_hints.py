@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import AsyncIterator, Iterator
 
 
 def type_hints(annotated) -> dict:
@@ -25,3 +26,8 @@ def type_hints(annotated) -> dict:
 def is_typed_dict(cls) -> bool:
     """Also one of `typing_extensions`, which older Pythons need."""
     return typing.is_typeddict(cls) or (isinstance(cls, type) and hasattr(cls, "__required_keys__"))
+
+
+def reads_upload(hint) -> bool:
+    """`Iterator[bytes]`, or `AsyncIterator[bytes]` of an async function."""
+    return typing.get_origin(hint) in (AsyncIterator, Iterator) and typing.get_args(hint) == (bytes,)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import unquote
 
-from svc._runtime.http.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
-from svc._runtime.http.routes import Reply
+from svc._runtime.http.frames import failed_reply, result_frame, stream_end, stream_part, stream_start
+from svc._runtime.http.reply import Reply
 from svc._runtime.limits import ASGI_DISCONNECT_GRACE_S, ASGI_SHUTDOWN_S, WHOLE_BODY_MAX_BYTES
 from svc._runtime.work.upload import Upload
 from svc._values.failure import BootFailure, describe

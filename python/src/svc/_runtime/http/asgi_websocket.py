@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from svc._runtime.http.routes import Reply
+from svc._runtime.http.reply import Reply
 from svc._runtime.http.websocket_route import Socket
 from svc._runtime.limits import ASGI_MESSAGES_AHEAD
 from svc.websocket import SocketClosed

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from typing import get_args, get_origin
 
 from svc._runtime.http.forms import BadForm, form_fields, query_fields
 from svc._runtime.work.upload import Upload
 from svc._values import codec
-from svc._values.convert import Invalid, converter, is_list, takes_whole_body
+from svc._values.convert import converter, is_list, takes_whole_body
+from svc._values.scalars import Invalid
 from svc._values.signature import EMPTY, Signature
-from svc._values.type_hints import type_hints
+from svc._values.type_hints import reads_upload, type_hints
 
 _BODY_METHODS = ("POST", "PUT", "PATCH")
 
@@ -190,11 +189,6 @@ class Plan:
             data = {key: value[-1] if len(value) == 1 else value for key, value in data.items()}
         _put(given, problems, name, convert, data, ("body",))
         return [member for member in members if member[0] != name]
-
-
-def reads_upload(hint) -> bool:
-    """`Iterator[bytes]`, or `AsyncIterator[bytes]` of an async function."""
-    return get_origin(hint) in (AsyncIterator, Iterator) and get_args(hint) == (bytes,)
 
 
 def _put(given: dict, problems: list, name: str, convert, value, place: tuple) -> None:

@@ -1,31 +1,15 @@
-"""The routes of a load-balanced endpoint: finds the function of a request, binds its arguments, makes the reply."""
+"""The routes of a load-balanced endpoint: finds the function of a request and binds its arguments."""
 
 from __future__ import annotations
 
 import re
-from types import AsyncGeneratorType, GeneratorType
 from urllib.parse import unquote
 
 from svc._runtime.http.binding import Plan, Unprocessable
-from svc._runtime.limits import LOAD_BALANCED_BODY_MAX_BYTES, STREAM_WINDOW_BYTES, WHOLE_BODY_MAX_BYTES
+from svc._runtime.http.reply import JSON_HEADERS, Reply, error_reply, in_parts, reply_of, reply_to_peer
+from svc._runtime.limits import WHOLE_BODY_MAX_BYTES
 from svc._values import codec
 from svc._values.signature import is_async
-from svc.response import Response
-
-JSON_HEADERS = [["content-type", "application/json"]]
-
-
-class Reply:
-    """What goes back. `stream`, when there is one, is an iterable (or async iterable) of parts in place of `body`."""
-
-    __slots__ = ("body", "headers", "status", "stream")
-
-    def __init__(self, status: int, headers: list, body: bytes = b"", stream=None) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.stream = stream
-
 
 class Bound:
     """Either a reply that needs no function, or a call to make."""
@@ -156,14 +140,9 @@ class RouteTable:
 
     def reply_to(self, work, value) -> Reply:
         """The reply made from what a function returned. Raises NotJson."""
-        if work.tagged:
-            from svc._runtime.work import peer
-
-            reply = peer.reply_to(value)
-        else:
-            reply = _reply(value)
+        reply = reply_to_peer(value) if work.tagged else reply_of(value)
         if len(reply.body) > WHOLE_BODY_MAX_BYTES:
-            reply = _in_parts(reply)
+            reply = in_parts(reply)
         if work.head["method"] == "HEAD":
             if reply.stream is None:
                 reply.headers = [*reply.headers, ["content-length", str(len(reply.body))]]
@@ -198,80 +177,3 @@ def _without_route(method: str, path: str, methods: dict) -> Reply:
     reply = error_reply(405, "METHOD_NOT_ALLOWED", "Method not allowed", f"{method} is not allowed on {path}.")
     reply.headers = [*reply.headers, allow]
     return reply
-
-
-def error_reply(status: int, code: str, title: str, detail: str) -> Reply:
-    body = {"error": detail, "status": status, "title": title, "detail": detail, "code": code}
-    return Reply(status, JSON_HEADERS, codec.encode(body))
-
-
-def _reply(value) -> Reply:
-    kind = value.__class__
-    if kind is dict or kind is list or kind is str or value is None:
-        return Reply(200, JSON_HEADERS, codec.encode(value))
-    if kind is tuple and len(value) in (2, 3) and is_status(value[1]):
-        headers = value[2] if len(value) == 3 else {}
-        return _full_reply(value[0], value[1], headers, None)
-    if isinstance(value, Response):
-        return _full_reply(value.body, value.status, value.headers, value, value.media_type)
-    return _full_reply(value, 200, {}, None)
-
-
-def is_status(value) -> bool:
-    return value.__class__ is int and 100 <= value <= 599
-
-
-def _full_reply(body, status: int, given_headers, response, media_type: str | None = None) -> Reply:
-    headers = [[str(name).lower(), str(value)] for name, value in _pairs(given_headers)]
-    for name, value in headers:
-        if "\n" in value or "\r" in value or "\0" in value:
-            raise ValueError(f"header {name!r} holds a line break")
-    content_type = media_type or next((value for name, value in headers if name == "content-type"), None)
-    has_type = any(name == "content-type" for name, _ in headers)
-
-    def typed(default: str) -> list:
-        return headers if has_type else [["content-type", media_type or default], *headers]
-
-    if isinstance(body, Response):
-        return _reply(body)
-    if isinstance(body, (GeneratorType, AsyncGeneratorType)) or hasattr(body, "__aiter__") or hasattr(body, "__next__"):
-        return Reply(status, headers if has_type or not media_type else typed(""), b"", body)
-    if isinstance(body, (bytes, bytearray, memoryview)):
-        return Reply(status, typed("application/octet-stream"), bytes(body))
-    if isinstance(body, str) and (response is not None or (content_type and "json" not in content_type)):
-        return Reply(status, typed("text/plain; charset=utf-8"), body.encode())
-    if body is None and (response is not None or status in (204, 304)):
-        return Reply(status, headers)
-    return Reply(status, typed("application/json"), codec.encode(body))
-
-
-class Parts:
-    """A large body cut up, so that it goes out as fast as its caller takes it."""
-
-    __slots__ = ("_body", "_next")
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._next = 0
-
-    def __iter__(self) -> Parts:
-        return self
-
-    def __next__(self) -> bytes:
-        part = self._body[self._next : self._next + STREAM_WINDOW_BYTES]
-        if not part:
-            raise StopIteration
-        self._next += len(part)
-        return part
-
-
-def _in_parts(reply: Reply) -> Reply:
-    if len(reply.body) > LOAD_BALANCED_BODY_MAX_BYTES:
-        detail = f"The function's response is larger than {LOAD_BALANCED_BODY_MAX_BYTES} bytes: stream it."
-        return error_reply(502, "BAD_RESPONSE", "The function's response cannot be sent", detail)
-    headers = [*reply.headers, ["content-length", str(len(reply.body))]]
-    return Reply(reply.status, headers, b"", Parts(reply.body))
-
-
-def _pairs(headers):
-    return headers.items() if hasattr(headers, "items") else (headers or ())

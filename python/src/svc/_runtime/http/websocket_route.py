@@ -10,8 +10,8 @@ import asyncio
 import base64
 import hashlib
 
-from svc._runtime.http.requests import failed_reply, result_frame, stream_end, stream_part, stream_start
-from svc._runtime.http.routes import Reply, error_reply
+from svc._runtime.http.frames import failed_reply, result_frame, stream_end, stream_part, stream_start
+from svc._runtime.http.reply import Reply, error_reply
 from svc._values import codec
 from svc._runtime.http.websocket_frames import (
     BINARY,

@@ -46,7 +46,7 @@ def _play(endpoint, server: socket.socket, address: str) -> None:
     """One job, from the first greeting to its result; this thread is the platform as well."""
     connection = Connection(address, "token", "worker", 1000)
     start = {"worker": "worker", "endpoint": {"id": "", "name": "rehearsal", "app": "", "environment": ""}}
-    worker = BlockingWorker(start, endpoint.callables(), endpoint.route_table(), connection)
+    worker = BlockingWorker(start, endpoint.callables(), endpoint.requests(), connection)
     worker.capture_output()
     open_descriptors = [worker._wanted_read, worker._wanted_write]
     job = {"job": "1", "fence": 1, "timeoutMs": 1000}

@@ -106,10 +106,10 @@ def _load(start: dict):
     began = monotonic()
     birth.apply_environment(start.get("env") or {})
     endpoint = _load_handler(start)
-    from svc._runtime.work.worker import way_to_run
+    from svc._runtime.process.worker_life import way_to_run
 
     way_to_run(endpoint, int(start.get("concurrency") or 1))
-    endpoint.route_table()
+    endpoint.requests()
     if endpoint.calls_others():
         import svc._calling.dispatch  # noqa: F401 (its forks need not import it with their first call)
     if start["socket"].startswith(TLS):
@@ -249,7 +249,7 @@ class _Forker:
                 os._exit(0)  # it ended before this process could tie itself to it
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
             confined = self._confine_ahead()
-            from svc._runtime.work.worker import run_worker
+            from svc._runtime.process.worker_life import run_worker
 
             start, _ = receive_message(channel)
             channel.close()

@@ -2,7 +2,7 @@
 
     job      function ─▶ value ─────────────────────────────▶ RESULT
                      └─▶ generator ─▶ CHUNK … ──────────────▶ RESULT with all of them
-    request  route ────▶ value ─────────────────────────────▶ RESULT                        (requests.py)
+    request  route ────▶ value ─────────────────────────────▶ RESULT                        (http/requests.py)
                      └─▶ generator ─▶ RESULT, BODY … (MORE) ─▶ last BODY
     what is raised ─────────────────────────────────────────▶ a failed RESULT, or a last BODY that says so
 
@@ -24,10 +24,7 @@ from svc.context import Cancelled
 def answer(worker, work: Work) -> bytes:
     """Runs sync code in this thread, where a cancel reaches it. Returns the frame that ends the work."""
     work.began = perf_counter()
-    if work.type == JOB:
-        run = _job
-    else:
-        from svc._runtime.http.requests import answer as run
+    run = _job if work.type == JOB else worker.requests.answer
     frame, error = worker.interruption.run(work, run, worker, work)
     return frame if error is None else _failed(worker, work, error)
 
@@ -35,10 +32,7 @@ def answer(worker, work: Work) -> bytes:
 async def answer_async(worker, work: Work) -> bytes | None:
     """Runs code on the worker's event loop, sync functions in its threads. None: it has ended the work by itself."""
     work.began = perf_counter()
-    if work.type == JOB:
-        run = _job_async
-    else:
-        from svc._runtime.http.requests import answer_async as run
+    run = _job_async if work.type == JOB else worker.requests.answer_async
     try:
         if work.cancel_reason:  # it came when the task was there and had not begun
             worker.interruption.stop(work)
@@ -57,9 +51,7 @@ async def answer_async(worker, work: Work) -> bytes | None:
 def _failed(worker, work: Work, error: BaseException) -> bytes:
     if work.type == JOB:
         return job_result(work, False, failure_of(error, worker.who, work.cancel_reason))
-    from svc._runtime.http.requests import failed
-
-    return failed(work, error)
+    return worker.requests.failed(work, error)
 
 
 def _job(worker, work: Work) -> bytes:

@@ -33,7 +33,7 @@ class EventLoopWorker(Worker):
         self._ended: asyncio.Future | None = None
         self._thread = 0
         self._threads = None
-        self._application = None
+        self._has_application = self.requests is not None and self.requests.has_application
 
     def prepare(self) -> None:
         """Starts the event loop, and the ASGI application where the endpoint has one. Raises BootFailure."""
@@ -41,12 +41,8 @@ class EventLoopWorker(Worker):
         asyncio.set_event_loop(self._loop)
         self._poll = LoopPoll(self._loop)
         self._thread = threading.get_ident()
-        app = self.routes.application if self.routes is not None else None
-        if app is not None:
-            from svc._runtime.http.asgi import Application
-
-            self._application = Application(app, self.who.endpoint, self.endpoint_id)
-            self._loop.run_until_complete(self._application.lifespan.startup())
+        if self._has_application:
+            self._loop.run_until_complete(self.requests.start(self))
 
     def loop(self) -> None:
         loop = self._loop
@@ -64,8 +60,8 @@ class EventLoopWorker(Worker):
         self._ended = self._loop.create_future()
         self._start_reading()
         await self._ended
-        if self._application is not None:
-            await self._application.lifespan.shutdown()
+        if self._has_application:
+            await self.requests.stop()
 
     def _start_reading(self) -> None:
         self._loop.add_reader(self.connection.fileno(), self._on_readable)
@@ -149,15 +145,6 @@ class EventLoopWorker(Worker):
         if self.draining:
             self._flush()
 
-    async def serve(self, work: Work, bound) -> None:
-        """What answers a request by itself: the ASGI application, or a function that takes the WebSocket."""
-        if bound.is_application:
-            await self._application.serve(work, self)
-        else:
-            from svc._runtime.http.websocket_route import serve
-
-            await serve(work, self, bound.call)
-
     def finished(self) -> bool:
         return not self._out and super().finished()
 
@@ -206,7 +193,7 @@ class EventLoopWorker(Worker):
             self._loop.call_soon(end_child, None)  # before it looks at descriptors, whose watch it shares with the worker
 
     def leave(self, reason: str) -> None:
-        if self._application is None:
+        if not self._has_application:
             super().leave(reason)
         self._loop.call_soon_threadsafe(self._end_when_finished)  # its lifespan ends first
 

@@ -2,7 +2,7 @@
 
 Three ways to run, chosen from the endpoint: blocking (sync functions, one at a time: blocking.py), threads (sync
 functions, several at a time: threads.py) and an event loop (async functions: event_loop.py). This module has what
-they share: booting, sorting of frames, and the end.
+they share: sorting of frames, cancels, output, and the end.
 """
 
 from __future__ import annotations
@@ -12,19 +12,14 @@ import signal
 import sys
 import threading
 from collections import deque
-from time import monotonic
 
-from svc._calling import place
-from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
-from svc._runtime.link.connection import Connection, Refused, Unacknowledged, Unreachable
+from svc._runtime.link.connection import Connection, Unacknowledged
 from svc._runtime.link.protocol import MORE, encode, parse_head
-from svc._runtime.work import forks
 from svc._runtime.work.interruption import Interruption
 from svc._runtime.work.output import JobStream, RateLimit, frames_of
 from svc._runtime.work.upload import Upload
 from svc._runtime.work.work import Identity, Work, cancelled_frame
-from svc._values.failure import BootFailure, describe
 from svc.context import context
 
 
@@ -33,12 +28,13 @@ class Worker:
 
     interruption: Interruption
 
-    def __init__(self, start: dict, callables: dict, routes, connection: Connection) -> None:
+    def __init__(self, start: dict, callables: dict, requests, connection: Connection) -> None:
         endpoint = start["endpoint"]
         self.who = Identity(start["worker"], endpoint["name"], endpoint.get("environment", ""))
         self.endpoint_id = endpoint.get("id", "")
         self.callables = callables
-        self.routes = routes
+        self.requests = requests
+        """How requests are answered (http/requests.py); None at a queue-based endpoint."""
         self.connection = connection
         self.concurrency = max(1, int(start.get("concurrency") or 1))
         self.pending: deque[Work] = deque()
@@ -72,7 +68,7 @@ class Worker:
             self.connection.unacknowledged.pop(channel, None)
         elif type == protocol.REQUEST:
             work = Work(type, channel, parse_head(head), body)
-            if flags & MORE and self.routes is not None and self.routes.reads_as_it_comes(work.head):
+            if flags & MORE and self.requests is not None and self.requests.reads_as_it_comes(work.head):
                 work.upload = self._uploads[channel] = Upload(
                     body, True, lambda taken: self._widen_upload(channel, taken)
                 )
@@ -248,112 +244,10 @@ class Worker:
     def leave(self, reason: str) -> None:
         """Says GOODBYE and ends the process."""
         self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
-        _exit(0)
+        end_process(0)
 
 
-def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
-    """The life of a worker process after fork or spawn. Never returns.
-
-    `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot;
-    `meanwhile()` is called while the platform answers the greeting.
-    """
-    code = 0
-    connection = Connection(
-        start["socket"],
-        start["token"],
-        start["worker"],
-        start.get("reconnectMs") or RECONNECT_DEFAULT_MS,
-        start.get("platform"),
-    )
-    try:
-        try:
-            worker = _boot(start, load, import_ms, connection, meanwhile)
-        except BootFailure as failure:
-            code = 1
-            head = {"worker": start["worker"], **failure.fields}
-            connection.open(boot_failed(head))
-            return
-        worker.loop()
-        connection.send(encode(protocol.GOODBYE, 0, {"reason": "drained"}))
-    except (Refused, Unreachable) as error:
-        code = 0 if isinstance(error, Refused) else 1
-        os.write(2, f"[svc] worker ends: {error}\n".encode())
-    except BaseException as error:  # a fault of ours: say so before going
-        code = 70
-        os.write(2, f"[svc] worker failed: {describe(error)['error_message']}\n".encode())
-        import traceback
-
-        os.write(2, traceback.format_exc().encode())
-    finally:
-        connection.close()
-        _exit(code)
-
-
-def boot_failed(head: dict) -> bytes:
-    """The BOOT_FAILED frame; a traceback too long for a head loses its beginning."""
-    if len(head.get("error_traceback", "")) > 8000:
-        head["error_traceback"] = "…" + head["error_traceback"][-8000:]
-    head["error_message"] = head.get("error_message", "")[:4000]
-    return encode(protocol.BOOT_FAILED, 0, head)
-
-
-def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile) -> Worker:
-    began = monotonic()
-    endpoint = load()
-    here = place.enter(start, endpoint.name, endpoint.instances)
-    connection.on_welcome = here.welcomed
-    try:
-        callables = endpoint.callables()
-    except BaseException as error:
-        raise BootFailure(describe(error, endpoint.name)) from None
-    kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
-    routes = endpoint.route_table()
-    worker = kind(start, callables, routes, connection)
-    here.running = worker.running
-    worker.capture_output()
-    worker.prepare()
-    signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    now = monotonic()
-    import_ms += (now - began) * 1000
-    boot_ms = max(0.0, (now - start.get("startedAt", now)) * 1000 - import_ms)
-    head = {
-        "slots": worker.concurrency,
-        "window": UPLOAD_WINDOW_BYTES,
-        "bootMs": round(boot_ms, 3),
-        "importMs": round(import_ms, 3),
-    }
-    connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
-    forks.leave_worker(worker.forked)
-    return worker
-
-
-def way_to_run(endpoint, concurrency: int) -> type[Worker]:
-    """Imports only what this endpoint needs; a zygote calls it so that its forks find everything imported."""
-    from svc._values.signature import is_async
-
-    if endpoint.has_application() or any(is_async(function) for function in endpoint.functions()):
-        from svc._runtime.work.event_loop import EventLoopWorker
-
-        return EventLoopWorker
-    if concurrency > 1:
-        from svc._runtime.work.threads import ThreadWorker
-
-        return ThreadWorker
-    from svc._runtime.work.blocking import BlockingWorker
-
-    return BlockingWorker
-
-
-def _leave(worker: Worker) -> None:
-    """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
-    worker.draining = True
-    # In the middle of a send or of its first greeting it may not speak; the launcher sends the signal again.
-    if worker.finished() and worker.connection.was_welcome and not worker.connection.is_sending:
-        worker.leave("stopped")
-
-
-def _exit(code: int) -> None:
+def end_process(code: int) -> None:
     """Ends the process now: threads of user code that still run cannot hold it."""
     try:
         import atexit

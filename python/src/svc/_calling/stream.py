@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from svc._calling.threads import in_thread
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Generic, Iterator, TypeVar
@@ -40,8 +42,6 @@ class RemoteStream(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        from svc._calling.threads import in_thread
-
         end = object()
 
         def step() -> Any:
@@ -64,8 +64,6 @@ class RemoteStream(Generic[T]):
 
     async def aclose(self) -> None:
         """`close` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         self._patience.give_up()
         if self._chunks is not None:
             await in_thread(self.close)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from svc._calling import requests
+from svc._calling.connections import Patience
+from svc._calling.job import Job
+from svc._calling.threads import in_thread
 from svc.endpoint import Endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Coroutine, Mapping, NoReturn
 
-    from svc._calling.connections import Patience
     from svc._calling.discovery import Target
-    from svc.job import Job
-    from svc.stream import RemoteStream
+    from svc._calling.stream import RemoteStream
 
 
 class EndpointClient(Endpoint):
@@ -69,9 +71,6 @@ class EndpointClient(Endpoint):
         ttl_ms: how long it is kept, from now. low_priority: waits behind the others and starts no worker.
         idempotency_key: the first job handed in with it is the one returned.
         """
-        from svc._calling.connections import Patience
-        from svc.job import Job
-
         policy = {"executionTimeout": execution_timeout_ms, "ttl": ttl_ms, "lowPriority": low_priority}
         submission = self._submission(input, idempotency_key, method=method, webhook=webhook, policy=policy)
         job = submission.start(Patience())
@@ -87,9 +86,6 @@ class EndpointClient(Endpoint):
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was handed in earlier or elsewhere, by its id. Nothing is asked yet."""
-        from svc._calling.connections import Patience
-        from svc.job import Job
-
         return Job(self._target(Patience(), True), {"id": job_id, "status": ""})
 
     def status(self, job_id: str) -> str:
@@ -106,8 +102,6 @@ class EndpointClient(Endpoint):
 
     def health(self) -> dict[str, Any]:
         """Counts of the endpoint's jobs by state and workers by what they do: docs/reference/job-api.md."""
-        from svc._calling import requests
-
         found: dict[str, Any] = requests.health(self._target)
         return found
 
@@ -126,8 +120,6 @@ class EndpointClient(Endpoint):
         body: bytes as they are, anything else as JSON. params: the query. timeout: seconds until TimeoutError.
         Raises `svc.RemoteError` for an answer of status 400 and above, with its `status`.
         """
-        from svc._calling import requests
-
         return requests.sender(self._target, method, path, body, params, headers, timeout)[0]()
 
     def get(
@@ -190,8 +182,6 @@ class EndpointClient(Endpoint):
 
     async def run_aio(self, input: Mapping[str, Any] | None = None, **options: Any) -> Job[Any]:
         """`run` for asyncio code, with the same options."""
-        from svc._calling.threads import in_thread
-
         found: Job[Any] = await in_thread(lambda: self.run(input, **options))
         return found
 
@@ -199,27 +189,19 @@ class EndpointClient(Endpoint):
         self, input: Mapping[str, Any] | None = None, *, method: str = "", timeout: float | None = None
     ) -> Any:
         """`runsync` for asyncio code. Cancelling it cancels the job."""
-        from svc._calling.threads import in_thread
-
         work, patience = self._runner(input, method, timeout)
         return await in_thread(work, patience)
 
     def status_aio(self, job_id: str) -> Coroutine[Any, Any, str]:
         """`status` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         return in_thread(lambda: self.status(job_id))
 
     def cancel_aio(self, job_id: str) -> Coroutine[Any, Any, str]:
         """`cancel` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         return in_thread(lambda: self.cancel(job_id))
 
     def health_aio(self) -> Coroutine[Any, Any, dict[str, Any]]:
         """`health` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         return in_thread(self.health)
 
     async def request_aio(
@@ -233,9 +215,6 @@ class EndpointClient(Endpoint):
         timeout: float | None = None,
     ) -> Any:
         """`request` for asyncio code."""
-        from svc._calling import requests
-        from svc._calling.threads import in_thread
-
         work, patience = requests.sender(self._target, method, path, body, params, headers, timeout)
         return await in_thread(work, patience)
 
@@ -275,20 +254,14 @@ class EndpointClient(Endpoint):
         return f"Endpoint(id={self.id!r})" if self.id else f"EndpointClient(name={self.name!r})"
 
     def _target(self, patience: Patience, is_queue: bool) -> Target:
-        from svc._calling import requests
-
         return requests.target(
             self.id, self.name, self._app, self._environment, self._url, self._key, is_queue, patience
         )
 
     def _submission(self, input: Mapping[str, Any] | None, key: str | None, **body: Any) -> Any:
-        from svc._calling import requests
-
         return requests.submission(lambda patience: self._target(patience, True), input, key, **body)
 
     def _runner(
         self, input: Mapping[str, Any] | None, method: str, timeout: float | None
     ) -> tuple[Callable[[], Any], Patience]:
-        from svc._calling import requests
-
         return requests.runner(self.name, lambda patience: self._target(patience, True), input, method, timeout)

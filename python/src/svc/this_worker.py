@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Place:
-    """One worker's view of where it runs."""
+class ThisWorker:
+    """Who it is, where its platform is, and what it runs now."""
 
     __slots__ = ("app", "environment", "instances", "left", "own", "running", "token", "url")
 
@@ -47,15 +47,15 @@ class Place:
         return now
 
 
-WORKER: Place | None = None
+WORKER: ThisWorker | None = None
 LOADING = ""
 """Name of the endpoint whose code is being imported in a worker or zygote."""
 
 
-def enter(start: dict[str, Any], declared: str, instances: dict[type, object]) -> Place:
+def enter(start: dict[str, Any], declared: str, instances: dict[type, object]) -> ThisWorker:
     """From now on this process is that worker."""
     global WORKER, LOADING
-    WORKER = Place(start, declared, instances)
+    WORKER = ThisWorker(start, declared, instances)
     LOADING = ""
     return WORKER
 

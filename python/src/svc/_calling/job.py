@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from svc._calling import jobs
+from svc._calling.ask import TimeOver
+from svc._calling.chunks import job_chunks
+from svc._calling.connections import Patience
+from svc._calling.outgoing import Outgoing
+from svc._calling.stream import RemoteStream
+from svc._calling.threads import in_thread
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Generator, Generic, Iterator, TypeVar
 
-    from svc._calling.connections import Patience
     from svc._calling.discovery import Target
     from svc.errors import RemoteError
-    from svc.stream import RemoteStream
 
     T = TypeVar("T", covariant=True)
 else:
@@ -43,9 +49,6 @@ class Job(Generic[T]):
 
     def status(self) -> str:
         """Asks for its state: "IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "TIMED_OUT" or "CANCELLED"."""
-        from svc._calling import jobs
-        from svc._calling.connections import Patience
-
         return self._update(jobs.look(self._target, self.id, Patience()))
 
     def wait(self, timeout: float | None = None) -> T:
@@ -59,19 +62,12 @@ class Job(Generic[T]):
 
     def cancel(self) -> str:
         """Cancels it, also while it runs. Its state afterwards: "CANCELLED", or the one it had ended with."""
-        from svc._calling import jobs
-        from svc._calling.connections import Patience
-
         status = jobs.cancel(self._target, self.id, Patience())
         self._job = {**self._job, "status": status}
         return status
 
     def stream(self) -> RemoteStream[Any]:
         """The chunks of a generator from the first one on, for `for` and `async for`, as long as the job is kept."""
-        from svc._calling.chunks import job_chunks
-        from svc._calling.connections import Patience
-        from svc.stream import RemoteStream
-
         def chunks(patience: Patience) -> Iterator[Any]:
             return job_chunks(self._target, self.id, self._hints, patience)
 
@@ -87,31 +83,23 @@ class Job(Generic[T]):
     @property
     def error(self) -> RemoteError | None:
         """Why it failed, as last asked for; None while it has not."""
-        from svc._calling import jobs
-
         if self._job["status"] not in jobs.FINAL:
             return None
         return jobs.failure(self._job, self._target.name)
 
     async def status_aio(self) -> str:
         """`status` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         found: str = await in_thread(self.status)
         return found
 
     async def wait_aio(self, timeout: float | None = None) -> T:
         """`wait` for asyncio code. Cancelling it leaves the job alone."""
-        from svc._calling.threads import in_thread
-
         work, patience = self._waiter(timeout)
         found: T = await in_thread(work, patience)
         return found
 
     async def cancel_aio(self) -> str:
         """`cancel` for asyncio code."""
-        from svc._calling.threads import in_thread
-
         found: str = await in_thread(self.cancel)
         return found
 
@@ -119,9 +107,6 @@ class Job(Generic[T]):
         return self.wait_aio().__await__()
 
     def _waiter(self, timeout: float | None) -> tuple[Callable[[], T], Patience]:
-        from svc._calling import jobs
-        from svc._calling.ask import TimeOver
-        from svc._calling.outgoing import Outgoing
 
         outgoing = Outgoing(None)
         patience = outgoing.patience(timeout)
@@ -146,7 +131,6 @@ class Job(Generic[T]):
         return "delayTime" in self._job
 
     def _update(self, answer: Any) -> str:
-        from svc._calling import jobs
 
         self._job = jobs.read_job(answer, self._hints)
         return str(self._job["status"])
