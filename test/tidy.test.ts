@@ -119,25 +119,6 @@ test("Folders and files have names that say what they hold", () => {
   assert.deepEqual(vague, []);
 });
 
-test("Python code imports the standard library only", () => {
-  const standard = /^(from|import)\s+(svc|\.|__future__)|^(from|import)\s+[a-z_]+/;
-  const known = new Set(
-    "__future__ _ast _json abc argparse array ast asyncio base64 binascii builtins collections contextlib contextvars copy ctypes dataclasses datetime email enum errno fcntl functools gc hashlib heapq hmac http importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy scan secrets select selectors shutil signal site socket socketserver ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time tokenize traceback types typing _thread typing_extensions unicodedata urllib uuid warnings weakref zlib svc numpy torch pydantic".split(
-      " ",
-    ),
-  );
-  const strangers: string[] = [];
-  for (const file of globSync(["python/src/**/*.py", "python/scan/*.py"], { cwd: root })) {
-    for (const line of read(file).split("\n")) {
-      if (!standard.test(line)) continue;
-      const name = line.match(/^(?:from|import)\s+(\w+)/)?.[1];
-      if (name !== undefined && (!known.has(name) || ["numpy", "torch", "pydantic"].includes(name)))
-        strangers.push(`${file}: ${line}`);
-    }
-  }
-  assert.deepEqual(strangers, []);
-});
-
 test("ARCHITECTURE.md names every folder", () => {
   const text = read("ARCHITECTURE.md");
   const folders = [
