@@ -6,12 +6,22 @@ import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "../e2e/platform-process.ts";
 
 const DISK_MB = 192;
+const INTERRUPTS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export interface Reply {
   readonly status: number;
   readonly text: string;
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
   readonly json: any;
+}
+
+/** Those that are not closed: a campaign that is interrupted leaves neither platform nor mount behind. */
+const open = new Set<Subject>();
+
+function interrupted(signal: NodeJS.Signals): void {
+  for (const name of INTERRUPTS) process.off(name, interrupted);
+  const again = () => process.kill(process.pid, signal);
+  Promise.allSettled([...open].map((subject) => subject.close())).then(again, again);
 }
 
 export class Subject {
@@ -23,6 +33,7 @@ export class Subject {
   #running!: PlatformProcess;
   #key = "";
   #urls: Record<string, string> = {};
+  #closed: Promise<void> | undefined;
 
   private constructor(dir: string, hasOwnDisk: boolean) {
     this.dir = dir;
@@ -31,12 +42,14 @@ export class Subject {
   }
 
   static async start(): Promise<Subject> {
+    if (open.size === 0) for (const name of INTERRUPTS) process.on(name, interrupted);
     const dir = mkdtempSync(path.join(tmpdir(), "svc-campaign-"));
     const disk = path.join(dir, "disk");
     mkdirSync(disk);
     const mount = ["-t", "tmpfs", "-o", `size=${DISK_MB}m`, "tmpfs", disk];
     const mounted = process.getuid?.() === 0 && (await runProcess("mount", mount)).code === 0;
     const subject = new Subject(dir, mounted);
+    open.add(subject);
     try {
       await subject.#launch("0");
     } catch (error) {
@@ -129,9 +142,16 @@ export class Subject {
     return { status: response.status, text, json } as Reply;
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     await this.#running?.end("SIGQUIT");
     if (this.hasOwnDisk) await runProcess("umount", ["--lazy", path.join(this.dir, "disk")]);
     rmSync(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    open.delete(this);
+    if (open.size === 0) for (const name of INTERRUPTS) process.off(name, interrupted);
   }
 }
