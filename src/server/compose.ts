@@ -246,11 +246,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     random: () => randomInt(1000) / 1000,
     log,
   });
+  const rows = new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed);
   const reconcilers = [
     webhooks,
     removed,
     verdicts,
-    new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed),
+    rows,
     new Reconciler("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue), reconcilerFailed),
     new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
     new Reconciler(
@@ -262,6 +263,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     new Reconciler("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, [queue, logFiles]), reconcilerFailed),
   ];
 
+  // Workers ended, and endpoints drained, while their rows could not be changed.
+  storage.onReturn(() => {
+    rows.nudge();
+    removed.nudge();
+  });
   queue.events.jobFinished(({ webhook }) => {
     if (webhook !== "") webhooks.nudge();
   });

@@ -9,6 +9,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, svc } from "./platform.ts";
 import { startPlatformProcess } from "./platform-process.ts";
 
@@ -153,6 +155,54 @@ test("a full disk refuses what is new, costs no job, and heals by itself", { ski
   assert.equal(log.filter((line) => line.includes("disk is full")).length, 1, log.join("\n"));
   assert.equal(log.filter((line) => line.includes("storing works again")).length, 1);
   assert.equal((await cli(["status"])).stderr.includes("warning"), false);
+});
+
+test("a worker that ended while the disk was full is replaced as soon as there is room", { skip }, async (t) => {
+  const { dir, disk, fill, makeRoom, before } = smallDisk(t, 64);
+  const preload = pathToFileURL(path.join(import.meta.dirname, "no-rounds.ts")).href;
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_CONFIG_DIR: path.join(dir, "config") };
+  const platform = await startPlatformProcess({
+    dataDir: disk,
+    env: { ...env, NODE_OPTIONS: `--import ${preload}` },
+  });
+  before(() => platform.end("SIGQUIT"));
+  const key = platform.firstKey!;
+  const code = `import os
+from svc import Endpoint
+
+@Endpoint(name="mortal", workers=(0, 1))
+def mortal(text=""):
+    return ${OWN_PID}
+`;
+  const deploy = await svc(["deploy"], {
+    cwd: project(t, { "worker.py": code }),
+    env: { ...(env as Record<string, string>), PLATFORM_URL: platform.url, PLATFORM_API_KEY: key },
+  });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const ask = async (route: string, body?: unknown) => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const method = body === undefined ? "GET" : "POST";
+    const response = await fetch(platform.url + route, { headers, method, body: JSON.stringify(body) });
+    // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
+    return { status: response.status, json: (await response.json()) as any };
+  };
+  const { json } = await ask("/graphql", { query: "{ myself { endpoints { id } } }" });
+  const url = `/v2/${json.data.myself.endpoints[0].id}`;
+  const call = (text: string) => ask(`${url}/runsync?wait=60000`, { input: { text } });
+  const worker = (await call("")).json.output as string;
+  await until("writes are refused", async () => {
+    fill();
+    return (await call("x".repeat(50_000))).status === 507;
+  });
+  process.kill(hostPid(worker)!, "SIGKILL");
+  await until("its end is noticed", async () => (await ask(`${url}/health`)).json.workers.ready === 0);
+  makeRoom();
+  const after = await until("calls are taken", async () => {
+    const answer = await call("");
+    return answer.status === 200 && answer.json;
+  });
+  assert.equal(after.status, "COMPLETED");
+  assert.notEqual(after.output, worker);
 });
 
 test("a platform that cannot start for want of room says so in words", { skip }, async (t) => {
