@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _ast as ast
 import gc
+import resource
 import sys
 
 from _json import encode_basestring_ascii as quoted
@@ -16,8 +17,11 @@ from scan.fold import Folder
 from scan.module import Module, Project
 from scan.names import Names
 
+_MEMORY_MAX_BYTES = 4 * 1024**3
+
 
 def main() -> None:
+    _bound_memory()
     # Trees have no cycles; without the collector they are made in two thirds of the time.
     gc.disable()
     known: dict[str, Module] = {}
@@ -26,6 +30,16 @@ def main() -> None:
         answer, known = scan(fields, known)
         sys.stdout.write(f"{to_json(answer)}\n")
         sys.stdout.flush()
+
+
+def _bound_memory() -> None:
+    """Where the system keeps to it, a source that asks for more gets a finding."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = min(bound for bound in (_MEMORY_MAX_BYTES, soft, hard) if bound != resource.RLIM_INFINITY)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    except (ValueError, OSError):
+        pass
 
 
 def scan(fields: list[str], known: dict[str, Module]) -> tuple[dict, dict[str, Module]]:

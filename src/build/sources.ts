@@ -28,13 +28,19 @@ export class Sources {
   constructor(projectDir: string, files: readonly ProjectFile[]) {
     const candidates = new Set<string>();
     const aliases = new Set<string>();
+    const links = new Set<string>();
     for (const file of files) {
       if (!file.path.endsWith(".py")) continue;
       for (const name of namesOf(file.path)) this.#modules.add(name);
-      const tooLarge = file.sizeBytes > SCANNED_FILE_MAX_BYTES;
-      const text = tooLarge ? undefined : readFileSync(path.join(projectDir, file.path), "utf8").replace(/^\ufeff/, "");
-      this.#texts.set(file.path, text);
-      if (text === undefined || file.linkTo !== undefined || !MAY_DECLARE.test(text)) continue;
+      const text = readFileSync(path.join(projectDir, file.path), "utf8").replace(/^\ufeff/, "");
+      const isTooLarge = file.sizeBytes > SCANNED_FILE_MAX_BYTES;
+      this.#texts.set(file.path, isTooLarge ? undefined : text);
+      if (file.linkTo !== undefined) links.add(file.path);
+      if (file.linkTo !== undefined || !MAY_DECLARE.test(text)) continue;
+      if (isTooLarge) {
+        this.diagnostics.push(tooLarge(file.path));
+        continue;
+      }
       const problem = unreadable(file.path, text);
       if (problem !== undefined) this.diagnostics.push(problem);
       candidates.add(file.path);
@@ -43,7 +49,8 @@ export class Sources {
     }
     if (aliases.size > 0) {
       const mention = new RegExp(`\\b(${[...aliases].join("|")})\\b`);
-      for (const [file, text] of this.#texts) if (text !== undefined && mention.test(text)) candidates.add(file);
+      for (const [file, text] of this.#texts)
+        if (text !== undefined && !links.has(file) && mention.test(text)) candidates.add(file);
     }
     this.candidates = candidates;
   }
@@ -115,6 +122,16 @@ export function moduleName(file: string): string {
     .replace(/(^|\/)__init__$/, "")
     .split("/")
     .join(".");
+}
+
+function tooLarge(file: string): Diagnostic {
+  return {
+    severity: "warning",
+    rule: "file-too-large",
+    message: `${file} is too large to be looked into: an endpoint in it is not deployed.`,
+    help: `Declare endpoints in a file below ${SCANNED_FILE_MAX_BYTES / 1024} KiB, and keep data in a file of its own.`,
+    file,
+  };
 }
 
 function unreadable(file: string, text: string): Diagnostic | undefined {

@@ -21,7 +21,7 @@ export const DEPENDENCY_LAYERS_KEPT_BYTES = 20_000 * MB;
 /** A layer used this recently is not removed: another build may be packing it. */
 export const CACHE_IN_USE_MS = 3_600_000;
 /** A larger Python file of a project is packed, but not looked into. */
-export const SCANNED_FILE_MAX_BYTES = 2 * MB;
+export const SCANNED_FILE_MAX_BYTES = 1 * MB;
 /** Python has so long to read a project's files. */
 export const SCAN_TIMEOUT_MS = 60_000;
 /** A layer on the platform that no build refers to, or an unpacked one that nobody runs, stays so long after its last use. */

@@ -175,9 +175,13 @@ describe("a source that is written to break the scan gives findings, soon and in
     assert.ok(endpoints.some((each) => each.name === "b"));
   });
 
-  test("a file that is too large is packed and not looked into", async (t) => {
+  test("a file that is too large is packed and not looked into, which a warning says", async (t) => {
     const { diagnostics, endpoints } = await scanText(t, `${HELLO}X = "${"x".repeat(3_000_000)}"\n`);
-    assert.deepEqual([diagnostics, endpoints], [[], []]);
+    assert.deepEqual(
+      diagnostics.map(({ severity, rule }) => `${severity} ${rule}`),
+      ["warning file-too-large"],
+    );
+    assert.deepEqual(endpoints, []);
   });
 
   test("a Python that ends or hangs over a file: the finding names the file", async (t) => {
