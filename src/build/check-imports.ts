@@ -4,10 +4,9 @@
  */
 import { BASE_PACKAGES } from "../domain/manifest.ts";
 import type { At, Facts, ImportSite } from "./facts.ts";
-import { distributionsOf, providesModule } from "./import-names.ts";
+import { distributionsOf, isStandardLibrary, providesModule } from "./import-names.ts";
 import { parseRequirement } from "./requirement.ts";
 import type { Finding, Report, Sources } from "./sources.ts";
-import { isStandardLibrary } from "./standard-library.ts";
 
 /** An endpoint's function with what the check needs to know of its endpoint. */
 export interface ImportingFunction {

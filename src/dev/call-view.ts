@@ -8,7 +8,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { formatDiagnostic } from "../build/format-diagnostic.ts";
+import { formatDiagnostic } from "../build/diagnostics.ts";
 import type { LogLine } from "../client/logs.ts";
 import type { Screen } from "./screen.ts";
 

@@ -1,6 +1,5 @@
 /** What the terminal is told about everything but calls: builds, deploys, the platform. */
-import { BuildProblems } from "../build/diagnostics.ts";
-import { formatDiagnostic } from "../build/format-diagnostic.ts";
+import { BuildProblems, formatDiagnostic } from "../build/diagnostics.ts";
 import type { EndpointRecord } from "../client/records.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { LocalRoute } from "./local-routes.ts";

@@ -9,7 +9,7 @@
 import type { ServerResponse } from "node:http";
 import { hostname } from "node:os";
 import type { LayersBuild } from "../build/build-layers.ts";
-import { formatDiagnostic } from "../build/format-diagnostic.ts";
+import { formatDiagnostic } from "../build/diagnostics.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import { autoProvision } from "./auto-provision.ts";

@@ -48,7 +48,7 @@ export async function buildDirectory(
     progress.done();
   }
   if (result.warnings.length > 0) {
-    const { formatDiagnostic } = await import("../../build/format-diagnostic.ts");
+    const { formatDiagnostic } = await import("../../build/diagnostics.ts");
     for (const warning of result.warnings)
       terminal.note(formatDiagnostic(warning, terminal.errColors.isColorSupported));
   }
