@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 class ThisWorker:
     """Who it is, where its platform is, and what it runs now."""
 
-    __slots__ = ("app", "environment", "instances", "left", "own", "running", "token", "url")
+    __slots__ = ("app", "endpoint", "environment", "instances", "left", "running", "token", "url")
 
     def __init__(self, start: dict[str, Any], declared: str, instances: dict[type, object]) -> None:
-        endpoint = start["endpoint"]
+        where = start["endpoint"]
         self.url: str = start.get("platformUrl") or ""
         """Base URL of the platform's HTTP side; "" from a platform that does not tell."""
         self.left: set[str] = set()
         """Where the platform was before."""
         self.token: str = start["token"]
-        self.app: str = endpoint.get("app", "")
-        self.environment: str = endpoint.get("environment", "")
-        self.own = declared
+        self.app: str = where.get("app", "")
+        self.environment: str = where.get("environment", "")
+        self.endpoint = declared
         """The endpoint's name as its declaration has it; under `svc run` the platform knows it by a longer one."""
         self.running: dict[str, Any] = {}
         """Work by channel, that of the worker."""
@@ -77,4 +77,4 @@ def moved(address: str) -> str:
 
 def is_own(endpoint: str | None) -> bool:
     """Whether a call to this endpoint stays in this process."""
-    return WORKER is not None and WORKER.own == endpoint
+    return WORKER is not None and WORKER.endpoint == endpoint

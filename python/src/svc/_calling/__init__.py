@@ -1,1 +1,1 @@
-"""How calls reach other endpoints. Imported with the first call, but for `place`, which a worker enters when it starts."""
+"""How calls reach other endpoints: finding them, asking, waiting, and what their callers hold. Imported with the first call."""

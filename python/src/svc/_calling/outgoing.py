@@ -24,7 +24,7 @@ class Outgoing:
         here = this_worker.WORKER
         now = here.context() if here is not None else None
         self.endpoint = endpoint or ""
-        self.hops: tuple[str, ...] = (*now._hops, here.own) if here is not None and now is not None else ()
+        self.hops: tuple[str, ...] = (*now._hops, here.endpoint) if here is not None and now is not None else ()
         self.deadline = now.deadline if now is not None else None
         """Seconds since the epoch; None without one."""
         if endpoint in self.hops:

@@ -12,8 +12,7 @@ from svc._calling.discovery import Target
 from svc._calling.jobs import Submission
 from svc._calling.limits import ANSWER_LATE_S, EXECUTION_TIMEOUT_DEFAULT_MS, REQUEST_TIMEOUT_DEFAULT_MS
 from svc._calling.outgoing import Outgoing
-from svc._calling.paths import leads_out
-from svc._calling.route_calls import SAFE_METHODS, query_texts, result_of
+from svc._calling.route_calls import SAFE_METHODS, leads_out, query_texts, result_of
 from svc._values import codec
 
 TYPE_CHECKING = False

@@ -12,7 +12,6 @@ from svc._calling.ask import TimeOver, ask, problem_of
 from svc._calling.connections import Answer, Patience, Stream
 from svc._calling.jobs import failure_fields, read_value
 from svc._calling.limits import EXECUTION_TIMEOUT_DEFAULT_MS, REQUEST_TIMEOUT_DEFAULT_MS
-from svc._calling.paths import leads_out
 from svc._values import codec, tagged
 from svc._values.type_hints import reads_upload, type_hints
 from svc.errors import CallError, JobTimedOut, NotSendable, PlatformError, RemoteError
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from svc.function import RemoteFunction
 
 _PARAMETER = re.compile(r"\{([^}:]+)(:[^}]*)?\}")
+_SLASH = re.compile(r"/|\\|%2f|%5c", re.IGNORECASE)
+_DOT = re.compile("%2e", re.IGNORECASE)
 _WITH_BODY = ("POST", "PUT", "PATCH")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -197,3 +198,9 @@ def query_texts(function: str, name: str, value: Any) -> list[str]:
         return [value.isoformat() if hasattr(value, "isoformat") else str(value)]
     kind = type(value).__qualname__
     raise NotSendable(f"{function}(): the argument {name!r} cannot be sent: a {kind} cannot stand in a path or query")
+
+
+def leads_out(path: str) -> bool:
+    """Whether something on the way could resolve a ".." in a path, however it is written: what a caller puts into one from
+    elsewhere must not lead out of the endpoint, with the caller's key."""
+    return any(_DOT.sub(".", part) == ".." for part in _SLASH.split(path.partition("?")[0]))

@@ -24,7 +24,7 @@ import signal
 
 from svc._runtime.confine import kernel
 from svc._runtime.confine.isolation import Isolation
-from svc._runtime.process.execute import fork_apart
+from svc._runtime.process.new_process import fork_apart
 
 SAID = "[svc] installer: "
 

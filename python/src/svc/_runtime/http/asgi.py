@@ -126,8 +126,8 @@ class Exchange:
         else:
             frames = stream_part(work, part) if part else ()
         for frame in frames:
-            if work.room <= 0:
-                await self._worker.room(work)
+            if work.window <= 0:
+                await self._worker.window_opens(work)
                 if self.disconnected.is_set():
                     return
             write(frame)
@@ -135,8 +135,8 @@ class Exchange:
         if not more:
             self.ended = True
             write(stream_end(work))
-        elif work.room <= 0:
-            await self._worker.room(work)
+        elif work.window <= 0:
+            await self._worker.window_opens(work)
 
     def fail(self, error: BaseException) -> None:
         """The application raised or ended without an answer."""

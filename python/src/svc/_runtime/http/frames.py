@@ -82,7 +82,7 @@ def stream_start(work, reply: Reply, first):
 
 
 def stream_part(work, value):
-    """BODY frames, each to be sent while there is room."""
+    """BODY frames, each to be sent while the window is open."""
     return _frames(BODY, work, None, _part(work, value))
 
 
@@ -98,7 +98,7 @@ def _frames(type: int, work, head: bytes | None, part: bytes):
     """A long part in pieces: no more of it is on its way than one of them beyond the window."""
     for start in range(0, len(part) or 1, BODY_FRAME_BYTES):
         piece = part[start : start + BODY_FRAME_BYTES]
-        work.room -= len(piece)
+        work.window -= len(piece)
         if start:
             yield encode(BODY, work.channel, None, piece, MORE)
         else:

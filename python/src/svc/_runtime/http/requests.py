@@ -39,8 +39,8 @@ class Requests:
             for value in values:
                 for frame in stream_frames(work, reply, value):
                     worker.emit(frame, False, work)
-                    if work.room <= 0:
-                        worker.await_room(work)
+                    if work.window <= 0:
+                        worker.await_window(work)
         finally:
             close = getattr(values, "close", None)
             if close is not None:
@@ -73,8 +73,8 @@ class Requests:
                 for frame in stream_frames(work, reply, value):
                     worker.write(frame)
                     work.started = True
-                    if work.room <= 0:
-                        await worker.room(work)
+                    if work.window <= 0:
+                        await worker.window_opens(work)
         finally:
             await values.aclose()
         return last_frame(work, reply)

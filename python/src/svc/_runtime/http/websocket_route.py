@@ -112,11 +112,11 @@ class Socket(WebSocket):
             await self._write(encode_frame(CLOSE, close_payload(code, reason)))
 
     async def _write(self, data: bytes) -> None:
-        async with self._writing:  # one at a time may wait for room
+        async with self._writing:  # one at a time may wait for the window
             for frame in stream_part(self._work, data):
                 self._worker.write(frame)
-                if self._work.room <= 0:
-                    await self._worker.room(self._work)
+                if self._work.window <= 0:
+                    await self._worker.window_opens(self._work)
 
 
 async def serve(work, worker, call) -> None:

@@ -49,8 +49,8 @@ def dial(address: str) -> socket.socket:
     if address.startswith(TLS):
         from svc._runtime.link.tls import dial_tls
 
-        place, _, pin = address[len(TLS) :].partition("#")
-        host, _, port = place.rpartition(":")
+        reached_at, _, pin = address[len(TLS) :].partition("#")
+        host, _, port = reached_at.rpartition(":")
         return dial_tls(host.strip("[]"), int(port), pin, GREETING_TIMEOUT_S, _moved_up)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -61,7 +61,7 @@ def dial(address: str) -> socket.socket:
     return _moved_up(sock)
 
 
-def peer_of(sock: socket.socket) -> tuple[int, int]:
+def credentials_of(sock: socket.socket) -> tuple[int, int]:
     """Process and user at the other end of a Unix socket, as they are called here; a process outside our namespace is 0."""
     pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return pid, uid
@@ -265,7 +265,7 @@ class Connection:
         which is known only to be outside the worker's namespace, where there is one."""
         if self._platform is None or self._address.startswith(TLS):
             return
-        (pid, uid), (known_pid, known_uid) = peer_of(sock), self._platform
+        (pid, uid), (known_pid, known_uid) = credentials_of(sock), self._platform
         if uid != known_uid or (pid != known_pid and (known_pid == 0 or self._sock is None)):
             raise ConnectionError(f"process {pid} of user {uid} stands in the platform's place")
 

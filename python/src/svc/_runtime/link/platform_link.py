@@ -8,7 +8,7 @@ import socket
 from time import monotonic
 
 from svc._runtime.link import protocol
-from svc._runtime.link.connection import TLS, dial, peer_of
+from svc._runtime.link.connection import TLS, credentials_of, dial
 from svc._runtime.limits import (
     GREETING_TIMEOUT_S,
     LAUNCHER_BACKLOG_MAX_BYTES,
@@ -48,7 +48,7 @@ class PlatformLink:
         """Process and user at the other end, for workers to know it by; None when it is on another machine."""
         if self._sock is None or self._address.startswith(TLS):
             return None
-        pid, uid = peer_of(self._sock)
+        pid, uid = credentials_of(self._sock)
         return [0 if from_namespace else pid, uid]
 
     @property

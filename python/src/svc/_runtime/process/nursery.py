@@ -21,8 +21,8 @@ from time import monotonic
 
 from svc._runtime.confine import kernel
 from svc._runtime.limits import NURSERY_REQUESTS_MAX, RESTART_FIRST_S, RESTART_STEP_MAX_S
-from svc._runtime.process import birth
-from svc._runtime.process.execute import execute, fork_apart
+from svc._runtime.process import new_process
+from svc._runtime.process.new_process import execute, fork_apart
 from svc._runtime.process.worker_record import how_it_ended
 from svc._runtime.process.zygote import receive_message, send_message
 from svc._runtime.process.zygote import serve as serve_zygote
@@ -175,7 +175,7 @@ def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr:
         nursery.close()
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        birth.use_as_output(stdout, stderr)
+        new_process.use_as_output(stdout, stderr)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.reconfigure(line_buffering=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from time import monotonic
 
 from svc import this_worker
@@ -11,7 +12,6 @@ from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import encode
-from svc._runtime.work import forks
 from svc._runtime.work.worker import Worker, end_process
 from svc._values.failure import BootFailure, describe
 
@@ -88,8 +88,25 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
         "importMs": round(import_ms, 3),
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
-    forks.leave_worker(worker.forked)
+    _leave_in_children(worker.forked)
     return worker
+
+
+def _leave_in_children(forked) -> None:
+    """Calls `forked()` in each child that user code forks. A SIGTERM that comes before would run into a handler that is about to go, and be lost."""
+    before = threading.local()
+
+    def hold() -> None:
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+    def let_go() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)
+
+    def in_child() -> None:
+        forked()
+        let_go()
+
+    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=in_child)
 
 
 def way_to_run(endpoint, concurrency: int) -> type[Worker]:

@@ -28,7 +28,7 @@ from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import MESSAGE_FDS_MAX, START_MESSAGE_MAX_BYTES
 from svc._runtime.link.connection import TLS
 from svc._runtime.loader import load_handler
-from svc._runtime.process import birth
+from svc._runtime.process import new_process
 from svc._runtime.process.remains import Remains
 from svc._values.failure import BootFailure, describe
 
@@ -104,7 +104,7 @@ def serve(channel: socket.socket, start: dict, group: list[int]) -> None:
 
 def _load(start: dict):
     began = monotonic()
-    birth.apply_environment(start.get("env") or {})
+    new_process.apply_environment(start.get("env") or {})
     endpoint = _load_handler(start)
     from svc._runtime.process.worker_life import way_to_run
 
@@ -118,7 +118,7 @@ def _load(start: dict):
 
 
 def _load_handler(start: dict):
-    birth.fresh_main_module()
+    new_process.fresh_main_module()
     paths = list(start.get("paths") or [])
     if paths and os.path.isdir(paths[0]):
         os.chdir(paths[0])
@@ -244,7 +244,7 @@ class _Forker:
             self._channel.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
-            birth.become_worker(request, stdout, stderr, group)
+            new_process.become_worker(request, stdout, stderr, group)
             if os.getppid() != parent:
                 os._exit(0)  # it ended before this process could tie itself to it
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
@@ -258,11 +258,11 @@ class _Forker:
             endpoint = self._endpoint
             # A disk takes its time for a new directory; without code to run before the first job it need not wait.
             later = confined and endpoint is not None and not any(target.is_class for target in endpoint.targets)
-            birth.settle(start, confined, later)
+            new_process.settle(start, confined, later)
             gc.enable()
             if endpoint is None:
                 run_worker(start, lambda: _load_handler(start), 0.0)
-            meanwhile = (lambda: birth.make_directory(start)) if later else None
+            meanwhile = (lambda: new_process.make_directory(start)) if later else None
             run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile)
         except BaseException as error:
             os.write(2, f"[svc] worker failed at birth: {error!r}\n".encode())

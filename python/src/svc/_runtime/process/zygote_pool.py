@@ -22,12 +22,15 @@ from svc._runtime.confine import kernel
 from svc._runtime.confine.cgroups import Confinement
 from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import SPARE_DELAY_S, ZYGOTE_TTL_S
-from svc._runtime.process.execute import execute
+from svc._runtime.process.new_process import execute
 from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
 from svc._runtime.process.worker_record import WorkerRecord, how_it_ended
 from svc._runtime.process.zygote import send_message
-from svc._runtime.process.zygote_channel import (
+from svc._runtime.process.zygote_record import (
+    Child,
+    Zygote,
+    beyond,
     close_ends,
     close_theirs,
     open_ends,
@@ -35,7 +38,6 @@ from svc._runtime.process.zygote_channel import (
     send_with_group,
     text_of,
 )
-from svc._runtime.process.zygote_record import Child, Zygote, beyond
 
 
 class ZygotePool:

@@ -23,7 +23,7 @@ from svc._runtime.limits import COALESCE_S, SIGNAL_AGAIN_MS, WATCH_PARK_TICKS, W
 from svc._runtime.link.busy_poll import BlockingPoll
 from svc._runtime.work.answers import answer
 from svc._runtime.work.interruption import MainThreadInterruption
-from svc._runtime.work.work import Work, new_context
+from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import foreground
 
@@ -86,8 +86,7 @@ class BlockingWorker(Worker):
 
     def _run(self, work: Work) -> None:
         """Runs one job or request with the socket in the watcher's care."""
-        foreground.context = new_context(work, self.who, self.reporter(work))
-        self.running[work.channel] = work
+        foreground.context = self.begin(work)
         self._sequence += 1
         self._busy = True
         if self._parked:

@@ -18,7 +18,7 @@ from svc._runtime.link import protocol
 from svc._runtime.link.busy_poll import LoopPoll
 from svc._runtime.work.answers import answer_async
 from svc._runtime.work.interruption import ThreadInterruption, end_child
-from svc._runtime.work.work import Work, new_context
+from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import Cancelled, current
 
@@ -100,8 +100,7 @@ class EventLoopWorker(Worker):
         """Up to max_concurrency at once; what came in advance waits."""
         while self.pending and len(self.running) < self.concurrency:
             work = self.pending.popleft()
-            new_context(work, self.who, self.reporter(work))
-            self.running[work.channel] = work
+            self.begin(work)
             work.task = self._loop.create_task(self._run(work))
 
     def _end_when_finished(self) -> None:
@@ -148,11 +147,11 @@ class EventLoopWorker(Worker):
     def finished(self) -> bool:
         return not self._out and super().finished()
 
-    async def room(self, work: Work) -> None:
+    async def window_opens(self, work: Work) -> None:
         """Waits until the caller has taken enough of a streamed response."""
         opened = asyncio.Event()
         work.gate = opened.set
-        while work.room <= 0 and not work.cancel_reason:
+        while work.window <= 0 and not work.cancel_reason:
             await opened.wait()
             opened.clear()
         work.gate = None

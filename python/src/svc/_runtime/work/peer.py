@@ -79,8 +79,8 @@ def _shorten(context: Context, deadline_ms: float) -> None:
 
 def _check(context: Context) -> None:
     here = this_worker.WORKER
-    if here is not None and here.own in context._hops:
-        raise call_cycle(context._hops, here.own)
+    if here is not None and here.endpoint in context._hops:
+        raise call_cycle(context._hops, here.endpoint)
     if context.deadline is not None and context.deadline <= time():
         raise JobTimedOut("the caller's deadline passed before the call began")
 

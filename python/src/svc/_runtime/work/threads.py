@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from svc._runtime.work.answers import answer
 from svc._runtime.work.interruption import ThreadInterruption
-from svc._runtime.work.work import Work, new_context
+from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import current
 
@@ -54,8 +54,7 @@ class ThreadWorker(Worker):
             if not self.pending:
                 return None
             work = self.pending.popleft()
-            new_context(work, self.who, self.reporter(work))
-            self.running[work.channel] = work
+            self.begin(work)
             return work
 
     def _cancel(self, channel: int, reason: str) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 class Work:
     __slots__ = (
-        "began", "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "interrupted", "peer", "room", "started",
-        "sync", "tagged", "task", "thread", "type", "upload",
+        "began", "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "interrupted", "peer", "started",
+        "sync", "tagged", "task", "thread", "type", "upload", "window",
     )  # fmt: skip
 
     def __init__(self, type: int, channel: int, head: dict, body: bytes) -> None:
@@ -42,10 +42,10 @@ class Work:
         """That task waits for a thread."""
         self.started = False
         """The head of a streamed response is out."""
-        self.room = STREAM_WINDOW_BYTES
+        self.window = STREAM_WINDOW_BYTES
         """Bytes of a streamed response that may still be sent."""
         self.gate: Callable[[], None] | None = None
-        """Wakes whoever waits for room."""
+        """Wakes whoever waits for it to open."""
         self.gone: Callable[[], None] | None = None
         """Called instead of a cancel: an ASGI application hears of it in its own way."""
         self.upload = None

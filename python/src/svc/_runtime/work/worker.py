@@ -19,8 +19,8 @@ from svc._runtime.link.protocol import MORE, encode, parse_head
 from svc._runtime.work.interruption import Interruption
 from svc._runtime.work.output import JobStream, RateLimit, frames_of
 from svc._runtime.work.upload import Upload
-from svc._runtime.work.work import Identity, Work, cancelled_frame
-from svc.context import context
+from svc._runtime.work.work import Identity, Work, cancelled_frame, new_context
+from svc.context import Context, context
 
 
 class Worker:
@@ -111,15 +111,15 @@ class Worker:
     def _widen(self, channel: int, taken: int) -> None:
         work = self.running.get(channel)
         if work is not None:
-            work.room += taken
+            work.window += taken
             if work.gate is not None:
                 work.gate()
 
-    def await_room(self, work: Work) -> None:
+    def await_window(self, work: Work) -> None:
         """Holds the thread that streams until the caller has taken enough. Raises Cancelled."""
         opened = threading.Event()
         work.gate = opened.set
-        while work.room <= 0:
+        while work.window <= 0:
             if work.cancel_reason:
                 self.interruption.stop(work)
             opened.wait()
@@ -163,6 +163,12 @@ class Worker:
         for work in list(self.running.values()):
             if work.type == protocol.REQUEST:
                 self._cancel(work.channel, "disconnected")
+
+    def begin(self, work: Work) -> Context:
+        """From now on it runs, in a context of its own."""
+        begun = new_context(work, self.who, self.reporter(work))
+        self.running[work.channel] = work
+        return begun
 
     def send_result(self, work: Work, frame: bytes) -> None:
         self.keep_result(work, frame)

@@ -1,7 +1,9 @@
-"""Where the kernel has no group for each worker: looks at what workers hold, and ends one that holds more than it may.
+"""Looks at workers from time to time: one that holds more memory than it may is ended, and one that stays stopped.
 
-An rlimit counts what one process allocates; memory that is shared, and what the worker's own children hold, it does not
-count.
+Memory is looked at where the kernel has no group for each worker. An rlimit counts what one process allocates; memory
+that is shared, and what the worker's own children hold, it does not count.
+A worker whose process is stopped, by SIGSTOP, is not dead and may go on. Nobody else would notice one that does not: its
+link stays open, and its jobs would wait for their execution time-out.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from time import monotonic
 from svc._runtime.confine import kernel
 from svc._runtime.limits import MEMORY_WATCH_S
 from svc._runtime.process.worker_record import WorkerRecord, over_memory
+
+_LOOKS = 4
 
 
 class MemoryWatch:
@@ -43,3 +47,28 @@ def _holds_more(pid: int, bound: int) -> bool:
     """The quick sum counts shared pages several times; only when it is over the bound they are divided among their users."""
     family = [pid, *kernel.descendants_of(pid)]
     return sum(map(kernel.resident_bytes, family)) > bound and sum(map(kernel.proportional_bytes, family)) > bound
+
+
+class StoppedWorkers:
+    """Looks a few times in `max_s`. `look_at` is when to call `overdue` next, or None."""
+
+    def __init__(self, workers: dict[str, WorkerRecord], max_s: float) -> None:
+        self._workers = workers
+        self._pause_s = max_s / _LOOKS
+        self._looks: dict[str, int] = {}
+        """How often in a row a worker was seen stopped."""
+        self._next = 0.0
+
+    @property
+    def look_at(self) -> float | None:
+        return self._next if self._workers else None
+
+    def overdue(self) -> list[WorkerRecord]:
+        """Those that were stopped all the time. Looks are counted, not seconds: this process may have been stopped too."""
+        now = monotonic()
+        if now < self._next:
+            return []
+        self._next = now + self._pause_s
+        stopped = [record for record in self._workers.values() if record.pid and kernel.is_stopped(record.pid)]
+        self._looks = {record.id: self._looks.get(record.id, 0) + 1 for record in stopped}
+        return [record for record in stopped if self._looks[record.id] > _LOOKS]
