@@ -61,7 +61,8 @@ def submission(
     if input is not None and not hasattr(input, "keys"):
         raise TypeError(f"input holds the function's arguments by name, it cannot be a {type(input).__qualname__}")
     given = arguments.to_json(dict(input or {}), "input")
-    given.update(envelope or {"$svc": {"tagged": True}})
+    told = (envelope or {"$svc": {"tagged": True}})["$svc"]
+    given["$svc"] = {**told, "convert": True}  # nobody here knows what the function takes
     policy = {name: value for name, value in (policy or {}).items() if value}
     return Submission(find, jobs.body_of(given, policy=policy, **body), key)
 

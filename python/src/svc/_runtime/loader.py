@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 from svc import this_worker
+from svc._values.conversion import conversion
 from svc._values.failure import BootFailure, describe
 from svc._values.signature import Signature, is_async
 from svc.endpoint import DECLARED
@@ -27,12 +28,13 @@ class Target:
 class Callable:
     """A function ready to be called with a job's input."""
 
-    __slots__ = ("call", "is_async", "name", "signature")
+    __slots__ = ("call", "conversion", "is_async", "name", "signature")
 
     def __init__(self, name: str, call) -> None:
         self.name = name
         self.call = call
         self.signature = Signature(call, name)
+        self.conversion = conversion(self.signature)
         self.is_async = is_async(call)
 
 
@@ -85,6 +87,14 @@ class LoadedEndpoint:
 
             self._requests = Requests(RouteTable(self.routes, self.name))
         return self._requests
+
+    def prepare(self) -> None:
+        """Makes what all workers share, once (in the zygote)."""
+        if self.kind == "load-balanced":
+            self.requests()
+            return
+        for function in self.functions():
+            conversion(Signature(function, ""))
 
     def callables(self) -> dict[str, Callable]:
         """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""

@@ -109,7 +109,7 @@ def _load(start: dict):
     from svc._runtime.process.worker_life import way_to_run
 
     way_to_run(endpoint, int(start.get("concurrency") or 1))
-    endpoint.requests()
+    endpoint.prepare()
     if endpoint.calls_others():
         import svc._calling.dispatch  # noqa: F401 (its forks need not import it with their first call)
     if start["socket"].startswith(TLS):

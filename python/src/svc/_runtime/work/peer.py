@@ -1,6 +1,6 @@
 """Calls that come from other Python code: what they carry besides the arguments, and answers that keep their types.
 
-A job's input has one more member, no argument can have its name: `"$svc": {"tagged", "hops", "deadline"}`. A request
+A job's input has one more member, no argument can have its name: `"$svc": {"tagged", "convert", "hops", "deadline"}`. A request
 has the headers X-Svc-Tagged, X-Svc-Hops and X-Svc-Deadline. `hops` are the endpoints that wait for this call, the
 first one first; `deadline` is when the caller stops waiting, in ms since the epoch.
 """
@@ -23,6 +23,7 @@ def accept_job(work, given: dict, signature) -> None:
         raise BadInput(f'the argument "{tagged.TAG}" is reserved')
     hops, deadline = envelope.get("hops"), envelope.get("deadline")
     work.tagged = bool(envelope.get("tagged"))
+    work.converts = not work.tagged or bool(envelope.get("convert"))
     _enter(work.context, hops if isinstance(hops, list) else [], deadline)
     if work.tagged and tagged.has_tags(work.body, 1):
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class Work:
     __slots__ = (
-        "began", "body", "cancel_reason", "channel", "context", "gate", "gone", "head", "interrupted", "peer", "started",
+        "began", "body", "cancel_reason", "channel", "context", "converts", "gate", "gone", "head", "interrupted", "peer", "started",
         "sync", "tagged", "task", "thread", "type", "upload", "window",
     )  # fmt: skip
 
@@ -54,6 +54,8 @@ class Work:
         """A request that says who waits for it, or until when."""
         self.tagged = False
         """Its caller is Python: results keep their types (peer.py)."""
+        self.converts = True
+        """Its arguments become what the annotations say; those of a declared function's caller are that already."""
 
 
 class Identity:
@@ -88,6 +90,8 @@ def job_call(work: Work, callables: dict):
 
         accept_job(work, given, function.signature)
     function.signature.check(given)
+    if function.conversion is not None and work.converts:
+        function.conversion.convert(given)
     return function, given
 
 
