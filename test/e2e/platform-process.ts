@@ -24,8 +24,6 @@ interface PlatformOptions {
   /** The whole environment. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly port?: string;
-  /** Who it runs as, when that is not who runs the tests. */
-  readonly user?: { readonly uid: number; readonly gid: number };
   readonly onLogLine?: (line: string) => void;
 }
 
@@ -37,7 +35,6 @@ export async function startPlatformProcess(options: PlatformOptions): Promise<Pl
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
     env,
     stdio: ["ignore", "ignore", "pipe", "ipc"],
-    ...options.user,
   });
   const log: string[] = [];
   const kept = testLog("platform");

@@ -1,6 +1,6 @@
 /** A real platform, and the real CLI beside it, for end-to-end tests. */
 import assert from "node:assert/strict";
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
@@ -80,27 +80,20 @@ export async function svc(
   });
 }
 
-/** `user` is who it runs as, when that is not who runs the tests. */
-export async function startPlatform(
-  t: TestContext,
-  env: Record<string, string> = {},
-  user?: { readonly uid: number; readonly gid: number },
-): Promise<TestPlatform> {
-  // The folder of all tests is closed to other users.
-  const dir = mkdtempSync(path.join(user === undefined ? tmpdir() : "/tmp", "svc-e2e-"));
-  if (user !== undefined) chownSync(dir, user.uid, user.gid);
+export async function startPlatform(t: TestContext, env: Record<string, string> = {}): Promise<TestPlatform> {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
   let running: TestPlatform | undefined;
   // The folder goes last: a platform that still stops writes to it.
   t.after(async () => {
     await running?.stop();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
-  const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined, "0", user);
+  const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined, "0");
   running = platform;
   return {
     ...platform,
     restart: async (port = new URL(platform.url).port) => {
-      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key, port, user);
+      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key, port);
       return { ...running, restart: platform.restart };
     },
   };
@@ -111,14 +104,13 @@ async function launch(
   env: Record<string, string>,
   knownKey: string | undefined,
   port = "0",
-  user?: { readonly uid: number; readonly gid: number },
 ): Promise<TestPlatform> {
   const dataDir = path.join(dir, "data");
   const shared = path.join(dir, "shared");
   mkdirSync(shared, { recursive: true });
   chmodSync(shared, 0o777);
   const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_WORKER_PATHS: shared, ...env };
-  const running = await startPlatformProcess({ dataDir, env: childEnv, port, user });
+  const running = await startPlatformProcess({ dataDir, env: childEnv, port });
   const key = knownKey ?? running.firstKey;
   assert.ok(key, "the first start shows a key");
   return control(running, dir, dataDir, key);

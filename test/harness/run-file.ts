@@ -8,11 +8,12 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { json } from "node:stream/consumers";
 import { runProcess } from "../../src/lib/run-process.ts";
+import type { OrdinaryUser } from "./ordinary-user.ts";
 import type { ReportedTest } from "./reporter.ts";
 import { recentLogs } from "./test-logs.ts";
 
@@ -49,23 +50,25 @@ const OUTPUT_LINES_SHOWN = 40;
 /** Kept by Node and by tools for their next run: no test's own. */
 const CACHES = /^(node-compile-cache|jiti|v8-compile-cache.*)$/;
 
-/** `folder` is new and the runner's own. Aborting `signal` ends the file with all it started. */
+/** `folder` is new and the runner's own. Aborting `signal` ends the file with all it started. Runs as `user`, when that is given. */
 export async function runFile(
   file: string,
   folder: string,
   limits: FileLimits = LIMITS,
   signal?: AbortSignal,
+  user?: OrdinaryUser,
 ): Promise<FileResult> {
   const started = performance.now();
   const temp = path.join(folder, "t");
   const logs = path.join(folder, "logs");
   const report = path.join(folder, "report");
   for (const dir of [temp, logs]) mkdirSync(dir, { recursive: true });
+  if (user !== undefined) for (const dir of [folder, temp, logs]) chownSync(dir, user.uid, user.gid);
   // A worker may be another user.
   chmodSync(folder, 0o755);
   const limit = limitOf(file) ?? limits.fileMaxMs;
-  const env = { ...process.env, TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
-  const { ending, output } = await guarded(file, { ...limits, fileMaxMs: limit }, env, signal);
+  const env = { ...(user?.env ?? process.env), TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
+  const { ending, output } = await guarded(file, { ...limits, fileMaxMs: limit }, env, signal, user);
   const tests = readReport(report);
   const failures = tests
     .filter(({ kind }) => kind === "failed")
@@ -104,7 +107,13 @@ export async function runFile(
   };
 }
 
-async function guarded(file: string, limits: FileLimits, env: NodeJS.ProcessEnv, signal: AbortSignal | undefined) {
+async function guarded(
+  file: string,
+  limits: FileLimits,
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal | undefined,
+  user: OrdinaryUser | undefined,
+) {
   const seconds = [limits.fileMaxMs, limits.endMaxMs, limits.leaveMaxMs].map((ms) => String(ms / 1000));
   const guard = ["-I", "-S", path.join(HERE, "guard.py"), ...seconds];
   const node = [
@@ -118,6 +127,7 @@ async function guarded(file: string, limits: FileLimits, env: NodeJS.ProcessEnv,
     // A session of its own: Ctrl+C reaches the runner alone, and that ends the file.
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe"],
+    ...(user && { uid: user.uid, gid: user.gid }),
   });
   const stop = () => child.kill("SIGTERM");
   signal?.addEventListener("abort", stop);
