@@ -66,6 +66,23 @@ test("Every folder of src/ imports only what stands below it", () => {
   assert.deepEqual(broken, []);
 });
 
+test("No files of src/ import each other in a circle", () => {
+  const circles: string[] = [];
+  const left = new Set<string>();
+  /** Depth first; what is on the way already closes a circle. Imports of types count: they are read together too. */
+  const visit = (file: string, way: readonly string[]): void => {
+    if (left.has(file)) return;
+    if (way.includes(file)) {
+      circles.push([...way.slice(way.indexOf(file)), file].join(" -> "));
+      return;
+    }
+    for (const target of importsOf(file)) if (sources.includes(target)) visit(target, [...way, file]);
+    left.add(file);
+  };
+  for (const file of sources) visit(file, []);
+  assert.deepEqual(circles, []);
+});
+
 test("No source file is longer than 400 lines", () => {
   const files = [...sources, ...globSync(["python/src/**/*.py", "python/scan/*.py"], { cwd: root })];
   const long = files

@@ -5,8 +5,7 @@
  */
 import type { Decision } from "../domain/worker.ts";
 import type { Sample, SampledWorker } from "./sample.ts";
-import { queueDelay } from "./scalers/queue-delay.ts";
-import { requestCount } from "./scalers/request-count.ts";
+import { queueDelay, requestCount } from "./scalers.ts";
 
 export function decide(sample: Sample): Decision {
   const wanted = sample.scalerType === "QUEUE_DELAY" ? queueDelay(sample) : requestCount(sample);

@@ -2,7 +2,7 @@
  * Imports that will fail on a worker: a package nobody listed, or one that is imported at the top of a file that
  * other endpoints and this machine import too. These are guesses about names, so they are warnings.
  */
-import { BASE_PACKAGES } from "../domain/manifest.ts";
+import { BASE_PACKAGES } from "../domain/base-requirement.ts";
 import type { At, Facts, ImportSite } from "./facts.ts";
 import { distributionsOf, isStandardLibrary, providesModule } from "./import-names.ts";
 import { parseRequirement } from "./requirement.ts";

@@ -1,6 +1,6 @@
 /** Which dependency layers a project needs: one for each distinct set of requirements and Python version. */
 import { createHash } from "node:crypto";
-import { BASE_PACKAGES } from "../domain/manifest.ts";
+import { BASE_PACKAGES } from "../domain/base-requirement.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { normalizedName, parseRequirement, type Requirement } from "./requirement.ts";
 

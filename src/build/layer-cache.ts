@@ -3,17 +3,16 @@
  * user. Files appear whole or not at all, so builds may run side by side. Nothing is believed that somebody else put
  * there: records are signed, and so is the stamp of each layer whose bytes were seen to have its digest.
  */
-import { createHash } from "node:crypto";
-import { type BigIntStats, createReadStream, statSync } from "node:fs";
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { type BigIntStats, createReadStream, readFileSync, rmSync, statSync } from "node:fs";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { CACHE_IN_USE_MS } from "../domain/limits.ts";
 import { gzipMembers } from "../lib/gzip-members.ts";
 import { makeFolder } from "../lib/make-folder.ts";
+import { makePrivateFile } from "../lib/private-file.ts";
 import { packTar, type TarEntry } from "../lib/tar-pack.ts";
-import { temporaryName } from "../lib/write-file-atomic.ts";
-import { cacheKey } from "./cache-key.ts";
-import { SignedRecords } from "./signed-records.ts";
+import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
 
 export interface CachedLayer {
   readonly digest: string;
@@ -24,12 +23,12 @@ export interface CachedLayer {
 
 const LAYER_KINDS = ["sources", "dependencies"] as const;
 type LayerKind = (typeof LAYER_KINDS)[number];
-export type RecordKind = LayerKind | "artifacts" | "file-hashes" | "interpreters" | "scans" | "stamps";
+type RecordKind = LayerKind | "artifacts" | "file-hashes" | "interpreters" | "scans" | "stamps";
 
 /** A file changed this shortly before it was read may change again within one tick of its clock. */
 export const CLOCK_TICK_MS = 2_000;
 
-export interface CachePlaces {
+interface CachePlaces {
   readonly cacheDir: string;
   /** Holds the key of the records (cache-key.ts). */
   readonly configDir: string;
@@ -174,4 +173,71 @@ export class LayerCache {
 
 function stampOf({ size, mtimeNs, ctimeNs, ino }: BigIntStats): string {
   return `${size}-${mtimeNs}-${ctimeNs}-${ino}`;
+}
+
+/** Small files by kind and key, each with an HMAC over kind, key and content: one that somebody else wrote, or moved, is not there. */
+class SignedRecords {
+  readonly #dir: string;
+  readonly #key: Uint8Array;
+
+  constructor(dir: string, key: Uint8Array) {
+    this.#dir = dir;
+    this.#key = key;
+  }
+
+  path(kind: string, key: string): string {
+    return path.join(this.#dir, kind, `${key}.json`);
+  }
+
+  read<T>(kind: string, key: string): T | undefined {
+    try {
+      const { mac, record } = JSON.parse(readFileSync(this.path(kind, key), "utf8")) as { mac: string; record: T };
+      const right = this.#mac(kind, key, JSON.stringify(record));
+      return timingSafeEqual(Buffer.from(mac, "base64url"), right) ? record : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async write(kind: string, key: string, record: unknown): Promise<void> {
+    const text = JSON.stringify(record);
+    const mac = this.#mac(kind, key, text).toString("base64url");
+    await writeFileAtomic(this.path(kind, key), `{"mac":"${mac}","record":${text}}`);
+  }
+
+  #mac(kind: string, key: string, text: string): Buffer {
+    return createHmac("sha256", this.#key)
+      .update(JSON.stringify([kind, key]))
+      .update(text)
+      .digest();
+  }
+}
+
+/** The key that tells a user's own records in the build cache from those that somebody else put there. */
+const KEY_BYTES = 32;
+
+/** `<config>/cache.key`, made at first use. Where none can be kept it lasts for this build, to which the cache is empty. */
+function cacheKey(configDir: string): Uint8Array {
+  const file = path.join(configDir, "cache.key");
+  try {
+    return readKey(file) ?? newKey(file);
+  } catch {
+    return randomBytes(KEY_BYTES);
+  }
+}
+
+/** Not one that others could have read. */
+function readKey(file: string): Uint8Array | undefined {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat === undefined || (stat.mode & 0o077) !== 0 || stat.size !== KEY_BYTES) return undefined;
+  return readFileSync(file);
+}
+
+function newKey(file: string): Uint8Array {
+  makeFolder(path.dirname(file), 0o700);
+  if (readKey(file) === undefined) rmSync(file, { force: true });
+  makePrivateFile(file, randomBytes(KEY_BYTES));
+  const key = readKey(file);
+  if (key === undefined) throw new Error(`${file} is open to others`);
+  return key;
 }

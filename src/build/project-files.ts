@@ -1,9 +1,9 @@
 import { readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import path from "node:path";
+import ignore from "ignore";
 import { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { droppingRule, type RuleFile, ruleFilesAbove, ruleFilesIn } from "./ignore-rules.ts";
-import { privateFileWarnings } from "./private-files.ts";
 
 export interface ProjectFile {
   /** Relative to the project, with "/". */
@@ -17,7 +17,7 @@ export interface ProjectFile {
   readonly linkTo?: string;
 }
 
-export interface DroppedFile {
+interface DroppedFile {
   /** A folder ends with "/" and stands for all below it. */
   readonly path: string;
   /** The rule and the file it stands in. */
@@ -122,4 +122,51 @@ function insideTarget(root: string, relative: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+const PATTERNS = [
+  "id_rsa",
+  "id_dsa",
+  "id_ecdsa",
+  "id_ed25519",
+  "*.pem",
+  "*.key",
+  "*.p12",
+  "*.pfx",
+  "*.jks",
+  "*.keystore",
+  "*.kdbx",
+  "*.ppk",
+  ".ssh/",
+  ".aws/",
+  ".kube/",
+  ".docker/",
+  ".gnupg/",
+  ".git-credentials",
+  ".htpasswd",
+  ".pgpass",
+  "credentials.json",
+  "service-account*.json",
+  "secrets.y*ml",
+  "secrets.json",
+  "*.tfstate",
+];
+
+const looksPrivate = ignore().add(PATTERNS);
+const NAMED_MAX = 5;
+
+/** Files that look like keys: they ship when no rule keeps them out, so the build names them. */
+function privateFileWarnings(files: readonly { readonly path: string }[]): Diagnostic[] {
+  const found = files.map(({ path }) => path).filter((path) => looksPrivate.ignores(path));
+  if (found.length === 0) return [];
+  const named = found.slice(0, NAMED_MAX).join(", ");
+  const more = found.length > NAMED_MAX ? ` and ${found.length - NAMED_MAX} more` : "";
+  return [
+    {
+      severity: "warning",
+      rule: "private-file",
+      message: `The build ships what looks private: ${named}${more}.`,
+      help: "Add it to .svcignore, and give workers keys as secrets (svc secret set).",
+    },
+  ];
 }

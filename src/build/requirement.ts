@@ -1,5 +1,5 @@
 /** Requirements as `pip install` takes them (PEP 508), as far as a build needs to understand them. */
-import { BASE_PACKAGES } from "../domain/manifest.ts";
+import { BASE_PACKAGES } from "../domain/base-requirement.ts";
 
 export interface Requirement {
   /** As written, trimmed. */

@@ -1,4 +1,6 @@
 /** The application: which commands there are, and how their errors are worded. Only the called command's file is loaded. */
+
+import { readdir } from "node:fs/promises";
 import {
   type Application,
   buildApplication,
@@ -16,7 +18,6 @@ import { exitCodeOf, formatError } from "./format-error.ts";
 import { Interrupt } from "./interrupt.ts";
 import { Terminal } from "./terminal.ts";
 import { argumentMessage, typedCommand, unknownCommandMessage } from "./usage-messages.ts";
-import { welcome } from "./welcome.ts";
 
 const COMMANDS: Readonly<Record<string, () => Promise<Route>>> = {
   init: async () => (await import("./commands/init.ts")).initCommand,
@@ -144,4 +145,27 @@ async function completionLines(
     .filter(({ completion }) => completion !== "--")
     .map(({ completion, brief }) => `${completion}\t${brief.split("\n")[0]}\n`)
     .join("");
+}
+
+/** What a bare `svc` says: the next step from here. */
+async function welcome(terminal: Terminal, directory: string): Promise<void> {
+  const hasPython = (await readdir(directory).catch(() => [])).some((name) => name.endsWith(".py"));
+  const steps: [command: string, meaning: string][] = hasPython
+    ? [
+        ["svc deploy", "Put the endpoints of this directory live"],
+        ["svc status", "See what runs"],
+        ["svc undeploy --all", "Take them down again"],
+      ]
+    : [
+        ["svc init my-project", "Start a project from working examples"],
+        ["cd my-project", ""],
+        ["svc deploy", "Put its endpoints live"],
+      ];
+  const { bold, dim } = terminal.colors;
+  terminal.out(bold("svc: a Python function becomes an autoscaled HTTP endpoint"));
+  terminal.out();
+  terminal.out("What to do next:");
+  for (const [command, meaning] of steps) terminal.out(`  ${command.padEnd(22)}${dim(meaning)}`.trimEnd());
+  terminal.out();
+  terminal.out("All commands: svc --help");
 }

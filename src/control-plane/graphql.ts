@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from "graphql";
 import { createSchema, createYoga } from "graphql-yoga";
 import type { KeyScope, Principal } from "../domain/api-key.ts";
+import { errorBody, SvcError } from "../domain/errors.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { requireScope, requireUnbound } from "./authenticate.ts";
 import type { RequestContext, SharedDeps } from "./context.ts";
-import { maskError } from "./mask-error.ts";
 import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
 import { account } from "./resolvers/account.ts";
@@ -24,7 +25,6 @@ import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
 import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
-import { jsonScalar, lenientScalar } from "./scalars.ts";
 
 export type GraphQLHandler = (
   request: IncomingMessage,
@@ -118,3 +118,51 @@ export function readSchema(): string {
   const file = existsSync(beside) ? beside : new URL("../../../src/control-plane/schema.graphql", import.meta.url);
   return readFileSync(file, "utf8");
 }
+
+/**
+ * What a caller gets to see of an error: our own messages with their code, GraphQL's findings about the document
+ * as BAD_INPUT, and of anything else only that it happened (`unknown` is told the rest).
+ */
+function maskError(error: unknown, unknown: (cause: unknown) => void): GraphQLError {
+  const cause = rootCause(error);
+  const place = error instanceof GraphQLError ? error : undefined;
+  if (cause instanceof GraphQLError) {
+    const http = cause.extensions.http as { status?: number } | undefined;
+    const code = http?.status === 413 ? "TOO_LARGE" : "BAD_INPUT";
+    return new GraphQLError(cause.message, { ...position(place ?? cause), extensions: { code, http } });
+  }
+  if (!(cause instanceof SvcError)) unknown(cause);
+  const body = errorBody(cause);
+  return new GraphQLError(body.detail, { ...position(place), extensions: { code: body.code } });
+}
+
+function rootCause(error: unknown): unknown {
+  let cause = error;
+  while (cause instanceof GraphQLError && cause.originalError) cause = cause.originalError;
+  return cause;
+}
+
+function position(error: GraphQLError | undefined) {
+  return { nodes: error?.nodes, source: error?.source, positions: error?.positions, path: error?.path };
+}
+
+/** Any JSON value, also written out in the document. */
+const jsonScalar = new GraphQLScalarType({
+  name: "JSON",
+  parseValue: (value) => value,
+  parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
+});
+
+/** `QUEUE_DELAY` and `"QUEUE_DELAY"` are the same. */
+const lenientScalar = new GraphQLScalarType<string, string>({
+  name: "Lenient",
+  serialize: String,
+  parseValue: (value) => {
+    if (typeof value === "string") return value.toUpperCase();
+    throw new GraphQLError("Give an enum value or its name as a string.");
+  },
+  parseLiteral: (node) => {
+    if (node.kind === Kind.ENUM || node.kind === Kind.STRING) return node.value.toUpperCase();
+    throw new GraphQLError("Give an enum value or its name as a string.", { nodes: node });
+  },
+});

@@ -6,6 +6,10 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
+import { SvcError } from "../domain/errors.ts";
+import { VERSION } from "../domain/version.ts";
+import { sendError } from "./calls.ts";
+import { refusalOf } from "./guard.ts";
 import type { OpenApiDocument } from "./openapi.ts";
 
 export interface DocsChange {
@@ -13,7 +17,7 @@ export interface DocsChange {
   readonly problem?: string;
 }
 
-export interface DocsPageOptions {
+interface DocsPageOptions {
   /** The document of the code that answers now; asked for each time. */
   readonly document: () => OpenApiDocument;
   /** Tells of changes until the returned function is called. Open pages show them. */
@@ -23,7 +27,7 @@ export interface DocsPageOptions {
 }
 
 /** Answers `/docs` and what belongs to it and returns true; leaves every other request alone and returns false. */
-export type DocsPage = (request: IncomingMessage, response: ServerResponse) => boolean;
+type DocsPage = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export function docsPage(options: DocsPageOptions): DocsPage {
   const assets = new Assets();
@@ -170,4 +174,22 @@ function stream(request: IncomingMessage, response: ServerResponse, { onChange, 
     unsubscribe?.();
     signal?.removeEventListener("abort", end);
   });
+}
+
+/** `GET /` and the explorer. False: the request is a call. */
+export function answerOwnPage(req: IncomingMessage, res: ServerResponse, host: string, docs: DocsPage): boolean {
+  const path = (req.url ?? "/").split("?", 1)[0]!;
+  const isHealth = path === "/" && (req.method === "GET" || req.method === "HEAD");
+  const own = isHealth || path === "/docs" || path.startsWith("/docs/");
+  if (!own) return false;
+  const refusal = refusalOf({ method: req.method, url: req.url, headers: req.headers }, { host });
+  if (refusal !== undefined) {
+    sendError(res, new SvcError("FORBIDDEN", refusal.message, { help: refusal.help }));
+    return true;
+  }
+  if (!isHealth) return docs(req, res);
+  const text = JSON.stringify({ status: "ok", service: "svc run", version: VERSION, docs: "/docs" });
+  res.writeHead(200, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+  res.end(req.method === "HEAD" ? undefined : text);
+  return true;
 }

@@ -1,7 +1,7 @@
 /** The operations of a queue-based function: make a job, and ask about it. */
 import type { JsonSchema } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
-import type { Operation } from "./openapi.ts";
+import type { Operation } from "./openapi-parameters.ts";
 import { docParts, fieldsExample, fieldsSchema, namedParameters } from "./openapi-parameters.ts";
 
 interface PathOperation {

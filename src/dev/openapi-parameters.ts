@@ -2,6 +2,19 @@
 import { exampleValue } from "../build/example-value.ts";
 import type { JsonSchema, ManifestFunction, ManifestParameter } from "../domain/manifest.ts";
 
+export type Operation = {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  /** The docstring's first line. */
+  readonly summary: string;
+  readonly description?: string;
+  readonly parameters?: readonly JsonSchema[];
+  readonly requestBody?: JsonSchema;
+  readonly responses: JsonSchema;
+  /** For the explorer: "run" and "runsync" make a job, "job" asks about one. */
+  readonly "x-svc": { readonly kind: "run" | "runsync" | "job" | "route"; readonly endpoint: string };
+};
+
 /** Those a caller can name: no *args, **kwargs. */
 export function namedParameters(fn: ManifestFunction): ManifestParameter[] {
   return fn.parameters.filter(({ name }) => /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) && name !== "self");

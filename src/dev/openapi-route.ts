@@ -2,8 +2,8 @@
 import { exampleValue } from "../build/example-value.ts";
 import type { JsonSchema, ManifestParameter } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
-import type { Operation } from "./openapi.ts";
 import { idOf } from "./openapi-jobs.ts";
+import type { Operation } from "./openapi-parameters.ts";
 import { docParts, fieldsExample, fieldsSchema, isRequired, namedParameters } from "./openapi-parameters.ts";
 
 const BODY_METHODS = ["POST", "PUT", "PATCH"];

@@ -4,6 +4,7 @@ import type { JsonSchema } from "../domain/manifest.ts";
 import { VERSION } from "../domain/version.ts";
 import { type LocalRoute, localRoutes } from "./local-routes.ts";
 import { jobOperations, jobsTagName } from "./openapi-jobs.ts";
+import type { Operation } from "./openapi-parameters.ts";
 import { routeOperation } from "./openapi-route.ts";
 
 export interface OpenApiDocument {
@@ -14,19 +15,6 @@ export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
 }
-
-export type Operation = {
-  readonly operationId: string;
-  readonly tags: readonly string[];
-  /** The docstring's first line. */
-  readonly summary: string;
-  readonly description?: string;
-  readonly parameters?: readonly JsonSchema[];
-  readonly requestBody?: JsonSchema;
-  readonly responses: JsonSchema;
-  /** For the explorer: "run" and "runsync" make a job, "job" asks about one. */
-  readonly "x-svc": { readonly kind: "run" | "runsync" | "job" | "route"; readonly endpoint: string };
-};
 
 export interface OpenApiOptions {
   /** The project's name. */

@@ -12,6 +12,8 @@ import { type PickleData, writePickle } from "../lib/pickle.ts";
 import { PickleError } from "../lib/pickle-scalars.ts";
 import { readPickle } from "../lib/read-pickle.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import { type LivePlace, liveName } from "./live.ts";
+import type { Provisioner } from "./provisioner.ts";
 
 /** Version of the file's shape. */
 const FORMAT = 1;
@@ -34,7 +36,7 @@ export interface ProvisionedEndpoint {
 /** By the endpoint's name on the platform: "live-hello". */
 export type ProvisionedEndpoints = Readonly<Record<string, ProvisionedEndpoint>>;
 
-export interface ReadResources {
+interface ReadResources {
   readonly endpoints: ProvisionedEndpoints;
   /** Why the file could not be used, for the user to read: it will be made anew. */
   readonly problem: string | undefined;
@@ -94,4 +96,32 @@ function isEndpoint(data: PickleData): boolean {
 
 function isDict(data: PickleData | undefined): data is { readonly [key: string]: PickleData } {
   return typeof data === "object" && data !== null && !Array.isArray(data);
+}
+
+/** Keeps .platform/resources.pkl true to what is live; written only when that changed. */
+export class ResourcesMemory {
+  readonly #projectDir: string;
+  #endpoints: ProvisionedEndpoints;
+
+  constructor(projectDir: string, endpoints: ProvisionedEndpoints) {
+    this.#projectDir = projectDir;
+    this.#endpoints = endpoints;
+  }
+
+  async keep(place: LivePlace, platformUrl: string, { live }: Provisioner): Promise<void> {
+    const changed = [...live].filter(([name, { record, configurationHash }]) => {
+      const known = this.#endpoints[liveName(name)];
+      return (
+        known?.id !== record.id || known.configurationHash !== configurationHash || known.platformUrl !== platformUrl
+      );
+    });
+    if (changed.length === 0) return;
+    const entries = changed.map(([name, { record, configurationHash }]) => {
+      const { id, url, kind } = record;
+      const entry = { id, url, kind, ...place, configurationHash, platformUrl, deployedAt: Date.now() };
+      return [liveName(name), entry] as const;
+    });
+    this.#endpoints = { ...this.#endpoints, ...Object.fromEntries(entries) };
+    await writeResources(this.#projectDir, this.#endpoints);
+  }
 }

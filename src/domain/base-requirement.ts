@@ -2,9 +2,10 @@
  * Requirements that the platform installs by itself, outside any worker: packages of the base, by name and version. Nothing
  * else may stand there: an address, a path or an option would be the caller's word to an installer on the platform's machine.
  */
-import { z } from "zod";
 import { REQUIREMENT_MAX_CHARS } from "./limits.ts";
-import { BASE_PACKAGES } from "./manifest.ts";
+
+/** Packages that never enter an artifact because the base images (or base layers) have them. */
+export const BASE_PACKAGES = ["torch", "torchvision", "torchaudio", "numpy", "triton"] as const;
 
 const VERSION = "(?:===|==|~=|!=|<=|>=|<|>)\\s*[A-Za-z0-9.*+!_-]+";
 const PATTERN = new RegExp(
@@ -15,7 +16,3 @@ const PATTERN = new RegExp(
 export function isBaseRequirement(text: string): boolean {
   return text.length <= REQUIREMENT_MAX_CHARS && PATTERN.test(text);
 }
-
-export const baseRequirement = z
-  .string()
-  .refine(isBaseRequirement, `must be one of ${BASE_PACKAGES.join(", ")}, perhaps with a version ("numpy>=2")`);

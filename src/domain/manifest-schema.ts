@@ -4,8 +4,12 @@
  * Described for readers in docs/reference/manifest.md.
  */
 import { z } from "zod";
-import { baseRequirement } from "./base-requirement.ts";
+import { BASE_PACKAGES, isBaseRequirement } from "./base-requirement.ts";
 import { BOOT_TYPES, SCALER_TYPES } from "./endpoint.ts";
+
+const baseRequirement = z
+  .string()
+  .refine(isBaseRequirement, `must be one of ${BASE_PACKAGES.join(", ")}, perhaps with a version ("numpy>=2")`);
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
 

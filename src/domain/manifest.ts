@@ -17,6 +17,3 @@ export function manifestLayers(manifest: Manifest): string[] {
   const dependencyLayers = Object.values(manifest.resources).flatMap((resource) => resource.dependencyLayer ?? []);
   return [...new Set([manifest.sourceLayer, ...dependencyLayers])];
 }
-
-/** Packages that never enter an artifact because the base images (or base layers) have them. */
-export const BASE_PACKAGES = ["torch", "torchvision", "torchaudio", "numpy", "triton"] as const;

@@ -19,7 +19,7 @@ import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.
 import { removeContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
-import { limitsOf, startHead, zygoteKey } from "./start-head.ts";
+import { limitsOf, startHead, workerExit, zygoteKey } from "./start-head.ts";
 import type {
   Capacity,
   DriverHooks,
@@ -29,7 +29,6 @@ import type {
   WorkerImage,
   WorkerSpec,
 } from "./worker-driver.ts";
-import { workerExit } from "./worker-exit.ts";
 
 export interface DockerDriverOptions {
   readonly dataDir: string;

@@ -13,7 +13,7 @@ import { Interpreters } from "./interpreter.ts";
 import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
-import { startHead, zygoteKey } from "./start-head.ts";
+import { startHead, workerExit, zygoteKey } from "./start-head.ts";
 import type {
   Capacity,
   DriverHooks,
@@ -23,7 +23,6 @@ import type {
   WorkerImage,
   WorkerSpec,
 } from "./worker-driver.ts";
-import { workerExit } from "./worker-exit.ts";
 import { type WorkerUser, WorkerUsers } from "./worker-users.ts";
 
 interface ProcessDriverOptions {

@@ -3,9 +3,9 @@
  * only this platform can make. So nothing has to be kept, and callers with keys pay nothing for it.
  */
 import { createHmac } from "node:crypto";
+import type { Principal } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import { uuidOfJob } from "../domain/job.ts";
-import type { Call } from "./context.ts";
 
 const MARK_CHARS = 8;
 
@@ -17,12 +17,12 @@ export class JobOwners {
   }
 
   /** The UUID of a new job of this caller. */
-  mark(uuid: string, { principal }: Pick<Call, "principal">): string {
+  mark(uuid: string, { principal }: { readonly principal: Principal }): string {
     return principal.kind === "worker" ? this.#marked(uuid, principal.ofEndpoint ?? "") : uuid;
   }
 
   /** Throws FORBIDDEN for a worker whose endpoint did not hand the job in. */
-  requireOwn({ principal, jobId }: Call): void {
+  requireOwn({ principal, jobId }: { readonly principal: Principal; readonly jobId: string }): void {
     if (principal.kind !== "worker") return;
     const uuid = uuidOfJob(jobId);
     if (this.#marked(uuid, principal.ofEndpoint ?? "") === uuid) return;

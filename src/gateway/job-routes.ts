@@ -1,15 +1,202 @@
-/** Every route below /v2/<endpoint>, by name. */
-import type { JobRoute } from "./job-route.ts";
-import { cancel } from "./routes/cancel.ts";
-import { health } from "./routes/health.ts";
-import { purgeQueue } from "./routes/purge-queue.ts";
-import { requests } from "./routes/requests.ts";
-import { retry } from "./routes/retry.ts";
-import { run } from "./routes/run.ts";
-import { runsync } from "./routes/runsync.ts";
-import { status } from "./routes/status.ts";
-import { statusSync } from "./routes/status-sync.ts";
-import { stream } from "./routes/stream.ts";
+/** Every route below /v2/<endpoint> but the stream, in the order of the reference. */
+
+import { SvcError } from "../domain/errors.ts";
+import { isFinal, JOB_STATES, type JobState, runJobId, runsyncJobId } from "../domain/job.ts";
+import {
+  INLINE_BODY_MAX_BYTES,
+  REQUESTS_PAGE_SIZE,
+  RUN_BODY_MAX_BYTES,
+  RUNSYNC_BODY_MAX_BYTES,
+  WAIT_DEFAULT_MS,
+  WAIT_MAX_MS,
+  WAIT_MIN_MS,
+} from "../domain/limits.ts";
+import { checkedJobJson, jobJson, withInput } from "./job-json.ts";
+import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
+import { flag, wholeNumber } from "./query.ts";
+import { sendJson, sendObject } from "./respond.ts";
+import { jobTiming, serverTiming } from "./server-timing.ts";
+import { stream } from "./stream.ts";
+import { submit } from "./submit.ts";
+
+/** Accepts a job and answers at once, whether or not a worker is there. */
+const run: JobRoute = {
+  name: "run",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "run",
+  namesJob: false,
+  async handle(call, gateway) {
+    const jobId = runJobId(gateway.owners.mark(gateway.newId(), call));
+    const { runMs: retentionMs } = gateway.retention;
+    const { id, created } = await submit(call, gateway, { jobId, maxBytes: RUN_BODY_MAX_BYTES, retentionMs });
+    const status = created ? "IN_QUEUE" : ((await gateway.queue.find(id))?.state ?? "IN_QUEUE");
+    sendObject(call.res, { id, status });
+  },
+};
+
+/** Accepts a job and answers when it is final, or with the job as it is when the wait is over. It goes on either way. */
+const runsync: JobRoute = {
+  name: "runsync",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "runsync",
+  namesJob: false,
+  async handle(call, gateway) {
+    const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
+    const { id } = await submit(call, gateway, {
+      jobId: runsyncJobId(gateway.owners.mark(gateway.newId(), call)),
+      maxBytes: RUNSYNC_BODY_MAX_BYTES,
+      retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
+    });
+    const signal = gateway.callers.watch(call.req, call.res);
+    const job = ownJob(await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal), { ...call, jobId: id });
+    const now = gateway.now();
+    const timing = jobTiming(job, now, gateway.workers.bootOf?.(job.workerId));
+    sendJson(call.res, jobJson(job, now), ["Server-Timing", serverTiming(timing)]);
+  },
+};
+
+/** The job as it is now; with ?input=true its input too. */
+const status: JobRoute = {
+  name: "status",
+  methods: GET_OR_POST,
+  scopes: FOLLOW,
+  rate: "status",
+  namesJob: true,
+  async handle(call, gateway) {
+    const job = await jobOf(call, gateway);
+    const object = jobJson(job, gateway.now());
+    const input = flag(call.query, "input") ? await gateway.queue.input(job.id) : undefined;
+    sendJson(call.res, input === undefined ? object : withInput(object, input));
+  },
+};
+
+/** The job as soon as it is final, or as it is when the wait is over. */
+const statusSync: JobRoute = {
+  name: "status-sync",
+  methods: GET_OR_POST,
+  scopes: FOLLOW,
+  rate: "status",
+  namesJob: true,
+  async handle(call, gateway) {
+    const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS) ?? WAIT_DEFAULT_MS;
+    let job = await jobOf(call, gateway);
+    if (!isFinal(job.state)) {
+      const signal = gateway.lookers.watch(call.req, call.res);
+      job = ownJob(await gateway.queue.wait(call.jobId, wait, signal), call);
+    }
+    sendJson(call.res, jobJson(job, gateway.now()));
+  },
+};
+
+/** Ends a job that is not final; reaches a running one. A final job is answered as it is. */
+const cancel: JobRoute = {
+  name: "cancel",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "cancel",
+  namesJob: true,
+  async handle(call, gateway) {
+    await jobOf(call, gateway);
+    gateway.owners.requireOwn(call);
+    const job = ownJob(await gateway.queue.cancel(call.jobId), call);
+    sendObject(call.res, { id: job.id, status: job.state });
+  },
+};
+
+/** Puts a failed or timed-out job back in the queue with its id and input. */
+const retry: JobRoute = {
+  name: "retry",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "run",
+  namesJob: true,
+  async handle(call, gateway) {
+    await jobOf(call, gateway);
+    gateway.owners.requireOwn(call);
+    if (!(await gateway.queue.retry(call.jobId))) {
+      const { state } = await jobOf(call, gateway);
+      throw new SvcError("JOB_NOT_RETRYABLE", `The job is ${state}; only FAILED and TIMED_OUT jobs can be retried.`);
+    }
+    sendObject(call.res, { id: call.jobId, status: "IN_QUEUE" });
+  },
+};
+
+/** Deletes the jobs that wait; running ones go on. */
+const purgeQueue: JobRoute = {
+  name: "purge-queue",
+  methods: ["POST"],
+  scopes: CALL,
+  rate: "purge",
+  namesJob: false,
+  async handle(call, gateway) {
+    if (call.principal.kind === "worker") {
+      throw new SvcError("FORBIDDEN", "A worker's token cannot empty a queue.");
+    }
+    const removed = await gateway.queue.purge(call.endpoint.id);
+    sendObject(call.res, { removed, status: "completed" });
+  },
+};
+
+/** How many jobs and workers the endpoint has, by state. */
+const health: JobRoute = {
+  name: "health",
+  methods: ["GET"],
+  scopes: FOLLOW,
+  namesJob: false,
+  async handle(call, gateway) {
+    const [jobs, workers] = await Promise.all([
+      gateway.queue.counts(call.endpoint.id),
+      gateway.workers.counts(call.endpoint.id),
+    ]);
+    const { completed, failed, inProgress, inQueue, retried } = jobs;
+    const { idle, initializing, ready, running, throttled, unhealthy } = workers;
+    sendObject(call.res, {
+      jobs: { completed, failed, inProgress, inQueue, retried },
+      workers: { idle, initializing, ready, running, throttled, unhealthy },
+    });
+  },
+};
+
+/**
+ * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>. A full page carries `next`, the `before` of the
+ * one after it. Inputs and outputs above 64 KiB are left out: /status has them.
+ */
+const requests: JobRoute = {
+  name: "requests",
+  methods: ["GET"],
+  scopes: LOOK,
+  rate: "requests",
+  namesJob: false,
+  async handle(call, gateway) {
+    const limit = wholeNumber(call.query, "limit", 1, REQUESTS_PAGE_SIZE) ?? REQUESTS_PAGE_SIZE;
+    const parameters = new URLSearchParams(call.query);
+    const before = parameters.get("before") ?? undefined;
+    const jobs = await gateway.queue.list(call.endpoint.id, {
+      state: stateOf(parameters.get("status")),
+      limit,
+      before,
+    });
+    const now = gateway.now();
+    const parts: Buffer[] = [];
+    for (const [index, job] of jobs.entries()) {
+      const object = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+      const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
+      parts.push(Buffer.from(index === 0 ? "" : ","), input === undefined ? object : withInput(object, input));
+    }
+    const last = jobs.at(-1);
+    const end = jobs.length === limit && last !== undefined ? `],"next":${JSON.stringify(last.id)}}` : "]}";
+    sendJson(call.res, Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from(end)]));
+  },
+};
+
+function stateOf(text: string | null): JobState | undefined {
+  if (text === null) return undefined;
+  const state = JOB_STATES.find((known) => known === text);
+  if (state !== undefined) return state;
+  throw new SvcError("BAD_INPUT", `The query parameter "status" must be one of ${JOB_STATES.join(", ")}.`);
+}
 
 export const JOB_ROUTES: ReadonlyMap<string, JobRoute> = new Map(
   [run, runsync, status, statusSync, stream, cancel, retry, purgeQueue, health, requests].map((route) => [

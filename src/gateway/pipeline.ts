@@ -15,8 +15,8 @@ import type { GatewayContext } from "./context.ts";
 import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
+import { loadBalanced } from "./load-balanced.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
-import { loadBalanced } from "./routes/load-balanced.ts";
 import type { Target } from "./target.ts";
 
 /** Answers the call, whatever happens; never rejects. */

@@ -10,6 +10,7 @@ export interface LoggedLine {
   readonly endpointId: string;
   readonly workerId: string;
   readonly jobId: string;
+  /** progress: an update that a job of a live endpoint reported. */
   readonly stream: "stdout" | "stderr" | "progress";
   readonly text: string;
 }

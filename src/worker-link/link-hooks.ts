@@ -1,17 +1,9 @@
 /** What the rest of the platform is told by the worker link; wired in compose.ts. */
 import type { EndpointHealth } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
+import type { LoggedLine } from "../logs/log-store.ts";
 import type { Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
-
-export interface LogLine {
-  readonly workerId: string;
-  readonly endpointId: string;
-  readonly jobId: string;
-  /** progress: an update that a job of a live endpoint reported. */
-  readonly stream: "stdout" | "stderr" | "progress";
-  readonly text: string;
-}
 
 export interface LinkHooks {
   workerReady(worker: Worker): void;
@@ -26,7 +18,7 @@ export interface LinkHooks {
   /** A request waits and no worker is free. */
   requestWaiting(endpointId: string): void;
   /** Where it may go on when there is no room for it at the moment. */
-  log(line: LogLine): Promise<unknown> | undefined;
+  log(line: LoggedLine): Promise<unknown> | undefined;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
   /** Base URL of the platform's HTTP side as workers of this machine reach it. */
   platformUrl(): Promise<string>;

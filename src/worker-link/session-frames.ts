@@ -4,7 +4,7 @@ import { LINK_FRAME_COST_BYTES, LINK_LINE_COST_BYTES, LOG_FRAME_MAX_BYTES } from
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../lib/frames.ts";
 import type { JobProgress, Queue } from "../queue/queue.ts";
-import { dispatchJobs } from "./job-dispatch.ts";
+import { dispatchJobs } from "./job-work.ts";
 import type { LinkHooks } from "./link-hooks.ts";
 import type { RequestDispatch } from "./request-dispatch.ts";
 import type { WorkerSession } from "./session.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { installProblem } from "../../src/build/build-dependencies.ts";
 import { formatDiagnostic } from "../../src/build/diagnostics.ts";
-import { installProblem } from "../../src/build/install-problem.ts";
 import { parseRequirement } from "../../src/build/requirement.ts";
 import { withoutCredentials } from "../../src/lib/install-output.ts";
 

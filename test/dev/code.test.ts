@@ -3,8 +3,7 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { BuildProblems } from "../../src/build/diagnostics.ts";
-import { ProjectCode } from "../../src/dev/code.ts";
-import { takeSnapshot } from "../../src/dev/snapshot.ts";
+import { ProjectCode, takeSnapshot } from "../../src/dev/code.ts";
 import { project, tempDir } from "../e2e/platform.ts";
 
 const WORKER = 'from svc import Endpoint\n@Endpoint(name="a")\ndef a(): return 1\n';

@@ -3,7 +3,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { lineWriter } from "../../src/lib/line-writer.ts";
+import { lineWriter } from "../../src/lib/log.ts";
 import { createOwner } from "../../src/lib/own.ts";
 
 test("a failure that nobody awaited is logged once a minute for each cause, and one that is expected never", async () => {

@@ -1,5 +1,5 @@
+import { BASE_PACKAGES } from "../../domain/base-requirement.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { BASE_PACKAGES } from "../../domain/manifest.ts";
 import type { ListedImage } from "../../server/images.ts";
 import { command, type FlagsOf, group, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 

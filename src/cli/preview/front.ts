@@ -6,24 +6,24 @@
  *   http://<endpoint>:<port>/analyze ──▶ <platform>/lb/<endpoint>/analyze      (from a container)
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { BlockList, isIPv6, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { refusalOf } from "../../dev/guard.ts";
 import { errorBody, SvcError } from "../../domain/errors.ts";
 import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../../lib/proxy.ts";
-import { type Admission, admitCaller } from "./admission.ts";
 
 /** The preview's key stands in place of the caller's. */
 const OWN_KEY = new Set(["authorization"]);
 
 /** Where an endpoint is on the preview's platform. */
-export interface FrontTarget {
+interface FrontTarget {
   /** Base URL of its calls. */
   readonly url: string;
   readonly apiKey: string;
 }
 
-export interface Listening {
+interface Listening {
   readonly address: string;
   readonly admission: Admission;
 }
@@ -159,4 +159,37 @@ function listening(server: Server, port: number, address: string): Promise<NodeJ
       resolve(undefined);
     });
   });
+}
+
+/**
+ * Who may call a preview's ports. They ask for no key, so they answer nobody but programs of this machine and the
+ * preview's own containers: not browser pages of other sites, and no name that was bent to this machine's address.
+ */
+export interface Admission {
+  /** Name that callers use, beside those of this machine. */
+  readonly host: string;
+  /** Where callers may come from: an address with a prefix length; undefined: from wherever the port is reached. */
+  readonly subnet: string | undefined;
+  /** The endpoint's `cors` setting. */
+  readonly cors: string;
+}
+
+/** Throws FORBIDDEN. */
+function admitCaller(req: IncomingMessage, { host, subnet, cors }: Admission): void {
+  if (subnet !== undefined && !inSubnet(req.socket.remoteAddress ?? "", subnet)) {
+    throw new SvcError("FORBIDDEN", "Only containers of this preview may call this address.");
+  }
+  const refusal = refusalOf({ method: req.method, url: req.url, headers: req.headers }, { host, cors });
+  if (refusal === undefined) return;
+  throw new SvcError("FORBIDDEN", refusal.message, {
+    help: `Call it as ${host}, or name the page's origin in the endpoint's cors setting.`,
+  });
+}
+
+function inSubnet(address: string, subnet: string): boolean {
+  const [network = "", bits = ""] = subnet.split("/");
+  const list = new BlockList();
+  list.addSubnet(network, Number(bits), isIPv6(network) ? "ipv6" : "ipv4");
+  const plain = address.replace(/^::ffff:/, "");
+  return list.check(plain, isIPv6(plain) ? "ipv6" : "ipv4");
 }

@@ -10,10 +10,12 @@ import { SvcError } from "../../domain/errors.ts";
 import { PLATFORM_START_TIMEOUT_MS, PREVIEW_STOP_MAX_MS } from "../../domain/limits.ts";
 import { logPath } from "../platform/record.ts";
 import { mainFile, type ReadyMessage } from "../platform/start.ts";
+import type { Claim } from "./claim.ts";
+import { type Network, previewLabels } from "./engine.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface PreviewPlatform {
+interface PreviewPlatform {
   readonly url: string;
   readonly apiKey: string;
   /** Resolves when it has ended, for whatever reason. */
@@ -24,7 +26,7 @@ export interface PreviewPlatform {
   kill(): void;
 }
 
-export interface PlatformOptions {
+interface PlatformOptions {
   readonly dataDir: string;
   /** Environment of the command, and the keys of docs/reference/config.md on top of it. */
   readonly env: Environment;
@@ -102,4 +104,31 @@ export async function lastWords(dataDir: string): Promise<string> {
   const text = await readFile(logPath(dataDir), "utf8").catch(() => "");
   const lines = text.trimEnd().split("\n").slice(-10);
   return text === "" ? "It said nothing." : `It said:\n${lines.join("\n")}`;
+}
+
+/** More than anybody declares: a preview has no quota, and promises whatever the endpoints ask for. */
+const WITHOUT_BOUND = "100000";
+const OVERCOMMIT = "1000";
+
+/** Configuration of the preview's platform (docs/reference/config.md). */
+export function platformKeys(claim: Claim, network: Network, endpoints: readonly string[]): Record<string, string> {
+  return {
+    SVC_DRIVER: "docker",
+    SVC_DATA_DIR: claim.folder,
+    SVC_HOST: "127.0.0.1",
+    SVC_PORT: "0",
+    SVC_WORKER_QUOTA: WITHOUT_BOUND,
+    SVC_CPU_OVERCOMMIT: OVERCOMMIT,
+    SVC_MEMORY_OVERCOMMIT: OVERCOMMIT,
+    // An endpoint that asks for a GPU this machine has not runs on its CPU, and says so.
+    SVC_EMULATE_GPU: "1",
+    SVC_WEBHOOK_PRIVATE: "1",
+    SVC_DOCKER_NETWORK: network.name,
+    SVC_DOCKER_LABELS: pairs(Object.entries(previewLabels(claim))),
+    SVC_DOCKER_HOSTS: pairs(endpoints.map((name) => [name, network.gateway])),
+  };
+}
+
+function pairs(entries: readonly (readonly [string, string])[]): string {
+  return entries.map(([key, value]) => `${key}=${value}`).join(",");
 }

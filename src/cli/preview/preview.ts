@@ -26,12 +26,10 @@ import { type Fronts, openFronts } from "./fronts.ts";
 import { requireImages } from "./images.ts";
 import { removeLeftovers } from "./leftovers.ts";
 import { PreviewLogs } from "./logs.ts";
-import { lastWords, startPreviewPlatform } from "./platform.ts";
-import { platformKeys } from "./platform-keys.ts";
+import { lastWords, platformKeys, startPreviewPlatform } from "./platform.ts";
 import { showPreview } from "./show.ts";
-import { Undo } from "./undo.ts";
 
-export interface PreviewFlags extends BuildFlags {
+interface PreviewFlags extends BuildFlags {
   readonly app?: string;
   readonly env?: string;
   readonly json?: boolean;
@@ -200,4 +198,26 @@ function alwaysOneWorker(manifest: Manifest): Manifest {
 
 async function platformGone(dataDir: string): Promise<SvcError> {
   return new SvcError("PLATFORM_UNREACHABLE", "The preview's platform has ended.", { help: await lastWords(dataDir) });
+}
+
+/** What was started and must go again, in reverse. Every step runs, whatever the others do. */
+class Undo {
+  readonly #steps: (() => unknown)[] = [];
+
+  add(step: () => unknown): void {
+    this.#steps.push(step);
+  }
+
+  /** Resolves with what went wrong. */
+  async run(): Promise<readonly unknown[]> {
+    const failures: unknown[] = [];
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
+      try {
+        await step();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    return failures;
+  }
 }

@@ -6,15 +6,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { allows, KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { DEVICE_GUESS_WINDOW_MS, DEVICE_GUESSES_MAX, DEVICE_LIFETIME_MS } from "../../domain/limits.ts";
+import {
+  DEVICE_BODY_MAX_BYTES,
+  DEVICE_GUESS_WINDOW_MS,
+  DEVICE_GUESSERS_MAX,
+  DEVICE_GUESSES_MAX,
+  DEVICE_LIFETIME_MS,
+} from "../../domain/limits.ts";
 import type { ControlPlaneDeps } from "../context.ts";
 import { methodNotAllowed, sendJson } from "../http.ts";
 import { newKey } from "../keys.ts";
 import { ClientAddress } from "./client-address.ts";
 import { DeviceGrants, type Grant } from "./grants.ts";
-import { Guesses } from "./guesses.ts";
 import { approvalPage, CONTENT_SECURITY_POLICY, codePage, donePage } from "./page.ts";
-import { readForm } from "./read-form.ts";
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
 const SCOPES_DEFAULT = "deploy invoke";
@@ -155,4 +159,57 @@ function sendPage(response: ServerResponse, status: number, html: string): void 
     "x-frame-options": "DENY",
   });
   response.end(body);
+}
+
+/** Counts wrong codes by network address: one that guesses is refused until its window is over. */
+class Guesses {
+  readonly #max: number;
+  readonly #windowMs: number;
+  /** Milliseconds of a clock that nobody sets. */
+  readonly #now: () => number;
+  readonly #wrong = new Map<string, { count: number; until: number }>();
+
+  constructor(max: number, windowMs: number, now: () => number) {
+    this.#max = max;
+    this.#windowMs = windowMs;
+    this.#now = now;
+  }
+
+  /** Throws RATE_LIMITED. */
+  check(address: string): void {
+    const entry = this.#wrong.get(address);
+    if (entry === undefined || entry.until <= this.#now() || entry.count < this.#max) return;
+    throw new SvcError("RATE_LIMITED", "Too many wrong codes.", { help: "Wait some minutes." });
+  }
+
+  wrong(address: string): void {
+    const now = this.#now();
+    const entry = this.#wrong.get(address);
+    if (entry !== undefined && entry.until > now) {
+      entry.count++;
+      return;
+    }
+    if (this.#wrong.size >= DEVICE_GUESSERS_MAX) this.#wrong.clear();
+    this.#wrong.set(address, { count: 1, until: now + this.#windowMs });
+  }
+}
+
+/** The fields of a small body: a form, or a JSON object of texts. Throws BAD_INPUT, TOO_LARGE. */
+async function readForm(request: IncomingMessage): Promise<URLSearchParams> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > DEVICE_BODY_MAX_BYTES)
+      throw new SvcError("TOO_LARGE", `The body has at most ${DEVICE_BODY_MAX_BYTES} bytes.`);
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString("utf8");
+  if (!request.headers["content-type"]?.startsWith("application/json")) return new URLSearchParams(text);
+  try {
+    const fields = Object.entries(JSON.parse(text) as object).filter(([, value]) => typeof value === "string");
+    return new URLSearchParams(fields as [string, string][]);
+  } catch {
+    throw new SvcError("BAD_INPUT", "The body is not a JSON object.");
+  }
 }

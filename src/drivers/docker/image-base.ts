@@ -1,17 +1,19 @@
 /** What an image is built on: found, pulled, or imported from a root file system. */
+
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
+import { PassThrough, type Readable } from "node:stream";
 import { SvcError } from "../../domain/errors.ts";
 import { askPython } from "../../lib/python-version.ts";
 import { type Engine, engineWords, followed } from "./engine.ts";
 import type { ImageShelf } from "./image-facts.ts";
-import { packFolder } from "./rootfs.ts";
 
 /** An image, or a root file system as a folder or a tar file; undefined: the base that the Dockerfile names. */
 export type BaseChoice = { readonly image: string } | { readonly rootfs: string } | undefined;
 
-export interface Base {
+interface Base {
   /** It is on this machine. */
   readonly name: string;
   /** Takes away what was made for this build only; an image built on it keeps its layers. */
@@ -86,4 +88,29 @@ async function importBase(engine: Engine, rootfs: string, report: (line: string)
     });
   }
   return { name, forget };
+}
+
+const LEFT_OUT = ["./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/archives/*", "./var/lib/apt/lists/*"];
+
+/** A root file system as a tar stream. The program `tar` makes it: owners, hard links and devices are its trade. */
+function packFolder(dir: string): Readable {
+  const excludes = LEFT_OUT.flatMap((pattern) => ["--exclude", pattern]);
+  const child = spawn("tar", ["-C", dir, "--one-file-system", "--numeric-owner", ...excludes, "-c", "."], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said = (said + text).slice(-2000);
+  });
+  const stream = new PassThrough();
+  child.stdout.pipe(stream, { end: false });
+  child.on("error", (error) => {
+    stream.destroy(new SvcError("TOOL_MISSING", `The program tar cannot be run: ${error.message}.`));
+  });
+  child.on("close", (code) => {
+    // A file that changed meanwhile is code 1; a live system always has some.
+    if (code === 0 || code === 1) stream.end();
+    else stream.destroy(new Error(said.trim().split("\n").at(-1) ?? `tar ended with code ${code}`));
+  });
+  return stream;
 }

@@ -1,7 +1,8 @@
 /** Which image an endpoint gets, and whether it can run it: everything that is wrong is said before a container starts. */
+
+import { BASE_PACKAGES } from "../../domain/base-requirement.ts";
 import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { BASE_PACKAGES } from "../../domain/manifest.ts";
 import type { WorkerImage } from "../worker-driver.ts";
 import { type Engine, engineWords, followed } from "./engine.ts";
 import type { ImageFacts, ImageShelf } from "./image-facts.ts";

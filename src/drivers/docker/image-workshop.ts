@@ -5,15 +5,14 @@
  *
  * Packages are installed on this machine, with its settings for the index, and copied in: the build itself needs no network.
  */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, readlink, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { VERSION } from "../../domain/version.ts";
-import { packTar } from "../../lib/tar-pack.ts";
-import { folderEntries } from "./build-context.ts";
+import { packTar, type TarEntry } from "../../lib/tar-pack.ts";
 import { type ConnectedEngine, engineWords, followed } from "./engine.ts";
 import { type BaseChoice, findBase } from "./image-base.ts";
 import { versionTag } from "./image-check.ts";
@@ -167,5 +166,33 @@ export class ImageWorkshop {
       await engine.getImage(names[0]!).tag({ repo: name.slice(0, colon), tag: name.slice(colon + 1) });
     }
     return this.#describe(names[0]!);
+  }
+}
+
+type Part =
+  | { readonly name: string; readonly content: Uint8Array }
+  /** A folder that is not there counts as empty. */
+  | { readonly name: string; readonly dir: string };
+
+/** What the engine gets to build an image of: single files, and folders without what Python leaves behind. */
+async function* folderEntries(parts: readonly Part[]): AsyncGenerator<TarEntry> {
+  for (const part of parts) {
+    if ("content" in part) yield part;
+    else yield* walk(part.name, part.dir);
+  }
+}
+
+async function* walk(name: string, dir: string): AsyncGenerator<TarEntry> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const inside = `${name}/${entry.name}`;
+    const file = path.join(dir, entry.name);
+    if (entry.name === "__pycache__") continue;
+    if (entry.isDirectory()) yield* walk(inside, file);
+    else if (entry.isSymbolicLink()) yield { name: inside, linkTo: await readlink(file) };
+    else if (entry.isFile()) {
+      const { size, mode } = await stat(file);
+      yield { name: inside, file, size, executable: (mode & 0o111) !== 0 };
+    }
   }
 }

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import getPort from "get-port";
 import { WebSocket, WebSocketServer } from "ws";
-import type { Admission } from "../../../src/cli/preview/admission.ts";
+import type { Admission } from "../../../src/cli/preview/front.ts";
 import { Front } from "../../../src/cli/preview/front.ts";
 
 const LOCAL: Admission = { host: "localhost", subnet: undefined, cors: "" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { portsToTry, wantedPorts } from "../../../src/cli/preview/ports.ts";
+import { portsToTry, wantedPorts } from "../../../src/cli/preview/fronts.ts";
 import { PREVIEW_PORT_FIRST, PREVIEW_PORTS } from "../../../src/domain/limits.ts";
 
 const names = fc.uniqueArray(fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,20}$/), { minLength: 1, maxLength: 40 });

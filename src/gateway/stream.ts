@@ -3,12 +3,12 @@
  * job is final. Each is handed out once, unless the caller says which it had last: then it may ask again.
  */
 import type { ServerResponse } from "node:http";
-import { isFinal, type JobState } from "../../domain/job.ts";
-import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../../domain/limits.ts";
-import type { Call, GatewayContext } from "../context.ts";
-import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "../job-route.ts";
-import { wholeNumber } from "../query.ts";
-import { sendJson } from "../respond.ts";
+import { isFinal, type JobState } from "../domain/job.ts";
+import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../domain/limits.ts";
+import type { Call, GatewayContext } from "./context.ts";
+import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "./job-route.ts";
+import { wholeNumber } from "./query.ts";
+import { sendJson } from "./respond.ts";
 
 export const stream: JobRoute = {
   name: "stream",

@@ -1,4 +1,4 @@
-import type { Sample } from "../sample.ts";
+import type { Sample } from "./sample.ts";
 
 /** What a job is assumed to take before the first has run. */
 const UNKNOWN_EXEC_MS = 1_000;
@@ -55,4 +55,11 @@ function forLoad(sample: Sample, turns: number): number {
 
 function currentWorkers(sample: Sample): number {
   return sample.workers.filter((worker) => worker.current).length;
+}
+
+/** One worker for each `scalerValue` requests that wait or run. */
+export function requestCount(sample: Sample): number {
+  const requests = sample.queued + sample.waitingRequests + sample.running - sample.runningLowPriority;
+  if (requests === 0) return sample.queuedLowPriority + sample.runningLowPriority > 0 ? 1 : 0;
+  return Math.ceil(requests / sample.scalerValue);
 }

@@ -5,13 +5,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { SvcError } from "../../domain/errors.ts";
-import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../../domain/limits.ts";
-import type { LoadBalancedResponse } from "../../domain/request.ts";
-import { declaredBytes, drain, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "../body.ts";
-import type { Call, GatewayContext } from "../context.ts";
-import { forwardedHeaders, responseHeaders } from "../forwarded-headers.ts";
-import { endWith } from "../respond.ts";
+import { SvcError } from "../domain/errors.ts";
+import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../domain/limits.ts";
+import type { LoadBalancedResponse } from "../domain/request.ts";
+import { declaredBytes, drain, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "./body.ts";
+import type { Call, GatewayContext } from "./context.ts";
+import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { endWith } from "./respond.ts";
 
 const EMPTY = Buffer.alloc(0);
 
