@@ -17,15 +17,27 @@ export const bench: Bench = async ({ rounds }) => {
   const scale = rounds;
   const { inputs, broken, rssMb } = await fuzz({ seed, texts: TEXTS * scale, requests: REQUESTS * scale });
   const frames = FRAMES * scale;
-  // They have a test of their own, whose number of frames and seed are taken from the environment.
-  const env = { ...process.env, SVC_FUZZ_FRAMES: String(frames), SVC_FUZZ_SEED: String(seed) };
-  const test = [path.join(ROOT, "test/run.ts"), "worker-link/fuzz"];
-  const framed = await runProcess(process.execPath, test, { env });
-  const wrong = framed.code === 0 ? broken : [...broken, framed.stdout];
+  // They have tests of their own, which take the number of frames and the seed from the environment.
+  const env = {
+    ...process.env,
+    PYTHONPATH: path.join(ROOT, "python/src"),
+    SVC_FUZZ_FRAMES: String(frames),
+    SVC_FUZZ_SEED: String(seed),
+  };
+  const run = (test: string, args: string[]) => runProcess(test, args, { cwd: ROOT, env });
+  const framed = await run(process.execPath, [path.join(ROOT, "test/run.ts"), "worker-link/fuzz"]);
+  // The other way, to workers.
+  const toWorkers = await run("python3", ["-m", "unittest", "-q", "python/tests/test_fuzz.py"]);
+  const wrong = [...broken];
+  if (framed.code !== 0) wrong.push(framed.stdout);
+  if (toWorkers.code !== 0) wrong.push(toWorkers.stderr);
   for (const line of wrong) console.error(line);
-  const all = Object.values(inputs).reduce((sum, count) => sum + count, frames);
+  const all = Object.values(inputs).reduce((sum, count) => sum + count, 2 * frames);
   return {
-    conditions: { seed: `${seed} (SVC_BENCH_SEED plays it again)`, inputs: JSON.stringify({ ...inputs, frames }) },
+    conditions: {
+      seed: `${seed} (SVC_BENCH_SEED plays it again)`,
+      inputs: JSON.stringify({ ...inputs, frames, "frames to workers": frames }),
+    },
     figures: { inputs: all, "platform's RSS, MB": rssMb },
     bars: {
       "crashes, hangs and answers of 500": atMost(wrong.length, 0),

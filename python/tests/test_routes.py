@@ -279,6 +279,10 @@ class InProcess(unittest.TestCase):
             self.given(add, b'{"a": }', headers=headers),
             (422, [{"loc": ["body", 6], "msg": "JSON decode error", "type": "json_invalid"}]),
         )
+        self.assertEqual(
+            self.given(add, b"[" * 100_000, headers=headers),
+            (422, [{"loc": ["body", 0], "msg": "JSON decode error", "type": "json_invalid"}]),
+        )
         self.assertEqual(self.given(add, [1])[1][0]["type"], "model_attributes_type")
 
     def test_the_only_dict_or_model_takes_the_whole_body(self):

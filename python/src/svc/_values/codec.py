@@ -158,6 +158,8 @@ def decode(text: bytes):
             return value
     except StopIteration:
         pass
+    except RecursionError:
+        raise json.JSONDecodeError("Nested too deeply", string, 0) from None
     return json.loads(string)  # blanks around it, or an error with its place
 
 

@@ -44,7 +44,7 @@ def parse_head(head: bytes) -> dict:
         return {}
     try:
         value = json.loads(head)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FrameError("frame head is not JSON") from None
     if value.__class__ is not dict:
         raise FrameError("frame head is not an object")

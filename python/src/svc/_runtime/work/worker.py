@@ -15,7 +15,8 @@ from collections import deque
 
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Unacknowledged
-from svc._runtime.link.protocol import MORE, encode, parse_head
+from svc._runtime.link.heads import read_head
+from svc._runtime.link.protocol import MORE, encode
 from svc._runtime.work.interruption import Interruption
 from svc._runtime.work.output import JobStream, RateLimit, frames_of
 from svc._runtime.work.upload import Upload
@@ -61,13 +62,13 @@ class Worker:
         """Sorts one frame in; new work goes to `pending`."""
         type, flags, channel, head, body = frame
         if type == protocol.JOB:
-            parsed = parse_head(head)
+            parsed = read_head(type, head)
             self.connection.unacknowledged[channel] = Unacknowledged(parsed["job"], parsed["fence"])
             self._arrived(Work(type, channel, parsed, body), flags)
         elif type == protocol.ACK:
             self.connection.unacknowledged.pop(channel, None)
         elif type == protocol.REQUEST:
-            work = Work(type, channel, parse_head(head), body)
+            work = Work(type, channel, read_head(type, head), body)
             if flags & MORE and self.requests is not None and self.requests.reads_as_it_comes(work.head):
                 work.upload = self._uploads[channel] = Upload(
                     body, True, lambda taken: self._widen_upload(channel, taken)
@@ -91,9 +92,9 @@ class Worker:
                     arriving[0].body = b"".join(arriving[1])
                     self.pending.append(arriving[0])
         elif type == protocol.CANCEL:
-            self._cancel(channel, parse_head(head).get("reason", "cancelled"))
+            self._cancel(channel, read_head(type, head).get("reason") or "cancelled")
         elif type == protocol.WINDOW:
-            self._widen(channel, parse_head(head).get("bytes", 0))
+            self._widen(channel, read_head(type, head)["bytes"])
         elif type == protocol.PING:
             self.connection.send(encode(protocol.PONG))
         elif type == protocol.DRAIN:
