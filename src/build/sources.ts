@@ -1,6 +1,6 @@
 /** The text of a project's Python files: which of them are worth looking into, and what stands at a place. */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import path from "node:path";
 import { SCANNED_FILE_MAX_BYTES } from "../domain/limits.ts";
 import type { Diagnostic } from "./build-result.ts";
@@ -32,8 +32,8 @@ export class Sources {
     for (const file of files) {
       if (!file.path.endsWith(".py")) continue;
       for (const name of namesOf(file.path)) this.#modules.add(name);
-      const text = readFileSync(path.join(projectDir, file.path), "utf8").replace(/^\ufeff/, "");
       const isTooLarge = file.sizeBytes > SCANNED_FILE_MAX_BYTES;
+      const text = (isTooLarge ? headOf : textOf)(path.join(projectDir, file.path)).replace(/^\ufeff/, "");
       this.#texts.set(file.path, isTooLarge ? undefined : text);
       if (file.linkTo !== undefined) links.add(file.path);
       if (file.linkTo !== undefined || !MAY_DECLARE.test(text)) continue;
@@ -106,6 +106,21 @@ export class Sources {
     const known = this.#lines.get(file) ?? (this.#texts.get(file) ?? "").split(/\r\n|\r|\n/);
     this.#lines.set(file, known);
     return known;
+  }
+}
+
+function textOf(file: string): string {
+  return readFileSync(file, "utf8");
+}
+
+/** As much of it as a file may have that is looked into. */
+function headOf(file: string): string {
+  const handle = openSync(file, "r");
+  try {
+    const head = Buffer.alloc(SCANNED_FILE_MAX_BYTES);
+    return head.toString("utf8", 0, readSync(handle, head));
+  } finally {
+    closeSync(handle);
   }
 }
 
