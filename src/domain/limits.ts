@@ -5,7 +5,7 @@ const MB = 1024 * KB;
 
 // Build and deploy
 export const ARTIFACT_MAX_BYTES = 1_500_000_000;
-/** Guards against a slip, not against use: it is one's own machine (docs/decisions/0010). */
+/** Guards against a slip, not against use: it is one's own machine (docs/decisions/0013). */
 export const WORKER_QUOTA = 1_000;
 /** Endpoints that the refusal names. */
 export const QUOTA_HOLDERS_SHOWN = 5;

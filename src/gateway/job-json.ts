@@ -19,7 +19,7 @@ export function jobJson(job: Job, now: number, withOutput = true): Buffer {
 
 /**
  * For what is signed, or stands beside other jobs: output that is no JSON, which only a hostile worker sends and which could pass itself
- * off as more keys of the object, is left out. It costs too much for every answer (docs/decisions/0010).
+ * off as more keys of the object, is left out. It costs too much for every answer (docs/decisions/0011).
  */
 export function checkedJobJson(job: Job, now: number, withOutput = true): Buffer {
   return jobJson(job, now, withOutput && job.output !== null && isJson(job.output));
