@@ -16,6 +16,7 @@ from scan.find import Finder
 from scan.fold import Folder
 from scan.module import Module, Project
 from scan.names import Names
+from scan.reach import Reach, statements
 
 _MEMORY_MAX_BYTES = 4 * 1024**3
 
@@ -55,7 +56,10 @@ def scan(fields: list[str], known: dict[str, Module]) -> tuple[dict, dict[str, M
                 finder.look(module)
             except RecursionError:
                 module.problem = ["it is nested too deeply", 1, 1]
-    modules = _imported_together(project, names, {use["file"] for use in finder.uses})
+    files = {use["file"] for use in finder.uses}
+    modules = _imported_together(project, names, files)
+    reach = Reach(project)
+    reached = {path: reach.of(path) for path in sorted(files)}
     problems = [[module.path, *module.problem] for module in project.parsed.values() if module.problem is not None]
     answer = {
         "objects": list(finder.objects.values()),
@@ -64,6 +68,7 @@ def scan(fields: list[str], known: dict[str, Module]) -> tuple[dict, dict[str, M
         "functions": finder.functions,
         "findings": finder.findings,
         "modules": modules,
+        "reach": reached,
         "problems": problems,
     }
     return answer, project.parsed
@@ -89,7 +94,7 @@ def _imported_together(project: Project, names: Names, files: set[str]) -> dict[
                 below.append(target.path)
         relative = []
         if path in files:
-            nodes = (node for node in _statements(module.tree) if type(node) is ast.ImportFrom and node.level > 0)
+            nodes = (node for node in statements(module.tree) if type(node) is ast.ImportFrom and node.level > 0)
             relative = [_dots(module, node) for node in nodes]
         modules[path] = {"imports": imports, "below": below, "relative": relative}
         waiting.extend(below)
@@ -102,15 +107,6 @@ def _dots(module: Module, statement) -> list:
     first = max(line.find(b".", statement.col_offset), statement.col_offset)
     last = line.find(b" ", first)
     return module.span(statement.lineno, first, statement.lineno, len(line) if last == -1 else last)
-
-
-def _statements(tree):
-    waiting = list(tree.body)
-    while waiting:
-        statement = waiting.pop()
-        yield statement
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            waiting.extend(getattr(statement, field, ()))
 
 
 def to_json(value) -> str:

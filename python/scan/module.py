@@ -73,6 +73,13 @@ class Project:
         """Whether a module or a folder with modules of this name is part of the project."""
         return name in self._files or name in self._packages
 
+    def path_of(self, name: str) -> str | None:
+        return self._files.get(name)
+
+    def below(self, package: str) -> list[str]:
+        """The files of a package and of the packages in it."""
+        return [path for name, path in self._files.items() if name.startswith(f"{package}.")]
+
     def by_name(self, name: str) -> Module | None:
         path = self._files.get(name)
         return None if path is None or self.texts[path] is None else self.by_path(path)

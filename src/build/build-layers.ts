@@ -16,7 +16,7 @@ import type { ProjectFile } from "./project-files.ts";
 import type { PythonScanner } from "./python-scanner.ts";
 import type { ScanMemory } from "./read-facts.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
-import { buildSourceLayer } from "./source-layer.ts";
+import { buildSourceLayer, codeDigest } from "./source-layer.ts";
 
 export interface LayerOptions {
   readonly projectDir: string;
@@ -36,6 +36,8 @@ export interface LayerOptions {
   readonly interpreter?: () => Promise<Interpreter>;
   /** For the interpreter and the installer, and for os.environ["X"] in `env=`. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Each change of a file is one of every endpoint: whoever compares whole builds must see it. */
+  readonly changesTogether?: boolean;
   readonly scanMemory?: ScanMemory;
   /** Reads the files instead of a Python that is started for it. */
   readonly scanner?: PythonScanner;
@@ -90,7 +92,13 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
   signal?.throwIfAborted();
 
   const layersOf = await endpointLayers(endpoints, dependencies, options.exclude ?? [], python);
-  const manifest = makeManifest(endpoints, (each) => layersOf.get(each.name)!, source.digest);
+  const code = ({ name }: EndpointDeclaration) =>
+    options.changesTogether ? undefined : codeDigest(source.contents, handlerPath(name), scan.reach.get(name) ?? null);
+  const manifest = makeManifest(
+    endpoints,
+    (each) => ({ ...layersOf.get(each.name)!, codeDigest: code(each) }),
+    source.digest,
+  );
   const layers: BuiltLayer[] = [
     ...dependencies.map(({ layer }) => ({ ...pick(layer), kind: "dependencies" as const })),
     { ...pick(source), kind: "source" },

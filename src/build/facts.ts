@@ -65,6 +65,8 @@ export interface Facts {
       { readonly imports: readonly ImportSite[]; readonly below: readonly string[]; readonly relative: readonly At[] }
     >
   >;
+  /** Of each file that declares endpoints: every Python file that its code may need; null where it may be any. */
+  readonly reach: Readonly<Record<string, readonly string[] | null>>;
   /** What Python does not accept. */
   readonly problems: readonly (readonly [file: string, message: string, line: number, column: number])[];
 }
@@ -79,6 +81,7 @@ export const NO_FACTS: Facts = {
   functions: {},
   findings: [],
   modules: {},
+  reach: {},
   problems: [],
 };
 

@@ -8,6 +8,8 @@ export interface EndpointLayers {
   readonly pythonVersion: string;
   readonly baseDependencies: readonly string[];
   readonly dependencyLayer: string | null;
+  /** Of the files that its code may need; undefined: of all. */
+  readonly codeDigest?: string;
 }
 
 export function makeManifest(
@@ -58,5 +60,6 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     dependencies: [...endpoint.dependencies],
     baseDependencies: [...layers.baseDependencies],
     dependencyLayer: layers.dependencyLayer,
+    ...(layers.codeDigest === undefined ? {} : { codeDigest: layers.codeDigest }),
   };
 }

@@ -5,10 +5,11 @@
 import path from "node:path";
 import type { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
-import { checkImports } from "./check-imports.ts";
+import { checkImports, type ImportingFunction } from "./check-imports.ts";
 import { BuildProblems, isError, sortDiagnostics } from "./diagnostics.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { endpointFindings } from "./endpoint-findings.ts";
+import type { Facts } from "./facts.ts";
 import { groupEndpoints } from "./group-endpoints.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
 import { listProjectFiles, type ProjectFiles } from "./project-files.ts";
@@ -36,6 +37,8 @@ export interface Scan {
   /** Errors and warnings, sorted by place. */
   readonly diagnostics: readonly Diagnostic[];
   readonly files: ProjectFiles;
+  /** By endpoint: every Python file of the project that its code may need; null where it may be any. */
+  readonly reach: ReadonlyMap<string, ReadonlySet<string> | null>;
   /** Files of Python that were looked into. */
   readonly scanned: readonly string[];
 }
@@ -60,11 +63,21 @@ export async function scanProject(options: ScanOptions): Promise<Scan> {
       endpoints,
       diagnostics: sortDiagnostics(found.map((each) => withoutSecrets(each, reader.secrets))),
       files,
+      reach: reachOf(functions, facts),
       scanned: sources.paths,
     };
   } finally {
     if (options.scanner === undefined) scanner.close();
   }
+}
+
+function reachOf(functions: readonly ImportingFunction[], { reach }: Facts): Scan["reach"] {
+  const reached = new Map<string, Set<string> | null>();
+  for (const { endpoint, file } of functions) {
+    const [before, own] = [reached.get(endpoint), reach[file]];
+    reached.set(endpoint, own == null || before === null ? null : new Set([...(before ?? []), ...own]));
+  }
+  return reached;
 }
 
 /** Throws what stands in the way of a build: BUILD_FAILED with every finding, or NO_ENDPOINTS. */

@@ -15,21 +15,30 @@ const SMALL_FILE_BYTES = 256 * 1024;
 
 type Hashes = Record<string, { stamp: string; digest: string }>;
 
+interface SourceLayer extends CachedLayer {
+  readonly cached: boolean;
+  /** By name in the layer: what stands there. */
+  readonly contents: ReadonlyMap<string, string>;
+}
+
 /** `handlers` maps "hello.py" to its text. */
 export async function buildSourceLayer(
   projectDir: string,
   files: readonly ProjectFile[],
   handlers: ReadonlyMap<string, string>,
   cache: LayerCache,
-): Promise<CachedLayer & { readonly cached: boolean }> {
+): Promise<SourceLayer> {
   const project = projectKey(projectDir);
   const known = cache.record<Hashes>("file-hashes", project) ?? {};
   const hashes: Hashes = {};
   const identity = createHash("sha256");
   const entries: TarEntry[] = [];
+  const contents = new Map<string, string>();
   const add = (entry: TarEntry, digest: string) => {
     entries.push(entry);
-    identity.update(JSON.stringify([entry.name, "executable" in entry && entry.executable === true, digest]));
+    const content = JSON.stringify([entry.name, "executable" in entry && entry.executable === true, digest]);
+    contents.set(entry.name, content);
+    identity.update(content);
   };
 
   for (const [name, text] of [...handlers].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -56,13 +65,34 @@ export async function buildSourceLayer(
   const found = record && (await cache.find(record.digest, record.sizeBytes));
   if (found !== undefined) {
     await cache.touch("sources", key);
-    return { ...found, cached: true };
+    return { ...found, contents, cached: true };
   }
   const layer = await cache.write(entries, GZIP_LEVEL_SOURCE);
   for (const file of files) if (file.sizeBytes > SMALL_FILE_BYTES) requireUnchanged(projectDir, file);
   await cache.remember("sources", key, { digest: layer.digest, sizeBytes: layer.sizeBytes });
   await cache.prune("sources", { countMax: SOURCE_LAYERS_KEPT, bytesMax: SOURCE_LAYERS_KEPT_BYTES });
-  return { ...layer, cached: false };
+  return { ...layer, contents, cached: false };
+}
+
+/**
+ * What one endpoint's workers are made of: the Python files that its code may need (`reach`; null: all), every other file,
+ * because any code may read it, and its own entry file.
+ */
+export function codeDigest(
+  contents: ReadonlyMap<string, string>,
+  handler: string,
+  reach: ReadonlySet<string> | null,
+): string {
+  const hash = createHash("sha256");
+  for (const [name, content] of contents) {
+    const isOther = name.startsWith("handlers/") ? name !== handler : isOutOfReach(name.slice("src/".length), reach);
+    if (!isOther) hash.update(content);
+  }
+  return hash.digest("hex");
+}
+
+function isOutOfReach(file: string, reach: ReadonlySet<string> | null): boolean {
+  return reach !== null && file.endsWith(".py") && !reach.has(file);
 }
 
 async function largeFileDigest(projectDir: string, file: ProjectFile, known: Hashes, hashes: Hashes): Promise<string> {

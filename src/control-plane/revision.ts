@@ -7,19 +7,29 @@ import { own } from "./known.ts";
 
 /** The part of a build that one endpoint's workers are made of. */
 export interface EndpointCode {
-  readonly sourceLayer: string;
+  /** Changes with the files that its code may need. */
+  readonly source: string;
   readonly handler: string;
   readonly dependencyLayer: string | null;
   readonly baseDependencies: readonly string[];
   readonly pythonVersion: string;
+  /** Best first: which GPU a worker gets of those that it may have. */
+  readonly gpuPreference: readonly string[];
 }
 
 /** null when the manifest has no such endpoint. */
 export function codeOf(manifest: Manifest, endpointName: string): EndpointCode | null {
   const resource = own(manifest.resources, endpointName);
   if (resource === undefined) return null;
-  const { handler, dependencyLayer, baseDependencies, pythonVersion } = resource;
-  return { sourceLayer: manifest.sourceLayer, handler, dependencyLayer, baseDependencies, pythonVersion };
+  const { handler, dependencyLayer, baseDependencies, pythonVersion, codeDigest, gpuPreference } = resource;
+  return {
+    source: codeDigest ?? manifest.sourceLayer,
+    handler,
+    dependencyLayer,
+    baseDependencies,
+    pythonVersion,
+    gpuPreference,
+  };
 }
 
 export interface Revisable extends EndpointSettings {
@@ -53,13 +63,7 @@ export function revisionOf(endpoint: Revisable, code: EndpointCode | null, secre
     Object.entries(endpoint.env)
       .map(([name, value]) => [name, typeof value === "string" ? value : [value.secret, secrets.get(value.secret)]])
       .sort(([a], [b]) => (a! < b! ? -1 : 1)),
-    code && [
-      code.sourceLayer,
-      code.handler,
-      code.dependencyLayer,
-      [...code.baseDependencies].sort(),
-      code.pythonVersion,
-    ],
+    code && [code.source, code.handler, code.dependencyLayer, [...code.baseDependencies].sort(), code.pythonVersion],
   ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }

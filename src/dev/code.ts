@@ -116,6 +116,7 @@ export class ProjectCode {
     const workDir = workDirectory(projectDir, false);
     try {
       return await buildLayers({
+        changesTogether: true,
         projectDir,
         workDir,
         env,

@@ -72,6 +72,8 @@ export const manifestResource = z.object({
   baseDependencies: z.array(baseRequirement),
   /** Layer with the installed dependencies, or null when there are none. */
   dependencyLayer: digest.nullable(),
+  /** Of the files of the source layer that its code may need; without it, any change of the layer is one of its code. */
+  codeDigest: digest.optional(),
 });
 
 export const manifestSchema = z.object({

@@ -158,7 +158,7 @@ test("the newest builds are kept, and an older one as long as an endpoint runs i
   const old = manifest(source, { old: resource("old") });
   const { buildId } = (await deploy(platform, old)).data.deployBuild;
   for (let i = 0; i <= BUILDS_KEPT; i++) {
-    const build = manifest(source, { hello: resource("hello", { workersMax: 1 + (i % 5) }) });
+    const build = manifest(source, { hello: resource("hello", { maxConcurrency: 1 + (i % 5) }) });
     assert.equal((await deploy(platform, build, { keepRemoved: true })).errors, undefined);
   }
   const [environment] = await platform.store.environments.listByApp((await platform.store.apps.list())[0]!.id);

@@ -93,10 +93,10 @@ async function applyChange(store: Store, change: Change, place: Place, means: Me
   } else if (change.action === "update") {
     const { settings, env, kind, code } = change.desired;
     const revision = revisionOf({ ...settings, locations: change.current.locations, env, kind }, code, place.secrets);
-    const changes = { ...settings, env, buildId: place.buildId, revision, reason: "", updatedAt: now };
+    // Workers that go on are made of their build's layers, and so are those that join them.
+    const buildId = revision === change.current.revision ? change.current.buildId : place.buildId;
+    const changes = { ...settings, env, buildId, revision, reason: "", updatedAt: now };
     await store.endpoints.update(change.current.id, changes);
-  } else if (change.action === "unchanged") {
-    await store.endpoints.update(change.current.id, { buildId: place.buildId });
   }
 }
 

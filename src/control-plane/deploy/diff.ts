@@ -77,12 +77,13 @@ function differences(wanted: DesiredEndpoint, { endpoint, code }: CurrentEndpoin
 function codeDifferences(wanted: EndpointCode, code: EndpointCode | null): string[] {
   if (code === null) return ["code"];
   const details: string[] = [];
-  if (wanted.sourceLayer !== code.sourceLayer || wanted.handler !== code.handler) details.push("code");
+  if (wanted.source !== code.source || wanted.handler !== code.handler) details.push("code");
   const base = (one: EndpointCode) => [...one.baseDependencies].sort().join("\n");
   if (wanted.dependencyLayer !== code.dependencyLayer || base(wanted) !== base(code)) details.push("dependencies");
   if (wanted.pythonVersion !== code.pythonVersion) {
     details.push(`pythonVersion ${code.pythonVersion} → ${wanted.pythonVersion}`);
   }
+  if (wanted.gpuPreference.join() !== code.gpuPreference.join()) details.push("order of GPUs");
   return details;
 }
 

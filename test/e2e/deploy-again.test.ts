@@ -101,3 +101,49 @@ test("A deploy can undo itself, leave before it is done, only show what it would
   assert.equal(reader.code, 1);
   assert.match(reader.stderr, /This needs a key with the scope "deploy"/);
 });
+
+test("Only endpoints whose code may need a changed file get new workers; the others keep theirs and go on starting from their build", async (t) => {
+  const platform = await startPlatform(t);
+  const one = (name: string, import_: string) => `
+from svc import Endpoint
+import ${import_}
+
+@Endpoint(name="${name}", workers=(1, 1))
+def ${name}():
+    return ${import_}.VALUE
+`;
+  const dir = project(t, {
+    "a.py": one("a", "left"),
+    "b.py": one("b", "right"),
+    "left.py": "VALUE = 1",
+    "right.py": "VALUE = 1",
+  });
+  const svc = (...args: string[]) => platform.svc(args, { cwd: dir });
+  const workers = async () => {
+    const { stdout } = await svc("status", "--json");
+    const ids: Record<string, string> = {};
+    for (const { name } of JSON.parse(stdout) as { name: string }[]) {
+      ids[name] = JSON.parse((await svc("status", name, "--json")).stdout).pods[0].id;
+    }
+    return ids;
+  };
+  const call = async (name: string) => {
+    const found = (await platform.endpoints()).find((endpoint) => endpoint.name === name)!;
+    return (await platform.call(`${found.url}/runsync`, { body: { input: {} } })).json.output;
+  };
+  const first = await svc("deploy");
+  assert.equal(first.code, 0, first.stderr);
+  const before = await workers();
+  writeFileSync(path.join(dir, "left.py"), "VALUE = 2");
+  const second = await svc("deploy");
+  assert.equal(second.code, 0, second.stderr);
+  assert.match(second.stderr, /~ update +a +code\n.*= unchanged +b +queue/s);
+  const after = await workers();
+  assert.deepEqual([after.a !== before.a, after.b === before.b], [true, true]);
+  assert.deepEqual([await call("a"), await call("b")], [2, 1]);
+  writeFileSync(path.join(dir, "notes.py"), "nobody imports this");
+  assert.match((await svc("deploy")).stdout, /^No changes/);
+  writeFileSync(path.join(dir, "data.txt"), "any code may read this");
+  const third = await svc("deploy");
+  assert.match(third.stderr, /~ update +a +code\n.*~ update +b +code/s);
+});
