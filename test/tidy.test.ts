@@ -7,6 +7,7 @@ import { ERROR_CATALOGUE } from "../src/domain/errors.ts";
 import { VERSION } from "../src/domain/version.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { CONFIG_KEYS } from "../src/server/config.ts";
+import { circlesOf } from "./harness/circles.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
 const read = (file: string) => readFileSync(path.join(root, file), "utf8");
@@ -67,20 +68,11 @@ test("Every folder of src/ imports only what stands below it", () => {
 });
 
 test("No files of src/ import each other in a circle", () => {
-  const circles: string[] = [];
-  const left = new Set<string>();
-  /** Depth first; what is on the way already closes a circle. Imports of types count: they are read together too. */
-  const visit = (file: string, way: readonly string[]): void => {
-    if (left.has(file)) return;
-    if (way.includes(file)) {
-      circles.push([...way.slice(way.indexOf(file)), file].join(" -> "));
-      return;
-    }
-    for (const target of importsOf(file)) if (sources.includes(target)) visit(target, [...way, file]);
-    left.add(file);
-  };
-  for (const file of sources) visit(file, []);
-  assert.deepEqual(circles, []);
+  // Imports of types count: they are read together too.
+  const imports = new Map(
+    sources.map((file) => [file, importsOf(file).filter((target) => sources.includes(target))] as const),
+  );
+  assert.deepEqual(circlesOf(imports), []);
 });
 
 test("No source file is longer than 400 lines", () => {

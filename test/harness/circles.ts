@@ -1,24 +1,18 @@
-/** Circles of imports: groups of files of which each reaches every other one (Tarjan's strongly connected components). */
-export function circlesOf(imports: ReadonlyMap<string, Iterable<string>>): string[][] {
-  const order = new Map<string, number>();
-  const lowest = new Map<string, number>();
-  const path: string[] = [];
-  const circles: string[][] = [];
+/** Circles of imports, each as the way around it. Depth first; what is on the way already closes a circle. */
+export function circlesOf(imports: ReadonlyMap<string, readonly string[]>): string[] {
+  const circles: string[] = [];
+  const left = new Set<string>();
 
-  const visit = (file: string): void => {
-    order.set(file, order.size);
-    lowest.set(file, order.get(file)!);
-    path.push(file);
-    for (const target of imports.get(file) ?? []) {
-      if (!order.has(target)) visit(target);
-      else if (!path.includes(target)) continue;
-      lowest.set(file, Math.min(lowest.get(file)!, lowest.get(target)!));
+  const visit = (file: string, way: readonly string[]): void => {
+    if (left.has(file)) return;
+    if (way.includes(file)) {
+      circles.push([...way.slice(way.indexOf(file)), file].join(" -> "));
+      return;
     }
-    if (lowest.get(file) !== order.get(file)) return;
-    const circle = path.splice(path.indexOf(file));
-    if (circle.length > 1) circles.push(circle.sort());
+    for (const target of imports.get(file) ?? []) visit(target, [...way, file]);
+    left.add(file);
   };
 
-  for (const file of imports.keys()) if (!order.has(file)) visit(file);
+  for (const file of imports.keys()) visit(file, []);
   return circles;
 }
