@@ -31,7 +31,7 @@ export const bench: Bench = async ({ rounds }) => {
     conditions: {
       seed: `${seed} (SVC_BENCH_SEED plays it again)`,
       rounds: `${report.rounds} of ${allCells().length} cells, ${report.impossible.length} could not be done here`,
-      faults: `${faultMs} ms each; the clock is not stepped: there is no way to do that to one process`,
+      faults: `${faultMs} ms each; the clock is stepped in a test of its own (test/e2e/clock-step.test.ts)`,
       queued: `${queued} jobs in rounds with a queue`,
     },
     figures: {

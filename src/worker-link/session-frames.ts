@@ -27,15 +27,18 @@ export class SessionFrames {
 
   /** Throws when the frame breaks the protocol: the connection must be closed then. */
   take(session: WorkerSession, frame: Frame): void {
-    session.said(LINK_FRAME_COST_BYTES + (frame.type === FRAME.PROGRESS ? frame.body.length : 0));
     if (frame.channel !== 0 && frame.type !== FRAME.LOG) {
       const work = session.works.get(frame.channel);
       if (work === undefined) {
+        session.said(LINK_FRAME_COST_BYTES);
         // A result that nobody waits for any more: the worker may forget it.
         if (frame.type === FRAME.RESULT) session.connection.send(FRAME.ACK, frame.channel);
       } else if (work.onFrame(frame)) this.#over(session, work);
+      // How often a work ends is up to us.
+      else session.said(LINK_FRAME_COST_BYTES + (frame.type === FRAME.PROGRESS ? frame.body.length : 0));
       return;
     }
+    session.said(LINK_FRAME_COST_BYTES);
     if (frame.type === FRAME.CREDIT) this.#ready(session, readHead(frame, creditHead));
     else if (frame.type === FRAME.BOOT_FAILED)
       this.#deps.hooks.bootFailed(session.worker.id, readHead(frame, bootFailureHead));

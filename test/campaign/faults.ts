@@ -1,4 +1,7 @@
-/** What is done to which process, and how it is undone. The clock is left out: there is no way to step it for one process. */
+/**
+ * What is done to which process, and how it is undone. The clock is left out: results are kept by the clock of the day, so that a
+ * step of an hour ends the time of most, as it should. test/e2e/clock-step.test.ts has it.
+ */
 import { readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
