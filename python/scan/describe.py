@@ -22,14 +22,19 @@ def describe(module: Module, definition) -> dict:
         }
     if type(definition) is ast.ClassDef:
         methods = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
-        only = methods[0] if len(methods) == 1 else None
+        own = [each for each in definition.body if getattr(each, "name", "") == "__call__" and type(each) in FUNCTIONS]
+        parameters = {
+            str(getattr(each, "name", "")): _parameters(module, each)[_is_bound(module, each) :]
+            for each in [*methods, *own]
+        }
         return {
             **_common(module, definition),
             "kind": "class",
             "async": any(_is_async(each) for each in methods),
             "generator": any(_is_generator(each) for each in methods),
-            "parameters": [] if only is None else _parameters(module, only)[_is_bound(module, only) :],
+            "parameters": _of_unnamed_call(parameters),
             "methods": [str(getattr(each, "name", "")) for each in methods],
+            "methodParameters": parameters,
         }
     # The argument of `.asgi(app)`: Python code cannot tell from outside what an application takes.
     name = definition.id if type(definition) is ast.Name else "asgi"
@@ -43,6 +48,13 @@ def describe(module: Module, definition) -> dict:
         "parameters": [],
         "methods": [],
     }
+
+
+def _of_unnamed_call(parameters: dict[str, list[dict]]) -> list[dict]:
+    """A job that names no method reaches `__call__`, or the only one there is."""
+    if "__call__" in parameters:
+        return parameters["__call__"]
+    return next(iter(parameters.values())) if len(parameters) == 1 else []
 
 
 def _common(module: Module, definition) -> dict:

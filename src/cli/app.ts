@@ -24,6 +24,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Route>>> = {
   build: async () => (await import("./commands/build.ts")).buildCommand,
   run: async () => (await import("./commands/run.ts")).runCommand,
   deploy: async () => (await import("./commands/deploy.ts")).deployCommand,
+  call: async () => (await import("./commands/call.ts")).callCommand,
   rollback: async () => (await import("./commands/rollback.ts")).rollbackCommand,
   undeploy: async () => (await import("./commands/undeploy.ts")).undeployCommand,
   status: async () => (await import("./commands/status.ts")).statusCommand,

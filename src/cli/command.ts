@@ -40,6 +40,8 @@ interface CommandSpec<F> {
   readonly flags?: F;
   readonly aliases?: Readonly<Record<string, keyof F>>;
   readonly parameters?: readonly Parameter[];
+  /** Instead of `parameters`: one word or more. */
+  readonly words?: Parameter;
   run(this: CliContext, flags: FlagsOf<F>, ...parameters: string[]): void | Promise<void>;
 }
 
@@ -50,9 +52,13 @@ export function command<const F extends Readonly<Record<string, Flag>> = Record<
   flags,
   aliases,
   parameters = [],
+  words,
   run,
 }: CommandSpec<F>): Command<CliContext> {
-  const positional = { kind: "tuple", parameters: parameters.map((each) => ({ parse: String, ...each })) };
+  const positional =
+    words === undefined
+      ? { kind: "tuple", parameters: parameters.map((each) => ({ parse: String, ...each })) }
+      : { kind: "array", minimum: 1, parameter: { parse: String, ...words } };
   return buildCommand({
     func: run,
     parameters: { flags, aliases, positional },

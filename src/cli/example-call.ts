@@ -5,7 +5,7 @@
 
 import { exampleValue } from "../build/example-value.ts";
 import type { EndpointRecord } from "../client/records.ts";
-import type { ManifestFunction, ManifestParameter } from "../domain/manifest.ts";
+import { firstCall, type ManifestFunction, type ManifestParameter } from "../domain/manifest.ts";
 
 export interface ExampleCall {
   /** `POST /analyze`, or `POST /runsync` of a queue-based endpoint. */
@@ -52,10 +52,10 @@ export function withoutKey(call: ExampleCall): ExampleCall {
 }
 
 function queueCall(url: string, fn: ManifestFunction | undefined): ExampleCall {
-  const input = values(fn?.parameters ?? []);
-  const method = fn !== undefined && fn.methods.length > 1 ? { method: fn.methods[0] } : {};
+  const { parameters, method } = fn === undefined ? { parameters: [] } : firstCall(fn);
+  const body = { input: values(parameters), method };
   const target = `${url}/runsync`;
-  return { route: "POST /runsync", url: target, command: curl("POST", target, { input, ...method }) };
+  return { route: "POST /runsync", url: target, command: curl("POST", target, body) };
 }
 
 function routeCall(baseUrl: string, route: string, fn: ManifestFunction | undefined): ExampleCall {

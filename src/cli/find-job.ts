@@ -2,7 +2,7 @@
 import { keyError } from "../client/answer-error.ts";
 import { EndpointClient, type JobRecord } from "../client/gateway.ts";
 import type { EndpointRecord } from "../client/records.ts";
-import { fetchText } from "../client/request.ts";
+import { type Answer, fetchText } from "../client/request.ts";
 import { SvcError } from "../domain/errors.ts";
 import { type Connection, requirePlatform } from "./connect.ts";
 import type { CliContext } from "./context.ts";
@@ -48,9 +48,14 @@ async function jobAt({ apiKey }: Connection, endpoint: EndpointRecord, jobId: st
 }
 
 /** The job routes of an endpoint, for a command: a refused key says how to give another. */
-export function endpointClient(url: string, apiKey: string | undefined): EndpointClient {
+export function endpointClient(
+  url: string,
+  apiKey: string | undefined,
+  onAnswer: (answer: Answer) => void = () => {},
+): EndpointClient {
   return new EndpointClient(url, apiKey, async (platform, address, init) => {
     const answer = await fetchText(platform, address, init);
+    onAnswer(answer);
     if (answer.status === 401) throw keyError(platform);
     return answer;
   });

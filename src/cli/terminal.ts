@@ -57,6 +57,13 @@ export class Terminal {
     this.#streams.stdout.write(terminalText(text));
   }
 
+  /** Bytes of the result as they are; false where a terminal would show them. */
+  bytes(chunk: Uint8Array): boolean {
+    if (this.#streams.stdout.isTTY) return false;
+    this.#streams.stdout.write(chunk);
+    return true;
+  }
+
   json(value: unknown): void {
     this.out(JSON.stringify(value, null, 2));
   }

@@ -1,5 +1,5 @@
 /** The operations of a queue-based function: make a job, and ask about it. */
-import type { JsonSchema } from "../domain/manifest.ts";
+import { firstCall, type JsonSchema } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import type { Operation } from "./openapi-parameters.ts";
 import { docParts, fieldsExample, fieldsSchema, namedParameters } from "./openapi-parameters.ts";
@@ -69,13 +69,17 @@ function bodyOf({ function: fn }: LocalRoute): JsonSchema {
   const parameters = namedParameters(fn);
   const takesAny = fn.parameters.some(({ name }) => name.startsWith("**")) || fn.methods.length > 1;
   const input = { ...fieldsSchema(parameters), ...(takesAny ? {} : { additionalProperties: false }) };
-  const chooses = fn.methods.length > 1;
+  const { method, parameters: first } = firstCall(fn);
+  const chooses = method !== undefined;
   const schema = {
     type: "object",
     properties: { input, ...(chooses ? { method: { enum: fn.methods } } : {}) },
     required: ["input", ...(chooses ? ["method"] : [])],
   };
-  const example = { input: fieldsExample(parameters), ...(chooses ? { method: fn.methods[0] } : {}) };
+  const example = {
+    input: fieldsExample(namedParameters({ ...fn, parameters: [...first] })),
+    ...(chooses ? { method } : {}),
+  };
   return { required: true, content: { "application/json": { schema, example } } };
 }
 

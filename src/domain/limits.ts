@@ -306,6 +306,9 @@ export const LOG_PENDING_LAST_BYTES = 8 * MB;
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
+/** `svc call --logs`: what a function printed last arrives beside its answer; so long nothing must have come, and so long it is waited for. */
+export const CALL_LOGS_QUIET_MS = 300;
+export const CALL_LOGS_MAX_MS = 3_000;
 /** Decisions of the autoscaler kept for each endpoint. */
 export const DECISIONS_KEPT = 50;
 export const RECONCILE_MS = 5_000;

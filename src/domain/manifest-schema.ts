@@ -34,6 +34,8 @@ export const manifestFunction = z.object({
   parameters: z.array(manifestParameter).default([]),
   /** Public methods, when kind is class. */
   methods: z.array(z.string()).default([]),
+  /** Of each method of a class, and of `__call__`, which a job reaches that names none. */
+  methodParameters: z.record(z.string(), z.array(manifestParameter)).optional(),
 });
 
 export const manifestResource = z.object({

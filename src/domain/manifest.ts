@@ -17,3 +17,12 @@ export function manifestLayers(manifest: Manifest): string[] {
   const dependencyLayers = Object.values(manifest.resources).flatMap((resource) => resource.dependencyLayer ?? []);
   return [...new Set([manifest.sourceLayer, ...dependencyLayers])];
 }
+
+/** How a job reaches a function, or a class by its `__call__` or only method; a class with several has its first one named. */
+export function firstCall(fn: ManifestFunction): { method?: string; parameters: readonly ManifestParameter[] } {
+  const byName = fn.methodParameters ?? {};
+  const [method] = fn.methods;
+  if (method === undefined || fn.methods.length === 1 || Object.hasOwn(byName, "__call__"))
+    return { parameters: fn.parameters };
+  return { method, parameters: byName[method] ?? [] };
+}

@@ -3,7 +3,8 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import picocolors from "picocolors";
-import { CallView, type ShownCall, timingText } from "../../src/dev/call-view.ts";
+import { timingText } from "../../src/client/timing-text.ts";
+import { CallView, type ShownCall } from "../../src/dev/call-view.ts";
 import type { Screen } from "../../src/dev/screen.ts";
 import { tempDir } from "../e2e/platform.ts";
 

@@ -34,14 +34,24 @@ export function showExplanation(terminal: Terminal, result: ProjectBuild): void 
 function callables(manifest: Manifest, name: string): string[] {
   const functions = manifest.resources[name]!.functions;
   const routes = Object.entries(manifest.routes[name] ?? {});
-  if (routes.length === 0) return functions.map((fn) => `function       ${fn.module}.${signature(fn)}`);
+  if (routes.length === 0) return functions.flatMap(callable);
   return routes.map(([route, functionName]) => {
     const fn = functions.find((candidate) => candidate.name === functionName);
     return `${route.padEnd(20)} ${fn === undefined ? functionName : `${fn.module}.${signature(fn)}`}`;
   });
 }
 
-function signature(fn: ManifestFunction): string {
+/** A function, or a class with each method that a job may name. */
+function callable(fn: ManifestFunction): string[] {
+  if (fn.kind === "function") return [`function       ${fn.module}.${signature(fn)}`];
+  const methods = Object.entries(fn.methodParameters ?? {});
+  return [
+    `class          ${fn.module}.${fn.name}`,
+    ...methods.map(([name, parameters]) => `method         ${signature({ name, parameters })}`),
+  ];
+}
+
+function signature(fn: Pick<ManifestFunction, "name" | "parameters">): string {
   const parameters = fn.parameters.map(
     ({ name, annotation, default: preset }) =>
       `${name}${annotation === "" ? "" : `: ${annotation}`}${preset === null ? "" : ` = ${preset}`}`,
