@@ -79,7 +79,7 @@ class Assets {
     const known = this.#read.get(name);
     if (known !== undefined) return known;
     const { from, type } = FILES[name]!;
-    const file = from === "explorer" ? ownFile(name) : import.meta.resolve(`swagger-ui-dist/${name}`);
+    const file = from === "explorer" ? ownFile(name) : swaggerFile(name);
     const content = contentOf(type, readFileSync(fileURLToPath(file)));
     this.#read.set(name, content);
     return content;
@@ -95,6 +95,12 @@ class Assets {
 function ownFile(name: string): URL {
   const beside = new URL(`./explorer/${name}`, import.meta.url);
   return existsSync(beside) ? beside : new URL(`../../../src/dev/explorer/${name}`, import.meta.url);
+}
+
+/** An installed svc carries the two files (bin/copy-swagger-ui); a clone has the package they are from. */
+function swaggerFile(name: string): URL | string {
+  const carried = new URL(`../../swagger-ui/${name}`, import.meta.url);
+  return existsSync(carried) ? carried : import.meta.resolve(`swagger-ui-dist/${name}`);
 }
 
 function page(assets: Assets): Content {

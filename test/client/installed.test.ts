@@ -67,6 +67,8 @@ async function install(dir: string): Promise<string> {
   await run("tar", ["-xzf", path.join(dir, filename), "-C", modules], dir);
   await run("mv", [path.join(modules, "package"), path.join(modules, "svc")], dir);
   for (const name of readdirSync(path.join(ROOT, "node_modules"))) {
+    // The explorer's files are carried: the package they are from stays out, and so does the analytics package it brings.
+    if (name === "swagger-ui-dist" || name === "@scarf") continue;
     if (!name.startsWith(".")) symlinkSync(path.join(ROOT, "node_modules", name), path.join(modules, name));
   }
   symlinkSync("../svc/dist/bin/svc.js", path.join(modules, ".bin", "svc"));
@@ -93,6 +95,8 @@ describe("the installed package", () => {
       assert.deepEqual(files(path.join(project, "node_modules/svc", folder)), files(path.join(ROOT, folder)), folder);
     }
     assert.ok(existsSync(path.join(project, "node_modules/svc/src/control-plane/schema.graphql")));
+    const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt", "swagger-ui.css"];
+    assert.deepEqual(files(path.join(project, "node_modules/svc/dist/swagger-ui")), carried);
   });
 
   test("svc init brings the wheel that was packed with it", async () => {
