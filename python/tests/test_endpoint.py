@@ -115,6 +115,46 @@ class Declaration(unittest.TestCase):
         self.assertEqual(run.stderr, "progress: {'a': 1}\n")
 
 
+class DeclaredClass(unittest.TestCase):
+    def test_a_declared_class_stays_the_class_it_was(self):
+        model = Model("large", layers=3)
+        self.assertIs(type(model), Model)
+        self.assertEqual((model.size, model.layers, Model.local("small").size), ("large", 3, "small"))
+        self.assertEqual(str(inspect.signature(Model)), "(size='base', *, layers=1)")
+        for again in (copy.copy(model), pickle.loads(pickle.dumps(model))):
+            self.assertEqual((type(again), again.size), (Model, "large"))
+        with self.assertRaisesRegex(TypeError, r"Bare\(\) takes no arguments"):
+            Bare(1)
+
+    def test_its_own_new_and_its_own_local_are_kept(self):
+        class Single:
+            made = None
+
+            def __new__(cls):
+                cls.made = cls.made or super().__new__(cls)
+                return cls.made
+
+            def local(self):
+                return "its own"
+
+        Endpoint(name="single")(Single)
+        self.assertIs(Single(), Single())
+        self.assertEqual(Single().local(), "its own")
+
+
+@Endpoint(name="bare")
+class Bare:
+    def run(self):
+        return None
+
+
+@Endpoint(name="model")
+class Model:
+    def __init__(self, size="base", *, layers=1):
+        self.size = size
+        self.layers = layers
+
+
 class SameOnBothSides(unittest.TestCase):
     def test_the_gpu_catalogue_is_that_of_the_platform(self):
         text = (ROOT / "src/domain/gpu.ts").read_text()

@@ -228,6 +228,43 @@ class Calling(PeerTest):
         )  # fmt: skip
         self.assertEqual([link.run(channel, method="first").json for channel in (1, 2)], [1, 2])
 
+    MODEL = """
+            class Base:
+                def __init__(self, size=1): self.size = size
+            @Endpoint(name="infer")
+            class Model(Base):
+                def predict(self, x): return f"here, size {self.size}"
+            AT_TOP = Model()
+    """
+
+    def test_a_class_of_another_endpoint_goes_there_and_local_makes_one_here(self):
+        link = self.caller(
+            self.MODEL
+            + """
+            @Endpoint(name="hello")
+            def run():
+                with_arguments = ""
+                try: Model(2)
+                except TypeError as error: with_arguments = str(error)
+                class Own(Model): pass
+                return [AT_TOP.predict(3), Model().predict(x=4), Model.local(2).predict(5), Own(6).predict(7), with_arguments]
+            """
+        )
+        *results, with_arguments = link.run(1).json
+        self.assertEqual(results, [3, 4, "here, size 2", "here, size 6"])
+        self.assertEqual([one.json["method"] for one in self.http.seen("runsync")], ["predict", "predict"])
+        self.assertEqual(
+            with_arguments,
+            "Model(…) with arguments in another endpoint: the workers of endpoint 'infer' make theirs without. "
+            "Model() calls them; Model.local(…) makes one here",
+        )
+
+    def test_a_class_in_its_own_endpoint_is_an_instance(self):
+        link = self.caller(self.MODEL, function="Model", kind="class", endpoint="infer")
+        self.assertEqual(link.run(1, {"x": 1}, method="predict").json, "here, size 1")
+        self.assertRegex(link.run(2, {}, method="local").json["error_message"], "no method 'local'; there are predict$")
+        self.assertEqual(self.http.requests, [])
+
     def test_an_endpoint_that_has_gone_is_looked_up_again(self):
         ids = iter(["ep-1", "ep-2"])
         self.http.answers = lambda request: (

@@ -3,7 +3,7 @@ endpoint."""
 
 from __future__ import annotations
 
-from svc import function
+from svc import declared_class, function
 from svc.function import RemoteFunction, plain
 
 TYPE_CHECKING = False
@@ -58,7 +58,9 @@ class Endpoint:
         def analyze(text: str): ...
 
     A declared function is called as it was before: from the endpoint's own code a plain call, from elsewhere a call to
-    the endpoint (see `RemoteFunction`). A class stays as it is; `svc.remote(Model).predict(...)` calls its endpoint.
+    the endpoint (see `RemoteFunction`). A class stays a class: in a worker of another endpoint `Model()` is its
+    endpoint's side, elsewhere an instance; `svc.remote(Model)` is its endpoint's side and `Model.local()` an instance
+    everywhere.
 
     `Endpoint(id="…")` declares nothing: it is an `EndpointClient`, which calls the endpoint of that id.
 
@@ -153,10 +155,13 @@ class Endpoint:
     @overload
     def __call__(self, function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
     def __call__(self, function: Any, /) -> Any:
-        """Marks a function or class as what this queue-based endpoint runs. A class is returned unchanged."""
+        """Marks a function or class as what this queue-based endpoint runs. A class is returned as it is."""
         function = plain(function)
         self.functions.append(function)
-        return function if isinstance(function, type) else RemoteFunction(function, self)
+        if not isinstance(function, type):
+            return RemoteFunction(function, self)
+        declared_class.declare(function, self)
+        return function
 
     def route(self, method: str, path: str) -> Mark:
         """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`."""

@@ -75,6 +75,11 @@ def moved(address: str) -> str:
     return address
 
 
+def is_elsewhere(endpoint: str | None) -> bool:
+    """Whether this is a worker of another endpoint, or will be one: its code is imported."""
+    return LOADING != endpoint if LOADING else WORKER is not None and WORKER.endpoint != endpoint
+
+
 def is_own(endpoint: str | None) -> bool:
     """Whether a call to this endpoint stays in this process."""
     return WORKER is not None and WORKER.endpoint == endpoint

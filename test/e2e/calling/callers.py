@@ -22,7 +22,7 @@ def sync_caller() -> dict:
         "chunks": list(count(3)),
         "route": item(7, q="a b"),
         "values": points([RED, RED]),
-        "method": svc.remote(Model).predict("four"),
+        "method": Model().predict("four"),
         "mapped": list(infer.map(range(5))),
         "spawned": infer.spawn(9).wait(),
     }

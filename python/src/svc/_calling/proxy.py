@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc import this_worker
+from svc import declared_class, this_worker
 from svc.endpoint import DECLARED, Endpoint
 from svc.function import RemoteFunction
 
@@ -16,7 +16,7 @@ class RemoteMethod(RemoteFunction[..., "Any"]):
 
     def local(self, *args: Any, **kwargs: Any) -> Any:
         """Not possible: here is no instance."""
-        raise TypeError(f"{self.__qualname__} needs an instance to run here: make one of the class and call its method")
+        raise TypeError(f"{self.__qualname__} needs an instance to run here: make one with .local() of the class")
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self.__qualname__} of an endpoint cannot be pickled: pickle the class")
@@ -31,7 +31,7 @@ class Proxy:
 
     def __getattr__(self, name: str) -> Any:
         cls: type = self.__dict__["_class"]
-        if name.startswith("_") or not callable(getattr(cls, name, None)):
+        if not declared_class.is_method(cls, name):
             raise AttributeError(f"{cls.__qualname__} has no public method {name!r} to call on its endpoint")
         return self._method(name)
 

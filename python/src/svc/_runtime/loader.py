@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 
-from svc import this_worker
+from svc import declared_class, this_worker
 from svc._values.conversion import conversion
 from svc._values.failure import BootFailure, describe
 from svc._values.signature import Signature, is_async
@@ -72,6 +72,8 @@ class LoadedEndpoint:
                 value = getattr(function, "__globals__", {}).get(name)
                 if isinstance(value, RemoteFunction) and value.endpoint.name != self.name:
                     return True
+                if declared_class.is_declared(value) and all(value is not target.value for target in self.targets):
+                    return True
                 if hasattr(value, "__code__"):
                     waiting.append(value)
         return False
@@ -101,7 +103,7 @@ class LoadedEndpoint:
         found: dict[str, Callable] = {}
         for target in self.targets:
             if target.is_class:
-                instance = self.instances[target.value] = target.value()
+                instance = self.instances[target.value] = declared_class.local(target.value)
                 found.update(_instance_methods(target, instance))
             else:
                 found[target.name] = Callable(target.name, target.value)
@@ -121,7 +123,7 @@ def _names_of(code) -> list[str]:
 
 def _methods_of(cls: type) -> dict:
     """Public methods by name, and `__call__` where the class has one."""
-    found = {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))}
+    found = {name: getattr(cls, name) for name in dir(cls) if declared_class.is_method(cls, name)}
     if any("__call__" in vars(base) for base in cls.__mro__):
         found["__call__"] = cls.__call__
     return found
@@ -144,6 +146,8 @@ def load_endpoint(*, name: str, kind: str, functions: list[dict], routes: dict[s
     functions: `[{"module", "name", "kind": "function" | "class"}]`; routes: `{"GET /path": {"module", "name"}}`.
     Raises BootFailure with the cause in the user's words.
     """
+    if this_worker.LOADING:
+        this_worker.loading(name)  # as its declaration has it
     targets = []
     found_routes = {}
     if kind == "load-balanced":
