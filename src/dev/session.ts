@@ -10,6 +10,7 @@ import type { ServerResponse } from "node:http";
 import { hostname } from "node:os";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { formatDiagnostic } from "../build/diagnostics.ts";
+import { Administration } from "../client/administration.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import { autoProvision } from "./auto-provision.ts";
@@ -39,6 +40,8 @@ export interface SessionOptions {
   readonly port: number;
   readonly reload: boolean;
   readonly autoProvision: boolean;
+  /** Live endpoints stay when it closes. */
+  readonly keep: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cacheDir: string;
   readonly configDir: string;
@@ -54,8 +57,14 @@ export interface Session {
   /** With the token that callers need; empty when only this machine reaches the server. */
   readonly openAddresses: readonly string[];
   readonly place: LivePlace;
-  /** Names of the live endpoints that stay behind. */
-  close(): Promise<readonly string[]>;
+  /** Removes the live endpoints that this session made, unless they are to be kept. */
+  close(): Promise<LeftBehind>;
+}
+
+/** Names of live endpoints. */
+export interface LeftBehind {
+  readonly stay: readonly string[];
+  readonly removed: readonly string[];
 }
 
 /** Throws what stands in the way of a first build, WRONG_KEY, PORT_IN_USE. */
@@ -63,8 +72,9 @@ export async function startSession(options: SessionOptions): Promise<Session> {
   // A wrong key must not let the server look healthy.
   await options.controlPlane.account();
   const parts = await assemble(options);
+  const earlier = await liveNames(options.controlPlane, parts.place, []);
   try {
-    return await open(options, parts);
+    return await open(options, { ...parts, keep: options.keep || earlier.length > 0 });
   } catch (error) {
     parts.close();
     throw error;
@@ -146,7 +156,7 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
 }
 
 /** First build, server, watcher, table, and with --auto-provision the endpoints. */
-async function open(options: SessionOptions, parts: Parts): Promise<Session> {
+async function open(options: SessionOptions, parts: Parts & { readonly keep: boolean }): Promise<Session> {
   const { host, screen } = options;
   const { code, calls, pages, place, platform, provisioner } = parts;
   const stopping = new AbortController();
@@ -196,7 +206,13 @@ async function open(options: SessionOptions, parts: Parts): Promise<Session> {
       await watcher?.close();
       await server.close();
       parts.close();
-      return liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
+      const left = await liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
+      if (parts.keep || left.length === 0) return { stay: left, removed: [] };
+      const administration = new Administration(platform.controlPlane.platform);
+      return administration.deleteEnvironment(place).then(
+        (removed) => ({ stay: [], removed }),
+        () => ({ stay: left, removed: [] }),
+      );
     },
   };
 }

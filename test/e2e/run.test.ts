@@ -248,8 +248,22 @@ describe("svc run", { concurrency: 2 }, () => {
     assert.equal((await call(server, "/hello/runsync")).json.output.version, "one");
   });
 
-  test("live endpoints outlive the server, are used again, belong to no deploy, and go with undeploy", async (t) => {
-    const { server, platform, cwd, start } = await open(t);
+  test("live endpoints that the server made go with it, and stay when somebody made them before", async (t) => {
+    const { server, platform, start } = await open(t);
+    await call(server, "/hello/runsync");
+    const other = await start();
+    assert.equal(await other.stop(), 0);
+    assert.match(other.output(), /Live endpoints that stay: live-hello\n/);
+    assert.equal(await server.stop(), 0);
+    assert.match(server.output(), /\nRemoved: live-hello\n$/);
+    await until(
+      async () => (await liveOf(platform)).length === 0,
+      () => "the live environment is still there",
+    );
+  });
+
+  test("live endpoints that are kept outlive the server, are used again, belong to no deploy, and go with undeploy", async (t) => {
+    const { server, platform, cwd, start } = await open(t, FILES, ["--keep"]);
     await call(server, "/hello/runsync");
     const before = await liveOf(platform);
     assert.equal(await server.stop(), 0);

@@ -5,7 +5,7 @@ import { connectWithKey, findPlatform } from "../connect.ts";
 import { cacheDir, configDir } from "../paths.ts";
 import { detectedApp } from "../project-settings.ts";
 
-/** Serves until Ctrl+C. What stays behind is named, with the command that removes it. */
+/** Serves until Ctrl+C. Removes the live endpoints that it made; what stays behind is named, with the command that removes it. */
 export const runCommand = command({
   brief: "Call this directory's functions on a local address while you write them",
   text: "Every function answers below http://localhost:8888, and each call runs the newest code on a worker of the platform.",
@@ -25,6 +25,7 @@ export const runCommand = command({
       wholeNumber(0, 65535),
     ),
     reload: { kind: "boolean", optional: true, brief: "Run every call on the newest code; default: on" },
+    keep: switchFlag("Leave live endpoints in place at the end; with --auto-provision they stay without it"),
     autoProvision: switchFlag("Deploy all live endpoints at the start instead of with their first calls"),
   },
   aliases: { p: "port" },
@@ -43,6 +44,7 @@ export const runCommand = command({
       port: flags.port ?? LOCAL_PORT_DEFAULT,
       reload: flags.reload ?? true,
       autoProvision: flags.autoProvision ?? false,
+      keep: flags.keep ?? flags.autoProvision ?? false,
       env,
       cacheDir: cacheDir(env),
       configDir: configDir(env),
@@ -64,7 +66,8 @@ export const runCommand = command({
       terminal.out(`Listening on ${url}. Ctrl+C stops it.`);
     }
     await stopped;
-    const stay = await session.close();
+    const { stay, removed } = await session.close();
+    if (removed.length > 0) terminal.note(`\nRemoved: ${[...removed].sort().join(", ")}`);
     if (stay.length > 0) {
       const { app, environment } = session.place;
       terminal.note();
