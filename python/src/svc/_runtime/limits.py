@@ -32,6 +32,9 @@ LAUNCHER_BACKLOG_MAX_BYTES = 4 * 1024 * 1024
 WATCH_TICK_S = 0.005
 WATCH_PARK_TICKS = 10
 
+# An event loop that did not turn for so long while jobs run is held up: others read for it.
+LOOP_HELD_UP_S = 0.05
+
 # A worker stays awake so long for its next work, unless that was in vain lately: so often it is left out then.
 BUSY_POLL_S = 0.0005
 BUSY_POLL_PAUSE_MAX = 63

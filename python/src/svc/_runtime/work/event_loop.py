@@ -5,7 +5,7 @@
                          └── CANCEL: the task's, or raised in its thread (interruption.py)
 
 A sync function keeps its slot until its thread has ended. An async function that computes without awaiting holds up
-all others, and the answer to PING.
+all others; jobs that wait on this worker are given back meanwhile (loop_watch.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from svc._runtime.link import protocol
 from svc._runtime.link.busy_poll import LoopPoll
 from svc._runtime.work.answers import answer_async
 from svc._runtime.work.interruption import ThreadInterruption, end_child
+from svc._runtime.work.loop_watch import LoopWatch
 from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import Cancelled, current
@@ -30,6 +31,7 @@ class EventLoopWorker(Worker):
         self._out: list[bytes] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poll: LoopPoll | None = None
+        self._watch = LoopWatch(self)
         self._ended: asyncio.Future | None = None
         self._thread = 0
         self._threads = None
@@ -65,18 +67,22 @@ class EventLoopWorker(Worker):
 
     def _start_reading(self) -> None:
         self._loop.add_reader(self.connection.fileno(), self._on_readable)
-        self._take(self.connection.early_frames)
+        with self._watch.reading:
+            self._take(self.connection.early_frames)
         self.connection.early_frames = []
 
     def _on_readable(self) -> None:
         self._poll.arrived()
-        frames = self.connection.read(socket.MSG_DONTWAIT)
+        with self._watch.reading:
+            if self._watch.deferred:
+                self.take_deferred()
+            frames = self.connection.read(socket.MSG_DONTWAIT)
+            if frames is not None:
+                self._take(frames)
         if frames is None:
             self._loop.remove_reader(self.connection.fileno())
             self.link_broke()
             self._loop.create_task(self._recover())
-        else:
-            self._take(frames)
 
     async def _recover(self) -> None:
         try:
@@ -85,6 +91,12 @@ class EventLoopWorker(Worker):
         except BaseException as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
+
+    def take_deferred(self) -> None:
+        """What was read for the loop while a function held it up; what it brought may begin."""
+        with self._watch.reading:
+            frames, self._watch.deferred = self._watch.deferred, []
+            self._take(frames)
 
     def _take(self, frames: list) -> None:
         for frame in frames:
@@ -98,10 +110,13 @@ class EventLoopWorker(Worker):
 
     def _begin_pending(self) -> None:
         """Up to max_concurrency at once; what came in advance waits."""
-        while self.pending and len(self.running) < self.concurrency:
-            work = self.pending.popleft()
-            self.begin(work)
-            work.task = self._loop.create_task(self._run(work))
+        with self._watch.reading:
+            while self.pending and len(self.running) < self.concurrency:
+                work = self.pending.popleft()
+                self.begin(work)
+                work.task = self._loop.create_task(self._run(work))
+                if work.type == protocol.JOB:
+                    self._watch.job_began(self._loop)
 
     def _end_when_finished(self) -> None:
         if self.draining and self.finished() and not self._ended.done():
@@ -188,6 +203,7 @@ class EventLoopWorker(Worker):
 
     def forked(self) -> None:
         super().forked()
+        self._watch.forked()
         if threading.get_ident() == self._thread:
             self._loop.call_soon(end_child, None)  # before it looks at descriptors, whose watch it shares with the worker
 
