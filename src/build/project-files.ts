@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { type BigIntStats, fstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import path from "node:path";
 import ignore from "ignore";
 import { SvcError } from "../domain/errors.ts";
@@ -56,9 +56,16 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
       if (rule !== undefined) dropped.push({ path: relative, rule });
       else if (entry.isDirectory()) walk(relative, rules);
       else if (entry.isSymbolicLink()) addLink(relative);
-      else if (entry.isFile()) files.push(describe(root, relative));
+      else if (entry.isFile()) add(relative);
       else dropped.push({ path: relative, rule: "neither a file nor a folder (built in)" });
     }
+  };
+
+  const outputs = ownOutputs();
+  const add = (relative: string) => {
+    const stat = statSync(path.join(root, relative), { bigint: true });
+    if (outputs.has(fileId(stat))) dropped.push({ path: relative, rule: "what this command prints (built in)" });
+    else files.push(describe(relative, stat));
   };
 
   const addLink = (relative: string) => {
@@ -95,8 +102,24 @@ function realFolder(projectDir: string): string {
   });
 }
 
-function describe(root: string, relative: string): ProjectFile {
-  const stat = statSync(path.join(root, relative), { bigint: true });
+/** Files that this process writes to: `svc run > out.log` must not take its own words for new code. */
+function ownOutputs(): ReadonlySet<string> {
+  const found = [1, 2].flatMap((descriptor) => {
+    try {
+      const stat = fstatSync(descriptor, { bigint: true });
+      return stat.isFile() ? [fileId(stat)] : [];
+    } catch {
+      return [];
+    }
+  });
+  return new Set(found);
+}
+
+function fileId({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
+}
+
+function describe(relative: string, stat: BigIntStats): ProjectFile {
   return {
     path: relative,
     executable: (stat.mode & 0o100n) !== 0n,

@@ -3,6 +3,7 @@ import { cp, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { runProcess } from "../../src/lib/run-process.ts";
 import { sandbox } from "./run-svc.ts";
 
 const EXAMPLE = fileURLToPath(new URL("../../examples/text-analysis", import.meta.url));
@@ -37,6 +38,17 @@ describe("svc build", () => {
     assert.match(stdout, /into \.svc\/mine\.tar\.gz/);
     assert.match(stdout, /POST \/analyze +text_api\.analyze\(text: str\)/);
     assert.match(stdout, /src\/vocabulary\.py/);
+  });
+
+  test("what the command itself prints into the project is no part of it", async () => {
+    const box = await project({ "a.py": 'from svc import Endpoint\n@Endpoint(name="a")\ndef a(): ...\n' });
+    const words = [process.execPath, ...box.command(["build", "--explain"])].map((word) => `'${word}'`).join(" ");
+    const { code } = await runProcess("sh", ["-c", `${words} > build.log 2>&1`], { cwd: box.cwd, env: box.env });
+    const log = await readFile(join(box.cwd, "build.log"), "utf8");
+    assert.equal(code, 0, log);
+    assert.doesNotMatch(log, /src\/build\.log/);
+    assert.match(log, /build\.log +by what this command prints/);
+    assert.match((await box.svc(["build", "--explain"])).stdout, /src\/build\.log/, "of another command it is");
   });
 
   test("--json is one value on stdout without the values of env=", async () => {
