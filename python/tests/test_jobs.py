@@ -38,6 +38,25 @@ class Jobs(LauncherTest):
         self.assertEqual(failure["worker_id"], link.worker)
         self.assertTrue(failure["hostname"] and failure["svc_version"])
 
+    def test_the_traceback_of_a_failed_job_is_in_its_log_after_what_it_printed(self):
+        link = self.ready("def run(n):\n    print('began', end='')\n    return 1 / n\n")
+        link.job(1, {"n": 0})
+        printed, logged = link.expect(protocol.LOG, 1), link.expect(protocol.LOG, 1)
+        self.assertEqual(printed.body, b"began\n")
+        self.assertEqual(logged.head, {"stream": "stderr", "job": "job-1"})
+        self.assertEqual(logged.body.decode(), link.result(1).json["error_traceback"])
+        self.assertTrue(logged.body.startswith(b"Traceback (most recent call last):\n"))
+        link.run(2, {"m": 0})  # the caller's fault
+        link.job(3, {"n": 0})
+        self.assertEqual(link.expect(protocol.LOG).channel, 3)
+
+    def test_what_atexit_functions_print_is_logged_before_the_worker_says_goodbye(self):
+        link = self.ready("import atexit\natexit.register(print, 'left', end='')\ndef run():\n    return 1\n")
+        link.run(1)
+        link.send(protocol.DRAIN)
+        self.assertEqual(link.expect(protocol.LOG).body, b"left\n")
+        link.expect(protocol.GOODBYE)
+
     def test_a_returned_error_fails_the_job_with_that_text(self):
         link = self.ready("def run():\n    return {'error': 'no such user'}\n")
         result = link.run(1)

@@ -39,7 +39,7 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
             connection.open(boot_failed(head))
             return
         worker.loop()
-        connection.send(encode(protocol.GOODBYE, 0, {"reason": "drained"}))
+        worker.goodbye("drained")
     except (Refused, Unreachable) as error:
         code = 0 if isinstance(error, Refused) else 1
         os.write(2, f"[svc] worker ends: {error}\n".encode())

@@ -17,7 +17,9 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from svc._runtime.limits import RESULT_MAX_BYTES
 from svc._runtime.link.protocol import CHUNK, JOB, encode
 from svc._runtime.work.interruption import end_child
-from svc._runtime.work.work import Work, call_with, encoded, failure_of, job_call, job_result, output_of, too_large
+from svc._runtime.work.work import Work, call_with, encoded, failure_fields, job_call, job_result, output_of, too_large
+from svc._values import codec
+from svc._values.failure import BadInput
 from svc.context import Cancelled
 
 
@@ -49,9 +51,12 @@ async def answer_async(worker, work: Work) -> bytes | None:
 
 
 def _failed(worker, work: Work, error: BaseException) -> bytes:
-    if work.type == JOB:
-        return job_result(work, False, failure_of(error, worker.who, work.cancel_reason))
-    return worker.requests.failed(work, error)
+    if work.type != JOB:
+        return worker.requests.failed(work, error)
+    failure = failure_fields(error, worker.who, work.cancel_reason)
+    if not isinstance(error, (BadInput, Cancelled)):  # faults of the code
+        worker.log_traceback(work, failure["error_traceback"])
+    return job_result(work, False, codec.encode(failure))
 
 
 def _job(worker, work: Work) -> bytes:

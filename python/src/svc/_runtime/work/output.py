@@ -164,6 +164,10 @@ class JobStream(io.TextIOBase):
         if lines:
             self._emit(self._name, channel, lines)
 
+    def write_lines(self, channel: int, lines: bytes) -> None:
+        """Whole lines at once."""
+        self._send(channel, LineBuffer().push(lines))
+
     def end_channel(self, channel: int) -> None:
         """The job is over: its unfinished line goes out."""
         buffer = self._buffers.pop(channel, None)

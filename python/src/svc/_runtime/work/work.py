@@ -145,22 +145,22 @@ def too_large(what: str) -> codec.NotJson:
     return codec.NotJson(f"{what}, over the limit of {RESULT_MAX_BYTES // 1024 // 1024} MiB: store it and return its address")
 
 
-def failure_of(error: BaseException, who: Identity, reason: str = "") -> bytes:
-    """Body of a failed job's RESULT: the failure as JSON."""
+def failure_fields(error: BaseException, who: Identity, reason: str = "") -> dict:
+    """What a failed job's RESULT says."""
     fields = describe(error, who.endpoint)
     if reason and isinstance(error, Cancelled):
         fields["error_message"] = reason
     fields["hostname"] = who.hostname
     fields["worker_id"] = who.worker
     fields["svc_version"] = VERSION
-    return codec.encode(fields)
+    return fields
 
 
 def cancelled_frame(work: Work, who: Identity) -> bytes:
     """The answer to work that was cancelled before it began: its slot is free again."""
     if work.type == JOB:
-        failure = failure_of(Cancelled(work.cancel_reason), who, work.cancel_reason)
-        return job_result(work, False, failure, begun=False)
+        failure = failure_fields(Cancelled(work.cancel_reason), who, work.cancel_reason)
+        return job_result(work, False, codec.encode(failure), begun=False)
     return encode(RESULT, work.channel, b'{"status":499,"headers":[]}')
 
 

@@ -226,6 +226,11 @@ class Worker:
         sys.stdout = self.stdout = JobStream("stdout", 1, emit_lines, channel_now, rate)
         sys.stderr = self.stderr = JobStream("stderr", 2, emit_lines, channel_now, rate)
 
+    def log_traceback(self, work: Work, text: str) -> None:
+        self.end_output(work.channel)
+        if self.stderr is not None:
+            self.stderr.write_lines(work.channel, text.encode("utf-8", "backslashreplace"))
+
     def end_output(self, channel: int) -> None:
         if self.stdout is not None:
             if self.stdout._buffers:
@@ -240,26 +245,43 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGURG):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
+        _plain_output()
 
     def finished(self) -> bool:
         """Drained, and every result is with the platform."""
         held = self.pending or self.running or self._arriving or self.connection.unacknowledged
         return self.draining and not held
 
+    def goodbye(self, reason: str) -> None:
+        """Runs what user code registered with atexit, whose output still reaches the log, and says GOODBYE."""
+        _run_exit_functions()
+        self.end_output(0)
+        self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
+
     def leave(self, reason: str) -> None:
         """Says GOODBYE and ends the process."""
-        self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
+        self.goodbye(reason)
         end_process(0)
 
 
 def end_process(code: int) -> None:
     """Ends the process now: threads of user code that still run cannot hold it."""
+    _plain_output()
+    _run_exit_functions()
+    os._exit(code)
+
+
+def _run_exit_functions() -> None:
+    """Each once."""
     try:
         import atexit
 
         atexit._run_exitfuncs()
     except BaseException:
         pass
-    os._exit(code)
+
+
+def _plain_output() -> None:
+    """To the launcher's pipes: the link is not this process's own, or gone."""
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
