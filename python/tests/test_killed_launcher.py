@@ -11,6 +11,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, alive, wait_until
 
+from svc._runtime.confine.stale_cgroups import find_stale
+
 SOURCE = """
 import os, subprocess
 def run():
@@ -67,6 +69,22 @@ class KilledLauncher(LauncherTest):
         self.start_launcher()  # or one of another test was first: any launcher of the machine does it
         wait_until(lambda: not alive(pid))
         wait_until(lambda: not os.path.exists(directory))
+
+    def test_groups_that_this_user_may_not_remove_are_left_to_their_own(self):
+        """Else it would try for ever, and never come to the folders."""
+        parent = os.path.join(self.directory, "groups")
+        stranger = os.path.join(parent, "svc-launcher-999999999")
+        os.makedirs(os.path.join(stranger, "worker-1"))
+        self.assertEqual(len(find_stale(parent, "launcher-1")), 1)
+        os.chmod(stranger, 0o555)
+        os.chmod(parent, 0o755)
+        pid = os.fork()
+        if pid == 0:
+            os.chdir(parent)
+            if os.getuid() == 0:
+                os.setresuid(31_000, 31_000, 31_000)
+            os._exit(len(find_stale(".", "launcher-1")) if os.listdir(".") else 9)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
 
 if __name__ == "__main__":

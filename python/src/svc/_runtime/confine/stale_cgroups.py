@@ -33,12 +33,14 @@ class StaleGroups:
 
 
 def find_stale(parent: str, name: str) -> list[StaleGroups]:
-    """Those of launchers with the name `name` (which ends in our own pid) that are gone."""
+    """Those of launchers with the name `name` (which ends in our own pid) that are gone. What another user's platform left is for that
+    user: nothing would come of looking after it here."""
     try:
         entries = os.listdir(parent)
     except OSError:
         return []
-    return [StaleGroups(os.path.join(parent, entry)) for entry in entries if _is_stale(entry, name)]
+    homes = [os.path.join(parent, entry) for entry in entries if _is_stale(entry, name)]
+    return [StaleGroups(home) for home in homes if os.access(home, os.W_OK)]
 
 
 def outside_stale(directory: str, name: str) -> str:
