@@ -75,6 +75,13 @@ test("No files of src/ import each other in a circle", () => {
   assert.deepEqual(circlesOf(imports), []);
 });
 
+test("Every file of src/ is imported by another, except where a program or a package begins", () => {
+  const imported = new Set(sources.flatMap(importsOf));
+  const begins = ["src/client/endpoint.ts"];
+  const unused = sources.filter((file) => file.startsWith("src/") && !imported.has(file) && !begins.includes(file));
+  assert.deepEqual(unused, []);
+});
+
 test("No source file is longer than 400 lines", () => {
   const files = [...sources, ...globSync(["python/src/**/*.py", "python/scan/*.py"], { cwd: root })];
   const long = files

@@ -1,5 +1,7 @@
 /** A request to a load-balanced endpoint on its way from the gateway to a worker, and the answer on its way back. */
+
 import type { Readable } from "node:stream";
+import type { WorkerBoot } from "./worker.ts";
 
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
@@ -43,4 +45,6 @@ export interface RequestTiming {
  */
 export interface RequestForwarder {
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse>;
+  /** What bringing the worker up took; undefined once it is gone. */
+  bootOf?(workerId: string): WorkerBoot | undefined;
 }

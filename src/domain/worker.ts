@@ -88,8 +88,6 @@ export interface WorkerBoot {
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
-  /** Undefined once the worker is gone. */
-  bootOf?(workerId: string): WorkerBoot | undefined;
 }
 
 /** An endpoint's load as the worker link sees it now: what the autoscaler samples. */

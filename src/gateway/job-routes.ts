@@ -11,6 +11,8 @@ import {
   WAIT_MAX_MS,
   WAIT_MIN_MS,
 } from "../domain/limits.ts";
+import type { Job } from "../queue/queue.ts";
+import type { Call, GatewayContext } from "./context.ts";
 import { checkedJobJson, jobJson, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
 import { flag, wholeNumber } from "./query.ts";
@@ -51,11 +53,16 @@ const runsync: JobRoute = {
     });
     const signal = gateway.callers.watch(call.req, call.res);
     const job = ownJob(await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal), { ...call, jobId: id });
-    const now = gateway.now();
-    const timing = jobTiming(job, now, gateway.workers.bootOf?.(job.workerId));
-    sendJson(call.res, jobJson(job, now), ["Server-Timing", serverTiming(timing)]);
+    sendFinal(call, gateway, job);
   },
 };
+
+/** With what it took: the wait, the start of its worker, the run. */
+function sendFinal({ res }: Call, { now, forwarder }: GatewayContext, job: Job): void {
+  const at = now();
+  const timing = jobTiming(job, at, forwarder.bootOf?.(job.workerId));
+  sendJson(res, jobJson(job, at), ["Server-Timing", serverTiming(timing)]);
+}
 
 /** The job as it is now; with ?input=true its input too. */
 const status: JobRoute = {
@@ -86,7 +93,7 @@ const statusSync: JobRoute = {
       const signal = gateway.lookers.watch(call.req, call.res);
       job = ownJob(await gateway.queue.wait(call.jobId, wait, signal), call);
     }
-    sendJson(call.res, jobJson(job, gateway.now()));
+    sendFinal(call, gateway, job);
   },
 };
 

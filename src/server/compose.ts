@@ -275,23 +275,19 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler.wake(endpointId);
     callerWaits(endpointId);
   });
-  store.onChange(({ table, id }) => {
-    if (table === "workers") removed.nudge();
-    if (table !== "keys") verdicts.nudge();
-    if (table !== "endpoints") return;
-    // What changed must be heard of, also when it cannot be read at the moment.
-    const told = storage
-      .keep(() => store.endpoints.find(id))
-      .then((endpoint) => {
-        if (endpoint === undefined) {
-          pool.endpointRemoved(id);
-          removed.nudge();
-          own("removing a log", logFiles.forget(id));
-          secrets.forget(id);
-        } else pool.endpointChanged(endpoint);
-        autoscaler.wake(id);
-      });
-    own("following an endpoint's change", told);
+  store.onChange((change) => {
+    if (change.table === "workers") removed.nudge();
+    if (change.table !== "keys") verdicts.nudge();
+    if (change.table !== "endpoints") return;
+    const { id, endpoint } = change;
+    if (endpoint !== undefined) pool.endpointChanged(endpoint);
+    else {
+      pool.endpointRemoved(id);
+      removed.nudge();
+      own("removing a log", logFiles.forget(id));
+      secrets.forget(id);
+    }
+    autoscaler.wake(id);
   });
 
   const controlPlane = createControlPlane({

@@ -27,25 +27,28 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
           .values({ ...endpoint, env: column.write("endpoints", endpoint.id, endpoint.env) })
           .execute(),
       );
-      changed({ table: "endpoints", id: endpoint.id });
+      changed({ table: "endpoints", id: endpoint.id, endpoint });
     },
     async update(id, { env, ...rest }) {
       const set = env === undefined ? rest : { ...rest, env: column.write("endpoints", id, env) };
       const query = db.updateTable("endpoints").where("id", "=", id);
       // SQL has no empty SET; setting the id to itself still tells whether the row is there.
-      const { numUpdatedRows } = await guard(
+      const row = await guard(
         "Another endpoint of this environment has that name.",
-        query.set(Object.keys(set).length > 0 ? set : { id }).executeTakeFirst(),
+        query
+          .set(Object.keys(set).length > 0 ? set : { id })
+          .returningAll()
+          .executeTakeFirst(),
       );
-      if (numUpdatedRows === 0n) return false;
-      changed({ table: "endpoints", id });
+      if (row === undefined) return false;
+      changed({ table: "endpoints", id, endpoint: read(row) });
       return true;
     },
     async delete(id) {
       const workers = await db.deleteFrom("workers").where("endpointId", "=", id).returning("id").execute();
       await db.deleteFrom("endpoints").where("id", "=", id).execute();
       for (const worker of workers) changed({ table: "workers", id: worker.id });
-      changed({ table: "endpoints", id });
+      changed({ table: "endpoints", id, endpoint: undefined });
     },
   };
 }

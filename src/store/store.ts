@@ -205,7 +205,10 @@ export interface TemplateRepository {
 }
 
 /** Told after the commit, so that caches can drop what they hold. */
-export type StoreChange = { readonly table: "endpoints" | "keys" | "workers"; readonly id: string };
+export type StoreChange =
+  | { readonly table: "keys" | "workers"; readonly id: string }
+  /** `endpoint` as it is since the change; undefined when it is gone. */
+  | { readonly table: "endpoints"; readonly id: string; readonly endpoint: Endpoint | undefined };
 
 export interface Store {
   readonly apps: AppRepository;

@@ -15,7 +15,6 @@ import {
   isActive,
   isInitializing,
   type ScalingDecision,
-  type WorkerBoot,
   type WorkerCounts,
   type WorkerStart,
   type WorkerView,
@@ -41,7 +40,6 @@ interface WorkerPoolDeps extends StartDeps {
     isConnected(workerId: string): boolean;
     workerExited(workerId: string, reason: string, cause?: WorkerExit["cause"]): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
-    bootOf(workerId: string): WorkerBoot | undefined;
     sample(endpointId: string): Pick<EndpointSample, "workers">;
   };
   /** Who waits for code that cannot start is told why. */
@@ -147,10 +145,6 @@ export class WorkerPool implements WorkerView {
   /** The driver started it. */
   workerStarted(workerId: string, start: WorkerStart): void {
     this.#starts.set(workerId, start);
-  }
-
-  bootOf(workerId: string): WorkerBoot | undefined {
-    return this.#deps.link.bootOf(workerId);
   }
 
   startOf(workerId: string): WorkerStart | undefined {

@@ -331,8 +331,8 @@ function transactions(store: () => Store): void {
     assert.equal(result, "done");
     assert.equal((await store().endpoints.find(kept.id))?.reason, "x");
     assert.deepEqual(heard, [
-      { table: "endpoints", id: kept.id },
-      { table: "endpoints", id: kept.id },
+      { table: "endpoints", id: kept.id, endpoint: kept },
+      { table: "endpoints", id: kept.id, endpoint: { ...kept, reason: "x" } },
     ]);
   });
 
@@ -355,7 +355,7 @@ function transactions(store: () => Store): void {
     assert.deepEqual(await store().apps.findByName(outside.name), outside);
   });
 
-  test("every change of endpoints, workers and keys is told with its id", async () => {
+  test("every change of endpoints, workers and keys is told with its id, and of an endpoint as it is now", async () => {
     const heard: StoreChange[] = [];
     store().onChange((change) => heard.push(change));
     const [endpoint, key] = [newEndpoint(null), newKey()];
@@ -366,6 +366,8 @@ function transactions(store: () => Store): void {
     await store().keys.insert(key);
     await store().keys.delete(key.id);
     await store().endpoints.delete(endpoint.id);
+    assert.deepEqual(heard[0], { table: "endpoints", id: endpoint.id, endpoint });
+    assert.deepEqual(heard.at(-1), { table: "endpoints", id: endpoint.id, endpoint: undefined });
     assert.deepEqual(
       heard.map(({ table, id }) => `${table} ${id}`),
       [

@@ -175,6 +175,14 @@ test("purge-queue deletes the waiting jobs of that endpoint only", async (t) => 
   assert.equal((await platform.get(`/v2/jobs/status/${running.jobId}`)).json.status, "IN_PROGRESS");
 });
 
+test("runsync and status-sync say how long the job took", async (t) => {
+  const platform = await startPlatform(t);
+  platform.work(() => ({ state: "COMPLETED", output: Buffer.from("1") }));
+  const answered = await platform.post("/v2/jobs/runsync", { input: {} });
+  const looked = await platform.get(`/v2/jobs/status-sync/${answered.json.id}`);
+  for (const { headers } of [answered, looked]) assert.match(headers.get("server-timing") ?? "", /exec;dur=/);
+});
+
 test("health counts jobs and workers", async (t) => {
   const platform = await startPlatform(t);
   await failedJob(platform);

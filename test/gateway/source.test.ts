@@ -19,13 +19,13 @@ async function start(t: TestContext) {
       const timing = { queueMs: 0, bootMs: 0, importMs: 0, execMs: 0 };
       return Promise.resolve({ status: 200, headers: [], body: Buffer.from("ok"), workerId: "w-1", timing });
     },
+    bootOf: () => ({ startedAt: Date.now() + 1000, bootMs: 9.5, importMs: 20 }),
     deps: {
       endpoints: { find: (id) => endpoints.get(id) },
       sourceOf: async (buildId) => (buildId === "b-1" ? NEW : undefined),
       workers: {
         counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
         health: () => ({ state: "READY", reason: "", progress: [] }),
-        bootOf: () => ({ startedAt: Date.now() + 1000, bootMs: 9.5, importMs: 20 }),
       },
     },
   });

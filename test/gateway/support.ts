@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Principal } from "../../src/domain/api-key.ts";
 import { defaultSettings, type EndpointKind } from "../../src/domain/endpoint.ts";
-import type { LoadBalancedRequest, LoadBalancedResponse } from "../../src/domain/request.ts";
+import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../../src/domain/request.ts";
 import type { GatewayDeps, GatewaySettings } from "../../src/gateway/context.ts";
 import { createGateway, type Gateway } from "../../src/gateway/server.ts";
 import { openSqlite } from "../../src/lib/sqlite.ts";
@@ -53,6 +53,7 @@ export interface Answer {
 interface Options {
   readonly settings?: Partial<GatewaySettings>;
   readonly forward?: Forward;
+  readonly bootOf?: RequestForwarder["bootOf"];
   readonly deps?: Partial<GatewayDeps>;
   /** Jobs of one endpoint that may wait. */
   readonly queuedMax?: number;
@@ -73,7 +74,10 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
     queue,
     endpoints: { find: (id) => endpoints.get(id) },
     keys: { check: (secret) => PRINCIPALS.get(secret) },
-    forwarder: { forward: options.forward ?? (() => Promise.reject(new Error("no forwarder in this test"))) },
+    forwarder: {
+      forward: options.forward ?? (() => Promise.reject(new Error("no forwarder in this test"))),
+      bootOf: options.bootOf,
+    },
     workers: {
       counts: () => ({ idle: 1, initializing: 0, ready: 2, running: 1, throttled: 0, unhealthy: 0 }),
       health: () => ({ state: "READY", reason: "", progress: [] }),

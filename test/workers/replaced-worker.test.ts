@@ -38,7 +38,6 @@ async function open(state: WorkerState) {
       isConnected: () => false,
       workerExited: async () => {},
       switchOver: () => {},
-      bootOf: () => undefined,
       sample: () => ({ workers: [] }),
     },
     broken: {

@@ -95,7 +95,6 @@ async function pool(t: TestContext) {
         seen.exited.push(exited);
       },
       switchOver: () => {},
-      bootOf: () => undefined,
       sample: () => ({ workers: [] }),
     },
     broken: {
