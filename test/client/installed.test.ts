@@ -50,6 +50,8 @@ async function run(command: string, args: string[], cwd: string): Promise<string
   return stdout;
 }
 
+const BYTECODE = "python/scan/__pycache__/main.cpython-311.pyc.old";
+
 /** npm would fetch the dependencies; here they are those of this folder. Returns the project that has svc installed. */
 async function install(dir: string): Promise<string> {
   const sources = path.join(dir, "sources");
@@ -59,6 +61,9 @@ async function install(dir: string): Promise<string> {
       filter: (file) => !file.includes("__pycache__") && !file.endsWith(path.join("python", "dist")),
     });
   }
+  // As a clone has it that was used.
+  mkdirSync(path.join(sources, BYTECODE, ".."), { recursive: true });
+  writeFileSync(path.join(sources, BYTECODE), "");
   symlinkSync(path.join(ROOT, "node_modules"), path.join(sources, "node_modules"));
   const packed = await run("npm", ["pack", "--json", "--pack-destination", dir], sources);
   const [{ filename }] = JSON.parse(packed.slice(packed.indexOf("[\n"))) as [{ filename: string }];
@@ -94,7 +99,10 @@ describe("the installed package", () => {
     for (const folder of ["templates", "deploy/docker", "src/dev/explorer"]) {
       assert.deepEqual(files(path.join(project, "node_modules/svc", folder)), files(path.join(ROOT, folder)), folder);
     }
-    assert.ok(existsSync(path.join(project, "node_modules/svc/src/control-plane/schema.graphql")));
+    const isThere = (file: string) => existsSync(path.join(project, "node_modules/svc", file));
+    assert.ok(isThere("src/control-plane/schema.graphql"));
+    assert.ok(isThere("python/scan/main.py"));
+    assert.ok(!isThere(BYTECODE), "compiled Python is not packed");
     const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt", "swagger-ui.css"];
     assert.deepEqual(files(path.join(project, "node_modules/svc/dist/swagger-ui")), carried);
   });
