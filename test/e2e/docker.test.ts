@@ -72,6 +72,43 @@ test("A running job in a container survives a kill -9 of the platform", { skip }
   assert.deepEqual(await workersOf(), before);
 });
 
+test("A container that is killed, or paused for a while, costs no job of those that run or wait", {
+  skip,
+}, async (t) => {
+  const platform = await startPlatform(t, docker.env);
+  const url = (await deploy(platform, project(t, { "slow.py": SLOW }))).get("slow")!;
+  const faults: Record<string, (id: string, ids: readonly string[]) => Promise<unknown>> = {
+    killed: (id) => docker.engine.getContainer(id).kill(),
+    paused: async (id, ids) => {
+      await docker.engine.getContainer(id).pause();
+      // The platform answers meanwhile.
+      const { json } = await platform.call(`${url}/status-sync/${ids.at(-1)}?wait=3000`);
+      await docker.engine.getContainer(id).unpause();
+      assert.ok(["IN_QUEUE", "IN_PROGRESS"].includes(json.status), JSON.stringify(json));
+    },
+  };
+  for (const [fault, inflict] of Object.entries(faults)) {
+    const ids: string[] = [];
+    for (let n = 0; n < 10; n++) {
+      ids.push((await platform.call(`${url}/run`, { body: { input: { seconds: 0.5 } } })).json.id);
+    }
+    while ((await platform.call(`${url}/status/${ids[0]}`)).json.status === "IN_QUEUE") {
+      await platform.call(`${url}/status-sync/${ids[0]}?wait=1000`);
+    }
+    const container = (await containersOf(platform.dataDir)).find(
+      ({ State, Labels }) => State === "running" && LABEL.endpointId in Labels,
+    );
+    assert.ok(container, fault);
+    await inflict(container.Id, ids);
+    const jobs = await Promise.all(ids.map((id) => platform.call(`${url}/status-sync/${id}?wait=120000`)));
+    assert.deepEqual(
+      jobs.map(({ json }) => [json.status, json.output?.slept]),
+      ids.map(() => ["COMPLETED", 0.5]),
+      `${fault}: ${JSON.stringify(jobs.map(({ json }) => json))}`,
+    );
+  }
+});
+
 test("A platform that stops leaves no container and no network", { skip }, async (t) => {
   const platform = await startPlatform(t, docker.env);
   const url = (await deploy(platform, project(t, { "slow.py": SLOW }))).get("slow")!;
