@@ -167,10 +167,11 @@ def broken():
   assert.doesNotMatch(said, /importlib|_runtime|_values/);
 
   const [endpoint] = await platform.endpoints();
-  const calls = Array.from({ length: 5 }, () =>
-    platform.call(`${endpoint!.url}/runsync?wait=1000`, { body: { input: {} } }),
-  );
-  for (const { json } of await Promise.all(calls)) assert.equal(json.status, "IN_QUEUE");
+  const calls = Array.from({ length: 5 }, () => platform.call(`${endpoint!.url}/runsync`, { body: { input: {} } }));
+  for (const { json, text } of await Promise.all(calls)) {
+    assert.equal(json.status, "FAILED", text);
+    assert.match(text, /there is no configuration/);
+  }
   const boots = readFileSync(effects, "utf8").trim().split("\n").length;
   assert.ok(boots <= 4, `${boots} boots`);
 });
