@@ -1,5 +1,4 @@
 /** Debian packages that tests need. */
-import { userInfo } from "node:os";
 import { onPath } from "../src/lib/on-path.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 
@@ -8,7 +7,7 @@ const INSTALL_MAX_MS = 600_000;
 /** Resolves why it could not be installed; undefined when it was. */
 export async function aptInstall(aptPackage: string): Promise<string | undefined> {
   if (onPath("apt-get", process.env.PATH ?? "") === undefined) return `${aptPackage} is not installed`;
-  if (userInfo().uid !== 0) return `${aptPackage} is not installed, and only root can install it`;
+  if (process.getuid?.() !== 0) return `${aptPackage} is not installed, and only root can install it`;
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
   const install = ["install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", aptPackage];
   for (const args of [["update", "-qq"], install]) {
