@@ -254,7 +254,7 @@ export const LINK_GREETERS_MAX = 256;
 /** What one worker may say, in the long run and at once; beyond that it is not read from. Each of its frames counts so much, */
 export const LINK_RATE_BYTES_PER_S = 16 * MB;
 export const LINK_BURST_BYTES = 32 * MB;
-export const LINK_FRAME_COST_BYTES = 1 * KB;
+export const LINK_FRAME_COST_BYTES = 256;
 /** and a line that it prints so much, besides the bytes of lines and progress updates. */
 export const LINK_LINE_COST_BYTES = 256;
 /** One frame of printed lines; lines beyond that are left out. */

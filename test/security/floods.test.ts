@@ -5,7 +5,7 @@ import { LINK_BURST_BYTES, LINK_FRAME_COST_BYTES, LINK_RATE_BYTES_PER_S } from "
 import { project, startPlatform } from "../e2e/platform.ts";
 
 /** Sent and not read yet: what fits into the buffers on the way. */
-const ON_THE_WAY = 40_000;
+const ON_THE_WAY = 100_000;
 
 const FILES = {
   "worker.py": `
