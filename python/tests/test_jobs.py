@@ -44,8 +44,9 @@ class Jobs(LauncherTest):
         printed, logged = link.expect(protocol.LOG, 1), link.expect(protocol.LOG, 1)
         self.assertEqual(printed.body, b"began\n")
         self.assertEqual(logged.head, {"stream": "stderr", "job": "job-1"})
-        self.assertEqual(logged.body.decode(), link.result(1).json["error_traceback"])
-        self.assertTrue(logged.body.startswith(b"Traceback (most recent call last):\n"))
+        head, _, traceback = logged.body.decode().partition("\n")
+        self.assertEqual((head, traceback), ("[svc] job job-1 failed:", link.result(1).json["error_traceback"]))
+        self.assertTrue(traceback.startswith("Traceback (most recent call last):\n"))
         link.run(2, {"m": 0})  # the caller's fault
         link.job(3, {"n": 0})
         self.assertEqual(link.expect(protocol.LOG).channel, 3)

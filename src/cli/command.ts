@@ -113,6 +113,33 @@ export function endpointParameter(brief: string, others: readonly string[] = [])
   return { placeholder: "ENDPOINT_NAME", brief, proposeCompletions };
 }
 
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** "30d" → seconds. */
+export function duration(text: string): number {
+  const [, count, unit] = /^([1-9]\d{0,6})([smhd])$/.exec(text.trim()) ?? [];
+  if (count === undefined) throw new Error("a time like 30d, 12h or 90m is needed");
+  return Number(count) * UNIT_SECONDS[unit!]!;
+}
+
+/** "10m" ago, or a date or time as ISO 8601 has it: local, unless it says its zone → milliseconds since the epoch. */
+export function pastTime(text: string): number {
+  if (/^\d+[smhd]$/.test(text.trim())) return Date.now() - duration(text) * 1000;
+  const clock = /^\d\d:\d\d(:\d\d)?$/.test(text) ? `${new Date().toLocaleDateString("sv")}T${text}` : text;
+  const at = Date.parse(/^\d{4}-\d\d-\d\d$/.test(clock) ? `${clock}T00:00` : clock.replace(" ", "T"));
+  if (Number.isNaN(at)) throw new Error("a time like 10m, 2h or 1d ago, 14:30 or 2026-11-22T14:30 is needed");
+  return at;
+}
+
+/** One of these words. */
+export function oneOf<const T extends string>(words: readonly T[]): (text: string) => T {
+  return (text) => {
+    const word = words.find((known) => known === text);
+    if (word === undefined) throw new Error(`one of ${words.join(", ")} is needed`);
+    return word;
+  };
+}
+
 /** A whole number from `min` to `max`. */
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {

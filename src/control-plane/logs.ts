@@ -1,14 +1,23 @@
 /**
- * `GET /logs/<endpoint>?tail=N&job=ID&follow=1`: what the endpoint's workers printed, one JSON object a line
- * (`application/x-ndjson`), oldest first. With `follow` the answer stays open and carries new lines as they come.
+ * What workers printed, one JSON object a line (`application/x-ndjson`), oldest first. With `follow=1` the answer stays open
+ * and carries new lines as they come. log-filter.ts reads the rest of the query.
+ *
+ *   GET /logs/<endpoint>   of one endpoint
+ *   GET /logs              of all that the key reaches, or of each `endpoint=<id>`; lines name theirs: `{"endpoint":id,…}`
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { SvcError } from "../domain/errors.ts";
-import { LOG_FOLLOWER_MAX_BYTES, LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../domain/limits.ts";
+import { setImmediate } from "node:timers/promises";
+import { reaches } from "../domain/api-key.ts";
+import { LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
+import { isRemoved } from "../domain/removal.ts";
+import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { decodedPart, methodNotAllowed } from "./http.ts";
 import { knownEndpoint } from "./known.ts";
+import { type LogFilter, logFilter, timeOf } from "./log-filter.ts";
+
+type Source = { readonly id: string; readonly named: (line: string) => string };
 
 export async function answerLogs(
   deps: ControlPlaneDeps,
@@ -17,47 +26,81 @@ export async function answerLogs(
   url: URL,
 ): Promise<void> {
   if (request.method !== "GET") return methodNotAllowed(response, "/logs/<endpoint>", "GET");
-  const principal = await authenticate(deps.keys, request.headers.authorization);
-  requireScope({ principal }, "read");
-  const endpoint = await knownEndpoint(deps.store, decodedPart(url.pathname.slice("/logs/".length)));
-  requireReach({ principal }, endpoint);
-  const tail = tailLines(url.searchParams.get("tail"));
-  const wanted = ofJob(url.searchParams.get("job"));
+  const sources = await sourcesOf(deps, request, url);
+  const filter = logFilter(url.searchParams);
   response.writeHead(200, { "content-type": "application/x-ndjson" });
 
   // Following starts before reading, so that no line falls between the two.
   const follower = new LogFollower(response, deps.clock);
   let early: string[] | undefined = [];
   let earlyChars = 0;
-  const stop = deps.logs.follow(endpoint.id, (lines) => {
-    const news = lines.filter(wanted);
-    if (early === undefined) return follower.write(news);
-    for (const line of news) {
-      earlyChars += line.length;
-      if (earlyChars <= LOG_FOLLOWER_MAX_BYTES) early.push(line);
-    }
-  });
+  const isFollowed = url.searchParams.get("follow") === "1";
+  const stops = (isFollowed ? sources : []).map(({ id, named }) =>
+    deps.logs.follow(id, (lines) => {
+      const news = lines.filter((line) => filter.wants(line)).map(named);
+      if (early === undefined) return follower.write(news);
+      for (const line of news) {
+        earlyChars += line.length;
+        if (earlyChars <= LOG_FOLLOWER_MAX_BYTES) early.push(line);
+      }
+    }),
+  );
+  const stop = () => {
+    for (const one of stops) one();
+  };
   if (response.destroyed) return stop();
   response.on("close", stop);
-  const kept = (await deps.logs.read(endpoint.id)).filter(wanted);
+  const kept = await newest(deps, sources, filter, () => response.destroyed);
   const written = new Set(kept);
   response.flushHeaders();
-  response.write(kept.slice(kept.length - Math.min(tail, kept.length)).join(""));
+  response.write(kept.join(""));
   response.write(early.filter((line) => !written.has(line)).join(""));
   early = undefined;
-  if (url.searchParams.get("follow") !== "1") response.end();
+  if (!isFollowed) response.end();
 }
 
-function tailLines(text: string | null): number {
-  if (text === null) return LOG_TAIL_DEFAULT_LINES;
-  const lines = Number(text);
-  if (Number.isInteger(lines) && lines >= 0 && lines <= LOG_TAIL_MAX_LINES) return lines;
-  throw new SvcError("BAD_INPUT", `tail must be a whole number from 0 to ${LOG_TAIL_MAX_LINES}, not ${text}.`);
+async function sourcesOf(deps: ControlPlaneDeps, request: IncomingMessage, url: URL): Promise<Source[]> {
+  const principal = await authenticate(deps.keys, request.headers.authorization);
+  requireScope({ principal }, "read");
+  const known = async (id: string) => {
+    const endpoint = await knownEndpoint(deps.store, id);
+    requireReach({ principal }, endpoint);
+    return endpoint;
+  };
+  const one = decodedPart(url.pathname.slice("/logs/".length));
+  if (one !== "") return [{ id: (await known(one)).id, named: (line) => line }];
+  const wanted = url.searchParams.getAll("endpoint");
+  const all: readonly Endpoint[] =
+    wanted.length > 0
+      ? await Promise.all(wanted.map(known))
+      : (await deps.store.endpoints.list()).filter((found) => !isRemoved(found) && reaches(principal, found));
+  return all.map(({ id }) => ({ id, named: (line) => `{"endpoint":${JSON.stringify(id)},${line.slice(1)}` }));
 }
 
-function ofJob(job: string | null): (line: string) => boolean {
-  if (job === null) return () => true;
-  return (line) => (JSON.parse(line) as { job: string }).job === job;
+/** The newest wanted lines of all, oldest first. One log is in memory at a time, and other work gets its turn meanwhile. */
+async function newest(
+  deps: ControlPlaneDeps,
+  sources: readonly Source[],
+  { tail, wants }: LogFilter,
+  isOver: () => boolean,
+): Promise<string[]> {
+  let kept: { readonly at: number; readonly line: string }[] = [];
+  if (tail === 0) return [];
+  for (const { id, named } of sources) {
+    const lines = await deps.logs.read(id);
+    let found = 0;
+    for (let i = lines.length - 1; i >= 0 && found < tail; i--) {
+      const line = lines[i]!;
+      if (wants(line)) {
+        found++;
+        kept.push({ at: timeOf(line), line: named(line) });
+      }
+      if (i % LOG_LINES_AT_ONCE === 0) await setImmediate();
+      if (isOver()) return [];
+    }
+    if (sources.length > 1) kept = kept.sort((a, b) => b.at - a.at).slice(0, tail);
+  }
+  return kept.reverse().map(({ line }) => line);
 }
 
 /** One reader of new lines. It may be slow: what it does not take in time is left out and counted, and it is told. */
@@ -85,7 +128,7 @@ export class LogFollower {
     if (this.#leftOut === 0) return;
     const text = `[svc] ${this.#leftOut} lines were left out here: they came faster than they were read. "svc logs" without --follow has those that are kept.`;
     this.#leftOut = 0;
-    const notice = { at: this.#clock(), worker: "", job: "", stream: "stderr", text };
+    const notice = { at: this.#clock(), worker: "", job: "", stream: "stderr", level: "warning", text };
     this.#response.write(`${JSON.stringify(notice)}\n`);
   }
 }

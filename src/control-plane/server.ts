@@ -1,5 +1,5 @@
 /**
- * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs/<endpoint>, /device for
+ * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, /device for
  * logins, GET /. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -42,7 +42,7 @@ async function route(
   const url = requestUrl(request);
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
-  if (url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
+  if (url.pathname === "/logs" || url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
   if (url.pathname === "/device" || url.pathname.startsWith("/device/")) return device.answer(request, response, url);
   if (url.pathname !== "/") {
     throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);

@@ -9,7 +9,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { formatDiagnostic } from "../build/diagnostics.ts";
-import type { LogLine } from "../client/logs.ts";
+import { type LogLine, withoutTracebacks } from "../client/logs.ts";
 import { timingText } from "../client/timing-text.ts";
 import type { Screen } from "./screen.ts";
 
@@ -30,13 +30,16 @@ export interface ShownCall {
 export class CallView {
   readonly #screen: Screen;
   readonly #projectDir: string;
+  readonly #isPrinted = withoutTracebacks();
 
   constructor(screen: Screen, projectDir: string) {
     this.#screen = screen;
     this.#projectDir = projectDir;
   }
 
-  line(name: string, { stream, text }: LogLine): void {
+  line(name: string, line: LogLine): void {
+    if (!this.#isPrinted(line)) return;
+    const { stream, text } = line;
     const { dim, yellow, cyan } = this.#screen.colors;
     const paint = stream === "stderr" ? yellow : stream === "progress" ? cyan : (plain: string) => plain;
     this.#screen.out(`${dim(`${name} ${stream === "progress" ? "»" : "│"}`)} ${paint(text)}`);

@@ -306,6 +306,8 @@ export const LOG_PENDING_LAST_BYTES = 8 * MB;
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
+/** Lines of a log that are looked at before other work of the platform gets its turn. */
+export const LOG_LINES_AT_ONCE = 5_000;
 /** `svc call --logs`: what a function printed last arrives beside its answer; so long nothing must have come, and so long it is waited for. */
 export const CALL_LOGS_QUIET_MS = 300;
 export const CALL_LOGS_MAX_MS = 3_000;

@@ -1,6 +1,6 @@
 /**
  * What workers print, kept on disk in a ring of two files per endpoint: lines of JSON
- * `{"at","worker","job","stream","text"}` in `<dir>/<endpoint>.ndjson`, older ones in `<endpoint>.1.ndjson`.
+ * `{"at","worker","job","stream","level","text"}` in `<dir>/<endpoint>.ndjson`, older ones in `<endpoint>.1.ndjson`.
  * Lines of one turn are written together. When the disk does not keep up, those who print are asked to wait; lines that
  * come all the same, and those that cannot be written, are left out, and a line says how many.
  */
@@ -13,6 +13,7 @@ import {
   LOG_PENDING_LAST_BYTES,
   LOG_PENDING_MAX_BYTES,
 } from "../domain/limits.ts";
+import { levelsOf } from "../domain/log-level.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { LoggedLine, LogStore } from "./log-store.ts";
 
@@ -114,9 +115,10 @@ export class LogFiles implements LogStore {
 
   #linesOf(worker: string, job: string, stream: LoggedLine["stream"], texts: readonly string[]): string[] {
     const head = JSON.stringify({ at: this.#clock(), worker, job, stream }).slice(0, -1);
-    return texts.map((text) => {
+    const levels = levelsOf(texts);
+    return texts.map((text, i) => {
       const isLong = text.length > LOG_LINE_MAX_BYTES + CUT.length;
-      return `${head},"text":${JSON.stringify(isLong ? text.slice(0, LOG_LINE_MAX_BYTES) + CUT : text)}}\n`;
+      return `${head},"level":"${levels[i]}","text":${JSON.stringify(isLong ? text.slice(0, LOG_LINE_MAX_BYTES) + CUT : text)}}\n`;
     });
   }
 

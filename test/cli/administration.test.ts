@@ -107,6 +107,24 @@ describe("administration", () => {
     assert.equal((await svc(["status", "--why"])).code, 2);
   });
 
+  test("svc logs without a name shows all endpoints, chosen by time, level and text", async () => {
+    await call({ print_it: true });
+    const texts = async (...flags: string[]) => {
+      const { stdout } = await ok("logs", "--json", ...flags);
+      return stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
+    };
+    const found = await texts("--since", "1h", "--grep", "TO STDERR", "--tail", "1");
+    assert.deepEqual(
+      found.map(({ endpoint, text, level }) => [endpoint, text, level]),
+      [["hello", "to stderr", "info"]],
+    );
+    assert.deepEqual(await texts("--until", "2020-01-01"), []);
+    assert.match((await ok("logs", "--app", "shop", "-n", "1")).stdout, /^\d\d:\d\d:\d\d hello w-\S+ /);
+    assert.match((await ok("logs", "--level", "error")).stderr, /No endpoint has printed such a line/);
+    assert.equal((await svc(["logs", "--level", "grave"])).code, 2);
+    assert.equal((await svc(["logs", "--since", "yesterday"])).code, 2);
+  });
+
   test("svc logs --follow goes on with new lines", async () => {
     const child = start(box, ["logs", "hello", "--follow", "--json", "--tail", "1"], "stdout");
     try {

@@ -20,7 +20,7 @@ test("What workers print is kept by endpoint, with job and worker, and rings at 
   stop();
   assert.deepEqual(
     (await logs.read("a")).map((text) => JSON.parse(text)),
-    ["one", "two"].map((text) => ({ at: 7, worker: "w", job: "j", stream: "stdout", text })),
+    ["one", "two"].map((text) => ({ at: 7, worker: "w", job: "j", stream: "stdout", level: "info", text })),
   );
   assert.deepEqual(followed, await logs.read("a"));
 

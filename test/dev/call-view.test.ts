@@ -26,6 +26,17 @@ test("a call is one line: method, path, status, time and where the time went", (
   assert.equal(timingText("queue;dur=0.03, exec;dur=120.6"), "exec 121");
 });
 
+test("a traceback in the log of a failed job is not shown beside the job's own", (t) => {
+  const { view: shown, lines } = view(t);
+  const line = { at: 1, worker: "w", job: "j", stream: "stderr", level: "info" } as const;
+  shown.line("a", { ...line, text: "before" });
+  for (const text of ["[svc] job j failed:", "Traceback (most recent call last):", "ValueError: x"]) {
+    shown.line("a", { ...line, level: "error", text });
+  }
+  shown.line("a", { ...line, job: "k", level: "error", text: "ERROR of another" });
+  assert.deepEqual(lines, ["a │ before", "a │ ERROR of another"]);
+});
+
 test("a failed job is shown as failed, with the line of the user's file", (t) => {
   const { view: shown, lines, dir } = view(t);
   writeFileSync(path.join(dir, "a.py"), "one\n    raise ValueError('x')\n");

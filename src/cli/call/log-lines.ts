@@ -1,7 +1,7 @@
 /** What a function prints while it is called, on stderr as it comes. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Platform } from "../../client/answer-error.ts";
-import { endpointLogs, type LogRequest } from "../../client/logs.ts";
+import { endpointLogs, type LogRequest, withoutTracebacks } from "../../client/logs.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { CALL_LOGS_MAX_MS, CALL_LOGS_QUIET_MS } from "../../domain/limits.ts";
 import type { Terminal } from "../terminal.ts";
@@ -33,8 +33,11 @@ export async function showLogs(
     ...(job === undefined ? { tail: 0 } : { job }),
   };
   const reading = (async () => {
-    for await (const { worker, text } of endpointLogs(platform, endpointId, wanted)) {
+    const isPrinted = withoutTracebacks();
+    for await (const line of endpointLogs(platform, endpointId, wanted)) {
       latest = performance.now();
+      if (!isPrinted(line)) continue; // the answer has it
+      const { worker, text } = line;
       if (job === undefined) lines.push({ worker, text });
       else terminal.note(dim(`│ ${text}`));
     }

@@ -1,7 +1,7 @@
 import type { KeyRecord } from "../../client/records.ts";
 import { KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { appFlag, command, envFlag, type FlagsOf, group, jsonFlag, valueFlag } from "../command.ts";
+import { appFlag, command, duration, envFlag, type FlagsOf, group, jsonFlag, valueFlag } from "../command.ts";
 import { administer, type Connection } from "../connect.ts";
 import { dateTime } from "../format.ts";
 import { appOf, checkName, detectedApp } from "../project-settings.ts";
@@ -124,13 +124,4 @@ function scopes(text: string): KeyScope[] {
   const unknown = names.filter((name) => !(KEY_SCOPES as readonly string[]).includes(name));
   if (unknown.length > 0) throw new Error(`a list of ${KEY_SCOPES.join(", ")} is needed, separated by commas`);
   return names as KeyScope[];
-}
-
-const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-
-/** "30d" → seconds. */
-function duration(text: string): number {
-  const [, count, unit] = /^([1-9]\d{0,6})([smhd])$/.exec(text.trim()) ?? [];
-  if (count === undefined) throw new Error("a time like 30d, 12h or 90m is needed");
-  return Number(count) * UNIT_SECONDS[unit!]!;
 }

@@ -229,6 +229,7 @@ class Worker:
     def log_traceback(self, work: Work, text: str) -> None:
         self.end_output(work.channel)
         if self.stderr is not None:
+            text = f"[svc] job {work.head['job']} failed:\n{text}"
             self.stderr.write_lines(work.channel, text.encode("utf-8", "backslashreplace"))
 
     def end_output(self, channel: int) -> None:
