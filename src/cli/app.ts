@@ -15,56 +15,100 @@ import { terminalText } from "../lib/terminal-text.ts";
 import type { Route } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { exitCodeOf, formatError } from "./format-error.ts";
+import { helpPage } from "./help-page.ts";
 import { Interrupt } from "./interrupt.ts";
 import { Terminal } from "./terminal.ts";
 import { argumentMessage, typedCommand, unknownCommandMessage } from "./usage-messages.ts";
 
-const COMMANDS: Readonly<Record<string, () => Promise<Route>>> = {
-  init: async () => (await import("./commands/init.ts")).initCommand,
-  build: async () => (await import("./commands/build.ts")).buildCommand,
-  run: async () => (await import("./commands/run.ts")).runCommand,
-  deploy: async () => (await import("./commands/deploy.ts")).deployCommand,
-  call: async () => (await import("./commands/call.ts")).callCommand,
-  rollback: async () => (await import("./commands/rollback.ts")).rollbackCommand,
-  undeploy: async () => (await import("./commands/undeploy.ts")).undeployCommand,
-  status: async () => (await import("./commands/status.ts")).statusCommand,
-  logs: async () => (await import("./commands/logs.ts")).logsCommand,
-  jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,
-  login: async () => (await import("./commands/login.ts")).loginCommand,
-  logout: async () => (await import("./commands/login.ts")).logoutCommand,
-  whoami: async () => (await import("./commands/login.ts")).whoamiCommand,
-  env: async () => (await import("./commands/environments.ts")).environmentCommands,
-  app: async () => (await import("./commands/environments.ts")).appCommands,
-  secret: async () => (await import("./commands/secret.ts")).secretCommands,
-  key: async () => (await import("./commands/key.ts")).keyCommands,
-  platform: async () => (await import("./commands/platform.ts")).platformCommands,
-  completions: async () => (await import("./commands/completions.ts")).completionsCommand,
-  version: async () => (await import("./commands/version.ts")).versionCommand,
+const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Route>>>>> = {
+  Start: {
+    init: async () => (await import("./commands/init.ts")).initCommand,
+    login: async () => (await import("./commands/login.ts")).loginCommand,
+    logout: async () => (await import("./commands/login.ts")).logoutCommand,
+    whoami: async () => (await import("./commands/login.ts")).whoamiCommand,
+  },
+  Develop: {
+    run: async () => (await import("./commands/run.ts")).runCommand,
+    build: async () => (await import("./commands/build.ts")).buildCommand,
+  },
+  Deploy: {
+    deploy: async () => (await import("./commands/deploy.ts")).deployCommand,
+    rollback: async () => (await import("./commands/rollback.ts")).rollbackCommand,
+    undeploy: async () => (await import("./commands/undeploy.ts")).undeployCommand,
+  },
+  "Call and look": {
+    call: async () => (await import("./commands/call.ts")).callCommand,
+    status: async () => (await import("./commands/status.ts")).statusCommand,
+    logs: async () => (await import("./commands/logs.ts")).logsCommand,
+    jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,
+  },
+  Manage: {
+    env: async () => (await import("./commands/environments.ts")).environmentCommands,
+    app: async () => (await import("./commands/environments.ts")).appCommands,
+    secret: async () => (await import("./commands/secret.ts")).secretCommands,
+    key: async () => (await import("./commands/key.ts")).keyCommands,
+    platform: async () => (await import("./commands/platform.ts")).platformCommands,
+  },
+  "This program": {
+    help: async () => (await import("./commands/help.ts")).helpCommand,
+    completions: async () => (await import("./commands/completions.ts")).completionsCommand,
+    version: async () => (await import("./commands/version.ts")).versionCommand,
+  },
 };
+const LOADERS = Object.assign({}, ...Object.values(COMMANDS)) as Record<string, () => Promise<Route>>;
 
 /** Every command for the overview and for a wrong word; else the one that is called. */
-async function commandsFor(word: string | undefined): Promise<RouteMap<CliContext>> {
-  const known = word !== undefined && Object.hasOwn(COMMANDS, word);
-  const names = known ? [word] : Object.keys(COMMANDS);
-  const routes = await Promise.all(names.map(async (name) => [name, await COMMANDS[name]!()] as const));
-  return buildRouteMap<string, CliContext>({
-    routes: Object.fromEntries(routes),
-    docs: {
-      brief: "A Python function becomes an autoscaled HTTP endpoint.",
-      fullDescription: [
-        "A Python function becomes an autoscaled HTTP endpoint, on your own machines.",
-        "",
-        "Examples:",
-        "  svc init my-project      Start a project from working examples",
-        "  svc run                  Try its functions on a local address",
-        "  svc deploy               Put the endpoints of this directory live",
-        "  svc status               See what runs",
-        "  svc undeploy --all       Take this directory's endpoints down",
-        "",
-        "svc COMMAND --help explains a command.",
-      ].join("\n"),
-    },
-  });
+async function commandsFor(word: string | undefined): Promise<Root> {
+  const known = word !== undefined && Object.hasOwn(LOADERS, word);
+  const names = known ? [word] : Object.keys(LOADERS);
+  const routes = await Promise.all(names.map(async (name) => [name, await LOADERS[name]!()] as const));
+  const commands = Object.fromEntries(routes);
+  const docs = { brief: OVERVIEW.brief };
+  return Object.assign(buildRouteMap<string, CliContext>({ routes: commands, docs }), { commands, page: OVERVIEW });
+}
+
+type Root = RouteMap<CliContext> & Route & { readonly commands: Readonly<Record<string, Route>> };
+
+const OVERVIEW = {
+  brief: "A Python function becomes an autoscaled HTTP endpoint.",
+  text: "A Python function becomes an autoscaled HTTP endpoint, on your own machines.",
+  examples: [
+    ["svc init my-project", "Start a project from working examples"],
+    ["svc run", "Try its functions on a local address"],
+    ["svc deploy", "Put the endpoints of this directory live"],
+    ["svc undeploy --all", "Take this directory's endpoints down"],
+    ["svc help COMMAND", "Explain a command"],
+  ],
+  words: [],
+  flags: [{ names: "-v, --version", brief: "Print the version" }],
+} as const;
+
+/** The words of a call for help: those behind `help`, or before `--help`; undefined for any other call. */
+function askedAbout(argv: readonly string[]): readonly string[] | undefined {
+  if (argv[0] === "help" && argv[1] !== "--help" && argv[1] !== "-h") return argv.slice(1);
+  const own = argv.includes("--") ? argv.slice(0, argv.indexOf("--")) : argv;
+  const at = own.findIndex((word) => word === "--help" || word === "-h");
+  return at < 0 ? undefined : own.slice(0, at);
+}
+
+/** Of the longest start of `words` that names a command. */
+async function showHelp(terminal: Terminal, words: readonly string[]): Promise<void> {
+  const root = await commandsFor(words[0]);
+  const typed = typedCommand(root, words);
+  let route: Route = root;
+  for (const word of typed.split(" ").slice(1)) route = route.commands![word]!;
+  const entries = (names: readonly string[], from: Readonly<Record<string, Route>>) =>
+    names.map((name) => [name, from[name]!.page.brief] as const);
+  const groups =
+    route === root
+      ? Object.entries(COMMANDS).map(([title, some]) => ({
+          title,
+          commands: entries(Object.keys(some), root.commands),
+        }))
+      : route.commands === undefined
+        ? []
+        : [{ title: "Commands", commands: entries(Object.keys(route.commands), route.commands) }];
+  terminal.out(helpPage(typed, route.page, groups, terminal.columns));
 }
 
 export async function runCli(
@@ -92,17 +136,26 @@ export async function runCli(
       no = true;
     },
   };
+  const about = askedAbout(argv);
+  if (about !== undefined && argv[0] !== "__complete") {
+    const first = about.find((word) => !word.startsWith("-"));
+    if (first === undefined || Object.hasOwn(LOADERS, first)) {
+      await showHelp(terminal, about);
+      return 0;
+    }
+  }
   const completes = argv[0] === "__complete";
-  const words = completes ? argv.slice(1) : argv;
+  const called = about ?? argv;
+  const words = completes ? argv.slice(1) : called;
   // The word that is still being typed is not called yet.
   const root = await commandsFor(completes && words.length < 2 ? undefined : words[0]);
-  const app = application(root, terminal, env.SVC_DEBUG === "1", argv);
+  const app = application(root, terminal, env.SVC_DEBUG === "1", called);
   if (completes) terminal.write(await completionLines(app, words, context));
-  else await run(app, argv, context);
+  else await run(app, called, context);
   return exitCode(Number(outcome.exitCode ?? 0)) || Number(no);
 }
 
-function application(root: RouteMap<CliContext>, terminal: Terminal, debug: boolean, argv: readonly string[]) {
+function application(root: Root, terminal: Terminal, debug: boolean, argv: readonly string[]) {
   const colors = terminal.errColors;
   const misused = (message: string) => `${colors.red("error:")} ${message}\n  Run ${typedCommand(root, argv)} --help.`;
   const failed = (error: unknown) => terminalText(formatError(error, colors, debug));

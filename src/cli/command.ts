@@ -2,14 +2,23 @@
 import { buildCommand, buildRouteMap, type Command, type RouteMap } from "@stricli/core";
 import { COMPLETION_MAX_MS } from "../domain/limits.ts";
 import type { CliContext } from "./context.ts";
+import type { Page, ShownFlag } from "./help-page.ts";
 
-export type Route = Command<CliContext> | RouteMap<CliContext>;
+/** With its own page of help, and for a group those of its commands. */
+export type Route = (Command<CliContext> | RouteMap<CliContext>) & {
+  readonly page: Page;
+  readonly commands?: Readonly<Record<string, Route>>;
+};
 type Examples = readonly (readonly [command: string, meaning: string])[];
 
 interface Flag {
   readonly kind: "boolean" | "parsed" | "enum";
   readonly brief: string;
   readonly optional?: boolean;
+  readonly placeholder?: string;
+  readonly values?: readonly string[];
+  readonly withNegated?: boolean;
+  readonly hidden?: boolean;
 }
 
 interface Parameter {
@@ -54,16 +63,41 @@ export function command<const F extends Readonly<Record<string, Flag>> = Record<
   parameters = [],
   words,
   run,
-}: CommandSpec<F>): Command<CliContext> {
+}: CommandSpec<F>): Route {
   const positional =
     words === undefined
       ? { kind: "tuple", parameters: parameters.map((each) => ({ parse: String, ...each })) }
       : { kind: "array", minimum: 1, parameter: { parse: String, ...words } };
-  return buildCommand({
+  const built = buildCommand({
     func: run,
     parameters: { flags, aliases, positional },
-    docs: { brief, fullDescription: withExamples(text, examples) },
+    docs: { brief },
   } as unknown as Parameters<typeof buildCommand<object, [], CliContext>>[0]);
+  const placed = words === undefined ? parameters : [words];
+  const page = {
+    brief,
+    text,
+    examples,
+    words: placed.map(({ placeholder, optional }) => (optional ? `[${placeholder}]` : placeholder)),
+    flags: shownFlags(flags ?? {}, aliases ?? {}),
+  };
+  return Object.assign(built, { page });
+}
+
+function shownFlags(
+  flags: Readonly<Record<string, Flag>>,
+  aliases: Readonly<Record<string, PropertyKey>>,
+): ShownFlag[] {
+  const letters = new Map(Object.entries(aliases).map(([letter, name]) => [String(name), letter]));
+  const shown = Object.entries(flags).filter(([, { hidden }]) => !hidden);
+  return shown.map(([key, { kind, brief, placeholder, values, withNegated }]) => {
+    const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const negated = kind === "boolean" && withNegated !== false ? "[no-]" : "";
+    const value = values?.join("|") ?? placeholder;
+    const letter = letters.get(key);
+    const long = `--${negated}${name}${value === undefined ? "" : ` ${value}`}`;
+    return { names: `${letter === undefined ? "    " : `-${letter}, `}${long}`, brief };
+  });
 }
 
 /** Commands below one word. */
@@ -71,18 +105,11 @@ export function group<R extends string>(
   brief: string,
   routes: Readonly<Record<R, Route>>,
   more: { readonly text?: string; readonly examples?: Examples; readonly defaultCommand?: NoInfer<R> } = {},
-): RouteMap<CliContext> {
-  const { text, examples, defaultCommand } = more;
-  const fullDescription = text && withExamples(text, examples ?? []);
-  return buildRouteMap<string, CliContext>({ routes, defaultCommand, docs: { brief, fullDescription } });
-}
-
-/** The help page's last part: each line is a command and what it does. */
-function withExamples(text: string, examples: Examples): string {
-  const width = Math.max(...examples.map(([line]) => line.length));
-  return [text, "", "Examples:", ...examples.map(([line, meaning]) => `  ${line.padEnd(width)}  ${meaning}`)].join(
-    "\n",
-  );
+): Route {
+  const { text = `${brief}.`, examples = [], defaultCommand } = more;
+  const built = buildRouteMap<string, CliContext>({ routes, defaultCommand, docs: { brief } });
+  const own = defaultCommand === undefined ? { words: [], flags: [] } : routes[defaultCommand].page;
+  return Object.assign(built, { page: { ...own, brief, text, examples }, commands: routes });
 }
 
 /** A switch that is off unless it is given. */

@@ -1,4 +1,4 @@
-/** A job's id does not say its endpoint: it is asked for at each that could have it. */
+/** A job's id, or the beginning of one, does not say its endpoint: it is asked for at each that could have it. */
 import { keyError } from "../client/answer-error.ts";
 import { EndpointClient, type JobRecord } from "../client/gateway.ts";
 import type { EndpointRecord } from "../client/records.ts";
@@ -18,33 +18,62 @@ export interface FoundJob {
   readonly job: JobRecord;
 }
 
-/** Throws JOB_NOT_FOUND, or ENDPOINT_NOT_FOUND for `endpointName`. */
+/** Throws JOB_NOT_FOUND, ENDPOINT_NOT_FOUND for `endpointName`, or USAGE for the beginning of several ids, which it lists. */
 export async function findJob(context: CliContext, jobId: string, endpointName?: string): Promise<FoundJob> {
   const connection = await requirePlatform(context);
   const endpoints = (await connection.controlPlane.endpoints()).filter(({ kind }) => kind === "queue");
   const candidates =
     endpointName === undefined ? endpoints : [endpointNamed(endpoints, endpointName, detectedApp(context.cwd))];
+  const find = WHOLE_ID.test(jobId) ? jobAt : jobsBeginning;
+  const found: FoundJob[] = [];
   for (let at = 0; at < candidates.length; at += ASKED_AT_ONCE) {
     const some = candidates.slice(at, at + ASKED_AT_ONCE);
-    const found = await Promise.all(some.map((endpoint) => jobAt(connection, endpoint, jobId)));
-    const job = found.find((one) => one !== undefined);
-    if (job !== undefined) return job;
+    found.push(...(await Promise.all(some.map((endpoint) => find(connection, endpoint, jobId)))).flat());
+    if (find === jobAt && found.length > 0) break;
   }
+  if (found.length > 1) throw ambiguous(jobId, found);
+  const [only] = found;
+  if (only !== undefined) return find === jobAt ? only : { ...only, job: await only.client.inspect(only.job.id) };
   const who = endpointName === undefined ? "No endpoint has a" : `Endpoint "${endpointName}" has no`;
   throw new SvcError("JOB_NOT_FOUND", `${who} job "${jobId}".`, {
     help: "Results are kept for a limited time. svc jobs ENDPOINT_NAME lists what there is.",
   });
 }
 
-async function jobAt({ apiKey }: Connection, endpoint: EndpointRecord, jobId: string): Promise<FoundJob | undefined> {
+const WHOLE_ID = /-l\d+$/;
+const LISTED_MAX = 10;
+
+async function jobAt({ apiKey }: Connection, endpoint: EndpointRecord, jobId: string): Promise<FoundJob[]> {
   const client = endpointClient(endpoint.url, apiKey);
+  const job = await unlessGone(client.inspect(jobId));
+  return job === undefined ? [] : [{ endpoint, client, job }];
+}
+
+async function jobsBeginning({ apiKey }: Connection, endpoint: EndpointRecord, start: string): Promise<FoundJob[]> {
+  const client = endpointClient(endpoint.url, apiKey);
+  const id = start.replace(/^sync-/, "");
+  if (!/^[\w-]{1,80}$/.test(id)) return [];
+  const page = await unlessGone(client.jobs({ id, limit: LISTED_MAX }));
+  // A platform of an earlier version lists all.
+  const jobs = (page?.requests ?? []).filter((job) => job.id.replace(/^sync-/, "").startsWith(id));
+  return jobs.map((job) => ({ endpoint, client, job }));
+}
+
+/** Undefined also when the endpoint was removed meanwhile. */
+async function unlessGone<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
-    return { endpoint, client, job: await client.inspect(jobId) };
+    return await asked;
   } catch (error) {
-    // The endpoint may have been removed meanwhile.
     if (error instanceof SvcError && ["JOB_NOT_FOUND", "ENDPOINT_NOT_FOUND"].includes(error.code)) return undefined;
     throw error;
   }
+}
+
+function ambiguous(start: string, found: readonly FoundJob[]): SvcError {
+  const list = found.slice(0, LISTED_MAX).map(({ job, endpoint }) => `${job.id}  ${endpoint.name}  ${job.status}`);
+  return new SvcError("USAGE", `"${start}" begins the ids of several jobs.`, {
+    help: `Give more of it:\n${list.join("\n")}`,
+  });
 }
 
 /** The job routes of an endpoint, for a command: a refused key says how to give another. */

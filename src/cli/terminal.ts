@@ -5,6 +5,7 @@
 import { stripVTControlCharacters } from "node:util";
 import pc from "picocolors";
 import { terminalText } from "../lib/terminal-text.ts";
+import { formatDuration } from "./format.ts";
 
 type Colors = ReturnType<typeof pc.createColors>;
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -45,6 +46,12 @@ export class Terminal {
       if (error.code !== "EPIPE") throw error;
       onClosedPipe();
     });
+  }
+
+  /** For texts that are broken into lines: as wide as is read well. */
+  get columns(): number {
+    const { isTTY, columns } = this.#streams.stdout;
+    return Math.min((isTTY && columns) || COLUMNS_MAX, COLUMNS_MAX);
   }
 
   /** A line of the result. */
@@ -113,15 +120,30 @@ export class Terminal {
     if (!this.live) return this.#plainProgress(text);
     const { default: yoctoSpinner } = await import("yocto-spinner");
     const { stderr: stream } = this.#streams;
-    const oneLine = (line: string) => terminalText(line).slice(0, Math.max(10, (stream.columns || 80) - 4));
+    const started = performance.now();
+    let shown = text;
+    const line = () => {
+      const seconds = Math.floor((performance.now() - started) / 1000);
+      const time = seconds < ELAPSED_FROM_S ? "" : ` (${formatDuration(seconds * 1000).replace(".0 s", " s")})`;
+      return terminalText(shown).slice(0, Math.max(10, (stream.columns || 80) - 4 - time.length)) + time;
+    };
     // Left to itself it ends the process at Ctrl+C, before anybody could clean up.
-    const spinner = yoctoSpinner({ text: oneLine(text), stream, handleSignals: false }).start();
-    this.#endProgress = () => void spinner.stop();
+    const spinner = yoctoSpinner({ text: line(), stream, handleSignals: false }).start();
+    const draw = () => {
+      spinner.text = line();
+    };
+    const ticking = setInterval(draw, 1_000).unref();
+    this.#endProgress = () => {
+      clearInterval(ticking);
+      spinner.stop();
+    };
     return {
       update: (next) => {
-        spinner.text = oneLine(next);
+        shown = next;
+        draw();
       },
       done: (last) => {
+        clearInterval(ticking);
         if (last === undefined) spinner.stop();
         else spinner.success(terminalText(last));
       },
@@ -181,6 +203,9 @@ function wantsColor(stream: NodeJS.WriteStream, env: Environment): boolean {
   return stream.isTTY === true && env.TERM !== "dumb";
 }
 
+const COLUMNS_MAX = 100;
+/** A step that takes so long says how long it takes. */
+const ELAPSED_FROM_S = 3;
 /** A column of a table is not cut below this. */
 const CELL_MIN = 8;
 const NO_BORDERS = Object.fromEntries(

@@ -15,6 +15,8 @@ export interface JobRecord {
   readonly output?: unknown;
   readonly error?: string;
   readonly retries?: number;
+  /** Milliseconds since the epoch; in lists, and where the input was asked for. */
+  readonly createdAt?: number;
   /** Only where it was asked for, and in lists up to 64 KiB. */
   readonly input?: unknown;
 }
@@ -23,6 +25,8 @@ export interface JobPage {
   readonly requests: readonly JobRecord[];
   /** `before` of the next page. */
   readonly next?: string;
+  /** How long final jobs are kept; a platform of an earlier version does not say. */
+  readonly keptMs?: Readonly<Record<"run" | "runsync" | "runsyncWait" | "failed", number>>;
 }
 
 export interface QueueHealth {
@@ -88,10 +92,14 @@ export class EndpointClient {
   }
 
   /** The endpoint's jobs, newest first: at most 100 a page. */
-  jobs(query: { status?: JobState; limit: number; before?: string }, options: CallOptions = {}): Promise<JobPage> {
+  jobs(
+    query: { status?: JobState; limit: number; before?: string; id?: string },
+    options: CallOptions = {},
+  ): Promise<JobPage> {
     const parameters = new URLSearchParams({ limit: String(query.limit) });
     if (query.status !== undefined) parameters.set("status", query.status);
     if (query.before !== undefined) parameters.set("before", query.before);
+    if (query.id !== undefined) parameters.set("id", query.id);
     return this.#call<JobPage>("GET", `/requests?${parameters}`, options);
   }
 

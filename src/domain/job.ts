@@ -27,6 +27,11 @@ export function runsyncJobId(uuid: string): string {
   return `sync-${uuid}-l1`;
 }
 
+/** The beginning of a runsync job's id, for that of its UUID. */
+export function runsyncIdStart(uuidStart: string): string {
+  return `sync-${uuidStart}`;
+}
+
 /** Its caller waited for it from the beginning. */
 export function isRunsyncJob(jobId: string): boolean {
   return jobId.startsWith("sync-");
@@ -36,6 +41,12 @@ export function isRunsyncJob(jobId: string): boolean {
 export function uuidOfJob(jobId: string): string {
   return jobId.replace(/^sync-/, "").slice(0, -"-l1".length);
 }
+
+/** What people see of an id: the time in its UUID, to the millisecond. A beginning that only one job has names it. */
+export function shortJobId(jobId: string): string {
+  return jobId.replace(/^sync-/, "").slice(0, SHORT_ID_CHARS);
+}
+const SHORT_ID_CHARS = 13;
 
 /** The `error` of a job whose function raised; travels as a JSON string. */
 export interface JobFailure {

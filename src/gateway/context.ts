@@ -1,7 +1,12 @@
 /** What the gateway is given, and what its steps and routes share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
-import { RUN_RETENTION_MS, RUNSYNC_RETENTION_MS, RUNSYNC_WAIT_RETENTION_MS } from "../domain/limits.ts";
+import {
+  FAILED_RETENTION_MS,
+  RUN_RETENTION_MS,
+  RUNSYNC_RETENTION_MS,
+  RUNSYNC_WAIT_RETENTION_MS,
+} from "../domain/limits.ts";
 import type { RequestForwarder } from "../domain/request.ts";
 import type { WorkerView } from "../domain/worker.ts";
 import type { JobQueue } from "../queue/queue.ts";
@@ -64,6 +69,8 @@ export interface Retention {
   readonly runsyncMs: number;
   /** Of a /runsync with ?wait. */
   readonly runsyncWaitMs: number;
+  /** Of failed and timed-out jobs, at least. */
+  readonly failedMs: number;
 }
 
 /** How long a caller may take to send its headers and its whole request, and how often that is checked. Milliseconds. */
@@ -77,6 +84,7 @@ export const RETENTION_DEFAULT: Retention = {
   runMs: RUN_RETENTION_MS,
   runsyncMs: RUNSYNC_RETENTION_MS,
   runsyncWaitMs: RUNSYNC_WAIT_RETENTION_MS,
+  failedMs: FAILED_RETENTION_MS,
 };
 
 export interface GatewayContext extends GatewayDeps {

@@ -39,6 +39,11 @@ export function withInput(object: Buffer, input: Uint8Array): Buffer {
   return Buffer.concat([object.subarray(0, -1), Buffer.from(',"input":'), input, Buffer.from("}")]);
 }
 
+/** The job object with the time of its submission, milliseconds since the epoch. */
+export function withCreatedAt(object: Buffer, { createdAt }: Job): Buffer {
+  return Buffer.concat([object.subarray(0, -1), Buffer.from(`,"createdAt":${createdAt}}`)]);
+}
+
 /** Everything but the output and the closing brace. */
 function jobHead(job: Job, now: number): string {
   const waits = job.state === "IN_QUEUE";

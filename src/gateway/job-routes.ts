@@ -12,8 +12,8 @@ import {
   WAIT_MIN_MS,
 } from "../domain/limits.ts";
 import type { Job } from "../queue/queue.ts";
-import type { Call, GatewayContext } from "./context.ts";
-import { checkedJobJson, jobJson, withInput } from "./job-json.ts";
+import type { Call, GatewayContext, Retention } from "./context.ts";
+import { checkedJobJson, jobJson, withCreatedAt, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
 import { flag, wholeNumber } from "./query.ts";
 import { sendJson, sendObject } from "./respond.ts";
@@ -64,7 +64,7 @@ function sendFinal({ res }: Call, { now, forwarder }: GatewayContext, job: Job):
   sendJson(res, jobJson(job, at), ["Server-Timing", serverTiming(timing)]);
 }
 
-/** The job as it is now; with ?input=true its input too. */
+/** The job as it is now; with ?input=true its input and the time of its submission too. */
 const status: JobRoute = {
   name: "status",
   methods: GET_OR_POST,
@@ -74,8 +74,10 @@ const status: JobRoute = {
   async handle(call, gateway) {
     const job = await jobOf(call, gateway);
     const object = jobJson(job, gateway.now());
-    const input = flag(call.query, "input") ? await gateway.queue.input(job.id) : undefined;
-    sendJson(call.res, input === undefined ? object : withInput(object, input));
+    if (!flag(call.query, "input")) return sendJson(call.res, object);
+    const input = await gateway.queue.input(job.id);
+    const timed = withCreatedAt(object, job);
+    sendJson(call.res, input === undefined ? timed : withInput(timed, input));
   },
 };
 
@@ -167,7 +169,7 @@ const health: JobRoute = {
 };
 
 /**
- * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>. A full page carries `next`, the `before` of the
+ * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>, ?id=<its beginning>. A full page carries `next`, the `before` of the
  * one after it. Inputs and outputs above 64 KiB are left out: /status has them.
  */
 const requests: JobRoute = {
@@ -184,19 +186,32 @@ const requests: JobRoute = {
       state: stateOf(parameters.get("status")),
       limit,
       before,
+      idStart: idStartOf(parameters.get("id")),
     });
     const now = gateway.now();
     const parts: Buffer[] = [];
     for (const [index, job] of jobs.entries()) {
-      const object = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+      const bare = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+      const object = withCreatedAt(bare, job);
       const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
       parts.push(Buffer.from(index === 0 ? "" : ","), input === undefined ? object : withInput(object, input));
     }
     const last = jobs.at(-1);
-    const end = jobs.length === limit && last !== undefined ? `],"next":${JSON.stringify(last.id)}}` : "]}";
+    const next = jobs.length === limit && last !== undefined ? `,"next":${JSON.stringify(last.id)}` : "";
+    const end = `]${next},"keptMs":${JSON.stringify(kept(gateway.retention))}}`;
     sendJson(call.res, Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from(end)]));
   },
 };
+
+function kept({ runMs, runsyncMs, runsyncWaitMs, failedMs }: Retention): object {
+  return { run: runMs, runsync: runsyncMs, runsyncWait: runsyncWaitMs, failed: failedMs };
+}
+
+function idStartOf(text: string | null): string | undefined {
+  if (text === null) return undefined;
+  if (/^[\w-]{1,80}$/.test(text)) return text;
+  throw new SvcError("BAD_INPUT", 'The query parameter "id" must be the beginning of a job\'s id.');
+}
 
 function stateOf(text: string | null): JobState | undefined {
   if (text === null) return undefined;

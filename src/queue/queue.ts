@@ -118,8 +118,11 @@ export interface JobReader {
   find(jobId: string): Promise<Job | undefined>;
   /** JSON text of the job's input; undefined when there is no such job, or it is larger than `maxBytes`. */
   input(jobId: string, maxBytes?: number): Promise<Uint8Array | undefined>;
-  /** Newest first. */
-  list(endpointId: string, options: { state?: JobState; limit: number; before?: string }): Promise<Job[]>;
+  /** Newest first; `idStart`: those whose id, or the UUID in it, begins so. */
+  list(
+    endpointId: string,
+    options: { state?: JobState; limit: number; before?: string; idStart?: string },
+  ): Promise<Job[]>;
   counts(endpointId: string): Promise<JobCounts>;
   /** What a worker holds now: compared with what it says it holds when it comes back after a break. */
   claimsOf(workerId: string): Promise<Claim[]>;

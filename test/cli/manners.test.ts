@@ -52,6 +52,28 @@ describe("svc manners", () => {
   test("the top help names every command", async () => {
     const { stdout } = await box.svc(["--help"]);
     for (const [name] of COMMANDS) assert.match(stdout, new RegExp(`^ {2}${name} {2,}`, "m"));
+    // Each once, below the title of its group.
+    for (const [name] of COMMANDS) assert.equal(stdout.match(new RegExp(`^ {2}${name} {2,}`, "gm"))?.length, 1, name);
+    assert.match(stdout, /^Start:\n {2}init [\s\S]*^Develop:\n[\s\S]*^Deploy:\n {2}deploy /m);
+    assert.equal((await box.svc(["help"])).stdout, stdout);
+  });
+
+  test("a page of help shows each flag with its letter and its value, and says no more than once", async () => {
+    const [page, asked, letter] = await Promise.all([
+      box.svc(["deploy", "--help"]),
+      box.svc(["help", "deploy"]),
+      box.svc(["deploy", "-h"]),
+    ]);
+    assert.match(page.stdout, /^ {2}-a, --app NAME +App; default: the name of this directory$/m);
+    assert.match(page.stdout, /^ {6}--dry-run +Build and show/m);
+    assert.doesNotMatch(page.stdout, /inputs should be interpreted/);
+    assert.deepEqual([asked, letter], [page, page]);
+    for (const line of page.stdout.split("\n")) assert.ok(line.length <= 100, line);
+    const group = await box.svc(["help", "platform"]);
+    assert.match(group.stdout, /^Usage: svc platform COMMAND\n[\s\S]*^Commands:\n {2}start +Start the platform/m);
+    const wrong = await box.svc(["help", "deploi"]);
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /Did you mean deploy\?/);
   });
 
   test("wrong use ends with exit code 2, names the next command and prints nothing on stdout", async () => {

@@ -565,6 +565,20 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.deepEqual(await queue().list(unique("endpoint"), { limit: 9 }), []);
   });
 
+  test("a list can be of the jobs whose id, or the UUID in it, begins in a way", async () => {
+    const e = unique("endpoint");
+    const start = unique("id");
+    const ids = [`${start}-1`, `${start}-2`, `sync-${start}-3`, `other-${start}`];
+    for (const id of ids) await enqueued(e, { id });
+    await enqueued(unique("endpoint"), { id: `${start}-4` });
+    const list = async (idStart: string, limit = 9) =>
+      (await queue().list(e, { limit, idStart })).map((job) => ids.indexOf(job.id));
+    assert.deepEqual(await list(start), [2, 1, 0]);
+    assert.deepEqual(await list(start, 1), [2]);
+    assert.deepEqual(await list(`${start}-2`), [1]);
+    assert.deepEqual(await list(`${start}-4`), []);
+  });
+
   test("what a worker holds can be asked", async () => {
     const e = unique("endpoint");
     await enqueued(e);

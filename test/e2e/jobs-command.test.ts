@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import path from "node:path";
 import { test } from "node:test";
+import { shortJobId } from "../../src/domain/job.ts";
+import { openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { project, startPlatform } from "./platform.ts";
 
+const SVC = path.join(import.meta.dirname, "../../bin/svc");
 const WORKER = `
 import time
 from svc import Endpoint
@@ -30,9 +34,22 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   const list = await jobs("divide");
   assert.equal(list.code, 0, list.stderr);
   const [head, first, second] = list.stdout.split("\n");
-  assert.match(head!, /^JOB +STATUS +WAITED +RAN +WORKER +ERROR/);
-  assert.match(first!, new RegExp(`^${bad.id} +FAILED .* ms .*ZeroDivisionError: division by zero`));
-  assert.match(second!, new RegExp(`^${good.id} +COMPLETED`));
+  assert.match(head!, /^JOB +STATUS +AGE +WAITED +RAN +ERROR/);
+  assert.match(
+    first!,
+    new RegExp(`^${shortJobId(bad.id)} +FAILED +\\d+ s .* ms .*ZeroDivisionError: division by zero`),
+  );
+  assert.match(second!, new RegExp(`^${shortJobId(good.id)} +COMPLETED`));
+  assert.match(list.stderr, /Results are kept 30 min \(\/run\), 60 s|1 min \(\/runsync\).*; failed jobs 24 h/);
+  const wide = await jobs("divide", "--wide");
+  assert.match(wide.stdout, new RegExp(`^JOB .*WORKER +ERROR\n${bad.id} +FAILED`));
+
+  // The beginning of an id is enough where only one job has it, in every command.
+  assert.match((await jobs("show", shortJobId(bad.id))).stdout, new RegExp(`^job +${bad.id}\n[^]*submitted +\\d{4}-`));
+  assert.deepEqual(JSON.parse((await jobs("output", shortJobId(good.id))).stdout), { quotient: 2 });
+  const several = await jobs("show", "0");
+  assert.equal(several.code, 2);
+  for (const id of [bad.id, good.id]) assert.ok(several.stderr.includes(`${id}  divide`), several.stderr);
 
   const failed = JSON.parse((await jobs("divide", "--status", "failed", "--json")).stdout);
   assert.deepEqual(
@@ -50,7 +67,7 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   assert.equal(none.code, 1);
   assert.match(none.stderr, /no output: it is FAILED: ZeroDivisionError/);
 
-  const retry = await jobs("retry", bad.id);
+  const retry = await jobs("retry", shortJobId(bad.id));
   assert.equal(retry.stdout, `${bad.id} is back in the queue.\n`);
   await platform.call(`${url}/status-sync/${bad.id}?wait=10000`);
   const refused = await jobs("retry", good.id);
@@ -60,6 +77,21 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   const slow = (await platform.call(`${url}/run`, { body: { input: { a: 1, b: 1, seconds: 600 } } })).json;
   assert.equal((await jobs("cancel", slow.id)).stdout, `${slow.id} is cancelled.\n`);
   assert.match((await jobs("cancel", slow.id)).stdout, /was CANCELLED already/);
+
+  // On a terminal of 80 columns no line is wider.
+  const terminal = openPseudoTerminal([SVC, "jobs", "divide"], {
+    cwd,
+    env: {
+      PATH: process.env.PATH ?? "",
+      HOME: process.env.HOME ?? "",
+      PLATFORM_URL: platform.url,
+      PLATFORM_API_KEY: platform.key,
+    },
+  });
+  t.after(() => terminal.close());
+  assert.equal(await terminal.ended, 0);
+  assert.match(terminal.text, /^JOB +STATUS +AGE/m);
+  for (const line of terminal.text.split("\n").slice(0, 4)) assert.ok(line.trimEnd().length <= 80, line);
 
   const unknown = await jobs("show", "nothing");
   assert.equal(unknown.code, 1);

@@ -1,10 +1,21 @@
-import type { EndpointClient, JobRecord } from "../../client/gateway.ts";
+import type { EndpointClient, JobPage, JobRecord } from "../../client/gateway.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { JOB_STATES, type JobFailure, type JobState } from "../../domain/job.ts";
+import { JOB_STATES, type JobFailure, type JobState, shortJobId } from "../../domain/job.ts";
 import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
-import { appFlag, command, endpointParameter, envFlag, group, jsonFlag, valueFlag, wholeNumber } from "../command.ts";
+import {
+  appFlag,
+  command,
+  endpointParameter,
+  envFlag,
+  group,
+  jsonFlag,
+  switchFlag,
+  valueFlag,
+  wholeNumber,
+} from "../command.ts";
 import { requirePlatform } from "../connect.ts";
 import { endpointClient, findJob } from "../find-job.ts";
+import { dateTime, formatAge, formatDuration } from "../format.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
 import type { Terminal } from "../terminal.ts";
@@ -12,6 +23,7 @@ import type { Terminal } from "../terminal.ts";
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 10_000;
 const ERROR_CHARS = 60;
+const WIDE = Number.POSITIVE_INFINITY;
 
 const listJobs = command({
   brief: "List an endpoint's jobs, newest first",
@@ -26,6 +38,7 @@ const listJobs = command({
     limit: valueFlag("N", `At most so many; default: ${LIMIT_DEFAULT}`, wholeNumber(1, LIMIT_MAX)),
     app: appFlag,
     env: envFlag,
+    wide: switchFlag("Whole ids and errors, and the worker that ran each"),
     json: jsonFlag,
   },
   aliases: { n: "limit", a: "app", e: "env" },
@@ -39,24 +52,29 @@ const listJobs = command({
       throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
     }
     const limit = flags.limit ?? LIMIT_DEFAULT;
-    const { jobs, more } = await newest(endpointClient(endpoint.url, connection.apiKey), flags.status, limit);
+    const { jobs, more, keptMs } = await newest(endpointClient(endpoint.url, connection.apiKey), flags.status, limit);
     if (flags.json) return terminal.json(jobs);
     if (jobs.length === 0) {
       return terminal.note(
         `${endpoint.name} (${placeOf(endpoint)}) has no ${flags.status ?? ""} jobs.`.replace("  ", " "),
       );
     }
+    const { wide } = flags;
+    const whole = wide ? ["JOB", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
     await terminal.table(
-      ["JOB", "STATUS", "WAITED", "RAN", "WORKER", "ERROR"],
+      ["JOB", "STATUS", "AGE", "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
       jobs.map((job) => [
-        job.id,
+        wide ? job.id : shortJobId(job.id),
         statusText(terminal, job.status),
-        duration(job.delayTime),
-        duration(job.executionTime),
-        job.workerId || "-",
-        errorLine(job),
+        job.createdAt === undefined ? "-" : formatAge(Date.now() - job.createdAt),
+        formatDuration(job.delayTime ?? 0),
+        formatDuration(job.executionTime ?? 0),
+        ...(wide ? [job.workerId || "-"] : []),
+        errorLine(job, wide ? WIDE : ERROR_CHARS),
       ]),
+      whole,
     );
+    if (keptMs !== undefined) terminal.note(`\n${keptText(keptMs)}`);
     if (more) terminal.note(`There are more; --limit ${limit * 10} shows them.`);
   },
 });
@@ -71,8 +89,9 @@ const showJob = command({
       ["job", job.id],
       ["endpoint", `${endpoint.name} (${placeOf(endpoint)})`],
       ["status", statusText(terminal, job.status)],
-      ["waited", duration(job.delayTime)],
-      ["ran", duration(job.executionTime)],
+      ["submitted", submitted(job.createdAt)],
+      ["waited", formatDuration(job.delayTime ?? 0)],
+      ["ran", formatDuration(job.executionTime ?? 0)],
       ["worker", job.workerId || "-"],
     ];
     if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
@@ -99,8 +118,8 @@ const printOutput = command({
 const retryJob = command({
   ...aboutOneJob("retry", "Put a failed or timed-out job back in the queue"),
   async run(flags, jobId) {
-    const { client } = await findJob(this, jobId, flags.endpoint);
-    const job = await client.retry(jobId);
+    const { client, job: found } = await findJob(this, jobId, flags.endpoint);
+    const job = await client.retry(found.id);
     if (flags.json) return this.terminal.json(job);
     this.terminal.out(`${job.id} is back in the queue.`);
   },
@@ -110,7 +129,7 @@ const cancelJob = command({
   ...aboutOneJob("cancel", "Cancel a job that waits or runs"),
   async run(flags, jobId) {
     const { client, job: before } = await findJob(this, jobId, flags.endpoint);
-    const job = await client.cancel(jobId);
+    const job = await client.cancel(before.id);
     if (flags.json) return this.terminal.json(job);
     if (job.status === "CANCELLED" && before.status !== "CANCELLED") this.terminal.out(`${job.id} is cancelled.`);
     else this.terminal.out(`${job.id} was ${job.status} already.`);
@@ -138,7 +157,7 @@ function aboutOneJob(name: string, brief: string) {
     text: `${brief}.`,
     examples: [[`svc jobs ${name} JOB_ID`, "svc jobs ENDPOINT_NAME lists the ids"]],
     flags: { endpoint: valueFlag("NAME", "Endpoint of the job; default: look in all of them"), json: jsonFlag },
-    parameters: [{ placeholder: "JOB_ID", brief: "Job" }],
+    parameters: [{ placeholder: "JOB_ID", brief: "Its id, or the beginning that only it has" }],
   } as const;
 }
 
@@ -150,13 +169,15 @@ function jobState(text: string): JobState {
 
 async function newest(client: EndpointClient, status: JobState | undefined, limit: number) {
   const jobs: JobRecord[] = [];
+  let keptMs: JobPage["keptMs"];
   let before: string | undefined;
   do {
     const page = await client.jobs({ status, limit: Math.min(limit - jobs.length, REQUESTS_PAGE_SIZE), before });
     jobs.push(...page.requests);
+    keptMs = page.keptMs;
     before = page.next;
   } while (before !== undefined && jobs.length < limit);
-  return { jobs, more: before !== undefined };
+  return { jobs, more: before !== undefined, keptMs };
 }
 
 function statusText(terminal: Terminal, status: JobState): string {
@@ -172,9 +193,13 @@ function statusText(terminal: Terminal, status: JobState): string {
   return paint[status](status);
 }
 
-function duration(milliseconds = 0): string {
-  if (milliseconds < 1000) return `${milliseconds} ms`;
-  return milliseconds < 600_000 ? `${(milliseconds / 1000).toFixed(1)} s` : `${Math.round(milliseconds / 60_000)} min`;
+function submitted(at: number | undefined): string {
+  return at === undefined ? "-" : `${dateTime(at)} (${formatAge(Date.now() - at)} ago)`;
+}
+
+function keptText({ run, runsync, runsyncWait, failed }: NonNullable<JobPage["keptMs"]>): string {
+  const [afterRun, afterRunsync, waited, ofFailed] = [run, runsync, runsyncWait, failed].map(formatAge);
+  return `Results are kept ${afterRun} (/run), ${afterRunsync} (/runsync), ${waited} (/runsync?wait=); failed jobs ${ofFailed}.`;
 }
 
 /** A raised exception as Python would show it; any other error as it is. */
@@ -184,10 +209,10 @@ function errorText(error: string): string {
   return `${failure.error_type}: ${failure.error_message}\n${failure.error_traceback}`.trimEnd();
 }
 
-function errorLine({ error = "" }: JobRecord): string {
+function errorLine({ error = "" }: JobRecord, charsMax = ERROR_CHARS): string {
   const failure = failureOf(error);
   const [line = ""] = (failure === undefined ? error : `${failure.error_type}: ${failure.error_message}`).split("\n");
-  return line.length > ERROR_CHARS ? `${line.slice(0, ERROR_CHARS - 1)}…` : line;
+  return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line;
 }
 
 function failureOf(error: string): JobFailure | undefined {

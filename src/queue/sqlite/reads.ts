@@ -1,5 +1,5 @@
 /** The side of the queue that looks and waits. Reads go straight to the rows; nothing here writes. */
-import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
+import { isFinal, JOB_STATES, type JobState, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import type { Job, JobReader } from "../queue.ts";
 import { jobOfRow } from "./changes.ts";
@@ -31,12 +31,16 @@ export function queueReads(core: QueueCore): JobReader {
       return maxBytes <= INLINE_BODY_MAX_BYTES ? undefined : core.files.read(row.input);
     },
 
-    async list(endpointId, { state, limit, before }) {
+    async list(endpointId, { state, limit, before, idStart }) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return [];
       const start = before === undefined ? { seq: Number.MAX_SAFE_INTEGER } : sql.seqOf.get(before);
       if (start === undefined) return [];
-      return newest(core, endpoint.number, state, start.seq as number, limit).map((row) => {
+      const rows =
+        idStart === undefined
+          ? newest(core, endpoint.number, state, start.seq as number, limit)
+          : beginning(core, endpoint.number, idStart, limit);
+      return rows.map((row) => {
         const { output, error } = sql.resultBodies.get(row.seq) as unknown as Result;
         return jobOfRow(row, endpointId, inline(output), text(inline(error)));
       });
@@ -89,6 +93,15 @@ function newest(core: QueueCore, endpoint: number, state: JobState | undefined, 
     if (index !== IN_QUEUE) return sql.listFinal.all(endpoint, index, seq, limit) as unknown as JobRow[];
     return [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit) as unknown as JobRow[]);
   });
+  return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
+}
+
+/** Newest first: ids begin with the time. */
+function beginning(core: QueueCore, endpoint: number, idStart: string, limit: number): JobRow[] {
+  const starts = [idStart, runsyncIdStart(idStart)];
+  const rows = starts.flatMap(
+    (start) => core.sql.idsFrom.all(start, `${start}~`, endpoint, limit) as unknown as JobRow[],
+  );
   return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
 }
 

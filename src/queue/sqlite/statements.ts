@@ -90,6 +90,7 @@ export function prepareStatements(db: DatabaseSync) {
       ORDER BY seq DESC LIMIT ?`),
     listFinal: prepare(`SELECT ${META} FROM jobs WHERE endpoint = ? AND state = ? AND state > 1 AND seq < ?
       ORDER BY seq DESC LIMIT ?`),
+    idsFrom: prepare(`SELECT ${META} FROM jobs WHERE id >= ? AND id < ? AND endpoint = ? ORDER BY id DESC LIMIT ?`),
     queuedUpTo: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued WHERE endpoint = ? AND state = 0 AND seq <= ?
       LIMIT ?`),
     anyFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state > 1 LIMIT ?`),
