@@ -20,13 +20,14 @@ const SERVICES = ["control-plane", "gateway", "worker-link", "autoscaler", "work
 const DIRECTIONS: Record<string, readonly string[]> = {
   lib: [],
   domain: [],
+  python: ["domain", "lib"],
   ...Object.fromEntries(SEAMS.map((folder) => [folder, ["domain", "lib"]])),
   // A driver fetches layers from wherever they are kept.
-  drivers: ["domain", "lib", "artifacts"],
+  drivers: ["domain", "lib", "python", "artifacts"],
   // What is masked in logs are values of stored secrets.
   logs: ["domain", "lib", "store"],
   ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
-  build: ["domain", "lib"],
+  build: ["domain", "lib", "python"],
   client: ["domain", "lib"],
   dev: ["domain", "lib", "build", "client"],
   cli: ["domain", "lib", "build", "client", "dev", "server"],

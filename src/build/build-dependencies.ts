@@ -1,7 +1,7 @@
 /** The dependency layers of a project, from the cache or newly installed; all failures together. */
 import { INSTALLS_AT_ONCE } from "../domain/limits.ts";
-import { type InstallFailure, installComplaint, installFailure, installStep } from "../lib/install-output.ts";
-import { InstallFailed } from "../lib/python-installer.ts";
+import { type InstallFailure, installComplaint, installFailure, installStep } from "../python/install-output.ts";
+import { InstallFailed } from "../python/installer.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { buildDependencyLayer, cachedDependencyLayer, type DependencyLayer } from "./dependency-layer.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";

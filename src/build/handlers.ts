@@ -1,4 +1,4 @@
-import { pythonLiteral } from "../lib/python-literal.ts";
+import { pythonLiteral } from "../python/literal.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 
 /** Entry file of an endpoint, relative to the source layer. */

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { NoInstaller, PythonInstaller } from "../lib/python-installer.ts";
+import { NoInstaller, PythonInstaller } from "../python/installer.ts";
 import { dependencyClosure } from "./dependency-closure.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";
 import type { Interpreter } from "./interpreter.ts";

@@ -8,7 +8,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { onPath } from "../lib/on-path.ts";
-import { askPython } from "../lib/python-version.ts";
+import { askPython } from "../python/version.ts";
 import type { LayerCache } from "./layer-cache.ts";
 
 export interface Interpreter {

@@ -1,6 +1,6 @@
 /** What the project's files declare, from an earlier build or from Python, and what Python does not accept in them. */
 import { onPath } from "../lib/on-path.ts";
-import { askPython } from "../lib/python-version.ts";
+import { askPython } from "../python/version.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { type Facts, NO_FACTS } from "./facts.ts";
 import type { Interpreter } from "./interpreter.ts";

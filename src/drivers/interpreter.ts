@@ -1,7 +1,7 @@
 /** Finds the Python interpreter for a version once; a version manager's shim costs 50–80 ms at every start. */
 import { SvcError } from "../domain/errors.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-import { askPython } from "../lib/python-version.ts";
+import { askPython } from "../python/version.ts";
 
 export interface Interpreter {
   /** `sys.executable`: the real binary. */

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { installProblem } from "../../src/build/build-dependencies.ts";
 import { formatDiagnostic } from "../../src/build/diagnostics.ts";
 import { parseRequirement } from "../../src/build/requirement.ts";
-import { withoutCredentials } from "../../src/lib/install-output.ts";
+import { withoutCredentials } from "../../src/python/install-output.ts";
 
 describe("what the user sees", () => {
   test("a diagnostic shows its place, the line with the part marked, and the way out", () => {

@@ -20,7 +20,7 @@ import { type CreditHead, FRAME, type HelloHead, type StartedHead } from "../../
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import type { DriverHooks, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { type Frame, parseHead } from "../../src/lib/frames.ts";
-import { askPython } from "../../src/lib/python-version.ts";
+import { askPython } from "../../src/python/version.ts";
 import type { LocalDriver } from "../../src/server/driver.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { Reception, refuse } from "../../src/worker-link/reception.ts";

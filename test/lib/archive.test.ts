@@ -7,8 +7,8 @@ import { describe, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { gzipMembers } from "../../src/lib/gzip-members.ts";
-import { type PythonData, pythonLiteral } from "../../src/lib/python-literal.ts";
 import { packTar, type TarEntry } from "../../src/lib/tar-pack.ts";
+import { type PythonData, pythonLiteral } from "../../src/python/literal.ts";
 
 async function bytesOf(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];

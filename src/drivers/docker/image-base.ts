@@ -6,7 +6,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { PassThrough, type Readable } from "node:stream";
 import { SvcError } from "../../domain/errors.ts";
-import { askPython } from "../../lib/python-version.ts";
+import { askPython } from "../../python/version.ts";
 import { type Engine, engineWords, followed } from "./engine.ts";
 import type { ImageShelf } from "./image-facts.ts";
 

@@ -1,8 +1,8 @@
 /** Installs, on this machine, the packages that an image is to have. */
 import { mkdir } from "node:fs/promises";
 import { SvcError } from "../../domain/errors.ts";
-import { installComplaint, installFailure, installStep } from "../../lib/install-output.ts";
-import { InstallFailed, NoInstaller, PythonInstaller } from "../../lib/python-installer.ts";
+import { installComplaint, installFailure, installStep } from "../../python/install-output.ts";
+import { InstallFailed, NoInstaller, PythonInstaller } from "../../python/installer.ts";
 
 const COMPLAINT_LINES_MAX = 5;
 

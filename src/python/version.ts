@@ -1,4 +1,4 @@
-import { type ProcessOptions, runProcess } from "./run-process.ts";
+import { type ProcessOptions, runProcess } from "../lib/run-process.ts";
 
 const ASK = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
 

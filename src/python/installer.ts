@@ -2,9 +2,10 @@
  * Installs wheels of Python packages into a folder: with uv where it is on PATH, else with the pip of the first Python
  * that has one. Index settings and credentials come from the user's own configuration of that tool.
  */
+
+import { onPath } from "../lib/on-path.ts";
+import { type ProcessResult, runProcess } from "../lib/run-process.ts";
 import { withoutCredentials } from "./install-output.ts";
-import { onPath } from "./on-path.ts";
-import { type ProcessResult, runProcess } from "./run-process.ts";
 
 export interface Installation {
   /** Folder that gets the packages. */

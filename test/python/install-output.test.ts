@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { installComplaint, installFailure, installStep, withoutCredentials } from "../../src/lib/install-output.ts";
+import { installComplaint, installFailure, installStep, withoutCredentials } from "../../src/python/install-output.ts";
 
 const PIP = `Looking in indexes: https://me:pw@example.org/simple
 Collecting numpy>=1.26
