@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import _ast as ast
 
+from scan.classes import Classes
 from scan.module import FUNCTIONS, Module, children
-from scan.schema import literal, schema_of
+from scan.names import Names
 
 _NESTED = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-def describe(module: Module, definition) -> dict:
+def describe(names: Names, module: Module, definition) -> dict:
     if type(definition) in FUNCTIONS:
         return {
             **_common(module, definition),
             "kind": "function",
             "async": _is_async(definition),
             "generator": _is_generator(definition),
-            "parameters": _parameters(module, definition),
+            "parameters": _parameters(names, module, definition),
             "methods": [],
         }
     if type(definition) is ast.ClassDef:
         methods = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
         own = [each for each in definition.body if getattr(each, "name", "") == "__call__" and type(each) in FUNCTIONS]
         parameters = {
-            str(getattr(each, "name", "")): _parameters(module, each)[_is_bound(module, each) :]
+            str(getattr(each, "name", "")): _parameters(names, module, each)[_is_bound(module, each) :]
             for each in [*methods, *own]
         }
         return {
@@ -113,22 +114,23 @@ def _clean(text: str) -> str:
     return "\n".join(lines)
 
 
-def _parameters(module: Module, definition) -> list[dict]:
+def _parameters(names: Names, module: Module, definition) -> list[dict]:
     given = definition.args
+    classes = Classes(names)
     plain = [*given.posonlyargs, *given.args]
     defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults]
-    found = [_parameter(module, each, default) for each, default in zip(plain, defaults)]
+    found = [_parameter(classes, module, each, default) for each, default in zip(plain, defaults)]
     if given.vararg is not None:
-        found.append(_parameter(module, given.vararg, None, "*"))
-    found.extend(_parameter(module, each, default) for each, default in zip(given.kwonlyargs, given.kw_defaults))
+        found.append(_parameter(classes, module, given.vararg, None, "*"))
+    found.extend(_parameter(classes, module, each, default) for each, default in zip(given.kwonlyargs, given.kw_defaults))
     if given.kwarg is not None:
-        found.append(_parameter(module, given.kwarg, None, "**"))
+        found.append(_parameter(classes, module, given.kwarg, None, "**"))
     return found
 
 
-def _parameter(module: Module, argument, default, stars: str = "") -> dict:
-    schema = schema_of(argument.annotation)
-    value = None if default is None else literal(default)
+def _parameter(classes: Classes, module: Module, argument, default, stars: str = "") -> dict:
+    schema = classes.schema(module, argument.annotation)
+    value = None if default is None else classes.value(module, default)
     return {
         "name": f"{stars}{argument.arg}",
         "annotation": "" if argument.annotation is None else module.source(argument.annotation),

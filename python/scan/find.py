@@ -97,7 +97,7 @@ class Finder:
         function = _key(module, definition)
         if function not in self.functions:
             found = _imports_inside(module, definition)
-            self.functions[function] = {"described": describe(module, definition), "imports": found}
+            self.functions[function] = {"described": describe(self._names, module, definition), "imports": found}
         self.uses.append({"object": key, "file": module.path, "function": function, "at": place, "route": route})
 
     def _route(self, module: Module, decorator, called) -> dict | None:

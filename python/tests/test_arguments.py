@@ -26,12 +26,13 @@ class Color(enum.Enum):
 class Item:
     name: str
     price: float = 1.0
+    parts: Optional[list[Item]] = None
 
 def run(item: Item, color: Color, at: datetime, count: int, many: list[Item], note: Optional[str] = None):
     kinds = [type(value).__name__ for value in (item, color, at, count, many[0])]
     return {"kinds": kinds, "price": item.price, "year": at.year, "count": count, "note": note}
 """
-GIVEN = {"item": {"name": "a", "price": "2.5"}, "color": "red", "at": "2026-01-02T03:04:05Z", "count": "5", "many": [{"name": "b"}]}
+GIVEN = {"item": {"name": "a", "price": "2.5", "parts": [{"name": "c", "parts": [{"name": "d"}]}]}, "color": "red", "at": "2026-01-02T03:04:05Z", "count": "5", "many": [{"name": "b"}]}
 
 
 class TypedArguments(LauncherTest):

@@ -21,14 +21,16 @@ export function exampleValue({ annotation, default: preset, schema }: ManifestPa
 }
 
 function ofSchema(schema: JsonSchema): unknown {
-  const { type, format, anyOf, prefixItems, items, additionalProperties } = schema as {
+  const { type, format, anyOf, prefixItems, items, properties, additionalProperties } = schema as {
     type?: string;
     format?: string;
     anyOf?: JsonSchema[];
     prefixItems?: JsonSchema[];
     items?: JsonSchema;
+    properties?: Readonly<Record<string, JsonSchema>>;
     additionalProperties?: JsonSchema;
   };
+  if (schema.default !== undefined) return schema.default;
   if (anyOf !== undefined) return ofSchema(anyOf.find((each) => each.type !== "null") ?? { type: "null" });
   if (Array.isArray(schema.enum)) return schema.enum[0];
   switch (type) {
@@ -46,9 +48,11 @@ function ofSchema(schema: JsonSchema): unknown {
       if (prefixItems !== undefined) return prefixItems.map(ofSchema);
       return [items === undefined || Object.keys(items).length === 0 ? TEXT : ofSchema(items)];
     case "object":
+      if (properties !== undefined)
+        return Object.fromEntries(Object.entries(properties).map(([name, field]) => [name, ofSchema(field)]));
       return { key: additionalProperties === undefined ? "value" : ofSchema(additionalProperties) };
     default:
-      // A class of the user's own: its fields are not known here.
+      // Only running Python can tell.
       return {};
   }
 }

@@ -1,8 +1,8 @@
 /** The operations of a queue-based function: make a job, and ask about it. */
-import { firstCall, type JsonSchema } from "../domain/manifest.ts";
+import { firstCall, type JsonSchema, type ManifestFunction, type ManifestParameter } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import type { Operation } from "./openapi-parameters.ts";
-import { docParts, fieldsExample, fieldsSchema, namedParameters } from "./openapi-parameters.ts";
+import { docParts, fieldsExample, fieldsSchema, named } from "./openapi-parameters.ts";
 
 interface PathOperation {
   readonly path: string;
@@ -64,23 +64,48 @@ function answers(description: string, content: JsonSchema, other = "400"): JsonS
   return { "200": { description, content }, [other]: { description: OTHER[other] } };
 }
 
-/** `{"input": {…}}`; a class with several methods is told which. */
+/** `{"input": {…}}`; for a class with several methods one shape for each, told apart by `method`. */
 function bodyOf({ function: fn }: LocalRoute): JsonSchema {
-  const parameters = namedParameters(fn);
-  const takesAny = fn.parameters.some(({ name }) => name.startsWith("**")) || fn.methods.length > 1;
-  const input = { ...fieldsSchema(parameters), ...(takesAny ? {} : { additionalProperties: false }) };
-  const { method, parameters: first } = firstCall(fn);
-  const chooses = method !== undefined;
-  const schema = {
+  const ways = waysToCall(fn);
+  const [only] = ways;
+  const json =
+    only !== undefined && ways.length === 1
+      ? { schema: bodySchema(only), example: bodyExample(only) }
+      : {
+          schema: { oneOf: ways.map(bodySchema) },
+          examples: Object.fromEntries(ways.map((way) => [way.method ?? "__call__", { value: bodyExample(way) }])),
+        };
+  return { required: true, content: { "application/json": json } };
+}
+
+interface Way {
+  /** Undefined: the job names none. */
+  readonly method?: string;
+  readonly parameters: readonly ManifestParameter[];
+}
+
+function waysToCall(fn: ManifestFunction): Way[] {
+  const byName = fn.methodParameters ?? {};
+  const first = firstCall(fn);
+  const others = fn.methods.map((method) => ({ method, parameters: byName[method] ?? [] }));
+  if (first.method !== undefined) return others;
+  return Object.hasOwn(byName, "__call__") ? [first, ...others] : [first];
+}
+
+function bodySchema({ method, parameters }: Way): JsonSchema {
+  const takesAny = parameters.some(({ name }) => name.startsWith("**"));
+  const input = { ...fieldsSchema(named(parameters)), ...(takesAny ? {} : { additionalProperties: false }) };
+  const chosen = method === undefined ? {} : { method: { const: method } };
+  return {
     type: "object",
-    properties: { input, ...(chooses ? { method: { enum: fn.methods } } : {}) },
-    required: ["input", ...(chooses ? ["method"] : [])],
+    ...(method === undefined ? {} : { title: method }),
+    properties: { ...chosen, input },
+    required: [...Object.keys(chosen), "input"],
   };
-  const example = {
-    input: fieldsExample(namedParameters({ ...fn, parameters: [...first] })),
-    ...(chooses ? { method } : {}),
-  };
-  return { required: true, content: { "application/json": { schema, example } } };
+}
+
+function bodyExample({ method, parameters }: Way): JsonSchema {
+  return { ...(method === undefined ? {} : { method }), input: fieldsExample(named(parameters)) };
 }
 
 export function idOf(path: string): string {

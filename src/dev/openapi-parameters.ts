@@ -16,8 +16,8 @@ export type Operation = {
 };
 
 /** Those a caller can name: no *args, **kwargs. */
-export function namedParameters(fn: ManifestFunction): ManifestParameter[] {
-  return fn.parameters.filter(({ name }) => /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) && name !== "self");
+export function named(parameters: readonly ManifestParameter[]): ManifestParameter[] {
+  return parameters.filter(({ name }) => /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) && name !== "self");
 }
 
 export function isRequired({ default: preset }: ManifestParameter): boolean {

@@ -4,7 +4,7 @@ import type { JsonSchema, ManifestParameter } from "../domain/manifest.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import { idOf } from "./openapi-jobs.ts";
 import type { Operation } from "./openapi-parameters.ts";
-import { docParts, fieldsExample, fieldsSchema, isRequired, namedParameters } from "./openapi-parameters.ts";
+import { docParts, fieldsExample, fieldsSchema, isRequired, named } from "./openapi-parameters.ts";
 
 const BODY_METHODS = ["POST", "PUT", "PATCH"];
 const OPENAPI_METHODS = ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"];
@@ -31,15 +31,15 @@ export function routeOperation(route: LocalRoute, tag: string) {
 /** What comes by the path, the query and the body. */
 function placesOf(route: LocalRoute, method: string): { parameters: JsonSchema[]; body: JsonSchema | undefined } {
   const inPath = new Set([...route.routePath.matchAll(/\{([^}:]+)(?::[^}]*)?\}/g)].map((match) => match[1]!));
-  const named = namedParameters(route.function);
-  const members = named.filter((parameter) => !inPath.has(parameter.name));
+  const all = named(route.function.parameters);
+  const members = all.filter((parameter) => !inPath.has(parameter.name));
   const upload = members.find(readsUpload);
   const others = members.filter((parameter) => parameter !== upload);
   const byQuery = BODY_METHODS.includes(method) ? [] : others;
   const fields = BODY_METHODS.includes(method) ? others : [];
   return {
     parameters: [
-      ...named.filter((parameter) => inPath.has(parameter.name)).map(pathParameter),
+      ...all.filter((parameter) => inPath.has(parameter.name)).map(pathParameter),
       ...byQuery.map(queryParameter),
     ],
     body: upload === undefined ? bodyOf(fields) : binary(upload),
@@ -88,7 +88,7 @@ function isBytes(annotation: string): boolean {
   return /^(svc\.)?(bytes|File)$/.test(annotation.trim());
 }
 
-/** A dict takes the body as it is. So does a class of the user's own, but its field is understood too. */
+/** A dict takes the body as it is, and so does a class with fields of the user's own. */
 function takesWholeBody({ type, anyOf }: JsonSchema): boolean {
   return type === "object" || (Array.isArray(anyOf) && anyOf.some(takesWholeBody));
 }

@@ -16,6 +16,9 @@ from decimal import Decimal
 from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Set, Tuple, Union
 from svc import Endpoint
 
+import shapes
+from shapes import Node, Options, Order
+
 api = Endpoint(name="api", cpu="cpu3c-1-2")
 
 
@@ -72,6 +75,71 @@ def upload_sync(chunks: Iterator[bytes]): ...
 
 @api.get("/nothing")
 def nothing(): ...
+
+@api.post("/order")
+def order(order: shapes.Order): ...
+
+@api.post("/orders")
+def orders(orders: list[Order], options: Options, colour: shapes.Colour = shapes.Colour.RED, node: Node | None = None): ...
+`;
+
+/** Classes of the project, in a file of their own. */
+const SHAPES = `
+import dataclasses
+import enum
+from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar, TypedDict
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+    @property
+    def nice(self):
+        return True
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+@dataclass
+class Base:
+    id: int
+    note: str = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    name: str
+    price: float = 1.5
+    sizes: list[Size] = field(default_factory=list)
+    made: int = field(init=False, default=3)
+
+
+@dataclass
+class Order(Base):
+    KINDS: ClassVar[int] = 3
+    lines: list[Line] = field(default_factory=list)
+    _: KW_ONLY
+    colour: Colour | None = None
+    note: str = "hello"
+
+
+class Fast(TypedDict):
+    fast: bool
+
+
+class Options(Fast, total=False):
+    depth: int
+
+
+@dataclass
+class Node:
+    value: int
+    children: "list[Node]" = field(default_factory=list)
 `;
 
 /** What the worker runtime says about the same routes. */
@@ -105,10 +173,23 @@ function withoutExamples(value: unknown): unknown {
   return Object.fromEntries(pairs.map(([key, item]) => [key, withoutExamples(item)]));
 }
 
+/** With classes in the place of what refers to them, as the local document has them; one in itself by its title. */
+function inlined(value: unknown, classes: Json, within: readonly string[] = []): unknown {
+  if (Array.isArray(value)) return value.map((each) => inlined(each, classes, within));
+  if (typeof value !== "object" || value === null) return value;
+  const { $ref: reference, ...rest } = value as Json;
+  if (typeof reference === "string") {
+    const name = reference.slice(reference.lastIndexOf("/") + 1);
+    if (within.includes(name)) return { type: "object", title: name };
+    return { ...(inlined(classes[name], classes, [...within, name]) as Json), ...rest };
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, inlined(item, classes, within)]));
+}
+
 describe("the local server's OpenAPI document", () => {
   test("has the schemas of the deployed endpoint's own document", async (t) => {
     const dir = temporaryFolder(t);
-    writeFiles(dir, { "routes.py": ROUTES });
+    writeFiles(dir, { "routes.py": ROUTES, "shapes.py": SHAPES });
     const scan = await scanProject({ projectDir: dir, environment: process.env });
     assert.deepEqual(scan.diagnostics, []);
     const local = documentOf(scan);
@@ -121,12 +202,13 @@ describe("the local server's OpenAPI document", () => {
     const routes = Object.entries(runtime.paths).flatMap(([at, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({ at, method, operation })),
     );
-    assert.equal(routes.length, 16);
+    assert.equal(routes.length, 18);
     for (const { at, method, operation } of routes) {
       const own = local.paths[`/routes${at}`]?.[method] as unknown as Json;
       assert.ok(own, `${method} ${at}`);
-      assert.deepEqual(withoutExamples(own.parameters), operation.parameters, `parameters of ${at}`);
-      assert.deepEqual(withoutExamples(own.requestBody), operation.requestBody, `body of ${at}`);
+      const classes = runtime.components.schemas as Json;
+      assert.deepEqual(withoutExamples(own.parameters), inlined(operation.parameters, classes), `parameters of ${at}`);
+      assert.deepEqual(withoutExamples(own.requestBody), inlined(operation.requestBody, classes), `body of ${at}`);
       assert.deepEqual(Object.keys(own.responses as Json), Object.keys(operation.responses as Json), at);
     }
     assert.deepEqual(local.components.schemas.Problems, (runtime.components.schemas as Json).Problems);
@@ -159,7 +241,7 @@ def first(n: int): ...
 @Endpoint(name="b")
 class Second:
     def encode(self, text): ...
-    def decode(self, text): ...
+    def decode(self, count: int): ...
 `,
       }),
     );
@@ -185,9 +267,25 @@ class Second:
       required: ["text"],
     });
     assert.deepEqual(Object.keys(example.input), ["text", "count"]);
-    const second = document.paths["/shop/two/Second/runsync"]!.post!.requestBody as never as typeof body;
-    const called = second.content["application/json"].example as Json;
-    assert.deepEqual([Object.keys(called.input as Json), called.method], [["text"], "encode"]);
+    const second = document.paths["/shop/two/Second/runsync"]!.post!.requestBody as unknown as {
+      content: { "application/json": { schema: Json; examples: Json } };
+    };
+    const method = (name: string, field: string, schema: Json) => ({
+      type: "object",
+      title: name,
+      properties: {
+        method: { const: name },
+        input: { type: "object", properties: { [field]: schema }, required: [field], additionalProperties: false },
+      },
+      required: ["method", "input"],
+    });
+    assert.deepEqual(second.content["application/json"].schema, {
+      oneOf: [method("encode", "text", {}), method("decode", "count", { type: "integer" })],
+    });
+    assert.deepEqual(second.content["application/json"].examples, {
+      encode: { value: { method: "encode", input: { text: "Hello, world. What a nice day!" } } },
+      decode: { value: { method: "decode", input: { count: 3 } } },
+    });
     assert.deepEqual(
       document.tags.map(({ name }) => name),
       ["one.py", "one.py · jobs", "shop/two.py", "shop/two.py · jobs"],

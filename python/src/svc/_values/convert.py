@@ -201,16 +201,20 @@ def _name(annotation) -> str:
     return str(annotation).replace("typing.", "").replace(" ", "")
 
 
-def _object(cls, members: list, make, not_a_dict: Invalid):
-    """Members are (name, converter, required)."""
+def _object(cls, members_of, make, not_a_dict: Invalid):
+    """`members_of()` gives (name, converter, required) of each; with the first value, because a class may hold itself."""
+    known: list | None = None
 
     def convert(value):
+        nonlocal known
         if isinstance(value, cls) and cls is not dict:
             return value
         if not isinstance(value, dict):
             raise not_a_dict
+        if known is None:
+            known = members_of()
         given, problems = {}, []
-        for name, member, required in members:
+        for name, member, required in known:
             if name in value:
                 try:
                     given[name] = member(value[name]) if member else value[name]
@@ -226,16 +230,18 @@ def _object(cls, members: list, make, not_a_dict: Invalid):
 
 
 def _dataclass(cls):
-    hints = type_hints(cls)
-    members = [
-        (
-            field.name,
-            converter(hints.get(field.name, typing.Any)),
-            field.default is MISSING and field.default_factory is MISSING,
-        )
-        for field in fields(cls)
-        if field.init
-    ]
+    def members() -> list:
+        hints = type_hints(cls)
+        return [
+            (
+                field.name,
+                converter(hints.get(field.name, typing.Any)),
+                field.default is MISSING and field.default_factory is MISSING,
+            )
+            for field in fields(cls)
+            if field.init
+        ]
+
     wrong = fail(f"Input should be a dictionary or an instance of {cls.__name__}", "dataclass_type")
 
     def make(given: dict):
@@ -248,13 +254,16 @@ def _dataclass(cls):
 
 
 def _typed_dict(cls):
-    hints = type_hints(cls)
     required = getattr(cls, "__required_keys__", frozenset())
-    members = []
-    for name, hint in hints.items():
-        if getattr(typing.get_origin(hint), "_name", "") in ("Required", "NotRequired"):
-            hint = typing.get_args(hint)[0]
-        members.append((name, converter(hint), name in required))
+
+    def members() -> list:
+        found = []
+        for name, hint in type_hints(cls).items():
+            if getattr(typing.get_origin(hint), "_name", "") in ("Required", "NotRequired"):
+                hint = typing.get_args(hint)[0]
+            found.append((name, converter(hint), name in required))
+        return found
+
     return _object(dict, members, lambda given: given, fail("Input should be a valid dictionary", "dict_type"))
 
 

@@ -7,6 +7,7 @@ import enum
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
+from math import isfinite
 
 from svc._values.signature import EMPTY
 from svc._values.type_hints import is_typed_dict, type_hints
@@ -113,13 +114,17 @@ class Schemas:
             kind = kinds.get(type(values[0])) if len({type(value) for value in values}) == 1 else None
             return {**({"type": kind} if kind else {}), "enum": values, "title": cls.__name__}
         hints = type_hints(cls)
+        defaults: dict = {}
         if is_dataclass(cls):
             members = [field for field in fields(cls) if field.init]
+            defaults = {field.name: field.default for field in members if _is_shown(field.default)}
             required = [f.name for f in members if f.default is MISSING and f.default_factory is MISSING]
             hints = {field.name: hints.get(field.name, EMPTY) for field in members}
         else:
             required = sorted(getattr(cls, "__required_keys__", ()))
         properties = {name: self.of(_plain(hint)) for name, hint in hints.items()}
+        for name, default in defaults.items():
+            properties[name] = {**properties[name], "default": default}
         schema = {"type": "object", "title": cls.__name__, "properties": properties}
         return {**schema, "required": required} if required else schema
 
@@ -129,6 +134,11 @@ class Schemas:
         self.definitions.update(schema.pop("$defs", {}))
         self.definitions[cls.__name__] = schema
         return {"$ref": f"#/components/schemas/{cls.__name__}"}
+
+
+def _is_shown(default) -> bool:
+    """JSON can say it."""
+    return type(default) in (str, int, bool) or (type(default) is float and isfinite(default))
 
 
 def _plain(hint):
