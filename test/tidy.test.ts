@@ -172,12 +172,12 @@ test("The lock file holds no download addresses", () => {
   assert.doesNotMatch(read("package-lock.json"), /"resolved"/);
 });
 
-test("Types are right", { timeout: 120_000 }, async () => {
+test("Types are right", { timeout: 300_000 }, async () => {
   const result = await runProcess(path.join(root, "node_modules/.bin/tsc"), ["--noEmit"], { cwd: root });
   assert.equal(result.code, 0, result.stdout);
 });
 
-test("The linter and the formatter have nothing to say", { timeout: 120_000 }, async () => {
+test("The linter and the formatter have nothing to say", { timeout: 300_000 }, async () => {
   const result = await runProcess(path.join(root, "node_modules/.bin/biome"), ["ci", "--colors=off", "."], {
     cwd: root,
   });

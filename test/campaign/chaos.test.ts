@@ -12,7 +12,7 @@ function holds({ fault, component }: Cell): boolean {
 }
 
 test("callers lose nothing and are answered, whatever part is killed, stopped or cut off under whatever load", {
-  timeout: 170_000,
+  timeout: 300_000,
 }, async () => {
   const seed = randomInt(1_000_000);
   const random = seededRandom(seed);

@@ -110,7 +110,7 @@ async function answer(operation: Locator, phase = "done"): Promise<Locator> {
   return shown;
 }
 
-test("the explorer calls every kind of route in a real browser", { timeout: 120_000 }, (t) =>
+test("the explorer calls every kind of route in a real browser", { timeout: 300_000 }, (t) =>
   withExplorer(t, async (on) => {
     const { url } = on.server;
     const { page, problems } = await openPage(on.browser, url);

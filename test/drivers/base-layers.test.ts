@@ -75,7 +75,7 @@ async function installs(
 }
 
 describe("numpy on a fresh machine", () => {
-  test("is installed with pip alone, and the progress is told in words", { timeout: 120_000 }, async (t) => {
+  test("is installed with pip alone, and the progress is told in words", { timeout: 300_000 }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     const withoutUv = (process.env.PATH ?? "").split(path.delimiter).filter((dir) => !existsSync(path.join(dir, "uv")));
     const env = { ...ONLINE, PATH: withoutUv.join(path.delimiter) };
@@ -91,7 +91,7 @@ describe("numpy on a fresh machine", () => {
     );
   });
 
-  test("is installed with uv alone, where no Python has pip", { timeout: 120_000 }, async (t) => {
+  test("is installed with uv alone, where no Python has pip", { timeout: 300_000 }, async (t) => {
     const bin = await uvFolder(t);
     if (bin === undefined) return;
     const interpreter = await new Interpreters(undefined).default();
@@ -103,7 +103,7 @@ describe("numpy on a fresh machine", () => {
   });
 
   test("without a network ends in one clear reason, leaves nothing, and a later try succeeds", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     const dir = folder(t);
@@ -117,7 +117,7 @@ describe("numpy on a fresh machine", () => {
   });
 
   test("comes from where the user's own settings say, also when that lies in the user's home", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");

@@ -42,7 +42,7 @@ async function python(platform: TestPlatform, cwd: string, code: readonly string
 }
 
 test("endpoints call each other and a script calls them, with one result everywhere", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const { platform, cwd } = await deployed(t);
   const found = await python(platform, cwd, ["from_outside.py"]);
@@ -104,7 +104,7 @@ test("endpoints call each other and a script calls them, with one result everywh
   });
 });
 
-test("the callee gets what is left of the caller's time, and ends with it", { timeout: 120_000 }, async (t) => {
+test("the callee gets what is left of the caller's time, and ends with it", { timeout: 300_000 }, async (t) => {
   const { platform, cwd } = await deployed(t);
   const gate = path.join(platform.dir, "never");
   const outcome = await python(platform, cwd, [
@@ -130,7 +130,7 @@ except svc.CallError as error:
 });
 
 test("a caller finds an endpoint that was removed and deployed again, though it knows the old address", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const { platform, cwd } = await deployed(t);
   const urlOf = async (name: string) => (await platform.endpoints()).find((endpoint) => endpoint.name === name)!.url;
@@ -160,7 +160,7 @@ test("a caller finds an endpoint that was removed and deployed again, though it 
 });
 
 test("a wait survives a platform that is killed and started again, in a script and in a worker", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const { platform, cwd } = await deployed(t);
   const gate = path.join(platform.shared, "gate");

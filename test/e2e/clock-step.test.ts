@@ -14,7 +14,7 @@ const skip = compiler?.code === 0 ? false : "needs Linux and a C compiler: what 
 
 test("a clock that is set by an hour, forwards or back, costs no job and no call", {
   skip,
-  timeout: 170_000,
+  timeout: 300_000,
 }, async (t) => {
   const dir = tempDir(t);
   const shim = path.join(dir, "clock.so");

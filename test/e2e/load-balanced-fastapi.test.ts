@@ -127,7 +127,7 @@ test("a FastAPI application runs unchanged, with its lifespan, its documents and
 });
 
 test("its WebSocket routes talk, refuse, fail and hear of the end as they do on its own server", {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   if ((await fastapi(t)) === undefined) return;
   const platform = await startPlatform(t);

@@ -79,7 +79,7 @@ describe("streams of a load-balanced endpoint", () => {
   });
 
   test("1,000 slow readers of endless answers: bounded memory, and others are answered", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     await on.platform.call(`${on.url.live}/pid`);
     const base = rssMb(on.platform.pid);

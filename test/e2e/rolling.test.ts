@@ -30,7 +30,7 @@ def spare() -> int:
 `;
 
 test("a rolling replacement, a scale-down and an undeploy fail no request under load", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const dir = project(t, { "worker.py": source("one"), "spare.py": SPARE });

@@ -19,7 +19,7 @@ interface TestEndpoint {
 }
 
 test("a burst of 500 jobs from zero: each is done once, never more workers than the maximum, no herd", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const { platform, endpoints } = await deployed(
     t,
@@ -77,7 +77,7 @@ def second(seconds):
 `;
 
 test("on a full machine endpoints share it fairly, at once where a worker is idle, and no job suffers", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const slots = 2;
   const { platform, endpoints } = await deployed(t, NEIGHBOURS, oneVcpuEach(slots));
@@ -131,7 +131,7 @@ test("on a full machine endpoints share it fairly, at once where a worker is idl
   });
 });
 
-test("workersMin is kept ready, and a lost worker is replaced", { timeout: 60_000 }, async (t) => {
+test("workersMin is kept ready, and a lost worker is replaced", { timeout: 300_000 }, async (t) => {
   const { platform, endpoints } = await deployed(
     t,
     `
@@ -155,7 +155,7 @@ def kept():
   assert.ok((await why(platform, kept)).includes("workersMin is 2"));
 });
 
-test("low-priority jobs start one worker from zero and scale nothing up", { timeout: 60_000 }, async (t) => {
+test("low-priority jobs start one worker from zero and scale nothing up", { timeout: 300_000 }, async (t) => {
   const { platform, endpoints } = await deployed(
     t,
     `
@@ -177,7 +177,7 @@ def low():
 });
 
 test("workers that are always busy go when workersMax is lowered, after the job they have", {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   const { platform, endpoints } = await deployed(
     t,
@@ -206,7 +206,7 @@ def lowered():
 });
 
 test("two endpoints share a declared GPU by fraction, one that wants it whole waits, and all say that it is emulated", {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   const source = `
 import os

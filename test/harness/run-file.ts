@@ -28,7 +28,7 @@ export interface FileLimits {
   readonly leaveMaxMs: number;
 }
 
-export const LIMITS: FileLimits = { fileMaxMs: 480_000, testMaxMs: 180_000, endMaxMs: 60_000, leaveMaxMs: 15_000 };
+export const LIMITS: FileLimits = { fileMaxMs: 600_000, testMaxMs: 300_000, endMaxMs: 60_000, leaveMaxMs: 15_000 };
 
 export interface FileResult {
   readonly passed: number;

@@ -22,7 +22,7 @@ async function countingServer(t: TestContext) {
   return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-test("a deploy cannot make the platform install anything but its base packages", { timeout: 120_000 }, async (t) => {
+test("a deploy cannot make the platform install anything but its base packages", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   const { asked, url } = await countingServer(t);
   const file = path.join(tempDir(t), "written");

@@ -23,7 +23,7 @@ def hello() -> str:
 `;
 
 test("What somebody else put into the build cache is neither deployed nor run: records, layers, interpreters", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const cache = tempDir(t);

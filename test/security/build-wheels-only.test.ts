@@ -40,7 +40,7 @@ async function evilSource(t: TestContext) {
   return { dir, ran, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-test("svc build runs no setup.py of a package that is given by an address", { timeout: 120_000 }, async (t) => {
+test("svc build runs no setup.py of a package that is given by an address", { timeout: 300_000 }, async (t) => {
   const { dir, ran, url } = await evilSource(t);
   const env = {
     ...(offlineEnv(path.join(dir, "wheels")) as Record<string, string>),
@@ -61,7 +61,7 @@ test("svc build runs no setup.py of a package that is given by an address", { ti
   }
 });
 
-test("nor of one that another package asks for by its address", { timeout: 120_000 }, async (t) => {
+test("nor of one that another package asks for by its address", { timeout: 300_000 }, async (t) => {
   const { dir, ran, url } = await evilSource(t);
   const wheels = path.join(dir, "wheels");
   makeWheels(wheels, [

@@ -19,7 +19,7 @@ function filesWith(dir: string, text: string): string[] {
     .filter((file) => readFileSync(file).includes(text));
 }
 
-test("a value of env= reaches its worker and stands nowhere in the data directory", { timeout: 120_000 }, async (t) => {
+test("a value of env= reaches its worker and stands nowhere in the data directory", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   const cwd = project(t, {
     "main.py": `import os
@@ -73,7 +73,7 @@ test("values that an earlier version wrote in clear are sealed at the next start
   );
 });
 
-test("a data directory that others can look into is closed to them", { timeout: 60_000 }, async (t) => {
+test("a data directory that others can look into is closed to them", { timeout: 300_000 }, async (t) => {
   const dataDir = path.join(tempDir(t), "data");
   mkdirSync(dataDir);
   chmodSync(dataDir, 0o755);

@@ -26,7 +26,7 @@ print(svc.EndpointClient(name="infer", app="a").runsync({}))
 `;
 
 test("neither the CLI nor the Python SDK sends the environment's key to an address from .env", {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   const { keys, url } = await collector(t);
   const dir = tempDir(t);

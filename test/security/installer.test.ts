@@ -14,7 +14,7 @@ import { ASKS, makeHostileInstaller } from "./hostile-installer.ts";
 const isRoot = process.getuid?.() === 0;
 
 test("an installer that was taken over reads nothing of the platform and writes only what is installed", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const home = mkdtempSync(path.join(homedir(), ".svc-test-"));
   t.after(() => rmSync(home, { recursive: true, force: true }));
@@ -62,7 +62,7 @@ function commandOf(pid: string): string {
 
 /** Each of them writes `ran` when any code of it runs, or `escaped` when its files leave their folder. */
 test("nothing of a package runs while it is installed, and no file of it leaves its folder", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const dir = tempDir(t);
   const [wheels, sources, traversal] = ["wheels", "sources", "traversal"].map((name) => path.join(dir, name));

@@ -39,7 +39,7 @@ async function upload(platform: TestPlatform, bytes: Buffer): Promise<string> {
 const HANDLER = { name: "handlers/hello.py", text: "def hello():\n    return 1\n" };
 
 test("a deployed layer with chained links writes nothing outside and the endpoint says why it cannot run", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const target = path.join(platform.dir, "target");
@@ -124,7 +124,7 @@ test("a sound layer keeps its links, and no file gets more than the executable b
   assert.equal(readlinkSync(path.join(dir, "lib/real.so")), "./real.so.1");
 });
 
-test("a key of one environment gets no layer of another by its digest alone", { timeout: 60_000 }, async (t) => {
+test("a key of one environment gets no layer of another by its digest alone", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   const secret = await packed([HANDLER, { name: "src/secret.py", text: "KEY = 'of the other environment'" }]);
   const digest = await upload(platform, secret);

@@ -42,7 +42,7 @@ def share():
 
 test("An ordinary user's worker that forks without end or shares too much memory harms only its own endpoint", {
   skip: process.getuid?.() === 0 && "of an ordinary user",
-  timeout: 170_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const deploy = await platform.svc(["deploy"], { cwd: project(t, { "main.py": WORKER }) });

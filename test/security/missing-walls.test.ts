@@ -74,7 +74,7 @@ async function deployed(t: TestContext, platform: ReturnType<typeof limited>, ma
 
 const skip = process.getuid?.() !== 0 && "needs root, whose rights it takes away";
 
-test("strict refuses to start without namespaces and says what to do", { skip, timeout: 60_000 }, async (t) => {
+test("strict refuses to start without namespaces and says what to do", { skip, timeout: 300_000 }, async (t) => {
   const platform = limited(t, path.join(tempDir(t), "data"), { SVC_ISOLATION: "strict" });
   assert.equal(await platform.listening, undefined, platform.said());
   assert.match(platform.said(), /lacks namespaces .*strict cannot be kept/s);
@@ -83,7 +83,7 @@ test("strict refuses to start without namespaces and says what to do", { skip, t
 
 test("standard says what is missing, and Landlock keeps workers from the data directory", {
   skip,
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const dataDir = path.join(tempDir(t), "data");
   const platform = limited(t, dataDir);
@@ -107,7 +107,7 @@ test("standard says what is missing, and Landlock keeps workers from the data di
 
 test("an installer that was taken over is kept from the data directory by Landlock", {
   skip,
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const home = mkdtempSync(path.join(homedir(), ".svc-test-"));
   t.after(() => rmSync(home, { recursive: true, force: true }));

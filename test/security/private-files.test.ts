@@ -5,7 +5,7 @@ import { project, svc, tempDir } from "../e2e/platform.ts";
 const WORKER = 'from svc import Endpoint\n\n@Endpoint(name="a")\ndef a(): ...\n';
 
 test("svc build names shipped files that look like keys, and says nothing once they stay out", {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   const files = {
     "main.py": WORKER,

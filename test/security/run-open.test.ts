@@ -24,7 +24,7 @@ def job() -> int:
 };
 const UPGRADE = { Connection: "Upgrade", Upgrade: "websocket" };
 
-test("svc run that is open to the network answers those alone who have the token", { timeout: 120_000 }, async (t) => {
+test("svc run that is open to the network answers those alone who have the token", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   const server = await startSvcRun(t, platform, project(t, FILES, "shop"), ["--host", "0.0.0.0"]);
   const shown = /^ {2}(http:\/\/\S+:\d+)\/docs\?svc_token=([\w-]{20,})$/m.exec(server.output());

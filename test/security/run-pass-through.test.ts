@@ -33,7 +33,7 @@ def job() -> int:
 const GRAPHQL = 'mutation { createKey(input: { name: "stolen", scopes: ["admin"] }) { secret } }';
 const UP = ["..", "%2e%2e", "%2E%2e", ".%2e", "%2e.", "..%2f..", "..%5c.."];
 
-test("no path of svc run leaves the endpoint that it was called at", { timeout: 120_000 }, async (t) => {
+test("no path of svc run leaves the endpoint that it was called at", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   const server = await startSvcRun(t, platform, project(t, FILES, "shop"));
   const url = server.url.replace("localhost", "127.0.0.1");

@@ -32,7 +32,7 @@ raise RuntimeError("${EVIL}")
 };
 
 test("control characters of workers reach no terminal: logs, jobs, status, svc run", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const cwd = project(t, FILES);
@@ -63,7 +63,7 @@ test("control characters of workers reach no terminal: logs, jobs, status, svc r
   assert.doesNotMatch(server.output(), OBEYED);
 });
 
-test("what a platform answers in an error is shown, not obeyed", { timeout: 60_000 }, async (t) => {
+test("what a platform answers in an error is shown, not obeyed", { timeout: 300_000 }, async (t) => {
   const server = createServer((_req, res) => {
     const message = "\u001b]52;c;cm0=\u0007\u001b[2J \u202egnp.exe";
     res.writeHead(200, { "content-type": "application/json" });

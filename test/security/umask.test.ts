@@ -15,7 +15,7 @@ def hello() -> str:
 
 for (const umask of [0o077, 0o000]) {
   test(`with umask ${umask.toString(8).padStart(3, "0")} workers read their code and others nothing`, {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async (t) => {
     const before = process.umask(umask);
     t.after(() => process.umask(before));

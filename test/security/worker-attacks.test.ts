@@ -12,7 +12,7 @@ const SECRET = "text-that-no-worker-may-read";
 
 const isRoot = process.getuid?.() === 0;
 
-test("Malicious code in one endpoint harms only that endpoint", { timeout: 170_000 }, async (t) => {
+test("Malicious code in one endpoint harms only that endpoint", { timeout: 300_000 }, async (t) => {
   const home = homedir();
   const platform = await startPlatform(t);
   const deploy = await platform.svc(["deploy"], { cwd: project(t, { "main.py": ATTACKER }) });

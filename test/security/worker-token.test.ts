@@ -29,7 +29,7 @@ def attacker(path: str, body: dict = {}, headers: dict = {}) -> dict:
 const HOUR_S = 3600;
 
 test("a worker's token ends the jobs that its own endpoint handed in, and no others", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
   const deployed = await platform.svc(["deploy"], { cwd: project(t, { "main.py": WORKERS }) });
