@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
-import type { ControlPlaneConfig } from "../../src/control-plane/context.ts";
+import type { ControlPlaneConfig, ControlPlaneDeps } from "../../src/control-plane/context.ts";
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
 import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
@@ -44,7 +44,11 @@ export interface TestPlatform {
   upload(bytes: Buffer): Promise<string>;
 }
 
-export async function startPlatform(t: TestContext, config: Partial<ControlPlaneConfig> = {}): Promise<TestPlatform> {
+export async function startPlatform(
+  t: TestContext,
+  config: Partial<ControlPlaneConfig> = {},
+  cannotGive: ControlPlaneDeps["cannotGive"] = () => [],
+): Promise<TestPlatform> {
   const dir = await mkdtemp(join(tmpdir(), "svc-control-plane-"));
   const database = openPlatformDatabase(dir, "normal");
   const store = await openSqliteStore(database);
@@ -66,6 +70,7 @@ export async function startPlatform(t: TestContext, config: Partial<ControlPlane
       startOf: () => ({ how: "spawn", reason: "a thread is alive", limits: "cgroup1", isolation: "landlock" }),
       decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
+    cannotGive,
     emulatesGpu: (gpuIds) => gpuIds !== "",
     seal,
     jobs: queue,

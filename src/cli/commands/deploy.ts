@@ -63,7 +63,9 @@ export const deployCommand = command({
     const { manifest, layers, env } = await buildDirectory(this, {
       ...flags,
       onScan: async (declared) => {
-        const wanted = declared.map(({ name, settings }) => ({ name, workersMax: settings.workersMax }));
+        const wanted = declared.map(({ name, settings: { workersMax, imageName, networkVolumeId } }) => {
+          return { name, workersMax, imageName, networkVolumeId };
+        });
         refuseProblems(await controlPlane.mayDeploy(target, wanted, keepRemoved));
       },
     });

@@ -28,13 +28,13 @@ export async function release(
   context: RequestContext,
   earlierBuildId?: string,
 ): Promise<Deployment> {
-  const early = await readTarget(context.store, request, context.config.workerQuota);
+  const early = await readTarget(context.store, request, context);
   requireEnvironment(context, early.environment?.id);
   refuse(early.problems);
   await checkLayers(request.manifest!, context);
 
   const { buildId, environmentId, deleted, removed } = await context.store.transaction(async (store) => {
-    const target = await readTarget(store, request, context.config.workerQuota);
+    const target = await readTarget(store, request, context);
     refuse(target.problems);
     const live = target.environment?.buildId ?? null;
     const changesNothing = target.changes.every(({ action }) => action === "unchanged");

@@ -1,9 +1,11 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
+import type { DriverWishes } from "../../domain/driver-offers.ts";
 import { environmentProblem, secretNames } from "../../domain/env.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
+import type { ControlPlaneDeps } from "../context.ts";
 import { codeOf, type SecretTimes, secretTimes } from "../revision.ts";
 import type { BuildRequest, Problem } from "./build-request.ts";
 import { type Change, type CurrentEndpoint, diffEnvironment } from "./diff.ts";
@@ -16,18 +18,33 @@ export interface Target {
   readonly problems: readonly Problem[];
 }
 
-export async function readTarget(store: Store, request: BuildRequest, workerQuota: number): Promise<Target> {
+/** What the platform as a whole allows an endpoint. */
+export type Allowance = Pick<ControlPlaneDeps, "config" | "cannotGive">;
+
+export async function readTarget(store: Store, request: BuildRequest, allowance: Allowance): Promise<Target> {
   const app = await store.apps.findByName(request.app);
   const environments = app === undefined ? [] : await store.environments.listByApp(app.id);
   const environment = environments.find(({ name }) => name === request.environment);
   const current = environment === undefined ? [] : await currentEndpoints(store, environment.id);
   const changes = diffEnvironment(request.desired, current, request.keepRemoved);
-  const overQuota = quotaProblem(endpointsAfter(await store.endpoints.list(), changes), workerQuota);
+  const overQuota = quotaProblem(endpointsAfter(await store.endpoints.list(), changes), allowance.config.workerQuota);
   const secrets = await secretTimes(store, environment?.id);
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
+  for (const { name, settings } of request.desired) {
+    problems.push(...driverProblemsOf(name, settings, allowance).map(asProblem));
+  }
   problems.push(...(await environmentProblems(store, request, environment)));
   if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });
   return { app, environment, changes, secrets, problems };
+}
+
+/** What its workers could not have here, in sentences that name the endpoint. */
+export function driverProblemsOf(name: string, wishes: DriverWishes, { cannotGive }: Pick<Allowance, "cannotGive">) {
+  return cannotGive(wishes).map((sentence) => `Endpoint "${name}": ${sentence}`);
+}
+
+function asProblem(message: string): Problem {
+  return { code: "INVALID_SETTING", message };
 }
 
 function secretProblems({ app, environment, desired }: BuildRequest, secrets: SecretTimes): Problem[] {

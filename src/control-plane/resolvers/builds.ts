@@ -1,3 +1,5 @@
+import type { DriverWishes } from "../../domain/driver-offers.ts";
+import { CPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { manifestLayers } from "../../domain/manifest.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
@@ -7,13 +9,13 @@ import type { RequestContext } from "../context.ts";
 import { type BuildInput, readBuildRequest } from "../deploy/build-request.ts";
 import { type Change, kindOf, nameOf } from "../deploy/diff.ts";
 import { type Deployment, release } from "../deploy/release.ts";
-import { readTarget } from "../deploy/target.ts";
+import { driverProblemsOf, readTarget } from "../deploy/target.ts";
 import { knownEnvironment } from "../known.ts";
 
 interface WantedEndpoints {
   readonly app: string;
   readonly environment: string;
-  readonly endpoints: readonly QuotaHolder[];
+  readonly endpoints: readonly (QuotaHolder & { readonly [wish in keyof DriverWishes]?: string | null })[];
   readonly keepRemoved?: boolean | null;
 }
 
@@ -29,13 +31,16 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
     environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
   const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
   const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
-  return problem === undefined ? [] : [problem];
+  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId }) =>
+    driverProblemsOf(name, { imageName: imageName ?? CPU_IMAGE, networkVolumeId: networkVolumeId ?? "" }, context),
+  );
+  return problem === undefined ? ofDriver : [problem, ...ofDriver];
 }
 
 /** What deployBuild would do. Changes nothing. */
 export async function planBuild({ input }: { input: BuildInput }, context: RequestContext) {
   const request = readBuildRequest(input);
-  const target = await readTarget(context.store, request, context.config.workerQuota);
+  const target = await readTarget(context.store, request, context);
   requireEnvironment(context, target.environment?.id);
   const layers = request.manifest === null ? [] : manifestLayers(request.manifest);
   const present = await Promise.all(layers.map((digest) => context.artifacts.has(digest)));

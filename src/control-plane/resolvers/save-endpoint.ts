@@ -7,6 +7,7 @@ import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
 import { requireReach, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
+import { driverProblemsOf } from "../deploy/target.ts";
 import { type EndpointInput, type GivenFields, givenFields, isPrintableName, withGiven } from "../endpoint-input.ts";
 import { randomId } from "../ids.ts";
 import { knownEndpoint } from "../known.ts";
@@ -86,15 +87,18 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
 }
 
 /** Throws INVALID_NAME, INVALID_SETTING, QUOTA_EXCEEDED. */
-async function check(store: Store, endpoint: Endpoint, { config }: RequestContext): Promise<void> {
+async function check(store: Store, endpoint: Endpoint, context: RequestContext): Promise<void> {
   if (!isPrintableName(endpoint.name)) {
     throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
   }
   checkSettings(endpoint.name, endpoint);
   const tooLarge = environmentProblem(endpoint.name, endpoint.env, () => 0);
   if (tooLarge !== undefined) throw new SvcError("INVALID_SETTING", tooLarge);
+  // One without code has no workers that could miss anything.
+  const lacks = endpoint.buildId === null ? [] : driverProblemsOf(endpoint.name, endpoint, context);
+  if (lacks.length > 0) throw new SvcError("INVALID_SETTING", lacks.join(" "));
   const others = (await store.endpoints.list()).filter(({ id }) => id !== endpoint.id);
-  const problem = quotaProblem([...others, endpoint], config.workerQuota);
+  const problem = quotaProblem([...others, endpoint], context.config.workerQuota);
   if (problem !== undefined) throw new SvcError("QUOTA_EXCEEDED", problem);
 }
 
