@@ -30,6 +30,10 @@ class Finder:
         self.findings: list[dict] = []
 
     def look(self, module: Module) -> None:
+        for statement in module.tree.body:
+            if type(statement) is ast.ImportFrom and statement.module == "svc" and not statement.level:
+                for alias in statement.names:
+                    self._finding("svc-name", module.place(alias), alias.name)
         walk = _Walk(module)
         seen: set[int] = set()
         for definition, top in walk.decorated:

@@ -15,6 +15,7 @@ import { makeManifest } from "./manifest.ts";
 import type { ProjectFile } from "./project-files.ts";
 import type { PythonScanner } from "./python-scanner.ts";
 import type { ScanMemory } from "./read-facts.ts";
+import { normalizedName, parseRequirement } from "./requirement.ts";
 import { requireScan, type Scan, scanProject } from "./scan.ts";
 import { buildSourceLayer, codeDigest } from "./source-layer.ts";
 
@@ -54,6 +55,8 @@ export interface LayersBuild extends Omit<BuildResult, "artifactPath" | "artifac
   readonly dependencies: readonly { readonly set: DependencySet; readonly layer: DependencyLayer }[];
   /** Of the source layer. */
   readonly files: readonly ProjectFile[];
+  /** Names that --exclude lists. */
+  readonly excluded: { readonly left: readonly string[]; readonly unknown: readonly string[] };
   /** "hello.py" → its text. */
   readonly handlers: ReadonlyMap<string, string>;
 }
@@ -109,12 +112,27 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
     layers,
     env: Object.fromEntries(endpoints.map((endpoint) => [endpoint.name, endpoint.env])),
     warnings: scan.diagnostics,
+    excluded: excluded(options.exclude ?? [], endpoints, dependencies),
     leftOut: Object.fromEntries(leftOut.filter(([, base]) => base.length > 0)),
     scan,
     dependencies,
     files,
     handlers,
   };
+}
+
+/** Of what --exclude lists: what was asked for and stayed out, and what nothing asks for. */
+function excluded(
+  names: readonly string[],
+  endpoints: readonly EndpointDeclaration[],
+  dependencies: LayersBuild["dependencies"],
+): LayersBuild["excluded"] {
+  const declared = endpoints.flatMap((each) => each.dependencies).flatMap((text) => parseRequirement(text)?.name ?? []);
+  const asked = new Set([...declared, ...dependencies.flatMap(({ layer }) => layer.leftOut ?? [])]);
+  const isKnown = (name: string) => asked.has(normalizedName(name));
+  // A layer of an earlier version does not say what it was asked for.
+  const sure = dependencies.every(({ layer }) => layer.leftOut !== undefined);
+  return { left: names.filter(isKnown), unknown: sure ? names.filter((name) => !isKnown(name)) : [] };
 }
 
 async function plan(

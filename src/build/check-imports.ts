@@ -2,7 +2,6 @@
  * Imports that will fail on a worker: a package nobody listed, or one that is imported at the top of a file that
  * other endpoints and this machine import too. These are guesses about names, so they are warnings.
  */
-import { BASE_PACKAGES } from "../domain/base-requirement.ts";
 import type { At, Facts, ImportSite } from "./facts.ts";
 import { distributionsOf, isStandardLibrary, providesModule } from "./import-names.ts";
 import { parseRequirement } from "./requirement.ts";
@@ -68,7 +67,7 @@ function checkTop(
 
 function checkInside({ endpoint, dependencies }: ImportingFunction, { module, at }: ImportSite, report: Report): void {
   const top = module.split(".")[0]!;
-  if (isListed(dependencies, top) || (BASE_PACKAGES as readonly string[]).includes(top)) return;
+  if (isListed(dependencies, top)) return;
   report(missing(top, [endpoint], at));
 }
 

@@ -26,6 +26,8 @@ export interface DependencyLayer extends CachedLayer {
   readonly lock: readonly string[];
   /** Requirements on base packages that the installed packages have: "numpy>=1.26". */
   readonly base: readonly string[];
+  /** Names that were asked for and stay out; undefined in records of earlier versions. */
+  readonly leftOut?: readonly string[];
   readonly packages: readonly PackageSize[];
   /** Nothing was installed: it was in the cache. */
   readonly cached: boolean;
@@ -36,6 +38,7 @@ interface LayerRecord {
   readonly sizeBytes: number;
   readonly lock: readonly string[];
   readonly base: readonly string[];
+  readonly leftOut?: readonly string[];
   readonly packages: readonly PackageSize[];
 }
 
@@ -57,9 +60,9 @@ export async function cachedDependencyLayer(
 ): Promise<DependencyLayer | undefined> {
   const record = cache.record<LayerRecord>("dependencies", set.key);
   const layer = record && (await cache.find(record.digest, record.sizeBytes));
-  return (
-    layer && { ...layer, key: set.key, lock: record.lock, base: record.base, packages: record.packages, cached: true }
-  );
+  if (layer === undefined || record === undefined) return undefined;
+  const { lock, base, leftOut, packages } = record;
+  return { ...layer, key: set.key, lock, base, leftOut, packages, cached: true };
 }
 
 /** Throws InstallFailed with the installer's words. */
@@ -77,7 +80,7 @@ export async function buildDependencyLayer(
   const install = await build.install();
   const { projectDir, env, onLine, signal } = build;
   await install({ set, target, scratch, projectDir, env, onLine, signal });
-  const base = leaveOut(set, target);
+  const { base, leftOut } = leaveOut(set, target);
   cleanTree(target);
   if (build.compiler !== undefined) await compileBytecode(build.compiler, target, scratch, build);
   await rm(scratch, { recursive: true, force: true });
@@ -86,14 +89,14 @@ export async function buildDependencyLayer(
   writeFileSync(path.join(target, "requirements.lock"), lock.map((line) => `${line}\n`).join(""));
   const packages = installed.map(({ name, version, sizeBytes }) => ({ name, version, sizeBytes }));
   const layer = await cache.write(treeEntries(target, `deps/${set.key}`), GZIP_LEVEL_DEPENDENCIES);
-  const record: LayerRecord = { digest: layer.digest, sizeBytes: layer.sizeBytes, lock, base, packages };
+  const record: LayerRecord = { digest: layer.digest, sizeBytes: layer.sizeBytes, lock, base, leftOut, packages };
   await cache.remember("dependencies", set.key, record);
   await cache.prune("dependencies", { countMax: DEPENDENCY_LAYERS_KEPT, bytesMax: DEPENDENCY_LAYERS_KEPT_BYTES });
-  return { ...layer, key: set.key, lock, base, packages, cached: false };
+  return { ...layer, key: set.key, lock, base, leftOut, packages, cached: false };
 }
 
-/** Removes what stays out but was installed all the same; tells which base packages the rest asks for. */
-function leaveOut(set: DependencySet, target: string): string[] {
+/** Removes what stays out but was installed all the same; tells what the rest asks for of that. */
+function leaveOut(set: DependencySet, target: string): { base: string[]; leftOut: string[] } {
   const installed = installedDistributions(target);
   const { names, leftOut } = dependencyClosure(
     set.requirements,
@@ -105,10 +108,11 @@ function leaveOut(set: DependencySet, target: string): string[] {
     const unneeded = !set.noDeps && !names.has(distribution.name);
     if (set.leaveOut.has(distribution.name) || unneeded) removeDistribution(target, distribution);
   }
-  return [...leftOut]
+  const base = [...leftOut]
     .filter(([name]) => isBase(name))
     .map(([name, specifiers]) => name + specifiers.filter((each) => !each.startsWith("@")).join(","))
     .sort();
+  return { base, leftOut: [...leftOut.keys()].sort() };
 }
 
 /** Bytecode that is never checked against the source's time; the same sources give the same bytes. */

@@ -5,6 +5,14 @@ import type { Finding } from "./sources.ts";
 
 export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "options", "websocket"] as const;
 
+/** What `from svc import …` finds: the package's `__all__`, its modules, and everything. */
+export const SDK_NAMES: ReadonlySet<string> = new Set(
+  `CallCycle CallError Cancelled Context Endpoint EndpointClient GpuGroup GpuType Job JobCancelled JobNotFound JobTimedOut
+  NotDeployed NotSendable PlatformError RemoteError RemoteFunction RemoteStream Response Secret SocketClosed WebSocket
+  __version__ configure context progress remote
+  declared_class endpoint errors function gpu response secret this_worker version websocket *`.split(/\s+/),
+);
+
 type Words = Pick<Finding, "message" | "help"> & { readonly severity?: "warning" };
 
 const WORDS: Readonly<Record<string, (name: string) => Words>> = {
@@ -29,6 +37,11 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
         near === undefined ? `Use one of ${ROUTE_METHODS.map((m) => `.${m}`).join(", ")}.` : `Did you mean .${near}?`,
     };
   },
+  "svc-name": (name) => {
+    const near = nearest(name, SDK_NAMES);
+    const has = "It has Endpoint, GpuType, GpuGroup, Secret, Response, context and others.";
+    return { message: `svc has no ${name}.`, help: near.length === 0 ? has : `Did you mean ${near.join(" or ")}?` };
+  },
   "route-path": (name) => {
     const isRoute = name === "route";
     return {
@@ -39,5 +52,6 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
 };
 
 export function endpointFindings(facts: Facts): Finding[] {
-  return facts.findings.map(({ rule, at, name }) => ({ severity: "error", rule, ...WORDS[rule]!(name), at }));
+  const wrong = facts.findings.filter(({ rule, name }) => rule !== "svc-name" || !SDK_NAMES.has(name));
+  return wrong.map(({ rule, at, name }) => ({ severity: "error", rule, ...WORDS[rule]!(name), at }));
 }

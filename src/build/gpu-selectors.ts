@@ -52,6 +52,7 @@ function suggestion(item: Value & { kind: "gpu" | "string" }): string {
   const groups = gpuGroupNames().map((member) => `GpuGroup.${member}`);
   const byMember = new Map([...types, ...groups].map((full) => [full.split(".")[1]!, full]));
   const parts = [...byMember.keys()].filter((member) => member.toLowerCase().includes(word.toLowerCase()));
-  const near = [...new Set([...nearest(word, byMember.keys()), ...parts])].slice(0, 3).map((m) => byMember.get(m)!);
+  // What is named in part is meant rather than what is spelt alike.
+  const near = [...new Set([...parts, ...nearest(word, byMember.keys())])].slice(0, 3).map((m) => byMember.get(m)!);
   return near.length > 0 ? `Did you mean ${near.join(", ")}?` : `The groups are ${gpuGroupNames().join(", ")}.`;
 }

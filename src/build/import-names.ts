@@ -64,6 +64,11 @@ webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zl
 
 const standardLibrary = new Set(STANDARD_LIBRARY.split(/\s+/));
 
+/** Of the public ones: what a file of the project must not be called. */
+export function namesStandardModule(topLevelModule: string): boolean {
+  return standardLibrary.has(topLevelModule) && !topLevelModule.startsWith("_");
+}
+
 export function isStandardLibrary(topLevelModule: string): boolean {
   return standardLibrary.has(topLevelModule) || topLevelModule.startsWith("_");
 }

@@ -37,6 +37,11 @@ export async function findPython(options: FindPythonOptions): Promise<Interprete
   const command = options.command ?? "python3";
   const file = onPath(command, env.PATH ?? "");
   if (file === undefined) {
+    if (options.command !== undefined) {
+      throw new SvcError("TOOL_MISSING", `SVC_PYTHON names ${command}, and there is no such program.`, {
+        help: "Set it to the path of a Python 3.10 or newer, or remove it: then python3 of the PATH is used.",
+      });
+    }
     throw new SvcError("TOOL_MISSING", `There is no ${command} on this machine's PATH.`, {
       help: "Install Python 3.10 or newer.",
     });

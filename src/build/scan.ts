@@ -11,6 +11,7 @@ import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { endpointFindings } from "./endpoint-findings.ts";
 import type { Facts } from "./facts.ts";
 import { groupEndpoints } from "./group-endpoints.ts";
+import { namesStandardModule } from "./import-names.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
 import { listProjectFiles, type ProjectFiles } from "./project-files.ts";
 import { PythonScanner } from "./python-scanner.ts";
@@ -107,6 +108,16 @@ function noEndpoints(scan: Scan): SvcError {
 }
 
 function checkModuleName(file: string, report: Report): void {
+  const top = file.split("/")[0]!.replace(/\.py$/, "");
+  if (namesStandardModule(top)) {
+    report({
+      severity: "error",
+      rule: "shadowed-module",
+      message: `${file} has the name of Python's own module ${top}: one of them would be imported instead of the other.`,
+      help: "Rename the file or folder.",
+      file,
+    });
+  }
   if (/^[\w-]+(\.[\w-]+)*$/.test(moduleName(file)) && !/[. ]/.test(path.posix.basename(file, ".py"))) return;
   report({
     severity: "error",

@@ -11,6 +11,7 @@ import {
   run,
   text_en,
 } from "@stricli/core";
+import { SvcError } from "../domain/errors.ts";
 import { terminalText } from "../lib/terminal-text.ts";
 import type { Route } from "./command.ts";
 import type { CliContext } from "./context.ts";
@@ -116,8 +117,13 @@ export async function runCli(
   { env, exit }: Pick<CliContext, "env" | "exit">,
 ): Promise<number> {
   const terminal = new Terminal(process, env, () => exit(0));
+  const cwd = currentFolder();
+  if (cwd === undefined) {
+    terminal.note(formatError(FOLDER_GONE, terminal.errColors, false));
+    return 1;
+  }
   if (argv.length === 0) {
-    await welcome(terminal, process.cwd());
+    await welcome(terminal, cwd);
     return 0;
   }
   const outcome: { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream; exitCode?: number | string | null } = {
@@ -131,7 +137,7 @@ export async function runCli(
     env,
     exit,
     interrupt: new Interrupt(terminal, exit),
-    cwd: process.cwd(),
+    cwd,
     answerNo: () => {
       no = true;
     },
@@ -154,6 +160,18 @@ export async function runCli(
   else await run(app, called, context);
   return exitCode(Number(outcome.exitCode ?? 0)) || Number(no);
 }
+
+/** Undefined when it was removed while the shell stood in it. */
+function currentFolder(): string | undefined {
+  try {
+    return process.cwd();
+  } catch {
+    return undefined;
+  }
+}
+const FOLDER_GONE = new SvcError("NOT_FOUND", "The folder that svc was called in does not exist any more.", {
+  help: "Change into another one: cd FOLDER. One that was made anew has to be entered again.",
+});
 
 function application(root: Root, terminal: Terminal, debug: boolean, argv: readonly string[]) {
   const colors = terminal.errColors;

@@ -20,6 +20,8 @@ export interface Connection {
   readonly controlPlane: ControlPlane;
   readonly url: string;
   readonly urlSource: "PLATFORM_URL" | "login" | "embedded";
+  /** PLATFORM_URL stands in the project's .env. */
+  readonly urlInDotenv: boolean;
   readonly apiKey: string | undefined;
   /** Where the key came from; undefined without one. */
   readonly keySource: "environment" | ".env" | "stored" | undefined;
@@ -82,7 +84,8 @@ export async function findPlatform(context: CliContext): Promise<Connection | un
   const apiKey = given?.value ?? stored;
   if (apiKey === undefined && settings.apiKey !== undefined) throw notPaired(url);
   const keySource = given?.source ?? (stored === undefined ? undefined : "stored");
-  return { controlPlane: new ControlPlane({ url, apiKey }), url, urlSource, apiKey, keySource };
+  const urlInDotenv = settings.url?.source === ".env";
+  return { controlPlane: new ControlPlane({ url, apiKey }), url, urlSource, urlInDotenv, apiKey, keySource };
 }
 
 /** A project from elsewhere must not collect the keys of the shells that it is opened in. */

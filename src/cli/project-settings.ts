@@ -55,13 +55,19 @@ export function checkName(name: string, flag: "--app" | "--env"): string {
   );
 }
 
-/** "http://host:1/" → "http://host:1". Throws CONFIG_INVALID when it is no http address. */
+/** "http://host:1/" → "http://host:1". Throws CONFIG_INVALID when it is no http address, or has a path. */
 export function platformUrl(text: string, where: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
     throw new SvcError("CONFIG_INVALID", `"${text}" is not the address of a platform.`, {
       where,
       help: "Give it as http://HOST:PORT or https://HOST.",
+    });
+  }
+  if (url.pathname !== "/" || url.search !== "" || url.hash !== "") {
+    throw new SvcError("CONFIG_INVALID", `"${text}" is the address of something below a platform.`, {
+      where,
+      help: `Give the platform's own address: ${url.origin}.`,
     });
   }
   return url.href.replace(/\/+$/, "");

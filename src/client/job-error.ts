@@ -1,5 +1,5 @@
 /** What a caller catches when a job ended without an output. */
-import type { JobFailure } from "../domain/job.ts";
+import { failureLine, type JobFailure } from "../domain/job.ts";
 import { parsed } from "./answer-error.ts";
 import type { JobRecord } from "./gateway.ts";
 
@@ -25,7 +25,7 @@ export class JobFailedError extends JobError {
     const failure = parsed<Partial<JobFailure>>(job.error ?? "");
     const type = failure?.error_type ?? "";
     const message = failure?.error_message ?? job.error ?? "The job failed.";
-    super(job, type === "" ? message : `${type}: ${message}`);
+    super(job, failureLine(type, message));
     this.errorType = type;
     this.traceback = failure?.error_traceback ?? "";
   }

@@ -1,5 +1,13 @@
 /** Who asks, and whether it may. A key is never written to a log or an error. */
-import { allows, type KeyChecker, type KeyScope, type Principal, presentedSecret, reaches } from "../domain/api-key.ts";
+import {
+  allows,
+  boundTo,
+  type KeyChecker,
+  type KeyScope,
+  type Principal,
+  presentedSecret,
+  reaches,
+} from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 
 /**
@@ -44,7 +52,8 @@ export function requireReach(
   { principal }: { readonly principal: Principal },
   endpoint: { readonly id: string; readonly environmentId: string | null },
 ): void {
-  if (!reaches(principal, endpoint)) throw new SvcError("FORBIDDEN", "This key does not reach the endpoint.");
+  if (!reaches(principal, endpoint))
+    throw new SvcError("FORBIDDEN", `${boundTo(principal)}; ${endpoint.id} is not part of that.`);
 }
 
 /** As requireReach for a whole environment; undefined: one that is still to be made. */
@@ -54,11 +63,11 @@ export function requireEnvironment(
 ): void {
   const bound = principal.environmentId !== null;
   if (!principal.endpointId && (!bound || principal.environmentId === environmentId)) return;
-  throw new SvcError("FORBIDDEN", "This key does not reach the whole environment: it is bound to another place.");
+  throw new SvcError("FORBIDDEN", `${boundTo(principal)}, and this is about the whole of another place.`);
 }
 
 /** Throws FORBIDDEN for a key that is bound to an environment or endpoint. */
 export function requireUnbound({ principal }: { readonly principal: Principal }): void {
   if (principal.environmentId === null && !principal.endpointId) return;
-  throw new SvcError("FORBIDDEN", "This key is bound to an environment and cannot do this for the whole platform.");
+  throw new SvcError("FORBIDDEN", `${boundTo(principal)}; this is about the whole platform.`);
 }

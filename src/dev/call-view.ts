@@ -11,6 +11,7 @@ import path from "node:path";
 import { formatDiagnostic } from "../build/diagnostics.ts";
 import { type LogLine, withoutTracebacks } from "../client/logs.ts";
 import { timingText } from "../client/timing-text.ts";
+import { failureLine } from "../domain/job.ts";
 import type { Screen } from "./screen.ts";
 
 export interface ShownCall {
@@ -64,8 +65,9 @@ export class CallView {
     const place = this.#placeIn(traceback);
     // Where no frame is the user's, the traceback may say no more than the message does.
     if (place === undefined)
-      return traceback.includes(message) ? traceback.trimEnd() : `${type}: ${message}\n${traceback}`;
-    const diagnostic = { severity: "error" as const, rule: type, message, help: "", ...place };
+      return traceback.includes(message) ? traceback.trimEnd() : `${failureLine(type, message)}\n${traceback}`;
+    const words = message.startsWith(`${type}: `) ? message.slice(type.length + 2) : message;
+    const diagnostic = { severity: "error" as const, rule: type, message: words, help: "", ...place };
     const frame = formatDiagnostic(diagnostic, this.#screen.colors.isColorSupported);
     const calls = traceback.match(/^\s+File "/gm)?.length ?? 0;
     return calls > 1 ? `${frame}\n${this.#screen.colors.dim(traceback.trimEnd())}` : frame;

@@ -50,6 +50,13 @@ export function allows(principal: Principal, scope: KeyScope): boolean {
   return has(scope) || has("admin") || (scope === "read" && has("deploy"));
 }
 
+/** What keeps the principal from the rest of the platform, in words; undefined for one that reaches all. */
+export function boundTo({ kind, endpointId, environmentId }: Principal): string | undefined {
+  if (kind === "worker") return "A worker's token reaches only the endpoints of its own environment";
+  if (endpointId) return `This key is bound to the endpoint ${endpointId}`;
+  return environmentId === null ? undefined : `This key is bound to the environment ${environmentId}`;
+}
+
 /** Whether what the principal may do, it may do to this endpoint. */
 export function reaches(
   principal: Principal,

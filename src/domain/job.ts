@@ -48,6 +48,11 @@ export function shortJobId(jobId: string): string {
 }
 const SHORT_ID_CHARS = 13;
 
+/** "ValueError: no such colour": the message of some exceptions begins with their type already, or is no more than that. */
+export function failureLine(type: string, message: string): string {
+  return type === "" || message === type || message.startsWith(`${type}:`) ? message : `${type}: ${message}`;
+}
+
 /** The `error` of a job whose function raised; travels as a JSON string. */
 export interface JobFailure {
   readonly error_type: string;

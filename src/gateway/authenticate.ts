@@ -1,6 +1,14 @@
 /** Who calls, and whether they may. The endpoint's existence is told only to those who have a key. */
 import type { IncomingMessage } from "node:http";
-import { allows, type KeyChecker, type KeyScope, type Principal, presentedSecret, reaches } from "../domain/api-key.ts";
+import {
+  allows,
+  boundTo,
+  type KeyChecker,
+  type KeyScope,
+  type Principal,
+  presentedSecret,
+  reaches,
+} from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { Endpoint } from "../store/store.ts";
 
@@ -32,8 +40,7 @@ function known(principal: Principal | undefined): Principal {
 /** Throws FORBIDDEN unless the principal has one of `scopes` and may reach the endpoint. */
 export function authorise(principal: Principal, endpoint: Endpoint, scopes: readonly KeyScope[]): void {
   if (!reaches(principal, endpoint)) {
-    const what = principal.kind === "worker" ? "A worker's token reaches only" : "This key is bound to";
-    throw new SvcError("FORBIDDEN", `${what} the endpoints of its own environment.`);
+    throw new SvcError("FORBIDDEN", `${boundTo(principal)}; ${endpoint.id} is not part of that.`);
   }
   if (scopes.some((scope) => allows(principal, scope))) return;
   throw new SvcError(

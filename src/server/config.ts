@@ -25,7 +25,10 @@ const flag = z
   .enum(["0", "1", "true", "false"])
   .transform((text) => text === "1" || text === "true")
   .or(z.boolean());
-const number = (min: number, max: number) => z.coerce.number().min(min).max(max);
+const number = (min: number, max: number) => {
+  const error = `must be a number from ${min} to ${max}`;
+  return z.coerce.number({ error }).min(min, error).max(max, error);
+};
 
 const retention = (defaultMs: number) => number(0, 31_536_000).default(defaultMs / 1000);
 

@@ -70,7 +70,7 @@ test("a login is approved in a browser: code, machine and rights are seen, a wro
     assert.deepEqual(await poll(platform, login.device_code), { error: "authorization_pending" });
 
     await page.getByLabel("Your API key").fill(platform.adminKey);
-    await page.getByRole("button", { name: "Approve" }).click();
+    await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Approved" }).waitFor();
     assert.match((await poll(platform, login.device_code)).access_token ?? "", /^svc_/);
     assert.ok(!(await page.content()).includes("svc_"), "no key stands in the page");

@@ -40,7 +40,7 @@ class RemoteError(CallError):
         endpoint: str = "",
         status: int = 0,
     ) -> None:
-        named = not error_type or error_message.startswith(f"{error_type}:")
+        named = error_type in ("", error_message) or error_message.startswith(f"{error_type}:")
         super().__init__(error_message if named else f"{error_type}: {error_message}", endpoint=endpoint)
         self.error_type = error_type
         self.error_message = error_message

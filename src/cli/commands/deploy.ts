@@ -13,7 +13,7 @@ import type { CliContext } from "../context.ts";
 import { buildDirectory, buildFlags } from "../deploy/build-directory.ts";
 import { gitCommit } from "../deploy/git-commit.ts";
 import { changesNothing, showPlan } from "../deploy/plan-view.ts";
-import { resolveTarget, type Target } from "../deploy/target.ts";
+import { requireProjectFolder, resolveTarget, type Target } from "../deploy/target.ts";
 import { uploadLayers } from "../deploy/upload.ts";
 import { waitReady } from "../deploy/wait-ready.ts";
 import { deployedJson, showEndpoints } from "../endpoints-view.ts";
@@ -29,6 +29,7 @@ const flags = {
   autoRollback: switchFlag("Make the build before live again when the new one cannot run"),
   detach: switchFlag("Do not wait until the endpoints take calls"),
   dryRun: switchFlag("Build and show what would change; change nothing"),
+  force: switchFlag("Deploy also a home folder, /tmp or /"),
   preview: switchFlag("Run the build in local containers instead of deploying it"),
   json: jsonFlag,
 };
@@ -48,6 +49,7 @@ export const deployCommand = command({
   flags,
   aliases: { e: "env", a: "app", o: "output", m: "message" },
   async run(flags) {
+    await requireProjectFolder(this, flags.force);
     if (flags.preview) {
       const { preview } = await import("../preview/preview.ts");
       return preview(this, flags);

@@ -38,7 +38,7 @@ export const initCommand = command({
   ],
   flags: { force: switchFlag("Overwrite existing files without asking") },
   aliases: { f: "force" },
-  parameters: [{ placeholder: "PROJECT_NAME", brief: 'Directory to create; "." is this one' }],
+  parameters: [{ placeholder: "PROJECT_NAME", brief: 'Directory to create; "." is this one', parse: projectName }],
   async run(flags, name) {
     const { terminal, cwd } = this;
     const target = resolve(cwd, name);
@@ -65,6 +65,11 @@ export const initCommand = command({
     for (const step of NEXT_STEPS) terminal.out(`  ${step}`);
   },
 });
+
+function projectName(text: string): string {
+  if (text.trim() === "") throw new Error("the name of a directory is needed");
+  return text;
+}
 
 async function refuseFile(target: string, name: string): Promise<void> {
   const found = await stat(target).catch(() => undefined);

@@ -1,6 +1,6 @@
 import type { EndpointClient, JobPage, JobRecord } from "../../client/gateway.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { JOB_STATES, type JobFailure, type JobState, shortJobId } from "../../domain/job.ts";
+import { failureLine, JOB_STATES, type JobFailure, type JobState, shortJobId } from "../../domain/job.ts";
 import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
 import {
   appFlag,
@@ -16,6 +16,7 @@ import {
 import { requirePlatform } from "../connect.ts";
 import { endpointClient, findJob } from "../find-job.ts";
 import { dateTime, formatAge, formatDuration } from "../format.ts";
+import { withoutTags } from "../plain-value.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
 import type { Terminal } from "../terminal.ts";
@@ -97,7 +98,7 @@ const showJob = command({
     if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
     if (job.error !== undefined) rows.push(["error", errorText(job.error)]);
     for (const label of ["input", "output"] as const) {
-      if (job[label] !== undefined) rows.push([label, JSON.stringify(job[label], null, 2)]);
+      if (job[label] !== undefined) rows.push([label, JSON.stringify(withoutTags(job[label]), null, 2)]);
     }
     for (const [label, value] of rows) terminal.out(label.padEnd(10) + value.replaceAll("\n", `\n${" ".repeat(10)}`));
   },
@@ -206,12 +207,14 @@ function keptText({ run, runsync, runsyncWait, failed }: NonNullable<JobPage["ke
 function errorText(error: string): string {
   const failure = failureOf(error);
   if (failure === undefined) return error;
-  return `${failure.error_type}: ${failure.error_message}\n${failure.error_traceback}`.trimEnd();
+  return `${failureLine(failure.error_type, failure.error_message)}\n${failure.error_traceback}`.trimEnd();
 }
 
 function errorLine({ error = "" }: JobRecord, charsMax = ERROR_CHARS): string {
   const failure = failureOf(error);
-  const [line = ""] = (failure === undefined ? error : `${failure.error_type}: ${failure.error_message}`).split("\n");
+  const [line = ""] = (failure === undefined ? error : failureLine(failure.error_type, failure.error_message)).split(
+    "\n",
+  );
   return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line;
 }
 

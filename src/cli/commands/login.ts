@@ -77,7 +77,7 @@ export const whoamiCommand = command({
     if (flags.json) {
       return terminal.json({ url, urlSource, key: prefix, keySource: keySource ?? null, valid: problem === undefined });
     }
-    terminal.out(`Platform  ${url} (${URL_SOURCES[urlSource]})`);
+    terminal.out(`Platform  ${url} (${connection.urlInDotenv ? "from PLATFORM_URL in .env" : URL_SOURCES[urlSource]})`);
     terminal.out(`Key       ${prefix === null ? "none" : `${prefix} (${KEY_SOURCES[keySource!]})`}`);
     terminal.out(`Valid     ${problem === undefined ? "yes" : "no"}`);
     if (problem !== undefined) terminal.note(`${problem.message} ${problem.help ?? ""}`.trimEnd());
@@ -133,7 +133,7 @@ const URL_SOURCES = {
 
 const KEY_SOURCES = {
   environment: "from PLATFORM_API_KEY",
-  ".env": "from .env",
+  ".env": "from PLATFORM_API_KEY in .env",
   stored: "stored",
 };
 

@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../../domain/errors.ts";
 import { DRAIN_WAIT_MAX_MS, POLL_FIRST_MS } from "../../domain/limits.ts";
 import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
+import { dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
 import { isAlive, livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
 import { imagesCommands } from "./platform-images.ts";
@@ -129,7 +130,9 @@ const status = command({
     terminal.out(`State    ${record === undefined ? "stopped" : "running"}`);
     if (record !== undefined) {
       terminal.out(`URL      ${record.url}`);
-      terminal.out(`Process  ${record.pid}, since ${new Date(record.startedAt).toISOString()}`);
+      terminal.out(
+        `Process  ${record.pid}, since ${dateTime(record.startedAt)} (${formatAge(Date.now() - record.startedAt)})`,
+      );
       terminal.out(`Version  ${record.version}`);
     }
     terminal.out(`Data     ${directory}`);

@@ -1,6 +1,9 @@
+import { existsSync, realpathSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
 import type { ControlPlane } from "../../client/control-plane.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { isLiveName, LIVE_PREFIX } from "../../domain/names.ts";
+import type { CliContext } from "../context.ts";
 import { appOf, checkName } from "../project-settings.ts";
 
 export const ENVIRONMENT_DEFAULT = "production";
@@ -37,6 +40,23 @@ export async function resolveTarget(
     newApp: existing === null,
     newEnvironment: !(existing ?? []).includes(environment),
   };
+}
+
+/**
+ * A home folder, a folder of temporary files and the root hold much that is no project, all of which a deploy would look through and
+ * ship. On a terminal the user is asked. Throws USAGE without a yes.
+ */
+export async function requireProjectFolder({ cwd, env, terminal }: CliContext, force = false): Promise<void> {
+  const here = realpathSync(cwd);
+  const isOdd = ["/", "/tmp", "/var/tmp", tmpdir(), homedir(), env.HOME].some(
+    (folder) => folder && existsSync(folder) && realpathSync(folder) === here,
+  );
+  if (!isOdd || force) return;
+  const question = `${here} is no project's own folder. Deploy all that is in it?`;
+  if (terminal.interactive && (await terminal.confirm(question, false))) return;
+  throw new SvcError("USAGE", `Nothing was deployed: ${here} is no project's own folder.`, {
+    help: "Go to the project's folder, or give --force to deploy all that is in this one.",
+  });
 }
 
 /** Throws MULTIPLE_ENVIRONMENTS when there is more than one; those of `svc run` do not count. */

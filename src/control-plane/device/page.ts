@@ -26,6 +26,7 @@ ul { margin: 0; padding: 0; list-style: none }
 label { display: block; font-weight: 600; margin: 1.25rem 0 .35rem }
 input { width: 100%; padding: .65rem .75rem; font: 1rem ui-monospace, monospace; color: inherit; background: transparent; border: 1px solid var(--line); border-radius: 8px }
 .row { display: flex; gap: .75rem; margin-top: 1.25rem }
+.answer { flex-direction: row-reverse }
 button { flex: 1; padding: .7rem; font: 600 1rem system-ui, sans-serif; border-radius: 8px; border: 1px solid var(--line); background: transparent; color: inherit; cursor: pointer }
 button.main { background: var(--main); border-color: var(--main); color: var(--card) }
 input:focus-visible, button:focus-visible { outline: 3px solid var(--main); outline-offset: 2px }
@@ -44,6 +45,7 @@ export const CONTENT_SECURITY_POLICY = [
   "base-uri 'none'",
 ].join("; ");
 
+/** The first button is the one that Enter presses. */
 export function approvalPage(grant: Grant, problem = ""): string {
   const rights = grant.scopes.map((scope) => `<li><b>${scope}</b> · ${MEANING[scope]}</li>`).join("");
   return page(
@@ -59,7 +61,7 @@ export function approvalPage(grant: Grant, problem = ""): string {
       <label for="key">Your API key</label>
       <input id="key" name="key" type="password" autocomplete="off" spellcheck="false" autofocus>
       <small>A key with the scope admin. <code>svc whoami --show-key</code> shows yours. The machine gets a key of its own, never this one.</small>
-      <div class="row"><button name="decision" value="deny">Deny</button><button class="main" name="decision" value="approve">Approve</button></div>
+      <div class="row answer"><button class="main" name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button></div>
     </form>`,
   );
 }

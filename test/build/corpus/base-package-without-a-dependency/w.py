@@ -1,0 +1,8 @@
+from svc import Endpoint
+
+
+@Endpoint(name="w")
+def w():
+    import torch
+
+    return torch

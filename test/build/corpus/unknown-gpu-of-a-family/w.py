@@ -1,0 +1,5 @@
+from svc import Endpoint, GpuType
+
+
+@Endpoint(name="w", gpu=GpuType.NVIDIA_A100)
+def w(): ...
