@@ -8,7 +8,7 @@ from svc.function import RemoteFunction, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
+    from typing import Any, Callable, Literal, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
 
     from svc._calling.client import EndpointClient
     from svc.gpu import GpuGroup, GpuType
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
     C = TypeVar("C", bound=type)
     Gpu = GpuType | GpuGroup
+    ScalerType = Literal["QUEUE_DELAY", "REQUEST_COUNT"]
+    Boot = Literal["SVCBOOT", "OFF"]
 
     class Mark(Protocol):
         """A decorator that keeps the function's signature."""
@@ -104,30 +106,53 @@ class Endpoint:
     if TYPE_CHECKING:
 
         @overload
-        def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...
-        @overload
         def __new__(
             cls,
             *,
             name: str | None = None,
             gpu: Gpu | Sequence[Gpu] | None = None,
-            cpu: str | None = None,
+            cpu: None = None,
             workers: tuple[int, int] | int | None = None,
             idle_timeout: int | None = None,
             dependencies: Sequence[str] | None = None,
             max_concurrency: int | None = None,
             execution_timeout_ms: int | None = None,
-            scaler_type: str | None = None,
+            scaler_type: ScalerType | None = None,
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
             image: str | None = None,
             volume: str | None = None,
             python_version: str | None = None,
             gpu_count: float | None = None,
-            boot: str | None = None,
+            boot: Boot | None = None,
             cors: Sequence[str] | str | None = None,
             request_timeout_ms: int | None = None,
         ) -> Endpoint: ...
+        @overload
+        def __new__(
+            cls,
+            *,
+            name: str | None = None,
+            gpu: None = None,
+            cpu: str,
+            workers: tuple[int, int] | int | None = None,
+            idle_timeout: int | None = None,
+            dependencies: Sequence[str] | None = None,
+            max_concurrency: int | None = None,
+            execution_timeout_ms: int | None = None,
+            scaler_type: ScalerType | None = None,
+            scaler_value: int | None = None,
+            env: Mapping[str, str | Secret] | None = None,
+            image: str | None = None,
+            volume: str | None = None,
+            python_version: str | None = None,
+            gpu_count: float | None = None,
+            boot: Boot | None = None,
+            cors: Sequence[str] | str | None = None,
+            request_timeout_ms: int | None = None,
+        ) -> Endpoint: ...
+        @overload
+        def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...
         def __new__(cls, **settings: Any) -> Endpoint: ...
 
     else:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
     T = TypeVar("T")
+    A = TypeVar("A")
 else:
     P = R = None
 
@@ -136,15 +137,21 @@ class RemoteFunction(Generic[P, R]):
         return calls.spawn_async(self, args, kwargs)
 
     @overload
-    def map(
-        self: RemoteFunction[P, Coroutine[Any, Any, T]],
-        items: Iterable[Any],
+    def map(  # type: ignore[misc]
+        self: Callable[[A], Coroutine[Any, Any, T]],
+        items: Iterable[A],
         *,
         concurrency: int = 32,
         return_exceptions: bool = False,
     ) -> Iterator[T]: ...
     @overload
-    def map(self, items: Iterable[Any], *, concurrency: int = 32, return_exceptions: bool = False) -> Iterator[R]: ...
+    def map(
+        self: Callable[[A], T],
+        items: Iterable[A],
+        *,
+        concurrency: int = 32,
+        return_exceptions: bool = False,
+    ) -> Iterator[T]: ...
     def map(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
         """Calls the function with each item as its first argument; an iterator of the results in the items' order.
 
@@ -172,17 +179,21 @@ class RemoteFunction(Generic[P, R]):
         return calls.map_items(self, (tuple(item) for item in items), concurrency, return_exceptions)
 
     @overload
-    def map_aio(
-        self: RemoteFunction[P, Coroutine[Any, Any, T]],
-        items: Iterable[Any],
+    def map_aio(  # type: ignore[misc]
+        self: Callable[[A], Coroutine[Any, Any, T]],
+        items: Iterable[A],
         *,
         concurrency: int = 32,
         return_exceptions: bool = False,
     ) -> AsyncIterator[T]: ...
     @overload
     def map_aio(
-        self, items: Iterable[Any], *, concurrency: int = 32, return_exceptions: bool = False
-    ) -> AsyncIterator[R]: ...
+        self: Callable[[A], T],
+        items: Iterable[A],
+        *,
+        concurrency: int = 32,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[T]: ...
     def map_aio(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
         """`map` for `async for`."""
         return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions)

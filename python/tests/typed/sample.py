@@ -60,6 +60,8 @@ def calls() -> None:
     assert_type(plain.spawn(1).wait(timeout=5), str)
     assert_type(later.spawn(1).output, float | None)
     assert_type(list(plain.map([1, 2])), list[str])
+    assert_type(list(chunks.map(iter(range(3)))), list[Iterator[bytes]])
+    assert_type(list(svc.remote(svc.remote(Model).predict).map(["a"])), list[list[float]])
     assert_type(list(later.starmap([(1,)], concurrency=4)), list[float])
     assert_type(list(chunks(3)), list[bytes])
     assert_type(analyze("a b"), dict[str, int])
@@ -68,6 +70,8 @@ def calls() -> None:
     assert_type(svc.remote(svc.remote(Model).predict).spawn("a"), Job[list[float]])
     assert_type(Endpoint(id="ep-1"), EndpointClient)
     assert_type(Endpoint(name="x"), Endpoint)
+    assert_type(Endpoint(name="x", gpu=GpuGroup.ANY, scaler_type="REQUEST_COUNT", boot="OFF"), Endpoint)
+    assert_type(Endpoint(name="x", cpu="cpu3c-1-2", scaler_value=2), Endpoint)
     assert_type(Endpoint(id="ep-1").run({"x": 1}), Job[Any])
     assert_type(Endpoint(id="ep-1").health(), dict[str, Any])
     svc.configure(app="shop", environment="staging")
@@ -94,7 +98,12 @@ def wrong() -> None:
     plain.spawn("1")  # type: ignore[arg-type]
     svc.remote(Model).predict(1)  # type: ignore[arg-type]
     analyze(1)  # type: ignore[arg-type]
+    plain.map(["1"])  # type: ignore[list-item]
+    later.map_aio(["1"])  # type: ignore[list-item]
     Endpoint(nmae="x")  # type: ignore[call-overload]
+    Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")  # type: ignore[call-overload]
+    Endpoint(name="x", scaler_type="QUEUE")  # type: ignore[call-overload]
+    Endpoint(name="x", boot="ON")  # type: ignore[call-overload]
     Endpoint(id="x", name="y")  # type: ignore[call-overload]
     plain(1) + 1  # type: ignore[operator]
 
