@@ -20,6 +20,7 @@ def describe(names: Names, module: Module, definition) -> dict:
             "generator": _is_generator(definition),
             "parameters": _parameters(names, module, definition),
             "methods": [],
+            "returns": _returns(names, module, definition),
         }
     if type(definition) is ast.ClassDef:
         methods = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
@@ -28,14 +29,17 @@ def describe(names: Names, module: Module, definition) -> dict:
             str(getattr(each, "name", "")): _parameters(names, module, each)[_is_bound(module, each) :]
             for each in [*methods, *own]
         }
+        returns = {str(getattr(each, "name", "")): _returns(names, module, each) for each in [*methods, *own]}
         return {
             **_common(module, definition),
             "kind": "class",
             "async": any(_is_async(each) for each in methods),
             "generator": any(_is_generator(each) for each in methods),
-            "parameters": _of_unnamed_call(parameters),
+            "parameters": _of_unnamed_call(parameters) or [],
             "methods": [str(getattr(each, "name", "")) for each in methods],
             "methodParameters": parameters,
+            "returns": _of_unnamed_call(returns) or {},
+            "methodReturns": returns,
         }
     # The argument of `.asgi(app)`: Python code cannot tell from outside what an application takes.
     name = definition.id if type(definition) is ast.Name else "asgi"
@@ -51,11 +55,22 @@ def describe(names: Names, module: Module, definition) -> dict:
     }
 
 
-def _of_unnamed_call(parameters: dict[str, list[dict]]) -> list[dict]:
-    """A job that names no method reaches `__call__`, or the only one there is."""
-    if "__call__" in parameters:
-        return parameters["__call__"]
-    return next(iter(parameters.values())) if len(parameters) == 1 else []
+def _of_unnamed_call(by_method: dict):
+    """What a job that names no method reaches: `__call__`, or the only one there is."""
+    if "__call__" in by_method:
+        return by_method["__call__"]
+    return next(iter(by_method.values())) if len(by_method) == 1 else None
+
+
+def _returns(names: Names, module: Module, definition) -> dict:
+    """Schema of the result; a generator's is the list of what it yields."""
+    annotation = definition.returns
+    classes = Classes(names)
+    if not _is_generator(definition):
+        return classes.schema(module, annotation)
+    yielded = annotation.slice if type(annotation) is ast.Subscript else None
+    first = yielded.elts[0] if type(yielded) is ast.Tuple and yielded.elts else yielded
+    return {"type": "array", "items": classes.schema(module, first)}
 
 
 def _common(module: Module, definition) -> dict:

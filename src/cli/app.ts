@@ -31,6 +31,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
   Develop: {
     run: async () => (await import("./commands/run.ts")).runCommand,
     build: async () => (await import("./commands/build.ts")).buildCommand,
+    types: async () => (await import("./commands/types.ts")).typesCommand,
   },
   Deploy: {
     deploy: async () => (await import("./commands/deploy.ts")).deployCommand,

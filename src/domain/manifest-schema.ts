@@ -13,6 +13,8 @@ const baseRequirement = z
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
 
+const jsonSchema = z.record(z.string(), z.unknown());
+
 export const manifestParameter = z.object({
   name: z.string(),
   /** Source text of the annotation; "" without one. */
@@ -20,7 +22,7 @@ export const manifestParameter = z.object({
   /** Source text of the default value; null when the parameter is required. */
   default: z.string().nullable().default(null),
   /** JSON Schema of the annotation, with the default where that is a literal; {} where only Python can tell. */
-  schema: z.record(z.string(), z.unknown()).default({}),
+  schema: jsonSchema.default({}),
 });
 
 export const manifestFunction = z.object({
@@ -36,6 +38,9 @@ export const manifestFunction = z.object({
   methods: z.array(z.string()).default([]),
   /** Of each method of a class, and of `__call__`, which a job reaches that names none. */
   methodParameters: z.record(z.string(), z.array(manifestParameter)).optional(),
+  /** JSON Schema of what a call returns, all chunks of a generator; {} where only Python can tell. */
+  returns: jsonSchema.optional(),
+  methodReturns: z.record(z.string(), jsonSchema).optional(),
 });
 
 export const manifestResource = z.object({
