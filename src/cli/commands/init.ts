@@ -152,7 +152,8 @@ async function placeWheel(directory: string, env: Readonly<Record<string, string
 function pythonFolder(): string {
   for (let at = path.dirname(fileURLToPath(import.meta.url)); at !== path.dirname(at); at = path.dirname(at)) {
     const candidate = path.join(at, "python");
-    if (existsSync(candidate)) return candidate;
+    // A folder of src/ has that name too.
+    if (["build_backend.py", "dist"].some((name) => existsSync(path.join(candidate, name)))) return candidate;
   }
   throw new SvcError("TOOL_MISSING", "The Python package is missing from this installation of svc.", {
     help: "Install svc again.",

@@ -17,23 +17,33 @@ interface Problem {
 }
 
 /**
- * Images of the user's own are pulled. Throws IMAGE_MISSING with every image that is not here or does not fit, and
+ * Images of the user's own are pulled. Where none for GPUs was made, that of CPU endpoints stands in for it: resolves the keys of the
+ * preview's platform that say so. Throws IMAGE_MISSING with every image that is not here or does not fit, and
  * ENGINE_UNREACHABLE when this machine cannot run what a build holds.
  */
 export async function requireImages(
   engine: Engine,
   { terminal, env }: Pick<CliContext, "terminal" | "env">,
   endpoints: Endpoints,
-): Promise<void> {
+): Promise<Readonly<Record<string, string>>> {
   requireSameProcessor(engine, endpoints);
   const problems: Problem[] = [];
+  const standIns: Record<string, string> = {};
   for (const [image, users] of imagesOf(endpoints, env)) {
     const problem = isBase(image)
       ? await baseImageProblem(engine, image, users)
       : await ownImageProblem(engine, terminal, image, users);
-    if (problem !== undefined) problems.push(problem);
+    if (problem === undefined) continue;
+    const standIn = image === GPU_IMAGE ? await cpuStandIn(engine, users) : undefined;
+    if (standIn === undefined) problems.push(problem);
+    else {
+      standIns.SVC_GPU_IMAGE = standIn;
+      terminal.note(
+        `This machine has no image ${needed(image, users)}: ${standIn} stands in, on the CPU. ${problem.help}`,
+      );
+    }
   }
-  if (problems.length === 0) return;
+  if (problems.length === 0) return standIns;
   const help = [...new Set(problems.map((problem) => problem.help))].join("\n");
   throw new SvcError("IMAGE_MISSING", problems.map((problem) => problem.text).join("\n"), { help });
 }
@@ -64,6 +74,18 @@ async function baseImageProblem(engine: Engine, image: string, users: Endpoints)
     if (architecture !== engine.architecture) return differs(engine, needed(wanted, users), architecture);
   }
   return undefined;
+}
+
+/** One image for all of them; undefined when there is none that fits. */
+async function cpuStandIn(engine: Engine, users: Endpoints): Promise<string | undefined> {
+  const repository = CPU_IMAGE.replace(/:[^/]*$/, "");
+  const tags = await engine.tagsOf(repository);
+  const versions = new Set(users.flatMap(({ pythonVersion }) => pythonVersion ?? []));
+  const fitting = [...[...versions].map((version) => `${repository}:py${version}`), CPU_IMAGE];
+  const candidates = versions.size > 1 ? [CPU_IMAGE] : versions.size === 1 ? fitting : [CPU_IMAGE, ...tags];
+  const found = candidates.find((tag) => tags.includes(tag));
+  if (found === undefined || (await engine.architectureOf([found])) !== engine.architecture) return undefined;
+  return found;
 }
 
 async function ownImageProblem(

@@ -42,11 +42,14 @@ export async function preview(context: CliContext, flags: PreviewFlags): Promise
   const environment = flags.env === undefined ? ENVIRONMENT_DEFAULT : checkName(flags.env, "--env");
   const engine = await openEngine(context.env);
   await removeLeftovers(context.terminal, engine, cacheDir(context.env));
+  let standIns: Readonly<Record<string, string>> = {};
   const build = await buildDirectory(context, {
     ...flags,
-    onScan: (endpoints) => requireImages(engine, context, endpoints),
+    onScan: async (endpoints) => {
+      standIns = await requireImages(engine, context, endpoints);
+    },
   });
-  const started = await new Preview(context, { ...flags, app, environment }, engine, build).run();
+  const started = await new Preview(context, { ...flags, app, environment, standIns }, engine, build).run();
   if (!started) context.interrupt.end();
 }
 
@@ -54,6 +57,8 @@ interface Place {
   readonly app: string;
   readonly environment: string;
   readonly json?: boolean;
+  /** Keys of its platform. */
+  readonly standIns: Readonly<Record<string, string>>;
 }
 
 class Preview {
@@ -105,7 +110,7 @@ class Preview {
   /** Resolves when every endpoint takes calls. */
   async #start(): Promise<{ readonly ended: Promise<void>; readonly dataDir: string }> {
     const { terminal, env } = this.#context;
-    const { app, environment, json } = this.#place;
+    const { app, environment, json, standIns } = this.#place;
     const { manifest } = this.#build;
     const { signal } = this.#stopped;
     const undo = this.#undo;
@@ -121,7 +126,7 @@ class Preview {
     signal.throwIfAborted();
 
     const names = Object.keys(manifest.resources);
-    const keys = platformKeys(claim, network, names);
+    const keys = { ...platformKeys(claim, network, names), ...standIns };
     const platform = await startPreviewPlatform({ dataDir: claim.folder, env, keys }, ({ stop, kill }) => {
       this.#stop = stop;
       this.#kill = kill;

@@ -44,15 +44,20 @@ async function fakeEngine(t: TestContext, { info, images = {} }: FakeEngine): Pr
   return `unix://${socket}`;
 }
 
-/** Runs a preview of one endpoint against that engine. Nothing may have been built. */
-async function previewOn(dockerHost: string, settings = "", env: Record<string, string> = {}): Promise<Outcome> {
+/** Runs a preview of one endpoint against that engine, which fails; before anything is built unless `builds`. */
+async function previewOn(
+  dockerHost: string,
+  settings = "",
+  env: Record<string, string> = {},
+  builds = false,
+): Promise<Outcome> {
   const box = await sandbox();
   await writeFile(path.join(box.cwd, "hello.py"), HELLO.replace("SETTINGS", settings));
   const outcome = await box.svc(["deploy", "--preview"], { env: { DOCKER_HOST: dockerHost, ...env } });
   assert.equal(outcome.code, 1, outcome.stderr);
   assert.equal(outcome.stdout, "");
   assert.doesNotMatch(outcome.stderr, /\n\s+at .*\.ts|\.js:\d/, "no traceback");
-  assert.ok(!existsSync(path.join(box.cwd, ".svc", "artifact.tar.gz")), "nothing was built");
+  assert.equal(existsSync(path.join(box.cwd, ".svc", "artifact.tar.gz")), builds);
   return outcome;
 }
 
@@ -102,4 +107,17 @@ test("An engine on another processor cannot run installed dependencies, and that
   });
   const { stderr } = await previewOn(engine, ', dependencies=["six"]');
   assert.match(stderr, /dependencies for Linux amd64, and this Docker engine runs on arm64: hello cannot be previewed/);
+});
+
+test("a GPU endpoint is previewed in the image of CPU endpoints where none for GPUs was made", async (t) => {
+  const gpu = ', gpu="ANY", python_version="3.11"';
+  const cpuOnly = await fakeEngine(t, { images: { "svc/worker-cpu:latest": "amd64" } });
+  const { stderr } = await previewOn(cpuOnly, gpu, {}, true);
+  assert.match(
+    stderr,
+    /no image svc\/worker-gpu:latest, which hello needs: svc\/worker-cpu:latest stands in, on the CPU\./,
+  );
+  assert.match(stderr, /svc platform images build --gpu/);
+  const none = await previewOn(await fakeEngine(t, {}), gpu);
+  assert.match(none.stderr, /error: This machine has no image svc\/worker-gpu:py3.11/);
 });
