@@ -114,8 +114,9 @@ test("A worker that misbehaves ends only its own job, with the cause", async (t)
   await t.test("a fork bomb hits the limit of its worker", async () => {
     const job = await run("bomb");
     await good();
-    assert.equal(job.status, "COMPLETED", JSON.stringify(job));
-    assert.ok(job.output <= 1024, `${job.output} processes were made`);
+    // Where the kernel has no group for each worker, one that made too many is ended.
+    if (job.status === "FAILED") assert.match(job.error, /killed: limit of 1024 processes/);
+    else assert.ok(job.status === "COMPLETED" && job.output <= 1024, JSON.stringify(job));
   });
 
   await t.test("a job that hangs and ignores its cancel is killed when its time is over", async () => {

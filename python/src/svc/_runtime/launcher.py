@@ -41,7 +41,7 @@ from svc._runtime.process.outputs import Outputs
 from svc._runtime.process.remains import Remains
 from svc._runtime.process.worker_life import boot_failed
 from svc._runtime.process.worker_record import WorkerRecord, exit_reason, signal_name
-from svc._runtime.process.worker_watch import MemoryWatch, StoppedWorkers
+from svc._runtime.process.worker_watch import LimitWatch, StoppedWorkers
 from svc._runtime.process.zygote_pool import ZygotePool
 
 
@@ -59,7 +59,7 @@ class Launcher:
         self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, isolation, self, idle_max)
         self._remains = Remains(self._is_known)
         self._temp_root = settings.get("tempRoot")
-        self._memory_watch = MemoryWatch(self._kill)
+        self._limit_watch = LimitWatch(self._kill)
         self._stopped = StoppedWorkers(self._workers, settings.get("stoppedMaxMs", WORKER_STOPPED_MAX_S * 1000) / 1000)
         self._isolation = isolation
         self._link_descriptor = -1
@@ -128,7 +128,7 @@ class Launcher:
         times = [at for pair in planned for at in pair if at is not None]
         if self._link.descriptor < 0 or self._link.next_try > monotonic():
             times.append(self._link.next_try)
-        tasks = (self._remains, self._zygotes, self._nursery, self._memory_watch, self._stopped)
+        tasks = (self._remains, self._zygotes, self._nursery, self._limit_watch, self._stopped)
         times += [task.look_at for task in tasks if task.look_at is not None]
         return max(0.0, (min(times) - monotonic()) * 1000) + 0.5 if times else None
 
@@ -164,7 +164,7 @@ class Launcher:
             self._remains.sweep()
         self._zygotes.on_time()
         self._nursery.on_time()
-        self._memory_watch.on_time()
+        self._limit_watch.on_time()
 
     def _on_frame(self, frame: tuple) -> None:
         type, _, _, head, body = frame
@@ -217,7 +217,7 @@ class Launcher:
 
     def forked(self, record: WorkerRecord, pid: int) -> None:
         record.pid = pid
-        self._memory_watch.begun(record)
+        self._limit_watch.begun(record)
         record.how = how = "spawn" if record.reason else "fork"
         head = {"worker": record.id, "pid": record.pid, "how": how, "limits": record.group.kind}
         head["isolation"] = self._isolation.in_force(record.start)
@@ -324,7 +324,7 @@ class Launcher:
         """The end of a worker: last output, EXITED, and nothing of it stays."""
         if self._workers.pop(record.id, None) is None:
             return
-        self._memory_watch.ended(record)
+        self._limit_watch.ended(record)
         for pipe in record.pipes:
             self._outputs.close(pipe)
         self._link.send(encode(protocol.EXITED, 0, {"worker": record.id, **head}))

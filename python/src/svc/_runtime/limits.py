@@ -49,11 +49,14 @@ COALESCE_S = 0.0005
 SPARE_DELAY_S = 0.05
 ZYGOTE_TTL_S = 600.0
 
-# Where no group of the kernel bounds a worker's memory, it is looked at this often.
-MEMORY_WATCH_S = 0.25
+# Where no group of the kernel bounds a worker's memory and processes, they are looked at this often.
+LIMIT_WATCH_S = 0.25
 
-# Processes and threads of one worker, where the kernel counts them.
+# Processes and threads of one worker.
 WORKER_PIDS_MAX = 1024
+# Of the workers of one revision together, where the kernel counts no others: room for what others need until one that made
+# too many is ended.
+REVISION_PIDS_MAX = 4 * WORKER_PIDS_MAX
 
 # A worker that stays stopped (SIGSTOP) for longer is killed.
 WORKER_STOPPED_MAX_S = 60.0

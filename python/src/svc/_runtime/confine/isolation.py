@@ -18,7 +18,7 @@ import resource
 
 from svc._runtime.confine import kernel, landlock, namespaces, view
 from svc._runtime.confine.kernel import checked
-from svc._runtime.limits import WORKER_PIDS_MAX
+from svc._runtime.limits import REVISION_PIDS_MAX
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 24, 38
 _CAP_LAST = 40
@@ -95,7 +95,7 @@ class Isolation:
         _give_up_rights(uid, start.get("gid", uid))
         if self._way == namespaces.USER and not str(start.get("limits")).startswith("cgroup"):
             # The kernel counts these for each user namespace, so neither with the user's own nor with other endpoints'.
-            resource.setrlimit(resource.RLIMIT_NPROC, (WORKER_PIDS_MAX, WORKER_PIDS_MAX))
+            resource.setrlimit(resource.RLIMIT_NPROC, (REVISION_PIDS_MAX, REVISION_PIDS_MAX))
         if self._landlock:
             landlock.restrict(self._landlock, *self._rules(start))
 
