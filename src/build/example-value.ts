@@ -12,9 +12,9 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 /**
  * A value a parameter accepts, from its default or its schema. Undefined when the parameter may be left out and its
- * default says nothing (None, a computed value).
+ * default says nothing (None, a computed value). A build of an earlier version has no schemas.
  */
-export function exampleValue({ annotation, default: preset, schema }: ManifestParameter): unknown {
+export function exampleValue({ annotation, default: preset, schema = {} }: ManifestParameter): unknown {
   if (preset !== null) return schema.default;
   if (/\bPath$/.test(annotation)) return "folder/file.txt";
   return annotation.trim() === "" ? TEXT : ofSchema(schema);

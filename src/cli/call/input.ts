@@ -50,7 +50,7 @@ function pairOf(word: string, parameters: readonly ManifestParameter[]): [name: 
   const name = word.slice(0, at);
   const text = word.slice(at + 1);
   const parameter = parameters.find((each) => each.name === name);
-  if (parameter?.schema.type === "string") return [name, text];
+  if (parameter?.schema?.type === "string") return [name, text];
   try {
     return [name, JSON.parse(text)];
   } catch {
