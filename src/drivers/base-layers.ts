@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { isBaseRequirement } from "../domain/base-requirement.ts";
+import { isBaseRequirement, largeOnes } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
 import { SYNCS_AT_ONCE } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
@@ -79,7 +79,9 @@ export class BaseLayers {
         },
       );
     }
-    report(`installing ${requirements.join(", ")}`);
+    const large = largeOnes(requirements);
+    const size = `: several GB with the GPU libraries of ${large.join(", ")}, once for this machine`;
+    report(`installing ${requirements.join(", ")}${large.length > 0 ? size : ""}`);
     await makeDurableFolder(this.#dir);
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {

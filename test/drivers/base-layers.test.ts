@@ -122,18 +122,23 @@ describe("numpy on a fresh machine", () => {
     const interpreter = await new Interpreters(undefined).default();
     if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
     const [dir, home] = [folder(t), folder(t)];
-    makeWheels(path.join(home, "wheels"), [{ name: "numpy", version: "1.0", files: { "numpy.py": "" } }]);
+    const wheel = (name: string) => ({ name, version: "1.0", files: { [`${name}.py`]: "" } });
+    makeWheels(path.join(home, "wheels"), [wheel("numpy"), wheel("torch")]);
     mkdirSync(path.join(home, ".config/pip"), { recursive: true });
     const settings = `[global]\nno-index = true\nfind-links =\n    ${home}/wheels\n`;
     writeFileSync(path.join(home, ".config/pip/pip.conf"), settings);
     chmodSync(home, 0o755);
     const env = { PATH: "/usr/bin:/bin", HOME: home };
-    const target = await new BaseLayers(path.join(dir, "base"), env, confined(dir)).ensure(
-      ["numpy"],
-      interpreter,
-      () => {},
-    );
+    const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir));
+    const said: string[] = [];
+    const report = (line: string) => void said.push(line);
+    const target = await layers.ensure(["numpy"], interpreter, report);
     assert.ok(existsSync(path.join(target, "numpy.py")));
+    assert.equal(said[0], "installing numpy");
+    said.length = 0;
+    await layers.ensure(["numpy", "torch>=1"], interpreter, report);
+    const size = "several GB with the GPU libraries of torch, once for this machine";
+    assert.equal(said[0], `installing numpy, torch>=1: ${size}`, "what is large is said before");
   });
 
   test("without any installer says which to install", async (t) => {
