@@ -11,30 +11,32 @@ from scan.names import Names
 _NESTED = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-def describe(names: Names, module: Module, definition) -> dict:
+def describe(names: Names, module: Module, definition, is_mark) -> dict:
+    """`is_mark` says of a decorator whether it makes of a method one that jobs cannot call."""
     if type(definition) in FUNCTIONS:
         return {
             **_common(module, definition),
             "kind": "function",
-            "async": _is_async(definition),
-            "generator": _is_generator(definition),
+            "async": is_async(definition),
+            "generator": is_generator(definition),
             "parameters": _parameters(names, module, definition),
             "methods": [],
             "returns": _returns(names, module, definition),
         }
     if type(definition) is ast.ClassDef:
-        methods = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
+        functions = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
+        methods = [each for each in functions if not any(is_mark(mark) for mark in getattr(each, "decorator_list", ()))]
         own = [each for each in definition.body if getattr(each, "name", "") == "__call__" and type(each) in FUNCTIONS]
         parameters = {
-            str(getattr(each, "name", "")): _parameters(names, module, each)[_is_bound(module, each) :]
+            str(getattr(each, "name", "")): _parameters(names, module, each)[is_bound(module, each) :]
             for each in [*methods, *own]
         }
         returns = {str(getattr(each, "name", "")): _returns(names, module, each) for each in [*methods, *own]}
         return {
             **_common(module, definition),
             "kind": "class",
-            "async": any(_is_async(each) for each in methods),
-            "generator": any(_is_generator(each) for each in methods),
+            "async": any(is_async(each) for each in methods),
+            "generator": any(is_generator(each) for each in methods),
             "parameters": _of_unnamed_call(parameters) or [],
             "methods": [str(getattr(each, "name", "")) for each in methods],
             "methodParameters": parameters,
@@ -66,7 +68,7 @@ def _returns(names: Names, module: Module, definition) -> dict:
     """Schema of the result; a generator's is the list of what it yields."""
     annotation = definition.returns
     classes = Classes(names)
-    if not _is_generator(definition):
+    if not is_generator(definition):
         return classes.schema(module, annotation)
     yielded = annotation.slice if type(annotation) is ast.Subscript else None
     first = yielded.elts[0] if type(yielded) is ast.Tuple and yielded.elts else yielded
@@ -89,16 +91,16 @@ def _is_public(module: Module, method) -> bool:
     return not any(mark.endswith(endings) or mark == "overload" for mark in _marks(module, method))
 
 
-def _is_bound(module: Module, method) -> int:
+def is_bound(module: Module, method) -> int:
     """1 where the first parameter is self or cls."""
     return int("staticmethod" not in _marks(module, method))
 
 
-def _is_async(definition) -> bool:
+def is_async(definition) -> bool:
     return type(definition) is ast.AsyncFunctionDef
 
 
-def _is_generator(definition) -> bool:
+def is_generator(definition) -> bool:
     """Contains a yield of its own, not one of a function inside it."""
     waiting = list(definition.body)
     while waiting:

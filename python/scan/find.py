@@ -5,6 +5,7 @@ from __future__ import annotations
 import _ast as ast
 
 from scan.describe import describe
+from scan.lifecycle import Lifecycle
 from scan.fold import Folder
 from scan.module import FUNCTIONS, Module, Place, children
 from scan.names import Meaning, Names
@@ -28,6 +29,7 @@ class Finder:
         #: What is decorated, by its key.
         self.functions: dict[str, dict] = {}
         self.findings: list[dict] = []
+        self._lifecycle = Lifecycle(names, self._finding)
 
     def look(self, module: Module) -> None:
         for statement in module.tree.body:
@@ -39,6 +41,7 @@ class Finder:
         for definition, top in walk.decorated:
             for decorator in definition.decorator_list:
                 self._decorator(module, definition, decorator, top, seen)
+        self._lifecycle.look(module, walk.decorated, walk.classes)
         for call, top in walk.calls:
             called = call.func
             if top and type(called) is ast.Attribute and called.attr == "asgi" and id(call) not in walk.decorators:
@@ -101,7 +104,12 @@ class Finder:
         function = _key(module, definition)
         if function not in self.functions:
             found = _imports_inside(module, definition)
-            self.functions[function] = {"described": describe(self._names, module, definition), "imports": found}
+
+            def is_mark(decorator) -> bool:
+                return bool(self._lifecycle.mark(module, decorator))
+
+            described = describe(self._names, module, definition, is_mark)
+            self.functions[function] = {"described": described, "imports": found}
         self.uses.append({"object": key, "file": module.path, "function": function, "at": place, "route": route})
 
     def _route(self, module: Module, decorator, called) -> dict | None:
@@ -158,6 +166,7 @@ class _Walk:
         self.decorated: list[tuple] = []
         self.calls: list[tuple] = []
         self.decorators: set[int] = set()
+        self.classes: list = []
         waiting: list[tuple] = [(module.tree, True)]
         while waiting:
             node, top = waiting.pop()
@@ -165,6 +174,8 @@ class _Walk:
             if kind is ast.Call:
                 self.calls.append((node, top))
             elif kind in _INSIDE:
+                if kind is ast.ClassDef:
+                    self.classes.append(node)
                 if kind is not ast.Lambda and node.decorator_list:
                     self.decorated.append((node, top))
                     self.decorators.update(map(id, node.decorator_list))

@@ -8,7 +8,7 @@ from scan.module import Module, Project, start
 from scan.scope import Binding, Scope
 
 _DEPTH_MAX = 40
-_OF_THE_PACKAGE = ("Endpoint", "GpuType", "GpuGroup", "Secret")
+_OF_THE_PACKAGE = ("Endpoint", "GpuType", "GpuGroup", "Secret", "enter", "exit")
 _END = (float("inf"), 0)
 
 

@@ -9,8 +9,8 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 export const SDK_NAMES: ReadonlySet<string> = new Set(
   `CallCycle CallError Cancelled Context Endpoint EndpointClient GpuGroup GpuType Job JobCancelled JobNotFound JobTimedOut
   NotDeployed NotSendable PlatformError RemoteError RemoteFunction RemoteStream Response Secret SocketClosed WebSocket
-  __version__ configure context progress remote
-  declared_class endpoint errors function gpu response secret this_worker version websocket *`.split(/\s+/),
+  __version__ configure context enter exit progress remote
+  declared_class endpoint errors function gpu lifecycle response secret this_worker version websocket *`.split(/\s+/),
 );
 
 type Words = Pick<Finding, "message" | "help"> & { readonly severity?: "warning" };
@@ -49,6 +49,26 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
       help: isRoute ? 'Write it as .route("GET", "/health").' : `Write it as .${name}("/path").`,
     };
   },
+  "lifecycle-place": (name) => ({
+    message: `${name}() is no method of a class: svc.enter and svc.exit mark methods of the class that an Endpoint declares.`,
+    help: "Make it a method. What functions need once is loaded at the top level of their file; for the end there is atexit.",
+  }),
+  "lifecycle-parameters": (name) => ({
+    message: `${name}() takes parameters: a worker calls it with self alone.`,
+    help: "Read settings from os.environ, or keep them in the class.",
+  }),
+  "lifecycle-generator": (name) => ({
+    message: `${name}() has a yield, so a call of it would run nothing.`,
+    help: "Write what comes before it in a method marked @svc.enter, what comes after it in one marked @svc.exit.",
+  }),
+  "lifecycle-shared-async": (name) => ({
+    message: `${name}() is async, but what shared=True marks runs before workers are forked, where no event loop is.`,
+    help: "Write it with def, or leave out shared=True.",
+  }),
+  "lifecycle-async": (name) => ({
+    message: `${name}() is async, but no method of its class that jobs call is, so its workers have no event loop.`,
+    help: "Write it with def.",
+  }),
 };
 
 export function endpointFindings(facts: Facts): Finding[] {

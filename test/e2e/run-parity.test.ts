@@ -9,7 +9,7 @@ import { project, startPlatform, type TestPlatform } from "./platform.ts";
 const JOBS = `
 import helper
 from pathlib import Path
-from svc import Endpoint, progress
+from svc import Endpoint, enter, progress
 
 SHIFT = 40
 WORDS = Path(__file__).with_name("words.txt")
@@ -34,8 +34,12 @@ def steps(count: int = 3):
 
 @Endpoint(name="counter")
 class Counter:
-    def __init__(self):
-        self.start = 5
+    @enter(shared=True)
+    def load(self):
+        self.start = 4
+    @enter
+    def connect(self):
+        self.start += 1
     def up(self, by: int = 1):
         return self.start + by
     def down(self, by: int = 1):
@@ -133,6 +137,7 @@ describe("a call through svc run and the same call to the deployed endpoint", ()
     ["steps", "steps", json({ input: { count: 2 } })],
     ["counter", "Counter", json({ input: { by: 3 }, method: "down" })],
     ["counter", "Counter", json({ input: {}, method: "sideways" })],
+    ["counter", "Counter", json({ input: {}, method: "load" })],
   ];
   for (const [endpoint, fn, sent] of QUEUED) {
     test(`POST /jobs/${fn}/runsync ${String(sent.body)} answers alike`, async () => {

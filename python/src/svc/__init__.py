@@ -18,6 +18,7 @@ from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.function import RemoteFunction, remote
 from svc.gpu import GpuGroup, GpuType
+from svc.lifecycle import enter, exit
 from svc.response import Response
 from svc.secret import Secret
 from svc.version import VERSION as __version__
@@ -68,6 +69,8 @@ __all__ = [
     "__version__",
     "configure",
     "context",
+    "enter",
+    "exit",
     "progress",
     "remote",
 ]

@@ -6,7 +6,7 @@ The class itself stays what it is: only its `__new__` looks where it is called.
 
 from __future__ import annotations
 
-from svc import function, this_worker
+from svc import function, lifecycle, this_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def is_declared(value: Any) -> bool:
 
 
 def is_method(cls: Any, name: str) -> bool:
-    """Whether the class has a public method of this name, of its own."""
+    """Whether the class has a public method of this name, of its own, that jobs can call."""
     value = getattr(cls, name, None)
-    return not name.startswith("_") and callable(value) and getattr(value, "__func__", None) is not local
+    if name.startswith("_") or not callable(value) or getattr(value, "__func__", None) is local:
+        return False
+    return not lifecycle.mark_of(value)

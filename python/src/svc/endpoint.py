@@ -62,7 +62,7 @@ class Endpoint:
     A declared function is called as it was before: from the endpoint's own code a plain call, from elsewhere a call to
     the endpoint (see `RemoteFunction`). A class stays a class: in a worker of another endpoint `Model()` is its
     endpoint's side, elsewhere an instance; `svc.remote(Model)` is its endpoint's side and `Model.local()` an instance
-    everywhere.
+    everywhere. `svc.enter` and `svc.exit` mark methods of it that run when a worker begins and ends.
 
     `Endpoint(id="…")` declares nothing: it is an `EndpointClient`, which calls the endpoint of that id.
 

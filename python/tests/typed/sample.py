@@ -33,6 +33,16 @@ async def later_chunks(n: int) -> AsyncIterator[int]:
 
 @Endpoint(name="model")
 class Model:
+    @svc.enter(shared=True)
+    def load(self) -> None:
+        self.scale = 1.0
+
+    @svc.enter
+    async def connect(self) -> None: ...
+
+    @svc.exit
+    def close(self) -> None: ...
+
     def predict(self, text: str) -> list[float]:
         return [float(len(text))]
 
@@ -91,7 +101,13 @@ async def awaited() -> None:
         assert_type(half, float)
 
 
+class Wrong:
+    @svc.enter  # type: ignore[type-var]
+    def load(self, path: str) -> None: ...
+
+
 def wrong() -> None:
+    svc.enter(share=True)  # type: ignore[call-overload]
     plain("1")  # type: ignore[arg-type]
     plain(1, nam="a")  # type: ignore[call-arg]
     plain()  # type: ignore[call-arg]

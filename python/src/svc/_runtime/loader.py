@@ -12,6 +12,7 @@ from svc._values.failure import BootFailure, describe
 from svc._values.signature import Signature, is_async
 from svc.endpoint import DECLARED
 from svc.function import RemoteFunction, plain
+from svc.lifecycle import SHARED, marked
 
 
 class Target:
@@ -49,7 +50,7 @@ class LoadedEndpoint:
         """(METHOD, path) to function; empty for a queue-based endpoint."""
         self._requests = None
         self.instances: dict[type, object] = {}
-        """Of class endpoints, once callables() has made them."""
+        """Of class endpoints, once share() or callables() has made them."""
 
     def functions(self) -> list:
         """Every function and public method, before any instance is made."""
@@ -98,13 +99,38 @@ class LoadedEndpoint:
         for function in self.functions():
             conversion(Signature(function, ""))
 
+    def shares(self) -> list[str]:
+        """What is to run once for all workers, as `Class.method`."""
+        classes = [target.value for target in self.targets if target.is_class]
+        return [f"{cls.__name__}.{name}" for cls in classes for name in marked(cls, SHARED)]
+
+    def share(self) -> None:
+        """Makes the instances that all workers have alike (in the zygote). Raises BootFailure."""
+        try:
+            for target in self.targets:
+                if target.is_class and marked(target.value, SHARED):
+                    self._instance(target.value)
+        except BaseException as error:
+            raise BootFailure(describe(error, self.name)) from None
+
+    def _instance(self, cls: type) -> object:
+        """Made where it is first asked for, with what `enter(shared=True)` marks."""
+        if cls not in self.instances:
+            instance = declared_class.local(cls)
+            for name in marked(cls, SHARED):
+                value = getattr(instance, name)()
+                if hasattr(value, "__await__"):
+                    value.close()
+                    raise TypeError(f"{cls.__name__}.{name} is async, which @svc.enter(shared=True) cannot be: write it with def")
+            self.instances[cls] = instance
+        return self.instances[cls]
+
     def callables(self) -> dict[str, Callable]:
-        """Functions by name, "" the default one. Makes the instance of a class endpoint: call it once per worker."""
+        """Functions by name, "" the default one. Makes the instances of class endpoints that are not there yet."""
         found: dict[str, Callable] = {}
         for target in self.targets:
             if target.is_class:
-                instance = self.instances[target.value] = declared_class.local(target.value)
-                found.update(_instance_methods(target, instance))
+                found.update(_instance_methods(target, self._instance(target.value)))
             else:
                 found[target.name] = Callable(target.name, target.value)
         if "" not in found and len(found) == 1:

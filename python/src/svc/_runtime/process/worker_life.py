@@ -12,7 +12,7 @@ from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import encode
-from svc._runtime.work.worker import Worker, end_process
+from svc._runtime.work.worker import Worker, end_process, plain_output
 from svc._values.failure import BootFailure, describe
 
 
@@ -23,6 +23,7 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
     `meanwhile()` is called while the platform answers the greeting.
     """
     code = 0
+    worker = None
     connection = Connection(
         start["socket"],
         start["token"],
@@ -51,6 +52,9 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
         os.write(2, traceback.format_exc().encode())
     finally:
         connection.close()
+        if worker is not None:
+            plain_output()
+            worker.exit()
         end_process(code)
 
 
@@ -67,15 +71,21 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     endpoint = load()
     here = this_worker.enter(start, endpoint.name, endpoint.instances)
     connection.on_welcome = here.welcomed
-    try:
-        callables = endpoint.callables()
-    except BaseException as error:
-        raise BootFailure(describe(error, endpoint.name)) from None
     kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
-    worker = kind(start, callables, endpoint.requests(), connection)
+    worker = kind(start, {}, endpoint.requests(), connection)
     here.running = worker.running
     worker.capture_output()
-    worker.prepare()
+    _leave_in_children(worker.forked)
+    try:
+        worker.prepare()
+        worker.callables = endpoint.callables()
+        worker.enter(endpoint.instances)
+    except BootFailure:
+        raise
+    except BaseException as error:
+        raise BootFailure(describe(error, endpoint.name)) from None
+    finally:
+        worker.end_output(0)
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     now = monotonic()
@@ -88,7 +98,6 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
         "importMs": round(import_ms, 3),
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
-    _leave_in_children(worker.forked)
     return worker
 
 
@@ -129,6 +138,8 @@ def way_to_run(endpoint, concurrency: int) -> type[Worker]:
 def _leave(worker: Worker) -> None:
     """SIGTERM: at once when idle, else after what runs (the launcher kills after its grace)."""
     worker.draining = True
+    if worker.leaving:
+        return
     # In the middle of a send or of its first greeting it may not speak; the launcher sends the signal again.
     if worker.finished() and worker.connection.was_welcome and not worker.connection.is_sending:
         worker.leave("stopped")

@@ -83,6 +83,9 @@ def serve(channel: socket.socket, start: dict, group: list[int]) -> None:
     kernel.die_with_parent()  # after the isolation, which may clear it
     try:
         endpoint, import_ms = (None, 0.0) if start.get("bare") else _load(start)
+        reason = "" if endpoint is None else _why_not_forkable(before)
+        if endpoint is not None and endpoint.shares():
+            import_ms += _share(endpoint, before, reason)
     except BootFailure as failure:
         _flush_output()
         send_message(channel, {"failed": _bounded(failure.fields)})
@@ -92,9 +95,8 @@ def serve(channel: socket.socket, start: dict, group: list[int]) -> None:
         send_message(channel, {"failed": _bounded(describe(error))})
         os._exit(1)
     _flush_output()
-    reason = "" if endpoint is None else _why_not_forkable(before)
     if reason:
-        send_message(channel, {"unforkable": reason})
+        send_message(channel, {"unforkable": f"{reason} after import"})
         os._exit(0)
     gc.collect()
     gc.freeze()
@@ -117,6 +119,21 @@ def _load(start: dict):
     return endpoint, (monotonic() - began) * 1000
 
 
+def _share(endpoint, before: dict[str, str], reason: str) -> float:
+    """What workers are to find there at once; how long it took. Raises BootFailure where a fork of it would be broken."""
+    began = monotonic()
+    when = "after import"
+    if not reason:
+        endpoint.share()
+        reason = _why_not_forkable(before)
+        when = "after it"
+    if reason:
+        what = f"{', '.join(endpoint.shares())} cannot be shared by all workers: {reason} {when}"
+        where = "do that in a method marked @svc.enter, which runs in each worker"
+        raise BootFailure(_plain(f"{what}. A fork would be a broken copy; {where}"))
+    return (monotonic() - began) * 1000
+
+
 def _load_handler(start: dict):
     new_process.fresh_main_module()
     paths = list(start.get("paths") or [])
@@ -130,19 +147,19 @@ def _why_not_forkable(before: dict[str, str]) -> str:
     import _thread
 
     if _thread._count() > 0:
-        return "a thread is alive after import"
+        return "a thread is alive"
     torch = sys.modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
-        return "CUDA is initialised after import"
+        return "CUDA is initialised"
     for number, target in _open_descriptors().items():
         if before.get(number) == target:
             continue
         if target.startswith("socket:"):
-            return "a socket is open after import"
+            return "a socket is open"
         if target.startswith("/dev/nvidia"):
-            return "CUDA is initialised after import"
+            return "CUDA is initialised"
         if target == "anon_inode:[eventpoll]":
-            return "an event loop is open after import"
+            return "an event loop is open"
     return ""
 
 

@@ -46,11 +46,15 @@ class EventLoopWorker(Worker):
         if self._has_application:
             self._loop.run_until_complete(self.requests.start(self))
 
+    def await_end(self, method, value) -> None:
+        self._loop.run_until_complete(value)
+
     def loop(self) -> None:
         loop = self._loop
         try:
             loop.run_until_complete(self._main())
         finally:
+            self.exit()
             left = asyncio.all_tasks(loop)
             for task in left:
                 task.cancel()
@@ -208,9 +212,9 @@ class EventLoopWorker(Worker):
             self._loop.call_soon(end_child, None)  # before it looks at descriptors, whose watch it shares with the worker
 
     def leave(self, reason: str) -> None:
-        if not self._has_application:
+        if not self._has_application and not self.exits:
             super().leave(reason)
-        self._loop.call_soon_threadsafe(self._end_when_finished)  # its lifespan ends first
+        self._loop.call_soon_threadsafe(self._end_when_finished)  # what is async ends first
 
     def cancel_running(self, work: Work) -> None:
         if work.gone is not None:

@@ -93,6 +93,15 @@ def frames_of(lines: bytes):
     yield lines
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Past all buffers; what nobody reads any more is lost."""
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        pass
+
+
 class OutputPipe:
     """The reading end of a worker's stdout or stderr."""
 

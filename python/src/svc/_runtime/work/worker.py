@@ -17,11 +17,13 @@ from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Unacknowledged
 from svc._runtime.link.heads import read_head
 from svc._runtime.link.protocol import MORE, encode
-from svc._runtime.work.interruption import Interruption
-from svc._runtime.work.output import JobStream, RateLimit, frames_of
+from svc._runtime.work.interruption import Interruption, end_child
+from svc._runtime.work.output import JobStream, RateLimit, frames_of, write_all
 from svc._runtime.work.upload import Upload
 from svc._runtime.work.work import Identity, Work, cancelled_frame, new_context
+from svc._values.failure import describe
 from svc.context import Context, context
+from svc.lifecycle import ENTER, EXIT, marked
 
 
 class Worker:
@@ -46,9 +48,52 @@ class Worker:
         self._uploads: dict[int, Upload] = {}
         self.stdout: JobStream | None = None
         self.stderr: JobStream | None = None
+        self.exits: list = []
+        """What `exit` marks, until it is called."""
+        self.leaving = False
+        """Nothing more is done but to end."""
+        self._leaves = threading.RLock()
 
     def prepare(self) -> None:
         """What has to be there before the first work, once the output is captured. Raises BootFailure."""
+
+    def enter(self, instances: dict[type, object]) -> None:
+        """Runs what `enter` marks, before the first work."""
+        for cls, instance in instances.items():
+            for name in marked(cls, ENTER):
+                self.run_to_end(getattr(instance, name))
+        self.exits = [getattr(instance, name) for cls, instance in instances.items() for name in marked(cls, EXIT)]
+
+    def exit(self) -> None:
+        """Runs what `exit` marks, each once: from now on this thread ends the process, and no signal does."""
+        self._leaves.acquire()  # never released: another thread that would end the process waits for that
+        self.leaving = True
+        while self.exits:
+            method = self.exits.pop(0)
+            try:
+                self.run_to_end(method)
+            except BaseException as error:
+                text = f"[svc] {method.__qualname__}() failed:\n{describe(error, self.who.endpoint)['error_traceback']}"
+                sys.stderr.write(text)
+
+    def run_to_end(self, method) -> None:
+        """Calls a method that `enter` or `exit` marks."""
+        failed = None
+        try:
+            value = method()
+            if hasattr(value, "__await__"):
+                self.await_end(method, value)
+        except BaseException as error:
+            if not self.interruption.in_child:
+                raise
+            failed = error
+        if self.interruption.in_child:
+            end_child(failed)
+
+    def await_end(self, method, value) -> None:
+        """Of a coroutine. Raises TypeError where there is no event loop."""
+        value.close()
+        raise TypeError(f"{method.__qualname__} is async, and no method of its class that jobs call is: write it with def")
 
     def loop(self) -> None:
         """Runs until drained. Raises Refused and Unreachable."""
@@ -217,6 +262,9 @@ class Worker:
             work = self.running.get(channel)
             if work is not None and work.type == protocol.JOB:
                 head["job"] = work.head["job"]
+            if not self.connection.was_welcome:  # nobody listens yet but the launcher
+                write_all(1 if stream == "stdout" else 2, lines)
+                return
             for part in frames_of(lines):
                 self.emit(encode(protocol.LOG, channel, head, part), False)
 
@@ -246,7 +294,8 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGURG):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _plain_output()
+        self.exits = []
+        plain_output()
 
     def finished(self) -> bool:
         """Drained, and every result is with the platform."""
@@ -254,7 +303,8 @@ class Worker:
         return self.draining and not held
 
     def goodbye(self, reason: str) -> None:
-        """Runs what user code registered with atexit, whose output still reaches the log, and says GOODBYE."""
+        """Runs what `exit` marks and what is registered with atexit, whose output still reaches the log, and says GOODBYE."""
+        self.exit()
         _run_exit_functions()
         self.end_output(0)
         self.connection.send(encode(protocol.GOODBYE, 0, {"reason": reason}))
@@ -267,7 +317,7 @@ class Worker:
 
 def end_process(code: int) -> None:
     """Ends the process now: threads of user code that still run cannot hold it."""
-    _plain_output()
+    plain_output()
     _run_exit_functions()
     os._exit(code)
 
@@ -282,7 +332,7 @@ def _run_exit_functions() -> None:
         pass
 
 
-def _plain_output() -> None:
+def plain_output() -> None:
     """To the launcher's pipes: the link is not this process's own, or gone."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         setattr(sys, name, open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False))
