@@ -87,7 +87,9 @@ export class BaseLayers {
     try {
       const packages = path.join(temporary, "packages");
       await mkdir(packages);
-      await this.#install(temporary, packages, requirements, interpreter, report);
+      // Those who wait are shown the latest line only.
+      const step = large.length > 0 ? (line: string) => report(`${line}; several GB in all`) : report;
+      await this.#install(temporary, packages, requirements, interpreter, step);
       // It came by the network: after a power cut it is whole, or not there.
       await syncTree(packages, SYNCS_AT_ONCE);
       await rename(packages, target);

@@ -139,6 +139,7 @@ describe("numpy on a fresh machine", () => {
     await layers.ensure(["numpy", "torch>=1"], interpreter, report);
     const size = "several GB with the GPU libraries of torch, once for this machine";
     assert.equal(said[0], `installing numpy, torch>=1: ${size}`, "what is large is said before");
+    assert.equal(said.at(-1), "preparing bytecode; several GB in all");
   });
 
   test("without any installer says which to install", async (t) => {
