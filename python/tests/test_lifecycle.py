@@ -143,6 +143,25 @@ class Lifecycle(LauncherTest):
                 self.assertEqual(self.ended.read_text().split()[-3:], ["begun", "closed", "last"])
                 self.ended.unlink()
 
+    def test_what_is_printed_before_the_worker_has_greeted_is_in_the_log(self):
+        self.ready("""
+            class Model:
+                def __init__(self): print("made without an end of line", end="")
+                def run(self): pass
+        """, "Model", kind="class")  # fmt: skip
+        self.printed("made without an end of line")
+        self.ready("""
+            from svc import Endpoint
+            async def app(scope, receive, send):
+                assert scope["type"] == "lifespan"
+                await receive()
+                print("the application starts")
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+            Endpoint(name="site").asgi(app)
+        """, endpoint="site", module="site_file", routes={"ANY /": "app"})  # fmt: skip
+        self.printed("the application starts")
+
     def test_what_is_killed_runs_no_exit(self):
         link = self.model(MODEL)
         os.kill(link.run(1, method="seen").json[0], 9)
