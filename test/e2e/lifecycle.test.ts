@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { project, startPlatform } from "./platform.ts";
+import { project, ROOT, startPlatform } from "./platform.ts";
 
 const model = (ended: string, load: string) => `
 import os
@@ -62,4 +62,15 @@ test("A class loads before its workers are forked, connects in each, and closes 
   const unshared = await svc("deploy");
   assert.equal(unshared.code, 1);
   assert.match(unshared.stderr, /Model\.load cannot be shared by all workers: a thread is alive after it/);
+});
+
+test("The example of docs/reference/classes.md runs as it stands", async (t) => {
+  const platform = await startPlatform(t);
+  const page = readFileSync(path.join(ROOT, "docs/reference/classes.md"), "utf8");
+  const cwd = project(t, { "worker.py": page.match(/```python\n(.*?)```/s)![1]! });
+  const deploy = await platform.svc(["deploy"], { cwd });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const [endpoint] = await platform.endpoints();
+  const answer = await platform.call(`${endpoint!.url}/runsync`, { body: { input: { n: 7 } } });
+  assert.equal(answer.json.output, 7, answer.text);
 });
