@@ -24,6 +24,7 @@ import {
 } from "../domain/limits.ts";
 import { MACHINE_TYPES, machineType } from "../domain/machine-type.ts";
 import { isValidName, nearest, suggestName } from "../domain/names.ts";
+import { volumeNameProblem } from "../domain/volume.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
 import { readEnv } from "./read-env.ts";
@@ -121,7 +122,7 @@ export class SettingsReader {
       scalerValue: this.#whole(given, "scaler_value", 1, SCALER_VALUE_MAX) ?? defaults.scalerValue,
       svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
       imageName: this.#text(given, "image") ?? defaults.imageName,
-      networkVolumeId: this.#text(given, "volume") ?? defaults.networkVolumeId,
+      networkVolumeId: this.#volume(given) ?? defaults.networkVolumeId,
       cors: this.#cors(given),
       requestTimeoutMs:
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
@@ -219,6 +220,13 @@ export class SettingsReader {
     if (wanted === undefined) return value.value;
     const help = "Write gpu_count=2 for two GPUs, or gpu_count=0.5 for half of one.";
     return this.#error("invalid-setting", value, `gpu_count is ${wanted}, not ${value.value}.`, help);
+  }
+
+  #volume(given: Given): string | undefined {
+    const name = this.#text(given, "volume");
+    const problem = name === undefined ? undefined : volumeNameProblem(name);
+    if (problem === undefined) return name;
+    return this.#error("invalid-setting", given.get("volume")!, problem, `Use volume="${suggestName(name!)}".`);
   }
 
   #cpu(given: Given): string | undefined {

@@ -1,24 +1,25 @@
 /** What workers of a driver cannot have: a deploy that asks for it is refused, and nothing is left out in silence. */
 import { CPU_IMAGE, type EndpointSettings, GPU_IMAGE } from "./endpoint.ts";
 
-export type DriverName = "process" | "docker";
-
 /** The settings that not every driver can give. */
 export type DriverWishes = Pick<EndpointSettings, "imageName" | "networkVolumeId">;
 
-/** Why the driver cannot give them, each a sentence with what to do; empty when it can. */
-export function driverProblems(driver: DriverName, { imageName, networkVolumeId }: DriverWishes): string[] {
+/**
+ * Why workers that are processes of the machine cannot have them, each a sentence with what to do; empty when they can.
+ * `noView` says why they see the machine as it is, without paths of their own; "" when they have a view.
+ */
+export function processProblems({ imageName, networkVolumeId }: DriverWishes, noView: string): string[] {
   const problems: string[] = [];
-  if (driver === "process" && imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
+  if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
     problems.push(
       `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +
         "Leave image= out, or start the platform with SVC_DRIVER=docker.",
     );
   }
-  if (networkVolumeId !== "") {
+  if (networkVolumeId !== "" && noView !== "") {
     problems.push(
-      `volume=${JSON.stringify(networkVolumeId)} cannot be mounted: no driver has volumes yet. Leave volume= out; ` +
-        "folders of SVC_WORKER_PATHS can be read and written by every worker of a platform with SVC_DRIVER=process.",
+      `volume=${JSON.stringify(networkVolumeId)} cannot be mounted: ${noView}. ` +
+        "Mend that (docs/reference/isolation.md), or start the platform with SVC_DRIVER=docker.",
     );
   }
   return problems;

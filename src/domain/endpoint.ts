@@ -22,6 +22,7 @@ import {
   WORKERS_MIN_DEFAULT,
 } from "./limits.ts";
 import { MACHINE_TYPE_DEFAULT, machineType } from "./machine-type.ts";
+import { volumeNameProblem } from "./volume.ts";
 
 export const SCALER_TYPES = ["QUEUE_DELAY", "REQUEST_COUNT"] as const;
 export type ScalerType = (typeof SCALER_TYPES)[number];
@@ -105,6 +106,8 @@ export function settingsProblems(settings: EndpointSettings): string[] {
   for (const origin of originsOf(settings.cors)) {
     if (!isOrigin(origin)) problems.push(`cors names ${JSON.stringify(origin)}, which is no origin: ${ORIGIN_HELP}`);
   }
+  const volume = settings.networkVolumeId === "" ? undefined : volumeNameProblem(settings.networkVolumeId);
+  if (volume !== undefined) problems.push(volume);
   if (settings.workersMin > settings.workersMax) {
     problems.push(`workersMin (${settings.workersMin}) must not be larger than workersMax (${settings.workersMax}).`);
   }

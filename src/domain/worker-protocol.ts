@@ -131,6 +131,10 @@ export interface StartHead {
   /** Who the endpoint's processes run as where the launcher is root, and the group that may use the socket. */
   readonly uid?: number;
   readonly gid?: number;
+  /** Folders of the machine, and where it has them. */
+  readonly volumes?: readonly { readonly from: string; readonly to: string }[];
+  /** Groups that its volumes belong to. */
+  readonly groups?: readonly number[];
   /** Kept by the launcher and sent back in WORKERS: what the platform wants to know again after a crash. */
   readonly share: unknown;
 }

@@ -7,6 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
+import { volumePaths } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
@@ -20,6 +21,7 @@ import { removeContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { limitsOf, startHead, workerExit, zygoteKey } from "./start-head.ts";
+import { VolumeFolders } from "./volume-folders.ts";
 import type {
   Capacity,
   DriverHooks,
@@ -33,6 +35,8 @@ import type {
 export interface DockerDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
+  /** Where volumes are kept. */
+  readonly volumesDir: string;
   /** Makes the platform's HTTP side reachable on this address of this machine; resolves its base URL for containers. */
   readonly serveCalls: (hostAddress: string | undefined) => Promise<string>;
   readonly pythonPath: string;
@@ -56,6 +60,8 @@ interface Opened extends ConnectedEngine {
   readonly network: ContainerNetwork;
   readonly shelf: ImageShelf;
   readonly user: string;
+  /** Whose must be what workers write; undefined: it is right as it is. */
+  readonly owner: number | undefined;
   readonly platformUrl: string;
 }
 
@@ -64,6 +70,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   readonly #layers: LayerFolder;
   /** Tells the containers of several platforms on one engine apart. */
   readonly #platformId: string;
+  readonly #volumes: VolumeFolders;
   readonly #groups = new Map<string, WorkerGroup>();
   readonly #prepared = new Map<string, PreparedImage>();
   /** Resolves when the containers of an earlier platform are known: their launchers may dial in before. */
@@ -77,6 +84,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   constructor(options: DockerDriverOptions) {
     this.#options = options;
     this.#layers = new LayerFolder(path.join(options.dataDir, "layers"), options.artifacts);
+    this.#volumes = new VolumeFolders(options.volumesDir, (folder) => this.#giveToWorkers(folder));
     this.#platformId = platformIdOf(options.dataDir);
   }
 
@@ -94,8 +102,13 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const network = await ensureNetwork(engine, this.#networkName, this.#labels());
     const platformUrl = await serveCalls(network.hostAddress);
     const shelf = new ImageShelf(engine, facts.architecture, this.#labels(), this.#options.runtime);
-    this.#opened = { ...connected, network, shelf, user, platformUrl };
+    this.#opened = { ...connected, network, shelf, user, owner, platformUrl };
     await this.#adoptContainers();
+  }
+
+  /** Containers have it all. */
+  cannotGive(): readonly string[] {
+    return [];
   }
 
   async attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
@@ -132,6 +145,10 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     }
     // The folder above lets no other user of this machine in.
     for (const { from, to } of mounts) if (to !== INSIDE.runtime && to !== INSIDE.socketDir) await chmod(from, 0o755);
+    if (image.volume !== undefined) {
+      const from = await this.#volumes.ensure(image.volume);
+      for (const to of volumePaths(image.volume.name)) mounts.push({ from, to, writable: true });
+    }
     const handler = `${INSIDE.source}/${image.handler}`;
     this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
   }
@@ -190,6 +207,11 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     if (this.#opened !== undefined && this.#options.network === "") {
       await removeNetwork(this.#opened.engine, this.#networkName);
     }
+  }
+
+  async #giveToWorkers(folder: string): Promise<void> {
+    const { owner } = this.#engine;
+    if (owner !== undefined) await chown(folder, owner, owner);
   }
 
   /** Nothing new begins once the driver closes, and what is under way is known then. */
@@ -336,5 +358,5 @@ function inContainer(head: StartedHead): StartedHead {
 }
 
 function imageKey(image: WorkerImage): string {
-  return `${image.endpointId}:${image.buildId}:${image.imageName}`;
+  return `${image.endpointId}:${image.buildId}:${image.imageName}:${image.volume?.name ?? ""}`;
 }

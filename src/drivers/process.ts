@@ -4,8 +4,10 @@ import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
+import { type DriverWishes, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
-import type { ExitedHead } from "../domain/worker-protocol.ts";
+import { type Volume, volumePaths } from "../domain/volume.ts";
+import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { ConfinedInstaller } from "./confined-installer.ts";
@@ -14,6 +16,7 @@ import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { startHead, workerExit, zygoteKey } from "./start-head.ts";
+import { VolumeFolders } from "./volume-folders.ts";
 import type {
   Capacity,
   DriverHooks,
@@ -39,6 +42,8 @@ interface ProcessDriverOptions {
   readonly hidden: readonly string[];
   /** Folders of the machine that every worker may use. */
   readonly writable: readonly string[];
+  /** Where volumes are kept. */
+  readonly volumesDir: string;
   /** First and last number of the users that workers run as when the platform is root. */
   readonly workerUids: readonly [number, number];
   readonly logFd: number;
@@ -65,6 +70,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   readonly #launcher: Launcher;
   /** Undefined where workers run as the platform does. */
   readonly #users: WorkerUsers | undefined;
+  readonly #volumes: VolumeFolders;
   readonly #prepared = new Map<string, Prepared>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
@@ -72,8 +78,12 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     this.#options = options;
     const { dataDir, artifacts, hooks, isolation, workerUids } = options;
     if (process.getuid?.() === 0 && isolation !== "none") {
-      this.#users = new WorkerUsers(this.#tempRoot, workerUids);
+      this.#users = new WorkerUsers(this.#tempRoot, options.volumesDir, workerUids);
     }
+    this.#volumes = new VolumeFolders(
+      options.volumesDir,
+      async (folder) => void (await this.#users?.shareVolume(folder)),
+    );
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
     this.#interpreters = new Interpreters(options.python);
     const { pythonPath, hidden, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
@@ -117,6 +127,16 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     return this.#options.isolation === "none" ? [] : this.#launcher.link.isolation.missing;
   }
 
+  /** What workers here cannot have, each a sentence with what to do. */
+  cannotGive(wishes: DriverWishes): readonly string[] {
+    const lack = this.#launcher.link.isolation.missing.find((one) => one.startsWith("namespaces"));
+    const off = this.#options.isolation === "none";
+    return processProblems(
+      wishes,
+      off ? "SVC_ISOLATION=none gives workers no paths of their own" : lack ? `this machine lacks ${lack}` : "",
+    );
+  }
+
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
     return this.#launcher.attach(secret, channel);
   }
@@ -126,6 +146,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    if (image.volume !== undefined) await this.#mountsOf(image, image.volume);
     const interpreter = await this.#interpreters.find(image.pythonVersion);
     const source = await this.#layers.ensure(image.sourceLayer);
     const paths = [path.join(source, "src")];
@@ -151,6 +172,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const { problem, link } = this.#launcher;
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
+    // Without one, START leaves in this turn.
+    const volume = image.volume && (await this.#mountsOf(image, image.volume));
     const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
@@ -166,6 +189,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         hidden,
         writable,
         ...prepared.user,
+        ...volume,
       });
       link.startWorker(head);
     });
@@ -211,6 +235,15 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
     if (stopAll) await this.#launcher.shutdown();
     else this.#launcher.letGo();
+  }
+
+  async #mountsOf({ imageName }: WorkerImage, volume: Volume): Promise<Pick<StartHead, "volumes" | "groups">> {
+    // Its platform may have lost what it had when the endpoint was deployed.
+    const problem = this.cannotGive({ imageName, networkVolumeId: volume.name })[0];
+    if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
+    const from = await this.#volumes.ensure(volume);
+    const volumes = volumePaths(volume.name).map((to) => ({ from, to }));
+    return this.#users === undefined ? { volumes } : { volumes, groups: [await this.#users.shareVolume(from)] };
   }
 
   #exited(head: ExitedHead): void {

@@ -22,6 +22,8 @@ type Surroundings = Pick<
   | "writable"
   | "uid"
   | "gid"
+  | "volumes"
+  | "groups"
 >;
 
 export function startHead(spec: WorkerSpec, share: Share, surroundings: Surroundings): StartHead {

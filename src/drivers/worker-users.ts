@@ -1,10 +1,11 @@
 /**
  * As root the platform runs the processes of each endpoint as a user of their own, out of a range of numbers that nobody else on
  * the machine should have. The first number is the group that may use the platform's socket, the last one the installer. Which number an endpoint has
- * is the owner of its folder of temporary files: so it stays the same while that folder is there.
+ * is the owner of its folder of temporary files: so it stays the same while that folder is there. A volume has a number, too: that of
+ * the group of those who use it.
  */
 import { chmodSync, chownSync } from "node:fs";
-import { chown, mkdir, readdir, stat } from "node:fs/promises";
+import { chmod, chown, glob, mkdir, readdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 
@@ -15,13 +16,15 @@ export interface WorkerUser {
 
 export class WorkerUsers {
   readonly #dir: string;
+  readonly #volumes: string;
   readonly #first: number;
   readonly #last: number;
   #taken: Promise<Map<string, number>> | undefined;
 
-  /** `dir` has a folder for each endpoint. */
-  constructor(dir: string, [first, last]: readonly [number, number]) {
+  /** `dir` has a folder for each endpoint, `volumes` one for each volume, three levels down. */
+  constructor(dir: string, volumes: string, [first, last]: readonly [number, number]) {
     this.#dir = dir;
+    this.#volumes = volumes;
     this.#first = first;
     this.#last = last;
   }
@@ -33,14 +36,27 @@ export class WorkerUsers {
 
   /** Makes the endpoint's folder, its user's own. */
   async userOf(endpointId: string): Promise<WorkerUser> {
-    this.#taken ??= this.#look();
-    const taken = await this.#taken;
-    const uid = taken.get(endpointId) ?? this.#free(taken);
-    taken.set(endpointId, uid);
+    const uid = await this.#numberOf(endpointId);
     const folder = path.join(this.#dir, endpointId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await chown(folder, uid, uid);
     return { uid, gid: this.#first };
+  }
+
+  /** Makes the folder of a volume its group's, whose members write what others of them made. Resolves the group. */
+  async shareVolume(folder: string): Promise<number> {
+    const gid = await this.#numberOf(folder);
+    await chown(folder, process.getuid!(), gid);
+    await chmod(folder, 0o2770);
+    return gid;
+  }
+
+  async #numberOf(owner: string): Promise<number> {
+    this.#taken ??= this.#look();
+    const taken = await this.#taken;
+    const number = taken.get(owner) ?? this.#free(taken);
+    taken.set(owner, number);
+    return number;
   }
 
   /** Lets the workers' group through to the socket: the folder may be passed and not listed. */
@@ -60,6 +76,11 @@ export class WorkerUsers {
     for (const name of await readdir(this.#dir).catch(() => [])) {
       const { uid } = await stat(path.join(this.#dir, name));
       if (uid > this.#first && uid < this.#last) taken.set(name, uid);
+    }
+    const used = new Set(taken.values());
+    for await (const folder of glob(path.join(this.#volumes, "*/*/*"))) {
+      const { gid } = await stat(folder);
+      if (gid > this.#first && gid < this.#last && !used.has(gid)) taken.set(folder, gid);
     }
     return taken;
   }

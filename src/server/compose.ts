@@ -13,7 +13,6 @@ import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu } from "../domain/capacity.ts";
-import { driverProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
   LAYER_SWEEP_MS,
@@ -143,7 +142,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     platformUrl: urls.local,
     containerCalls,
     pythonPath: PYTHON_PATH,
-    hidden: [dataDir, ...foldersOfUser(config.installerEnv)],
+    hidden: [dataDir, config.volumesDir, ...foldersOfUser(config.installerEnv)],
     artifacts,
     ledger,
     hooks: {
@@ -300,7 +299,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     logs: logFiles,
     notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
     seal,
-    cannotGive: (wishes) => driverProblems(config.driver, wishes),
+    cannotGive: (wishes) => driver.cannotGive(wishes),
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
     config: {
       publicUrl: urls.public,

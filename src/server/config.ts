@@ -109,6 +109,8 @@ const gpuProducts = z.string().transform((text, context) =>
 const schema = z.object({
   /** Directory with everything the platform keeps. */
   SVC_DATA_DIR: z.string().min(1),
+  /** Directory of the volumes, by app, environment and name; default: volumes in the data directory. */
+  SVC_VOLUMES_DIR: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
   SVC_HOST: z.string().default("127.0.0.1"),
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Address under which callers reach the platform; default: http://<host>:<port>. */
@@ -173,6 +175,7 @@ export const CONFIG_KEYS = Object.keys(schema.shape);
 
 export interface Config {
   readonly dataDir: string;
+  readonly volumesDir: string;
   readonly host: string;
   readonly port: number;
   readonly publicUrl: string | undefined;
@@ -230,6 +233,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const c = parsed.data;
   return Object.freeze({
     dataDir: c.SVC_DATA_DIR,
+    volumesDir: c.SVC_VOLUMES_DIR ?? path.join(path.resolve(c.SVC_DATA_DIR), "volumes"),
     host: c.SVC_HOST,
     port: c.SVC_PORT,
     publicUrl: c.SVC_PUBLIC_URL,

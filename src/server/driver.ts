@@ -1,5 +1,6 @@
 /** The driver that the configuration asks for. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
 import type { LauncherChannel } from "../drivers/launcher-link.ts";
@@ -16,6 +17,8 @@ export interface LocalDriver extends WorkerDriver, PreparedFiles {
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
   /** Base URL of the platform's HTTP side as its workers reach it; once the driver is open. */
   platformUrl(): Promise<string>;
+  /** What of these settings its workers cannot have, each a sentence with what to do; once the driver is open. */
+  cannotGive(wishes: DriverWishes): readonly string[];
   /** What the machine lacks of what keeps workers apart, in words; once the driver is open. */
   readonly missingIsolation?: readonly string[];
 }
@@ -34,12 +37,13 @@ interface DriverNeeds {
 
 export function makeDriver(needs: DriverNeeds): LocalDriver {
   const { config, containerCalls, platformUrl, hidden, ...common } = needs;
-  const { dataDir, isolation } = config;
+  const { dataDir, volumesDir, isolation } = config;
   if (config.driver === "docker") {
     return new DockerDriver({
       ...common,
       ...config.docker,
       dataDir,
+      volumesDir,
       isolation,
       env: config.installerEnv,
       serveCalls: (hostAddress) => containerCalls.serve(hostAddress),
@@ -48,6 +52,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
   return new ProcessDriver({
     ...common,
     dataDir,
+    volumesDir,
     isolation,
     platformUrl,
     hidden,

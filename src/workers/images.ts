@@ -128,6 +128,7 @@ export class Images {
       handler: resource.handler,
       imageName: endpoint.imageName,
       bootType: endpoint.svcBootType,
+      volume: volumeOf(endpoint, app?.name, environment?.name),
     };
     return {
       image,
@@ -136,6 +137,11 @@ export class Images {
       gpuPreference: resource.gpuPreference ?? [], // A manifest of an earlier version has none.
     };
   }
+}
+
+function volumeOf({ networkVolumeId: name }: Endpoint, app: string | undefined, environment: string | undefined) {
+  if (name === "" || app === undefined || environment === undefined) return undefined;
+  return { app, environment, name };
 }
 
 function key(endpoint: Endpoint): string {

@@ -146,6 +146,7 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       handler: `handlers/${name}.py`,
       imageName: CPU_IMAGE,
       bootType: "SVCBOOT",
+      volume: undefined,
     };
     await this.driver.prepare(image, () => {});
     return image;

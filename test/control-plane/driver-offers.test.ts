@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { driverProblems } from "../../src/domain/driver-offers.ts";
+import { processProblems } from "../../src/domain/driver-offers.ts";
 import { deploy, manifest, plan, resource, rows } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
 test("what the driver cannot give is told before a build, by the plan and by the deploy, and nothing is deployed", async (t) => {
-  const platform = await startPlatform(t, {}, (wishes) => driverProblems("process", wishes));
+  const platform = await startPlatform(t, {}, (wishes) => processProblems(wishes, ""));
   const own = { imageName: "acme/own:1" };
   const expected = /Endpoint "hello": image="acme\/own:1" needs containers.*SVC_DRIVER=docker/;
   const asked = await platform.ask(`{ mayDeploy(app: "shop", environment: "production", endpoints: [
@@ -34,11 +34,12 @@ test("saveEndpoint gives no deployed endpoint what its workers cannot have", asy
   assert.equal((await platform.store.endpoints.find(id))!.networkVolumeId, "");
 });
 
-test("containers have images; the base images are everybody's", () => {
-  const own = { imageName: "acme/own:1", networkVolumeId: "" };
-  assert.deepEqual(driverProblems("docker", own), []);
-  assert.equal(driverProblems("process", own).length, 1);
+test("processes have the base images, and volumes where they have paths of their own", () => {
+  const none = { imageName: "svc/worker-cpu:latest", networkVolumeId: "" };
   for (const imageName of ["svc/worker-cpu:latest", "svc/worker-gpu:latest"]) {
-    assert.deepEqual(driverProblems("process", { imageName, networkVolumeId: "" }), []);
+    assert.deepEqual(processProblems({ ...none, imageName }, "why not"), []);
   }
+  assert.deepEqual(processProblems({ ...none, networkVolumeId: "models" }, ""), []);
+  const [problem] = processProblems({ ...none, networkVolumeId: "models" }, "this machine lacks namespaces");
+  assert.match(problem!, /volume="models" cannot be mounted: this machine lacks namespaces\..*SVC_DRIVER=docker/);
 });

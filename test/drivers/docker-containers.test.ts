@@ -18,6 +18,7 @@ async function openPlatform(t: TestContext): Promise<DriverPlatform> {
     (parts) =>
       new DockerDriver({
         ...parts,
+        volumesDir: path.join(parts.dataDir, "volumes"),
         serveCalls: async (host) => `http://${host}:1`,
         pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
         env: process.env,

@@ -31,6 +31,7 @@ async function openPlatform(t: TestContext, cpuImage: string | undefined = docke
     (parts) =>
       new DockerDriver({
         ...parts,
+        volumesDir: path.join(parts.dataDir, "volumes"),
         serveCalls: async (host) => `http://${host}:1`,
         pythonPath: path.join(ROOT, "python/src"),
         env: process.env,

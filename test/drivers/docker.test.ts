@@ -11,6 +11,7 @@ driverConformance("docker", {
   make: (parts) =>
     new DockerDriver({
       ...parts,
+      volumesDir: path.join(parts.dataDir, "volumes"),
       serveCalls: async (host) => `http://${host}:1`,
       pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
       env: { ...process.env, ...PLATFORM_SECRET },

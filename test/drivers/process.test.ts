@@ -9,6 +9,7 @@ driverConformance("process", {
   make: (parts) =>
     new ProcessDriver({
       ...parts,
+      volumesDir: path.join(parts.dataDir, "volumes"),
       platformUrl: () => "http://127.0.0.1:1",
       pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
       python: undefined,

@@ -80,7 +80,7 @@ class Endpoint:
         scaler_value: seconds a job may wait (QUEUE_DELAY) or requests per worker (REQUEST_COUNT). Default 4.
         env: environment variables of its workers; a value is a text or `Secret("NAME")`.
         image: container image; a platform that runs workers as processes refuses it.
-        volume: id of a network volume.
+        volume: name of a folder that stays, at `/volumes/<name>`; all endpoints of the environment that name it share it.
         python_version: `"3.12"`; default: the version that runs the build.
         gpu_count: GPUs per worker, or below 1 the part of a GPU that is its own: `0.5` for two workers to a GPU.
             Default 1.

@@ -1,6 +1,6 @@
 /**
  * The container of one endpoint's revision: the launcher and all its workers. It sees the endpoint's code, the runtime and
- * the folder of the platform's socket, all read-only, and a temporary folder in memory; nothing of the platform or of
+ * the folder of the platform's socket, all read-only, its volume and a temporary folder in memory; nothing of the platform or of
  * other endpoints. It has no capabilities, no way to new privileges, and a network of the driver's own.
  */
 import type { ContainerCreateOptions } from "dockerode";
@@ -26,6 +26,7 @@ export interface WorkerShare {
 export interface Mount {
   readonly from: string;
   readonly to: string;
+  readonly writable?: boolean;
 }
 
 export interface ContainerPlan {
@@ -71,7 +72,9 @@ export function containerOptions(plan: ContainerPlan): ContainerCreateOptions {
       UsernsMode: plan.hostUsers ? "host" : undefined,
       NetworkMode: plan.network,
       ExtraHosts: plan.extraHosts,
-      Mounts: plan.mounts.map(({ from, to }) => ({ Type: "bind", Source: from, Target: to, ReadOnly: true })),
+      Mounts: plan.mounts.map(({ from, to, writable }) => {
+        return { Type: "bind", Source: from, Target: to, ReadOnly: writable !== true };
+      }),
       // Both are the container's memory and count against its limit.
       Tmpfs: { [INSIDE.temp]: `rw,exec,nosuid,nodev,mode=1777,size=${memoryBytes}` },
       ShmSize: Math.floor(memoryBytes / 2),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import resource
 
-from svc._runtime.confine import kernel, landlock, namespaces, view
+from svc._runtime.confine import kernel, landlock, namespaces, view, volumes
 from svc._runtime.confine.kernel import checked
 from svc._runtime.limits import REVISION_PIDS_MAX
 
@@ -89,10 +89,15 @@ class Isolation:
         if tier == "none":
             return
         uid = self.user(start)
+        if volumes.paths_of(start) and not self._way:
+            raise OSError(0, "its volumes need namespaces")
         if self._way:
             os.environ["HOME"] = view.build(start, uid)
         kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1)
-        _give_up_rights(uid, start.get("gid", uid))
+        groups = start.get("groups") or []
+        _give_up_rights(uid, [start.get("gid", uid), *groups])
+        if groups:
+            os.umask(0o002)  # Other endpoints, other users of these groups, write what this one made.
         if self._way == namespaces.USER and not str(start.get("limits")).startswith("cgroup"):
             # The kernel counts these for each user namespace, so neither with the user's own nor with other endpoints'.
             resource.setrlimit(resource.RLIMIT_NPROC, (REVISION_PIDS_MAX, REVISION_PIDS_MAX))
@@ -108,7 +113,8 @@ class Isolation:
             landlock.set_apart(self._landlock)
         if self._landlock and tier == "strict":
             own = start.get("tempDir")
-            rules = [*_SHARED_WRITES, *((path, landlock.CHANGES_BUT_DEVICES) for path in start.get("writable") or [])]
+            lent = [*(start.get("writable") or []), *volumes.paths_of(start)]
+            rules = [*_SHARED_WRITES, *((path, landlock.CHANGES_BUT_DEVICES) for path in lent)]
             rules += [(own, landlock.CHANGES_BUT_DEVICES)] if own else []
             landlock.restrict(self._landlock, landlock.CHANGES, rules)
         if self._seccomp and tier == "strict":
@@ -132,7 +138,7 @@ class Isolation:
         handled = landlock.CHANGES
         rules = [*_SHARED_WRITES, *((path, landlock.CHANGES_BUT_DEVICES) for path in writable)]
         if self._way:
-            rules += [(path, landlock.CHANGES_BUT_DEVICES) for path in view.TEMPORARY]
+            rules += [(path, landlock.CHANGES_BUT_DEVICES) for path in (*view.TEMPORARY, *volumes.paths_of(start))]
         elif start.get("hidden"):
             handled |= landlock.READING
             rules += landlock.rules_to_read(view.hidden_folders(start), view.needed_paths(start) + writable)
@@ -146,12 +152,12 @@ _SHARED_WRITES = (
 )
 
 
-def _give_up_rights(uid: int, group: int) -> None:
-    """From now on it is that user, in that group, and has no capabilities. Raises OSError."""
+def _give_up_rights(uid: int, groups: list[int]) -> None:
+    """From now on it is that user, in those groups, and has no capabilities. Raises OSError."""
     for number in range(_CAP_LAST + 1):
         kernel.prctl(_PR_CAPBSET_DROP, number)
     if uid != os.getuid():
-        os.setgroups([group])
+        os.setgroups(groups)
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     checked(kernel.capset(0))

@@ -14,6 +14,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOUNT_SETATTR, _AT_FDCWD = 442, -100
+_OPEN_TREE, _OPEN_TREE_CLONE, _MOVE_MOUNT, _MOVE_EMPTY_PATH = 428, 1, 429, 4
+_AT_RECURSIVE, _AT_SYMLINK_NOFOLLOW = 0x8000, 0x100
+_PIVOT_ROOT, _MNT_DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
 try:
     import ctypes
@@ -115,6 +118,23 @@ def change_mount(target: str, flags: int, added: int, removed: int) -> int:
     """mount_setattr: attributes of a mount, with _AT_RECURSIVE of all below it."""
     attributes = struct.pack("=QQQQ", added, removed, 0, 0)
     return syscall(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), flags, attributes, len(attributes))
+
+
+def copy_mount(path: str) -> int:
+    """An open copy of what is mounted at `path` and below, to be put elsewhere."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC
+    return syscall(_OPEN_TREE, _AT_FDCWD, path.encode(), flags)
+
+
+def put_mount(copy: int, target: str) -> int:
+    return syscall(_MOVE_MOUNT, copy, b"", _AT_FDCWD, target.encode(), _MOVE_EMPTY_PATH)
+
+
+def change_root() -> int:
+    """pivot_root: the folder that this process is in, a mount of its own, is the root from now on, and the old one is gone."""
+    if syscall(_PIVOT_ROOT.get(os.uname().machine, -1), b".", b".") < 0:
+        return -1
+    return _libc.umount2(b".", _MNT_DETACH)
 
 
 def capset(effective: int, inheritable: int = 0) -> int:

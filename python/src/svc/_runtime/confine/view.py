@@ -5,6 +5,7 @@
     /home, /root, /run, $HOME  empty but for what they need: code, interpreter, runtime, the platform's socket; read-only
     hidden folders of START    likewise
     /tmp, /var/tmp, $HOME      folders of the zygote's own beside the workers' temporary folders; they go with it
+    /volumes/<name>            what the endpoint's volume holds, with /runpod-volume (volumes.py)
 
 Called as process 1 of new namespaces (namespaces.py), with the right to mount, before any code of the user.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 
-from svc._runtime.confine import kernel
+from svc._runtime.confine import kernel, volumes
 from svc._runtime.confine.kernel import checked
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -58,6 +59,7 @@ def build(start: dict, uid: int) -> str:
     """Sets the view up; `uid` is who will work in it. Returns the home folder in it. Raises OSError."""
     home, temporary = _own_folders(start, uid)
     devices = _open_devices(bool(start.get("gpu")))
+    lent = volumes.copy_mounts(start)
     writable = [(path, True, _open(path)) for path in writable_paths(start)]
     needed = [(path, False, _open(path)) for path in needed_paths(start)]
     checked(kernel.change_mount("/", _AT_RECURSIVE, _ATTR_RDONLY, 0))
@@ -67,6 +69,8 @@ def build(start: dict, uid: int) -> str:
     _make_dev(devices, start.get("memoryBytes") or 0)
     for path in (*covers, "/dev"):
         checked(kernel.change_mount(path, 0, _ATTR_RDONLY, 0))
+    if lent:
+        volumes.attach(lent)
     return home
 
 

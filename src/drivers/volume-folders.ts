@@ -1,0 +1,42 @@
+/** The folders of volumes on this machine: `<root>/<app>/<environment>/<name>`, made when a worker first needs one. */
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import { type Volume, volumeNameProblem } from "../domain/volume.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
+
+export class VolumeFolders {
+  readonly #root: string;
+  readonly #give: (folder: string) => Promise<void>;
+  readonly #made = new Map<string, Promise<string>>();
+
+  /** `give` lets workers into a folder: they are other users than the platform where that is root. */
+  constructor(root: string, give: (folder: string) => Promise<void>) {
+    this.#root = root;
+    this.#give = give;
+  }
+
+  /** Resolves the folder. Throws SvcError. */
+  ensure(volume: Volume): Promise<string> {
+    const folder = path.join(this.#root, volume.app, volume.environment, volume.name);
+    const made = getOrInsert(this.#made, folder, () => this.#make(volume, folder));
+    made.catch(() => this.#made.delete(folder)); // The next one tries again.
+    return made;
+  }
+
+  async #make({ name }: Volume, folder: string): Promise<string> {
+    const problem = volumeNameProblem(name);
+    if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
+    try {
+      // Nobody but the platform passes the folders above: workers get theirs by a mount.
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await this.#give(folder);
+    } catch (error) {
+      throw new SvcError("INVALID_SETTING", `The volume "${name}" cannot be made: ${(error as Error).message}.`, {
+        help: "Let the platform's user write to that folder, or name another one by SVC_VOLUMES_DIR.",
+        cause: error,
+      });
+    }
+    return folder;
+  }
+}
