@@ -65,6 +65,7 @@ async function buildOne(
 ): Promise<DependencyLayer | undefined> {
   const named = set.endpoints.map((endpoint) => endpoint.name).join(", ");
   const progress = (detail: string) => build.onProgress({ step: "dependencies", detail });
+  let count = "";
   progress(`${named}: ${set.requirements.map(({ text }) => text).join(" ")}`);
   try {
     const { executable, version } = await build.python();
@@ -76,7 +77,11 @@ async function buildOne(
       compiler: version === set.pythonVersion ? executable : undefined,
       onLine: (line) => {
         const step = installStep(line);
-        if (step !== undefined) progress(`${named}: ${step}`);
+        if (step !== undefined) progress(`${named}: ${step}${count}`);
+      },
+      onCount: (begun, all) => {
+        count = `, ${begun} of ${all}`;
+        progress(`${named}: package ${begun} of ${all}`);
       },
       signal: build.signal,
     });

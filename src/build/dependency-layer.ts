@@ -51,6 +51,7 @@ export interface LayerBuild {
   /** Interpreter that compiles bytecode, when the set is for its version. */
   readonly compiler: string | undefined;
   readonly onLine?: (line: string) => void;
+  readonly onCount?: (begun: number, all: number) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -78,8 +79,8 @@ export async function buildDependencyLayer(
     makeFolder(folder);
   }
   const install = await build.install();
-  const { projectDir, env, onLine, signal } = build;
-  await install({ set, target, scratch, projectDir, env, onLine, signal });
+  const { projectDir, env, onLine, onCount, signal } = build;
+  await install({ set, target, scratch, projectDir, env, onLine, onCount, signal });
   const { base, leftOut } = leaveOut(set, target);
   cleanTree(target);
   if (build.compiler !== undefined) await compileBytecode(build.compiler, target, scratch, build);

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { NoInstaller, PythonInstaller } from "../python/installer.ts";
+import { InstallFailed, NoInstaller, PythonInstaller } from "../python/installer.ts";
 import { dependencyClosure } from "./dependency-closure.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";
 import type { Interpreter } from "./interpreter.ts";
@@ -18,6 +18,8 @@ export interface InstallJob {
   readonly projectDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onLine?: (line: string) => void;
+  /** How many of the packages are there or begun, where the tool says so. */
+  readonly onCount?: (begun: number, all: number) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -59,7 +61,7 @@ async function installWithUv(uv: PythonInstaller, job: InstallJob): Promise<void
 
 /**
  * Two steps, because pip cannot leave out a package that another one asks for: resolve without installing, drop what
- * stays out together with what only that needs, then install exactly the rest. So torch is never downloaded.
+ * stays out together with what only that needs, then install exactly the rest, from where they were found: nothing is looked up twice.
  */
 async function installWithPip(pip: PythonInstaller, job: InstallJob): Promise<void> {
   const { set, scratch } = job;
@@ -71,8 +73,27 @@ async function installWithPip(pip: PythonInstaller, job: InstallJob): Promise<vo
   await writeFile(constraints, set.base.map(({ name, specifier }) => `${name}${specifier}\n`).join(""));
   const resolve = ["--dry-run", "--report", report, "--constraint", constraints];
   await run(pip, job, scratch, [...common, ...resolve], requirements);
-  const pins = neededPins(JSON.parse(await readFile(report, "utf8")) as PipReport, set);
-  if (pins.length > 0) await run(pip, job, scratch, [...common, "--no-deps"], pins);
+  const needed = neededPackages(JSON.parse(await readFile(report, "utf8")) as PipReport, set);
+  if (needed.length === 0) return;
+  const pinned = (places: readonly string[]) =>
+    run(pip, counting(job, needed.length), scratch, [...common, "--no-deps"], places);
+  try {
+    await pinned(needed.map(placeOf).sort());
+  } catch (error) {
+    // What was found may be refused by its address alone, where an index asks for credentials.
+    if (!(error instanceof InstallFailed) || job.signal?.aborted) throw error;
+    await pinned(needed.map(pinOf).sort());
+  }
+}
+
+/** Each package is begun with a line of its own. */
+function counting(job: InstallJob, all: number): InstallJob {
+  let begun = 0;
+  const onLine = (line: string) => {
+    if (/^(Collecting|Processing) /.test(line)) job.onCount?.(Math.min(++begun, all), all);
+    job.onLine?.(line);
+  };
+  return { ...job, onLine };
 }
 
 const PIP_PLATFORMS = [
@@ -88,11 +109,15 @@ interface PipReport {
   readonly install: readonly {
     readonly metadata: { readonly name: string; readonly version: string; readonly requires_dist?: readonly string[] };
     readonly is_direct: boolean;
-    readonly download_info: { readonly url: string };
+    readonly download_info: {
+      readonly url: string;
+      readonly archive_info?: { readonly hashes?: Readonly<Record<string, string>> };
+    };
   }[];
 }
+type Package = PipReport["install"][number];
 
-function neededPins(report: PipReport, set: DependencySet): string[] {
+function neededPackages(report: PipReport, set: DependencySet): Package[] {
   const distributions = report.install.map(({ metadata }) => ({
     name: normalizedName(metadata.name),
     version: metadata.version,
@@ -104,12 +129,17 @@ function neededPins(report: PipReport, set: DependencySet): string[] {
     set.leaveOut,
     targetEnvironment(set.pythonVersion),
   );
-  return report.install
-    .filter(({ metadata }) => names.has(normalizedName(metadata.name)))
-    .map(({ metadata, is_direct, download_info }) =>
-      is_direct ? `${metadata.name} @ ${download_info.url}` : `${metadata.name}==${metadata.version}`,
-    )
-    .sort();
+  return report.install.filter(({ metadata }) => names.has(normalizedName(metadata.name)));
+}
+
+/** The very file that was found. */
+function placeOf({ metadata, download_info: { url, archive_info } }: Package): string {
+  const sha256 = archive_info?.hashes?.sha256;
+  return `${metadata.name} @ ${url}${sha256 === undefined ? "" : `#sha256=${sha256}`}`;
+}
+
+function pinOf(one: Package): string {
+  return one.is_direct ? placeOf(one) : `${one.metadata.name}==${one.metadata.version}`;
 }
 
 function run(

@@ -15,7 +15,8 @@ export function installStep(line: string): string | undefined {
   const uv = /^Downloading ([\w.-]+) \(([\d.]+)([KMG]?)i?B\)$/.exec(text);
   if (uv !== null) return `installing ${uv[1]} (${decimal(Number(uv[2]), uv[3]!)})`;
   const collecting = /^Collecting ([\w.-]+)/.exec(text);
-  if (collecting !== null) return `looking up ${collecting[1]}`;
+  // With its address it was looked up before.
+  if (collecting !== null && !text.includes(" @ ")) return `looking up ${collecting[1]}`;
   return undefined;
 }
 

@@ -241,6 +241,16 @@ describe("dependencies", () => {
     assert.ok(tarNames(alone.artifactPath).some((name) => /greeting/.test(name)));
   });
 
+  test("are counted while they are installed", async (t) => {
+    const details: string[] = [];
+    const { build, folder } = project(t);
+    await build({ cacheDir: path.join(folder, "fresh"), onProgress: ({ detail = "" }) => void details.push(detail) });
+    assert.ok(
+      details.some((detail) => /: package 1 of \d+$/.test(detail)),
+      details.join("\n"),
+    );
+  });
+
   test("come from the cache for another project with the same requirements, without an installer", async (t) => {
     const first = project(t);
     await first.build();
