@@ -77,6 +77,7 @@ class KilledLauncher(LauncherTest):
         os.makedirs(os.path.join(stranger, "worker-1"))
         self.assertEqual(len(find_stale(parent, "launcher-1")), 1)
         os.chmod(stranger, 0o555)
+        self.addCleanup(os.chmod, stranger, 0o755)
         os.chmod(parent, 0o755)
         pid = os.fork()
         if pid == 0:

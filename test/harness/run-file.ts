@@ -95,7 +95,7 @@ export async function runFile(
       .filter((name) => !CACHES.test(name))
       .map((name) => `the folder ${path.join(temp, name)}`),
   ];
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  await removeFolder(folder).catch((error: Error) => left.push(`what cannot be removed: ${error.message}`));
   // What a killed file could not clean up is no fault of its own.
   if (left.length > 0 && wrong === undefined)
     failures.push({ file, name: "left something behind", text: left.join("\n") });
@@ -105,6 +105,16 @@ export async function runFile(
     failures,
     seconds: (performance.now() - started) / 1000,
   };
+}
+
+/** Also folders that a test closed to itself. */
+async function removeFolder(folder: string): Promise<void> {
+  try {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  } catch {
+    await runProcess("chmod", ["-R", "u+rwx", folder]);
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 async function guarded(
