@@ -20,6 +20,11 @@ export function removedName({ name, id }: { readonly name: string; readonly id: 
   return `${name}~${id}`;
 }
 
+/** What it was called before it was removed; any other name as it is. */
+export function nameBeforeRemoval(name: string): string {
+  return name.split("~", 1)[0]!;
+}
+
 export function isRemovedName(name: string): boolean {
   return name.includes("~");
 }

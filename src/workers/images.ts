@@ -1,5 +1,6 @@
 /** What each endpoint's revision needs on this machine, prepared once in the background and told about meanwhile. */
 import { SvcError } from "../domain/errors.ts";
+import { nameBeforeRemoval } from "../domain/names.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -141,7 +142,8 @@ export class Images {
 
 function volumeOf({ networkVolumeId: name }: Endpoint, app: string | undefined, environment: string | undefined) {
   if (name === "" || app === undefined || environment === undefined) return undefined;
-  return { app, environment, name };
+  // Workers that drain a removed environment have the files they had.
+  return { app: nameBeforeRemoval(app), environment: nameBeforeRemoval(environment), name };
 }
 
 function key(endpoint: Endpoint): string {

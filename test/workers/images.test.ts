@@ -33,3 +33,22 @@ test("A preparation that failed is tried again after a pause, also when the cloc
   await settled.promise;
   assert.equal(tries, 2);
 });
+
+test("Workers of a removed environment that drain have the volume that they had", async () => {
+  const resource = { dependencyLayer: null, baseDependencies: [], pythonVersion: "3.11", handler: "handlers/hello.py" };
+  const manifest = { sourceLayer: "s", resources: { hello: resource } };
+  const images = new Images({
+    store: {
+      builds: { find: async () => ({ id: "b", environmentId: "env-1", manifest }) },
+      environments: { find: async () => ({ id: "env-1", appId: "app-1", name: "production~env-1" }) },
+      apps: { find: async () => ({ id: "app-1", name: "shop~app-1" }) },
+    } as unknown as Store,
+    driver: { prepare: async (_image: WorkerImage) => {} },
+    clock: () => 0,
+    now: () => 0,
+    settled: () => {},
+  });
+  const endpoint = { id: "ep-1", revision: "r1", buildId: "b", name: "hello", networkVolumeId: "models" } as Endpoint;
+  const { image } = await images.describe(endpoint);
+  assert.deepEqual(image.volume, { app: "shop", environment: "production", name: "models" });
+});
