@@ -8,6 +8,7 @@ import type { Socket } from "node:net";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { plainAnswer } from "../lib/proxy.ts";
+import type { CallLogs } from "./call-logs.ts";
 import type { ShownCall } from "./call-view.ts";
 import type { ProjectCode } from "./code.ts";
 import { refusalOf } from "./guard.ts";
@@ -28,6 +29,8 @@ interface CallsDeps {
   /** The endpoint is in use: its log is followed before the call goes on. */
   readonly onUse: (name: string, live: LiveEndpoint) => Promise<void>;
   readonly show: (call: ShownCall) => void;
+  /** Keeps what calls of the explorer print. */
+  readonly logs: CallLogs;
 }
 
 interface Admitted {
@@ -50,6 +53,7 @@ export class Calls {
     const shown = { method: req.method ?? "GET", url: req.url ?? "/" };
     try {
       const admitted = await this.#admit(req, req.method ?? "GET");
+      this.#deps.logs.begin(req.headers, admitted.destination.route.endpoint);
       const body = await shortBody(req);
       const passed = await this.#untilItRuns(admitted, async (outgoing) =>
         this.#deps.through.pass(req, res, { ...outgoing, body }),
@@ -58,7 +62,9 @@ export class Calls {
       if (passed.outcome !== "answered") return;
       const timing = passed.headers["server-timing"];
       const { status } = passed;
-      this.#deps.show({ ...shown, status, ms, timing: timing?.toString(), job: jobIn(admitted, passed.body) });
+      const job = jobIn(admitted, passed.body);
+      this.#deps.logs.answered(req.headers, { job: job?.id, worker: passed.headers["x-svc-worker-id"]?.toString() });
+      this.#deps.show({ ...shown, status, ms, timing: timing?.toString(), job });
     } catch (error) {
       if (res.destroyed) return; // The caller left.
       const status = sendError(res, error);
@@ -165,12 +171,16 @@ function problemOf(error: unknown): string {
 }
 
 /** What an answer of a job route says about the job. */
-function jobIn({ destination }: Admitted, body: Buffer): ShownCall["job"] {
+function jobIn({ destination }: Admitted, body: Buffer) {
   if (destination.route.kind !== "queue" || body.length === 0) return undefined;
   try {
-    const job = JSON.parse(body.toString("utf8")) as { status?: unknown; error?: unknown };
+    const job = JSON.parse(body.toString("utf8")) as { id?: unknown; status?: unknown; error?: unknown };
     if (typeof job.status !== "string") return undefined;
-    return { status: job.status, ...(typeof job.error === "string" ? { error: job.error } : {}) };
+    return {
+      id: typeof job.id === "string" ? job.id : undefined,
+      status: job.status,
+      ...(typeof job.error === "string" ? { error: job.error } : {}),
+    };
   } catch {
     return undefined;
   }

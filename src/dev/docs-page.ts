@@ -8,6 +8,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../domain/errors.ts";
 import { VERSION } from "../domain/version.ts";
+import type { CallLines } from "./call-logs.ts";
 import { sendError } from "./calls.ts";
 import { refusalOf } from "./guard.ts";
 import type { OpenApiDocument } from "./openapi.ts";
@@ -22,12 +23,20 @@ interface DocsPageOptions {
   readonly document: () => OpenApiDocument;
   /** Tells of changes until the returned function is called. Open pages show them. */
   readonly onChange?: (listener: (change: DocsChange) => void) => () => void;
+  /** The change that was told last: a page that opens now is told of its problem. */
+  readonly newest?: () => DocsChange;
+  /** What the call printed to which its page gave this id. */
+  readonly callLines?: (id: string) => Promise<CallLines>;
   /** Ends the connections of open pages. */
   readonly signal?: AbortSignal;
 }
 
 /** Answers `/docs` and what belongs to it and returns true; leaves every other request alone and returns false. */
 type DocsPage = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/** The usual place too: no worker file answers there, because no module's name has a dot in it. */
+const DOCUMENT_PATHS = ["/docs/openapi.json", "/openapi.json"];
+const CALL_PATH = /^\/docs\/calls\/[0-9a-f]{32}$/;
 
 export function docsPage(options: DocsPageOptions): DocsPage {
   const assets = new Assets();
@@ -36,8 +45,9 @@ export function docsPage(options: DocsPageOptions): DocsPage {
     if (method !== "GET" && method !== "HEAD") return false;
     const [path = "", query = ""] = (request.url ?? "").split("?", 2);
     if (path === "/docs" || path === "/docs/") send(request, response, page(assets));
-    else if (path === "/docs/openapi.json") send(request, response, json(options.document()));
+    else if (DOCUMENT_PATHS.includes(path)) send(request, response, json(options.document()));
     else if (path === "/docs/changes") stream(request, response, options);
+    else if (method === "GET" && CALL_PATH.test(path)) sendLines(response, path.slice("/docs/calls/".length), options);
     else {
       const asset = assets.find(path.slice("/docs/".length));
       if (!path.startsWith("/docs/") || asset === undefined) return false;
@@ -67,6 +77,10 @@ const FILES: Readonly<Record<string, { readonly from: "swagger-ui-dist" | "explo
   "main.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
   "calls.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
   "answer.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
+  "code-examples.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
+  "header.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
+  "history.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
+  "header.css": { from: "explorer", type: "text/css; charset=utf-8" },
   "icon.svg": { from: "explorer", type: "image/svg+xml" },
 };
 
@@ -114,6 +128,7 @@ function page(assets: Assets): Content {
 <link rel="icon" href="${assets.address("icon.svg")}">
 <link rel="preload" as="style" href="/docs/swagger-ui.css">
 <link rel="stylesheet" href="${assets.address("explorer.css")}">
+<link rel="stylesheet" href="${assets.address("header.css")}">
 <link rel="stylesheet" href="${assets.address("inputs.css")}">
 <link rel="stylesheet" href="${assets.address("answer.css")}">
 </head>
@@ -164,8 +179,18 @@ function send(request: IncomingMessage, response: ServerResponse, content: Conte
   response.end(request.method === "HEAD" ? undefined : content.body);
 }
 
-/** Server-sent events: one for each change of the code. */
-function stream(request: IncomingMessage, response: ServerResponse, { onChange, signal }: DocsPageOptions): void {
+function sendLines(response: ServerResponse, id: string, { callLines }: DocsPageOptions): void {
+  response.setHeaders(new Map(Object.entries(SECURITY_HEADERS)));
+  const answered = async () => {
+    const text = JSON.stringify((await callLines?.(id)) ?? { lines: [], cut: false });
+    response.writeHead(200, { "Content-Type": "application/json", "Cache-Control": "no-store" }).end(text);
+  };
+  answered().catch(() => response.destroy());
+}
+
+/** Server-sent events: one for each change of the code, at first the problem that there is. */
+function stream(request: IncomingMessage, response: ServerResponse, options: DocsPageOptions): void {
+  const { onChange, newest, signal } = options;
   response.setHeaders(new Map(Object.entries(SECURITY_HEADERS)));
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   if (request.method === "HEAD") {
@@ -173,7 +198,10 @@ function stream(request: IncomingMessage, response: ServerResponse, { onChange, 
     return;
   }
   response.write(": open\n\n");
-  const unsubscribe = onChange?.((change) => response.write(`data: ${JSON.stringify(change)}\n\n`));
+  const tell = (change: DocsChange) => response.write(`data: ${JSON.stringify(change)}\n\n`);
+  const first = newest?.();
+  if (first?.problem !== undefined) tell(first);
+  const unsubscribe = onChange?.(tell);
   const end = () => response.end();
   signal?.addEventListener("abort", end, { once: true });
   response.on("close", () => {
@@ -186,7 +214,7 @@ function stream(request: IncomingMessage, response: ServerResponse, { onChange, 
 export function answerOwnPage(req: IncomingMessage, res: ServerResponse, host: string, docs: DocsPage): boolean {
   const path = (req.url ?? "/").split("?", 1)[0]!;
   const isHealth = path === "/" && (req.method === "GET" || req.method === "HEAD");
-  const own = isHealth || path === "/docs" || path.startsWith("/docs/");
+  const own = isHealth || path === "/docs" || path.startsWith("/docs/") || path === "/openapi.json";
   if (!own) return false;
   const refusal = refusalOf({ method: req.method, url: req.url, headers: req.headers }, { host });
   if (refusal !== undefined) {

@@ -8,6 +8,7 @@ import { buffer } from "node:stream/consumers";
 import { type Platform, unreachable } from "../client/answer-error.ts";
 import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../lib/proxy.ts";
+import { CALL_HEADER } from "./call-logs.ts";
 
 export interface Outgoing {
   /** The endpoint's own address; nothing but `path` decides what is asked of it. */
@@ -40,7 +41,7 @@ const CONTINUE_WAIT_MS = 1_000;
 const SEEN_MAX_BYTES = 1024 * 1024;
 
 /** What stands for the caller in the platform's eyes is ours to say; `Expect` is answered here. */
-const REPLACED = new Set(["authorization", "expect", "host", "x-svc-source"]);
+const REPLACED = new Set(["authorization", "expect", "host", "x-svc-source", CALL_HEADER]);
 
 export class PassThrough {
   readonly #upstream = new Upstream();

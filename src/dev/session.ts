@@ -14,6 +14,7 @@ import { Administration } from "../client/administration.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import { autoProvision } from "./auto-provision.ts";
+import { CallLogs } from "./call-logs.ts";
 import { CallView } from "./call-view.ts";
 import { Calls, sendError } from "./calls.ts";
 import { ProjectCode } from "./code.ts";
@@ -90,7 +91,8 @@ interface Parts {
   readonly resources: ResourcesMemory;
   readonly known: ProvisionedEndpoints;
   /** Told of every build, for open pages of the explorer. */
-  readonly pages: Set<(change: DocsChange) => void>;
+  readonly pages: { readonly listeners: Set<(change: DocsChange) => void>; newest: DocsChange };
+  readonly callLogs: CallLogs;
   close(): void;
 }
 
@@ -99,7 +101,12 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
   const place = { app, environment };
   const narrator = new Narrator(screen);
   const view = new CallView(screen, projectDir);
-  const pages: Parts["pages"] = new Set();
+  const pages: Parts["pages"] = { listeners: new Set(), newest: {} };
+  const tellPages = (change: DocsChange) => {
+    pages.newest = change;
+    for (const tell of pages.listeners) tell(change);
+  };
+  const callLogs = new CallLogs();
   const { endpoints: known, problem } = await readResources(projectDir);
   if (problem !== undefined) screen.warn(problem);
   const resources = new ResourcesMemory(projectDir, known);
@@ -115,7 +122,10 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     },
   });
   const logs = new LogFollow(
-    (name, line) => view.line(name, line),
+    (name, line) => {
+      view.line(name, line);
+      callLogs.line(name, line);
+    },
     () => platform.lost(),
   );
   const peersOf = (build: LayersBuild) => possiblePeers(build, projectDir);
@@ -132,12 +142,12 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     onProgress: (text) => narrator.progress("", text),
     onBuilt: (build, before) => {
       if (before !== undefined) narrator.built(calls.routesOf(before), calls.routesOf(build));
-      for (const tell of pages) tell({});
+      tellPages({});
       provisioner.update(build).catch((error: unknown) => narrator.notUpdated(error));
     },
     onFailed: (error) => {
       narrator.broken(error);
-      for (const tell of pages) tell({ problem: problemText(error, false) });
+      tellPages({ problem: problemText(error, false) });
     },
   });
   const through = new PassThrough();
@@ -145,14 +155,23 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     await logs.follow(platform.controlPlane.platform, live.record.id, name);
     void resources.keep(place, platform.controlPlane.platform.url, provisioner).catch(() => {});
   };
-  const calls = new Calls({ code, provisioner, platform, through, host, onUse, show: (call) => view.call(call) });
+  const calls = new Calls({
+    code,
+    provisioner,
+    platform,
+    through,
+    host,
+    onUse,
+    show: (call) => view.call(call),
+    logs: callLogs,
+  });
   const close = () => {
     platform.close();
     logs.stopAll();
     code.close();
     through.close();
   };
-  return { place, code, platform, provisioner, calls, resources, known, pages, close };
+  return { place, code, platform, provisioner, calls, resources, known, pages, callLogs, close };
 }
 
 /** First build, server, watcher, table, and with --auto-provision the endpoints. */
@@ -165,9 +184,11 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
   const docs = docsPage({
     document: () => openApiDocument({ title: options.app, endpoints: code.current.scan.endpoints }),
     onChange: (listener) => {
-      pages.add(listener);
-      return () => pages.delete(listener);
+      pages.listeners.add(listener);
+      return () => pages.listeners.delete(listener);
     },
+    newest: () => pages.newest,
+    callLines: (id) => parts.callLogs.read(id, stopping.signal),
     signal: stopping.signal,
   });
   const token = isLoopback(host) ? undefined : new OpenToken();

@@ -311,6 +311,10 @@ export const LOG_LINES_AT_ONCE = 5_000;
 /** `svc call --logs`: what a function printed last arrives beside its answer; so long nothing must have come, and so long it is waited for. */
 export const CALL_LOGS_QUIET_MS = 300;
 export const CALL_LOGS_MAX_MS = 3_000;
+/** What the explorer of `svc run` shows of a call's output; older calls and lines give way. */
+export const EXPLORER_CALLS_KEPT = 50;
+export const EXPLORER_CALL_LINES_KEPT = 500;
+export const EXPLORER_CALL_TEXT_KEPT_CHARS = 131_072;
 /** Decisions of the autoscaler kept for each endpoint. */
 export const DECISIONS_KEPT = 50;
 export const RECONCILE_MS = 5_000;

@@ -61,7 +61,11 @@ describe("GET /docs", () => {
       "answer.css",
       "answer.js",
       "calls.js",
+      "code-examples.js",
       "explorer.css",
+      "header.css",
+      "header.js",
+      "history.js",
       "icon.svg",
       "inputs.css",
       "main.js",
@@ -80,6 +84,7 @@ describe("GET /docs", () => {
     for (const path of [
       "/docs",
       "/docs/openapi.json",
+      "/openapi.json",
       "/docs/main.js",
       "/docs/swagger-ui-bundle.js?v=0000000000000000",
     ]) {
@@ -128,6 +133,11 @@ describe("GET /docs", () => {
     await changed({ problem: "hello.py:3: invalid syntax" });
     assert.equal((await reader.read()).value, 'data: {"problem":"hello.py:3: invalid syntax"}\n\n');
     assert.ok("/hello/runsync" in (await document()).paths, "the earlier code still answers");
+    const later = (await fetch(`${url}/docs/changes`)).body!.pipeThrough(new TextDecoderStream()).getReader();
+    let told = "";
+    while (!told.includes("invalid syntax")) told += (await later.read()).value;
+    assert.equal(told, ': open\n\ndata: {"problem":"hello.py:3: invalid syntax"}\n\n', "a page that opens later too");
+    await later.cancel();
 
     writeFiles(folder, { "hello.py": WORKER, "second.py": WORKER.replaceAll("hello", "second") });
     await changed();

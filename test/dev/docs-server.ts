@@ -17,6 +17,7 @@ export async function startDocs(t: TestContext, projectDir: string): Promise<Doc
   const scan = async () => (await scanProject({ projectDir, environment: process.env })).endpoints;
   let endpoints = await scan();
   const listeners = new Set<(change: DocsChange) => void>();
+  let newest: DocsChange = {};
   const stop = new AbortController();
   const docs = docsPage({
     document: () => openApiDocument({ title: "shop", endpoints }),
@@ -24,6 +25,7 @@ export async function startDocs(t: TestContext, projectDir: string): Promise<Doc
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    newest: () => newest,
     signal: stop.signal,
   });
   const server = createServer((req, res) => {
@@ -39,6 +41,7 @@ export async function startDocs(t: TestContext, projectDir: string): Promise<Doc
   return {
     url: `http://localhost:${(server.address() as AddressInfo).port}`,
     changed: async (change = {}) => {
+      newest = change;
       if (change.problem === undefined) endpoints = await scan();
       for (const listener of listeners) listener(change);
     },

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
 import type { Browser, Locator, Page } from "playwright-core";
 import { openBrowser, openPage } from "../browser.ts";
 import { project, startPlatform } from "../e2e/platform.ts";
 import { type RunningServer, startSvcRun } from "./svc-run.ts";
+
+const run = promisify(execFile);
 
 const QUEUED = `import time
 from svc import Endpoint
@@ -19,7 +23,18 @@ def add(a: int = 2, b: int = 40):
 @Endpoint(name="broken", cpu="cpu3c-1-2")
 def broken(text: str):
     """Fail."""
+    print("<b>about</b> to fail")
     raise ValueError(f"cannot work with {text!r}")
+
+
+@Endpoint(name="model", cpu="cpu3c-1-2")
+class Model:
+    def encode(self, text: str):
+        """Encode."""
+        return text.upper()
+
+    def decode(self, count: int, deep: bool = False):
+        return count
 
 
 @Endpoint(name="steps", cpu="cpu3c-1-2")
@@ -32,8 +47,12 @@ def steps(count: int = 4):
 
 /** The stream waits for a file, so that a test sees its beginning before its end exists. */
 const ROUTES = `import os
+import struct
 import time
-from svc import Endpoint
+import zlib
+from dataclasses import dataclass, field
+
+from svc import Endpoint, Response
 
 api = Endpoint(name="api", cpu="cpu3c-1-2", max_concurrency=4)
 
@@ -53,6 +72,46 @@ def tell(text: str, go: str):
         time.sleep(0.01)
     for word in rest:
         yield f"data: {word}\\n\\n"
+
+
+@dataclass
+class Line:
+    product: str
+    count: int = 1
+
+
+@dataclass
+class Order:
+    customer: str
+    lines: list[Line] = field(default_factory=list)
+
+
+@api.post("/orders")
+def order(order: Order):
+    """Order products."""
+    return {"lines": len(order.lines), "customer": order.customer}
+
+
+@api.get("/fails")
+def fails(depth: int = 2):
+    """Always fail."""
+    print("<img src=x onerror=document.title='hit'>")
+    raise KeyError("no such product")
+
+
+@api.post("/upload")
+def upload(title: str, picture: bytes):
+    """Take a picture."""
+    return {"title": title, "bytes": len(picture)}
+
+
+@api.get("/picture")
+def picture():
+    """A picture that is wider than the page."""
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head, rows = struct.pack(">IIBBBBB", 4000, 900, 8, 0, 0, 0, 0), zlib.compress((b"\\0" + b"\\x80" * 4000) * 900)
+    png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return Response(png, media_type="image/png")
 
 
 @api.get("/broken")
@@ -152,7 +211,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       assert.match((await badge.getAttribute("class"))!, /svc-bad$/);
       const text = (await shown.locator(".svc-failure").textContent())!;
       assert.match(text, /ValueError cannot work with/);
-      assert.match(text, /queued\.py", line 14/);
+      assert.match(text, /queued\.py", line 15/);
     });
 
     await t.test("a submitted job is followed to its end, and the routes about jobs know its id", async () => {
@@ -217,6 +276,89 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       await operation.locator(".execute:enabled").waitFor();
     });
 
+    await t.test("a failed request shows what it printed and its traceback, as text", async () => {
+      const operation = await openOperation(page, "get", "/shop/routes/fails");
+      await operation.locator(".execute").click();
+      const printed = (await answer(operation)).locator(".svc-printed pre");
+      await printed.waitFor();
+      const text = (await printed.textContent())!;
+      assert.match(text, /<img src=x onerror=document\.title='hit'>\n.*Traceback .*KeyError: 'no such product'/s);
+      assert.equal(await printed.locator("img").count(), 0);
+      assert.match(problems.splice(0).join(), /^console: [^,]*status of 500[^,]*$/, "said by the browser itself");
+      const failed = page.locator('.opblock-post:has([data-path="/queued/broken/runsync"]) .svc-printed pre');
+      assert.equal(await failed.textContent(), "<b>about</b> to fail\n", "its traceback is shown already");
+    });
+
+    await t.test(
+      "a class of the project stands in the form with its fields, and a class's methods can be chosen",
+      async () => {
+        const orders = await openOperation(page, "post", "/shop/routes/orders");
+        assert.match(
+          await orders.locator("textarea").inputValue(),
+          /"customer": .*"lines": .*"product": .*"count": 1/s,
+        );
+        await orders.locator(".execute").click();
+        assert.match((await (await answer(orders)).textContent())!, /"lines": 1/);
+        const model = await openOperation(page, "post", "/queued/Model/runsync");
+        assert.match(await model.locator("textarea").inputValue(), /"method": "encode".*"text"/s);
+        await model.locator(".examples-select select, .examples-select-element").first().selectOption("decode");
+        assert.match(await model.locator("textarea").inputValue(), /"method": "decode".*"count": 3.*"deep": false/s);
+        await model.locator(".execute").click();
+        assert.match((await (await answer(model)).textContent())!, /COMPLETED/);
+      },
+    );
+
+    await t.test("a file that is missing is marked and nothing is sent", async () => {
+      const operation = await openOperation(page, "post", "/shop/routes/upload");
+      await operation.locator('input[type="text"]').fill("a cat");
+      await operation.locator(".execute").click();
+      await operation.locator('[data-property-name="picture"] .svc-missing').waitFor();
+      assert.equal(await operation.locator(".svc-answer").count(), 0);
+      const picture = { name: "cat.png", mimeType: "image/png", buffer: Buffer.from("cat") };
+      await operation.locator('input[type="file"]').setInputFiles(picture);
+      await operation.locator(".execute").click();
+      assert.match((await (await answer(operation)).textContent())!, /"title": "a cat",\s*"bytes": 3/);
+    });
+
+    await t.test("a large picture fits the page", async () => {
+      const operation = await openOperation(page, "get", "/shop/routes/picture");
+      await operation.locator(".execute").click();
+      const box = await (await answer(operation)).locator("img").boundingBox();
+      assert.ok(box !== null && box.width > 0 && box.width < 1000, JSON.stringify(box));
+    });
+
+    await t.test("routes are filtered, and the last calls stay over a reload", async () => {
+      const other = (await openPage(on.browser, url)).page;
+      await other.goto(`${url}/docs`);
+      const orders = await openOperation(other, "post", "/shop/routes/orders");
+      await orders.locator(".execute").click();
+      await answer(orders);
+      await other.getByLabel("Filter the routes").fill("put item");
+      assert.deepEqual(await other.locator("[data-path]").count(), 1);
+      await other.getByLabel("Filter the routes").fill("nothing like this");
+      await other.getByText("No route fits.").waitFor();
+      await other.reload();
+      await other.locator(".svc-history summary").click();
+      const past = other.locator(".svc-history li", { hasText: "/shop/routes/orders" });
+      assert.equal(await past.locator(".svc-badge").textContent(), "200");
+      await other.close();
+    });
+
+    await t.test("a call is copied as code that makes it again", async () => {
+      const operation = page.locator('.opblock-post:has([data-path="/shop/routes/orders"])');
+      await operation.getByText("Copy as code").click();
+      const code = operation.locator(".svc-code pre");
+      for (const [name, command] of [
+        ["curl", ["bash", "-c"]],
+        ["Python", ["python3", "-c"]],
+        ["TypeScript", [process.execPath, "--input-type=module", "-e"]],
+      ] as const) {
+        await operation.getByRole("button", { name, exact: true }).click();
+        const { stdout } = await run(command[0], [...command.slice(1), (await code.textContent())!]);
+        assert.match(stdout, /"lines":\s*1/, name);
+      }
+    });
+
     assert.deepEqual(problems, [], "nothing is said on the console and nothing leaves this machine");
     assert.ok(!(await page.content()).includes(on.key), "the key stays in the server");
 
@@ -237,6 +379,10 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       const first = QUEUED.slice(0, QUEUED.indexOf('@Endpoint(name="broken"')).replaceAll("add", "sub");
       await writeFile(`${on.folder}/new.py`, first.replace("def sub(", "def sub(("));
       await page.getByText(/The code before the last change still answers\..*new\.py:6/s).waitFor();
+      const second = await openPage(on.browser, url);
+      await second.page.goto(`${url}/docs`);
+      await second.page.getByText(/The code before the last change still answers\..*new\.py:6/s).waitFor();
+      await second.page.close();
       await writeFile(`${on.folder}/new.py`, first);
       const operation = await openOperation(page, "post", "/new/runsync");
       await operation.locator(".execute").click();

@@ -1,5 +1,6 @@
 /** What an operation shows of its last call: state, timing, and the answer as far as it has come. */
 import { isFinal } from "./calls.js";
+import { codeExamples } from "./code-examples.js";
 
 const STEPS = { queue: "waited", boot: "started worker", import: "imported code", exec: "ran" };
 
@@ -27,10 +28,11 @@ export function answerComponent({ React, calls }) {
       h(Timing, { call }),
       call.problem && h("p", { className: "svc-problem", role: "alert" }, call.problem),
       h(Body, { call, response, getComponent, getConfigs, request }),
+      h(Printed, { call }),
       h(
         "div",
         { className: "svc-more" },
-        request && h(More, { title: "Request" }, h(getComponent("curl", true), { request, getComponent })),
+        h(More, { title: "Copy as code" }, h(Code, { call })),
         call.status !== undefined &&
           h(More, { title: `Headers (${call.status})` }, h(Headers, { headers: call.headers })),
         call.job !== undefined && h(More, { title: "Job as JSON" }, h(Text, { text: pretty(call.job) })),
@@ -166,6 +168,51 @@ export function answerComponent({ React, calls }) {
     );
   }
 
+  /** What the function printed; of a failed call it is seen at once, its traceback only once. */
+  function Printed({ call }) {
+    const { printed, job } = call;
+    const traceback = (job && failureOf(job)?.traceback) ?? "";
+    const known = new Set(traceback.split("\n"));
+    const isNew = ({ text }) => traceback === "" || !(known.has(text) || text === `[svc] job ${job.id} failed:`);
+    const lines = (printed?.lines ?? []).filter(isNew);
+    if (lines.length === 0) return null;
+    const count = `${printed.cut ? "the last " : ""}${lines.length === 1 ? "1 line" : `${lines.length} lines`}`;
+    return h(
+      "details",
+      { className: "svc-printed", open: stateOf(call)[1] === "bad" },
+      h("summary", null, `Printed (${count})`),
+      h(
+        "pre",
+        { tabIndex: 0 },
+        lines.map(({ stream, text }, index) => h("span", { key: index, className: `svc-${stream}` }, `${text}\n`)),
+      ),
+    );
+  }
+
+  function Code({ call }) {
+    const examples = codeExamples({ ...call.sent, saveAs: fileOf(call) });
+    const [name, choose] = useState("curl");
+    const tabs = Object.keys(examples).map((each) =>
+      h(
+        "button",
+        {
+          key: each,
+          type: "button",
+          className: "svc-button",
+          "aria-pressed": each === name,
+          onClick: () => choose(each),
+        },
+        each,
+      ),
+    );
+    return h(
+      "div",
+      { className: "svc-code" },
+      h("div", { className: "svc-tabs" }, tabs),
+      h(Text, { text: examples[name], label: name }),
+    );
+  }
+
   function More({ title, children }) {
     return h("details", null, h("summary", null, title), children);
   }
@@ -181,7 +228,7 @@ export function answerComponent({ React, calls }) {
 }
 
 /** In words, and how it looks. */
-function stateOf(call) {
+export function stateOf(call) {
   if (call.phase === "stopped") return ["stopped", "quiet"];
   if (call.phase === "failed") return ["no whole answer", "bad"];
   if (call.phase === "waiting") return ["waiting", "busy"];
@@ -235,6 +282,13 @@ function failureOf({ status, error }) {
   } catch {
     return { message: String(error) };
   }
+}
+
+/** Where an example puts an answer that no terminal can show. */
+function fileOf({ headers, bytes, text }) {
+  const type = (headers["content-type"] ?? "").split(";")[0].trim();
+  if (bytes === 0 || text !== "" || type === "") return undefined;
+  return `answer.${/^[a-z]+\/([a-z0-9]{1,5})$/.exec(type)?.[1] ?? "bin"}`;
 }
 
 function pretty(value) {

@@ -25,6 +25,8 @@ const FOLLOW_MAX_MS = 1000;
  * @property {object} [job] The newest state of the job the call made or asked about
  * @property {(id: string) => string} [cancel] The address that cancels the job
  * @property {string} [problem] Why there is no answer
+ * @property {import("./code-examples.js").Sent} sent
+ * @property {{ lines: { stream: string, text: string }[], cut: boolean }} [printed] By the function
  */
 
 export class Calls {
@@ -42,6 +44,11 @@ export class Calls {
   /** @returns {Call | undefined} */
   get(key) {
     return this.#calls.get(key);
+  }
+
+  /** By key. */
+  all() {
+    return this.#calls.entries();
   }
 
   stop(key) {
@@ -64,11 +71,13 @@ export class Calls {
    * Does what `fetch` does, and shows the answer meanwhile.
    * `follow` and `cancel` give the addresses of a job's state and its cancelling; undefined when the call makes none.
    */
-  async fetch(key, url, options, { isJob, follow, cancel }) {
+  async fetch(key, url, options, { isJob, prints, follow, cancel }) {
     this.stop(key);
     const stop = new AbortController();
     this.#stops.set(key, stop);
+    const { method, headers, body } = options;
     const call = {
+      sent: { url: new URL(url, location).href, method: method ?? "GET", headers: { ...headers }, body },
       phase: "waiting",
       startedAt: performance.now(),
       headers: {},
@@ -79,17 +88,31 @@ export class Calls {
     };
     this.#set(key, call);
     try {
-      const response = await fetch(url, { ...options, signal: stop.signal });
+      const id = callId();
+      const response = await fetch(url, {
+        ...options,
+        headers: { ...headers, "X-Svc-Call": id },
+        signal: stop.signal,
+      });
       call.status = response.status;
       call.headers = Object.fromEntries(response.headers);
       if (response.body === null) {
         this.#end(key, call, "done");
+        if (prints) this.#printed(key, call, id);
         return response;
       }
       const [shown, given] = response.body.tee();
-      this.#read(key, call, shown, stop.signal).then(() => isJob && this.#job(key, call, follow, stop.signal));
-      const { status, statusText, headers } = response;
-      return new Response(given, { status, statusText, headers });
+      const end = async () => {
+        await this.#read(key, call, shown, stop.signal);
+        if (isJob) await this.#job(key, call, follow, stop.signal);
+        if (prints) await this.#printed(key, call, id);
+      };
+      end();
+      return new Response(given, {
+        status: response.status,
+        statusText: response.statusText,
+        headers: response.headers,
+      });
     } catch (error) {
       this.#fail(key, call, error);
       throw error;
@@ -157,6 +180,18 @@ export class Calls {
     }
   }
 
+  /** The server gives it out once no more comes. */
+  async #printed(key, call, id) {
+    try {
+      const response = await fetch(`/docs/calls/${id}`);
+      if (!response.ok) return;
+      call.printed = await response.json();
+      this.#set(key, call);
+    } catch {
+      // The server has ended: what is shown above says so.
+    }
+  }
+
   #isOpen({ job }) {
     return job !== undefined && !FINAL.includes(job.status);
   }
@@ -195,6 +230,11 @@ export class Calls {
     if (document.hidden) setTimeout(draw, 100);
     else requestAnimationFrame(draw);
   }
+}
+
+/** Nobody else can guess it. A page of plain HTTP has no crypto.randomUUID. */
+function callId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Cuts a text/event-stream into its events. */

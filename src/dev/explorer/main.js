@@ -1,9 +1,18 @@
 /** Starts Swagger UI with our answers, our header, and the document that follows the code. */
-import { answerComponent } from "./answer.js";
+import { answerComponent, stateOf } from "./answer.js";
 import { Calls } from "./calls.js";
+import { filterRoutes, headerComponents } from "./header.js";
+import { History } from "./history.js";
 
 const DOCUMENT = "/docs/openapi.json";
 const calls = new Calls();
+const history = new History();
+calls.subscribe(() => {
+  for (const [key, call] of calls.all()) {
+    const [method, path] = key.split(" ");
+    history.end(path, method, ...stateOf(call));
+  }
+});
 
 /** Follows the system's choice of light or dark. */
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -27,6 +36,8 @@ function explorer(system) {
   const { React } = system;
   const h = React.createElement;
   const Answer = answerComponent({ React, calls });
+  const tools = { system, history, document: DOCUMENT };
+  const { Header, Tools } = headerComponents(tools);
 
   /** The answer first, then what the document says about answers. */
   const responses = (Original) => (props) =>
@@ -43,7 +54,8 @@ function explorer(system) {
     );
 
   return {
-    wrapComponents: { responses, InfoContainer: () => header(system) },
+    wrapComponents: { responses, InfoContainer: () => Header, FilterContainer: () => Tools },
+    fn: { opsFilter: filterRoutes },
     statePlugins: {
       spec: {
         wrapActions: {
@@ -65,8 +77,15 @@ function fetcher(system, { pathName, method }) {
   const base = pathName.replace(/\/(run|runsync|(status|stream|cancel)\/\{id\})$/, "");
   const makesJob = kind === "run" || kind === "runsync";
   const address = (route) => (makesJob ? (id) => `${base}/${route}/${encodeURIComponent(id)}` : undefined);
-  const about = { isJob: makesJob || kind === "job", follow: address("status"), cancel: address("cancel") };
+  const about = {
+    isJob: makesJob || kind === "job",
+    prints: kind !== "job",
+    follow: address("status"),
+    cancel: address("cancel"),
+  };
   return async (url, options) => {
+    const { pathname, search } = new URL(url);
+    history.add({ path: pathName, method, shown: pathname + search });
     const response = await calls.fetch(`${method} ${pathName}`, url, options, about);
     if (makesJob && response.ok) rememberJob(system, base, response.clone());
     return response;
@@ -85,23 +104,34 @@ async function rememberJob(system, base, response) {
   }
 }
 
-function header({ React, specSelectors }) {
-  const h = React.createElement;
-  return () => {
-    const info = specSelectors.info();
-    return h(
-      "div",
-      { className: "svc-header" },
-      h("div", { className: "svc-name" }, "svc run"),
-      h("h1", null, info.get("title")),
-      h(
-        "p",
-        null,
-        h("code", null, location.origin),
-        h("a", { href: DOCUMENT, target: "_blank", rel: "noreferrer" }, "OpenAPI document"),
-      ),
-    );
-  };
+/** A file that a call needs is asked for before anything is sent. */
+function missingFiles(form) {
+  const isNeeded = (input) => (input.closest("tr") ?? form).querySelector(".parameter__name.required") !== null;
+  return [...form.querySelectorAll('input[type="file"]')].filter(
+    (input) => input.files.length === 0 && isNeeded(input),
+  );
+}
+
+document.addEventListener(
+  "click",
+  (event) => {
+    const form = event.target.closest?.(".execute")?.closest(".opblock");
+    const missing = form ? missingFiles(form) : [];
+    if (missing.length === 0) return;
+    event.stopPropagation();
+    for (const input of missing) {
+      input.classList.add("svc-missing");
+      input.setAttribute("aria-invalid", "true");
+      input.addEventListener("change", chosen, { once: true });
+    }
+    missing[0].focus();
+  },
+  { capture: true },
+);
+
+function chosen({ target }) {
+  target.classList.remove("svc-missing");
+  target.removeAttribute("aria-invalid");
 }
 
 /** The routes that ask about jobs are there when they are wanted. */
