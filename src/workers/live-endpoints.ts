@@ -40,7 +40,7 @@ export class LiveEndpoints {
 
   warms({ id, revision }: Endpoint): boolean {
     const warmUp = this.#warmUps.get(id);
-    return warmUp !== undefined && warmUp.isDue && warmUp.revision === revision;
+    return warmUp?.isDue === true && warmUp.revision === revision;
   }
 
   /** A worker of it is ready, or cannot be. */

@@ -289,7 +289,8 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       const seen = this.#happenings.filter((one) => one.worker === worker);
       reject(new Error(`no "${kind}" of ${worker} within ${WAIT_MS} ms; it had ${JSON.stringify(seen)}`));
     };
-    const timer = setTimeout(late, WAIT_MS);
+    // The loser of a race goes on waiting, and must not keep the file from its end.
+    const timer = setTimeout(late, WAIT_MS).unref();
     this.#watchers.add(look);
     look();
     try {
