@@ -18,7 +18,8 @@ import sys
 from svc._runtime.confine import kernel, volumes
 from svc._runtime.confine.kernel import checked
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# All of svc: a worker imports from each of its rooms.
+_PACKAGE = os.path.join(os.path.abspath(__file__).rpartition("/svc/")[0], "svc")
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC = 1, 2, 4, 8, 4096, 16384
 _ATTR_RDONLY, _AT_RECURSIVE = 1, 0x8000
