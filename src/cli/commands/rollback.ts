@@ -70,7 +70,7 @@ async function list({ terminal }: CliContext, builds: readonly BuildRecord[], js
       build.gitCommit,
       build.message,
     ]),
-    ["BUILD"],
+    ["BUILD", "DEPLOYED", "STATE", "TOOK"],
   );
   const failed = builds.filter(({ verdict }) => verdict === "failed");
   if (failed.length > 0) terminal.out();
