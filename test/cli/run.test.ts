@@ -11,7 +11,7 @@ describe("svc run", () => {
     const { svc } = await sandbox();
     const { stdout, code } = await svc(["run", "--help"]);
     assert.equal(code, 0);
-    for (const flag of ["--host", "-p [--port]", "--reload/--no-reload", "--auto-provision"])
+    for (const flag of ["--host", "-p, --port", "--[no-]reload", "--auto-provision"])
       assert.ok(stdout.replaceAll(/ +/g, " ").includes(flag), `${flag} in ${stdout}`);
   });
 
