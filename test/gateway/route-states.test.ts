@@ -97,7 +97,10 @@ const TABLE: readonly {
     route: "status",
     methods: ["GET", "POST"],
     query: "?input=true",
-    answers: everywhere((body, id, state) => jobObject(body, id, state, { input: INPUT })),
+    answers: everywhere(({ createdAt, ...body }, id, state) => {
+      assert.ok(Number.isInteger(createdAt));
+      jobObject(body, id, state, { input: INPUT });
+    }),
   },
   { route: "status-sync", methods: ["GET", "POST"], query: "?wait=1000", answers: everywhere(same) },
   { route: "stream", methods: ["GET", "POST"], query: "?wait=0", answers: everywhere(chunks) },
@@ -154,7 +157,8 @@ test("/requests lists the dead letters with input, error and retries", async (t)
   const [again] = await platform.queue.claim("jobs", "w-2", 1, AbortSignal.timeout(5_000));
   await platform.queue.release(again!, "lost");
   const { json } = await platform.get("/v2/jobs/requests?status=FAILED");
-  const [{ delayTime, executionTime, ...job }] = json.requests;
+  const [{ delayTime, executionTime, createdAt, ...job }] = json.requests;
+  assert.ok(Number.isInteger(createdAt));
   assert.deepEqual(job, {
     id: first!.jobId,
     status: "FAILED",
