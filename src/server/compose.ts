@@ -192,7 +192,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
 
   const boots = new BootRecord(now);
   const broken = new BrokenCode({ queue, endpoints, boots, link });
-  const callerWaits = (endpointId: string) => own("telling who waits", broken.callerWaits(endpointId));
+  const callerWaits = (endpointId: string) => {
+    const told = broken.callerWaits(endpointId);
+    if (told !== undefined) own("telling who waits", told);
+  };
   const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,

@@ -113,7 +113,10 @@ function failureText(body: Buffer): string {
   }
 }
 
-/** Runs until the session takes no more work. A claim that arrives too late goes back to the queue. */
+/**
+ * Keeps a claim open for a worker of a queue-based endpoint and hands it the jobs as they come, until the session takes no
+ * more work. A claim that arrives too late goes back to the queue.
+ */
 export async function dispatchJobs(session: WorkerSession, queue: Queue & JobProgress): Promise<void> {
   const { signal } = session.intake;
   const { endpoint, worker } = session;
@@ -139,7 +142,6 @@ export async function dispatchJobs(session: WorkerSession, queue: Queue & JobPro
   }
 }
 
-/** Keeps a claim open for each worker of a queue-based endpoint and hands it the jobs as they come. */
 function send(session: WorkerSession, queue: Queue & JobProgress, job: ClaimedJob): void {
   const channel = session.newChannel();
   const claim = { jobId: job.jobId, fence: job.fence };

@@ -34,6 +34,11 @@ export class BootRecord {
     this.#records.delete(revision);
   }
 
+  /** No revision has failed since its last success. */
+  get isClear(): boolean {
+    return this.#records.size === 0;
+  }
+
   mayStart(revision: string): boolean {
     return this.#now() >= (this.#records.get(revision)?.retryAt ?? 0);
   }

@@ -13,7 +13,7 @@ import type { BootRecord } from "./boot-record.ts";
 interface BrokenCodeDeps {
   readonly queue: Pick<JobUpkeep, "failQueued" | "failAwaited">;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
-  readonly boots: Pick<BootRecord, "mayStart" | "reason">;
+  readonly boots: Pick<BootRecord, "isClear" | "mayStart" | "reason">;
   readonly link: {
     failWaiting(worker: Pick<Worker, "endpointId" | "revision">, error: SvcError): Promise<void>;
     sample(endpointId: string): { readonly workers: readonly { readonly ready: boolean }[] };
@@ -28,7 +28,12 @@ export class BrokenCode {
   }
 
   /** A caller begins to wait. While code that failed to start is not tried again, the reason is its answer at once. */
-  async callerWaits(endpointId: string): Promise<void> {
+  callerWaits(endpointId: string): Promise<void> | undefined {
+    // It is asked with each job that finds no free worker.
+    return this.#deps.boots.isClear ? undefined : this.#answerCaller(endpointId);
+  }
+
+  async #answerCaller(endpointId: string): Promise<void> {
     const { boots, endpoints } = this.#deps;
     const endpoint = await endpoints.find(endpointId);
     if (endpoint === undefined || boots.mayStart(endpoint.revision)) return;
