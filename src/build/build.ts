@@ -50,7 +50,8 @@ export async function buildProject(options: BuildOptions): Promise<ProjectBuild>
   try {
     return await build(options);
   } catch (error) {
-    throw fileProblem(error, path.resolve(options.cacheDir));
+    const [cacheDir, projectDir] = [path.resolve(options.cacheDir), path.resolve(options.projectDir)];
+    throw fileProblem(error, { cacheDir, projectDir });
   }
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { SvcError } from "../domain/errors.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -14,10 +15,13 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** The disk's own troubles are the user's to solve: they become a BUILD_FAILED with the path. Others stay as they are. */
-export function fileProblem(error: unknown, cacheDir: string): unknown {
+export function fileProblem(error: unknown, { cacheDir, projectDir }: Record<"cacheDir" | "projectDir", string>) {
+  if (error instanceof SvcError) return error;
+  if (!existsSync(projectDir)) return projectGone(projectDir, error);
   const { code = "", path, message } = error as NodeJS.ErrnoException;
-  const reason = REASONS[code];
-  if (error instanceof SvcError || reason === undefined) return error;
+  const lost = code === "ENOENT" && path?.startsWith(`${projectDir}/`);
+  const reason = lost ? "it went away during the build" : REASONS[code];
+  if (reason === undefined) return error;
   const above = path !== undefined && cacheDir.startsWith(`${path}/`);
   const cached = above || path?.startsWith(cacheDir);
   return new SvcError("BUILD_FAILED", `The build cannot use ${above ? cacheDir : (path ?? message)}: ${reason}.`, {
@@ -25,5 +29,13 @@ export function fileProblem(error: unknown, cacheDir: string): unknown {
       ? "SVC_CACHE_DIR moves the build cache to another folder."
       : "Make it writable for you, or free space, and build again.",
     cause: error,
+  });
+}
+
+/** For what was going on in a project when its folder was moved or removed. */
+export function projectGone(projectDir: string, cause?: unknown): SvcError {
+  return new SvcError("BUILD_FAILED", `The project folder ${projectDir} does not exist any more.`, {
+    help: "It was moved or removed meanwhile. Go to where it is now and run the command again.",
+    cause,
   });
 }

@@ -63,7 +63,8 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
 
   const outputs = ownOutputs();
   const add = (relative: string) => {
-    const stat = statSync(path.join(root, relative), { bigint: true });
+    const stat = statSync(path.join(root, relative), { bigint: true, throwIfNoEntry: false });
+    if (stat === undefined) return; // It went away meanwhile.
     if (outputs.has(fileId(stat))) dropped.push({ path: relative, rule: "what this command prints (built in)" });
     else files.push(describe(relative, stat));
   };

@@ -3,10 +3,10 @@
  * arrives. What does not build changes nothing: the last build that worked stays the one in use.
  */
 
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import path from "node:path";
 import { buildLayers, type LayerOptions, type LayersBuild, localPython, once } from "../build/build-layers.ts";
-import { fileProblem } from "../build/file-problem.ts";
+import { fileProblem, projectGone } from "../build/file-problem.ts";
 import { LayerCache } from "../build/layer-cache.ts";
 import { listProjectFiles } from "../build/project-files.ts";
 import { PythonScanner } from "../build/python-scanner.ts";
@@ -29,6 +29,8 @@ interface CodeOptions {
   /** A build worked; `before` is the one it replaces. Not called when nothing changed. */
   onBuilt(build: LayersBuild, before: LayersBuild | undefined): void;
   onFailed(error: unknown): void;
+  /** The project's folder was moved or removed. */
+  onGone(error: unknown): void;
 }
 
 export class ProjectCode {
@@ -54,7 +56,6 @@ export class ProjectCode {
 
   /** The first build. Throws what stands in its way. */
   async start(): Promise<LayersBuild> {
-    this.#snapshot = takeSnapshot(this.#options.projectDir);
     this.#current = await this.#buildOnce();
     return this.#current;
   }
@@ -94,9 +95,9 @@ export class ProjectCode {
   }
 
   async #rebuild(): Promise<void> {
-    const { projectDir, onBuilt, onFailed } = this.#options;
+    const { projectDir, onBuilt, onFailed, onGone } = this.#options;
+    if (!existsSync(projectDir)) return onGone(projectGone(projectDir));
     try {
-      this.#snapshot = takeSnapshot(projectDir);
       const before = this.#current;
       const build = await this.#buildOnce();
       const wasBroken = this.#failed;
@@ -106,6 +107,7 @@ export class ProjectCode {
       onBuilt(build, before);
     } catch (error) {
       if (this.#stop.signal.aborted) return;
+      if (!existsSync(projectDir)) return onGone(projectGone(projectDir, error));
       this.#failed = true;
       onFailed(error);
     }
@@ -115,6 +117,7 @@ export class ProjectCode {
     const { projectDir, env, cacheDir, onProgress } = this.#options;
     const workDir = workDirectory(projectDir, false);
     try {
+      this.#snapshot = takeSnapshot(projectDir);
       return await buildLayers({
         changesTogether: true,
         projectDir,
@@ -127,7 +130,7 @@ export class ProjectCode {
         signal: this.#stop.signal,
       });
     } catch (error) {
-      throw fileProblem(error, cacheDir);
+      throw fileProblem(error, { cacheDir, projectDir });
     } finally {
       await removeWorkDirectory(workDir);
     }

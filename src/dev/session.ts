@@ -58,6 +58,8 @@ export interface Session {
   /** With the token that callers need; empty when only this machine reaches the server. */
   readonly openAddresses: readonly string[];
   readonly place: LivePlace;
+  /** Rejects when the project's folder is there no more. */
+  readonly gone: Promise<never>;
   /** Removes the live endpoints that this session made, unless they are to be kept. */
   close(): Promise<LeftBehind>;
 }
@@ -84,6 +86,7 @@ export async function startSession(options: SessionOptions): Promise<Session> {
 
 interface Parts {
   readonly place: LivePlace;
+  readonly gone: Promise<never>;
   readonly code: ProjectCode;
   readonly platform: PlatformWatch;
   readonly provisioner: Provisioner;
@@ -128,6 +131,8 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     },
     () => platform.lost(),
   );
+  const gone = Promise.withResolvers<never>();
+  gone.promise.catch(() => {}); // Who waits for the end hears of it.
   const peersOf = (build: LayersBuild) => possiblePeers(build, projectDir);
   const provisioner = new Provisioner(() => platform.controlPlane, place, peersOf, {
     onProgress: (name, text) => narrator.progress(name, text),
@@ -149,6 +154,7 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
       narrator.broken(error);
       tellPages({ problem: problemText(error, false) });
     },
+    onGone: gone.reject,
   });
   const through = new PassThrough();
   const onUse = async (name: string, live: LiveEndpoint) => {
@@ -171,7 +177,7 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     code.close();
     through.close();
   };
-  return { place, code, platform, provisioner, calls, resources, known, pages, callLogs, close };
+  return { place, gone: gone.promise, code, platform, provisioner, calls, resources, known, pages, callLogs, close };
 }
 
 /** First build, server, watcher, table, and with --auto-provision the endpoints. */
@@ -222,6 +228,7 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
     port: server.port,
     openAddresses: token?.addresses(host, server.port) ?? [],
     place,
+    gone: parts.gone,
     close: async () => {
       stopping.abort();
       await watcher?.close();

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { renameSync } from "node:fs";
 import path from "node:path";
 import { describe, test } from "node:test";
 import { buildProject } from "../../src/build/build.ts";
@@ -6,6 +7,18 @@ import { runProcess } from "../../src/lib/run-process.ts";
 import { HELLO, temporaryFolder, writeFiles } from "./project.ts";
 
 const SVC = path.resolve(import.meta.dirname, "../../bin/svc.ts");
+
+test("a project folder that goes away during its build is told, and is no defect", async (t) => {
+  const dir = temporaryFolder(t);
+  const projectDir = path.join(dir, "project");
+  writeFiles(projectDir, { "w.py": HELLO });
+  const onScan = async () => renameSync(projectDir, `${projectDir}-2`);
+  const options = { projectDir, cacheDir: path.join(dir, "cache"), configDir: dir, env: process.env, onScan };
+  await assert.rejects(buildProject(options), {
+    code: "BUILD_FAILED",
+    message: `The project folder ${projectDir} does not exist any more.`,
+  });
+});
 
 describe("a disk that cannot be written", () => {
   test("is a clear error: the cache folder, with the variable that moves it", async (t) => {

@@ -24,6 +24,7 @@ async function start(t: TestContext, files: Record<string, string>, reload = tru
       assert.ok(error instanceof BuildProblems, String(error));
       events.push(error.diagnostics.map(({ rule }) => rule).join(" "));
     },
+    onGone: () => events.push("gone"),
   });
   t.after(() => code.close());
   await code.start();

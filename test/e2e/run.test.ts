@@ -1,14 +1,15 @@
 /** `svc run` as a developer meets it: a real platform, a real server, real saves. */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import path from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
-import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const HELLO = `from svc import Endpoint, progress
 from helper import WORD
@@ -293,6 +294,43 @@ describe("svc run", { concurrency: 2 }, () => {
       () => "the live environment is still there",
     );
     assert.equal((await call(again, "/hello/runsync")).json.status, "COMPLETED", "it is made again by the next call");
+  });
+
+  test("what it writes into its project is no new code, and a project that goes away ends it with one message", async (t) => {
+    const platform = await startPlatform(t);
+    const cwd = project(t, FILES, "shop");
+    const log = path.join(cwd, "out.txt");
+    const said = () => readFileSync(log, "utf8");
+    const config = path.join(platform.dir, "config");
+    const env = {
+      PATH: process.env.PATH,
+      PLATFORM_URL: platform.url,
+      PLATFORM_API_KEY: platform.key,
+      SVC_CONFIG_DIR: config,
+    };
+    const command = [path.join(ROOT, "bin/svc"), "run", "--port", "0"];
+    const output = openSync(log, "w");
+    const child = spawn(command[0]!, command.slice(1), { cwd, env, stdio: ["ignore", output, output] });
+    closeSync(output);
+    t.after(() => child.kill());
+    const ended = once(child, "exit");
+    await until(() => /Listening on/.test(said()), said);
+    const server = { url: /Listening on (http:\S+),/.exec(said())![1]!, output: said } as RunningServer;
+    for (let calls = 0; calls < 3; calls++) assert.equal((await call(server, "/hello/runsync")).status, 200);
+    assert.doesNotMatch(said(), /has the new code/);
+
+    const moved = `${cwd}-moved`;
+    renameSync(cwd, moved);
+    const [code] = await ended;
+    const words = readFileSync(path.join(moved, "out.txt"), "utf8");
+    rmSync(moved, { recursive: true });
+    assert.equal(code, 1);
+    assert.match(
+      words,
+      /\nRemoved: live-hello\nerror: The project folder \S+ does not exist any more\.\n {2}It was moved or removed meanwhile\..*\n$/,
+    );
+    assert.doesNotMatch(words, /defect|\n {4}at /);
+    assert.deepEqual(await liveOf(platform), []);
   });
 
   test("code that somebody else deployed to the live endpoint is replaced before the call runs", async (t) => {

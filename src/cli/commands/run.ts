@@ -65,7 +65,7 @@ export const runCommand = command({
       terminal.out("Programs send the token in it as Authorization: Bearer TOKEN.");
       terminal.out(`Listening on ${url}. Ctrl+C stops it.`);
     }
-    await stopped;
+    const problem: unknown = await Promise.race([stopped, session.gone]).catch((error: unknown) => error);
     const { stay, removed } = await session.close();
     if (removed.length > 0) terminal.note(`\nRemoved: ${[...removed].sort().join(", ")}`);
     if (stay.length > 0) {
@@ -74,6 +74,7 @@ export const runCommand = command({
       terminal.note(`Live endpoints that stay: ${[...stay].sort().join(", ")}`);
       terminal.note(`Remove them with: svc undeploy --all --app ${app} --env ${environment}`);
     }
+    if (problem !== undefined) throw problem;
     this.exit(0);
   },
 });
