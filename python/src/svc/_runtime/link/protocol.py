@@ -21,6 +21,7 @@ START, STOP, STARTED, EXITED, RETIRE, SHUTDOWN, WORKERS = 32, 33, 34, 35, 36, 37
 _PREFIX = Struct(">IBBHI")
 _pack = _PREFIX.pack
 _unpack = _PREFIX.unpack_from
+_read_json = json.JSONDecoder().raw_decode
 
 
 class FrameError(Exception):
@@ -39,14 +40,15 @@ def encode(type: int, channel: int = 0, head: dict | bytes | None = None, body: 
 
 
 def parse_head(head: bytes) -> dict:
-    """The head as a dict; the empty head is {}. Raises FrameError when it is not a JSON object."""
+    """The head as a dict; the empty head is {}. Raises FrameError when it is not a JSON object, with nothing around it."""
     if not head:
         return {}
     try:
-        value = json.loads(head)
+        text = head.decode()
+        value, end = _read_json(text)
     except (ValueError, RecursionError):
         raise FrameError("frame head is not JSON") from None
-    if value.__class__ is not dict:
+    if value.__class__ is not dict or end != len(text):
         raise FrameError("frame head is not an object")
     return value
 

@@ -21,6 +21,7 @@ from svc._runtime.work.interruption import Interruption, end_child
 from svc._runtime.work.output import JobStream, RateLimit, frames_of, write_all
 from svc._runtime.work.upload import Upload
 from svc._runtime.work.work import Identity, Work, cancelled_frame, new_context
+from svc._values import codec
 from svc._values.failure import describe
 from svc.context import Context, context
 from svc.lifecycle import ENTER, EXIT, marked
@@ -249,8 +250,6 @@ class Worker:
         """What `progress()` calls for this work; None for a request, which has no progress."""
         if work.type != protocol.JOB:
             return lambda value: None
-        from svc._values import codec
-
         return lambda value: self.emit(encode(protocol.PROGRESS, work.channel, None, codec.encode(value)), True)
 
     def capture_output(self) -> None:
