@@ -1,5 +1,5 @@
 /** The management API for the CLI and the dev server: one function for each operation. */
-import type { DriverWishes } from "../domain/driver-offers.ts";
+import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { ScalingDecision } from "../domain/worker.ts";
 import type { Platform } from "./answer-error.ts";
 import type {
@@ -86,7 +86,7 @@ export class ControlPlane {
   /** Why a deploy of such endpoints would be refused, as far as that is known before they are built. */
   async mayDeploy(
     place: { app: string; environment: string },
-    endpoints: readonly ({ name: string; workersMax: number } & Partial<DriverWishes>)[],
+    endpoints: readonly ({ name: string; workersMax: number } & Partial<PlatformWishes>)[],
     keepRemoved = false,
   ): Promise<readonly string[]> {
     const document = `query ($app: String!, $environment: String!, $endpoints: [WantedEndpoint!]!, $keepRemoved: Boolean) {

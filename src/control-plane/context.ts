@@ -1,7 +1,7 @@
 /** What the control plane is given, and what each of its requests knows. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
-import type { DriverWishes } from "../domain/driver-offers.ts";
+import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
@@ -36,7 +36,7 @@ export interface ControlPlaneDeps {
   /** Whether workers that ask for these GPUs run on the CPU instead. */
   readonly emulatesGpu: (gpuIds: string) => boolean;
   /** What of these settings no worker of this platform can have, each a sentence with what to do. */
-  readonly cannotGive: (wishes: DriverWishes) => readonly string[];
+  readonly cannotGive: (wishes: PlatformWishes) => readonly string[];
   readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
   readonly logs: LogReader;
   /** What the operator should know about the whole platform now; usually nothing. */

@@ -3,7 +3,7 @@
  * A GPU is one worker's alone, unless workers ask for a fraction: then they share it up to the whole.
  */
 import { gpuMatches, gpuRank } from "./gpu.ts";
-import { GPU_HOST_RESERVE_PART } from "./limits.ts";
+import { CPU_STEP, GPU_HOST_RESERVE_PART } from "./limits.ts";
 import { GPU_MACHINE, MACHINE_TYPE_DEFAULT, machineType } from "./machine-type.ts";
 
 export interface Gpu {
@@ -57,9 +57,6 @@ const LENT_ONCE = "Workers of other endpoints wait for it, but a GPU cannot be l
 /** Ten times 0.1 is not exactly 1. */
 const EPSILON = 1e-6;
 
-/** Parts of the host are multiples of it: sums of them are exact. */
-const HOST_STEP = 0.25;
-
 export function needOf(
   machine: Machine,
   settings: { readonly instanceIds: string; readonly gpuIds: string; readonly gpuCount: number },
@@ -81,7 +78,7 @@ function hostOfGpus(machine: Machine, gpuIds: string, gpuCount: number): Host {
     const whole = Math.min(machine.hardware[resource], machine[resource]);
     const reserve = Math.max(whole * GPU_HOST_RESERVE_PART, machineType(MACHINE_TYPE_DEFAULT)![resource]);
     const own = ((whole - reserve) * Math.min(gpuCount, real.length)) / real.length;
-    return Math.max(GPU_MACHINE[resource], Math.floor(own / HOST_STEP) * HOST_STEP);
+    return Math.max(GPU_MACHINE[resource], Math.floor(own / CPU_STEP) * CPU_STEP);
   };
   return { vcpus: part("vcpus"), memoryGb: part("memoryGb") };
 }
@@ -101,6 +98,17 @@ export function place(machine: Machine, taken: Iterable<Share>, need: Need, beyo
     return full(`${memoryGb} GB memory`, machine.memoryGb - used.memoryGb, machine.memoryGb);
   }
   return { vcpus, memoryGb, gpus, ...(need.gpuCount < 1 && gpus.length > 0 ? { gpuFraction: need.gpuCount } : {}) };
+}
+
+/** Why no worker of this CPU size will ever fit on the machine, however empty; none when one does. */
+export function sizeProblems(machine: Machine, instanceIds: string): string[] {
+  const size = machineType(instanceIds);
+  if (size === undefined || (size.vcpus <= machine.vcpus && size.memoryGb <= machine.memoryGb)) return [];
+  return [
+    `cpu=${JSON.stringify(instanceIds)} is ${size.vcpus} vCPU and ${size.memoryGb} GB, and this platform's machine ` +
+      `promises ${round(machine.vcpus)} vCPU and ${round(machine.memoryGb)} GB in all. Ask for less, or let the machine ` +
+      "promise more (SVC_CPU_OVERCOMMIT, SVC_MEMORY_OVERCOMMIT).",
+  ];
 }
 
 /** Whether these shares are all there at once: no resource is promised twice. */

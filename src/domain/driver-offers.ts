@@ -4,6 +4,9 @@ import { CPU_IMAGE, type EndpointSettings, GPU_IMAGE } from "./endpoint.ts";
 /** The settings that not every driver can give. */
 export type DriverWishes = Pick<EndpointSettings, "imageName" | "networkVolumeId">;
 
+/** The settings that not every platform can give, whatever its driver. */
+export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds">;
+
 /**
  * Why workers that are processes of the machine cannot have them, each a sentence with what to do; empty when they can.
  * `noView` says why they see the machine as it is, without paths of their own; "" when they have a view.

@@ -21,7 +21,7 @@ import {
   WORKERS_MAX_LIMIT,
   WORKERS_MIN_DEFAULT,
 } from "./limits.ts";
-import { MACHINE_TYPE_DEFAULT, machineType } from "./machine-type.ts";
+import { MACHINE_TYPE_DEFAULT, machineType, SIZES } from "./machine-type.ts";
 import { volumeNameProblem } from "./volume.ts";
 
 export const SCALER_TYPES = ["QUEUE_DELAY", "REQUEST_COUNT"] as const;
@@ -42,7 +42,7 @@ export interface EndpointSettings {
   readonly gpuIds: string;
   /** GPUs of one worker, or below 1 the part of a GPU that is its own. */
   readonly gpuCount: number;
-  /** CPU machine type; "" for a GPU endpoint. */
+  /** CPU machine type or size; "" for a GPU endpoint. */
   readonly instanceIds: string;
   /** Jobs or requests one worker handles at once. */
   readonly maxConcurrency: number;
@@ -122,7 +122,9 @@ export function settingsProblems(settings: EndpointSettings): string[] {
     if (unknown !== undefined) problems.push(`gpuIds names an unknown GPU group: ${unknown}.`);
   }
   if (settings.instanceIds !== "" && machineType(settings.instanceIds) === undefined) {
-    problems.push(`instanceIds names an unknown machine type: ${settings.instanceIds}.`);
+    problems.push(
+      `instanceIds names an unknown machine type: ${settings.instanceIds}. Any size is <vCPU>-<GB>, as in 16-64. ${SIZES}`,
+    );
   }
   return problems;
 }

@@ -71,6 +71,12 @@ export const EXECUTION_TIMEOUT_MIN_MS = 5_000;
 export const EXECUTION_TIMEOUT_MAX_MS = 7 * 24 * 3_600_000;
 export const SCALER_VALUE_DEFAULT = 4;
 export const SCALER_VALUE_MAX = 100_000;
+/** Of a worker whose size is its own; in steps that add up exactly. */
+export const CPU_MIN_VCPUS = 0.25;
+export const CPU_MAX_VCPUS = 1024;
+export const CPU_MIN_GB = 0.25;
+export const CPU_MAX_GB = 16_384;
+export const CPU_STEP = 0.25;
 export const GPU_COUNT_MAX = 16;
 /** The smallest part of a GPU that a worker can ask for. */
 export const GPU_FRACTION_MIN = 0.05;

@@ -12,7 +12,7 @@ import envPaths from "env-paths";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
-import { emulatesGpu } from "../domain/capacity.ts";
+import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
   LAYER_SWEEP_MS,
@@ -302,7 +302,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     logs: logFiles,
     notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
     seal,
-    cannotGive: (wishes) => driver.cannotGive(wishes),
+    cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
     config: {
       publicUrl: urls.public,

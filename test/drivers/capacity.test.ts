@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
-import { emulatesGpu, type Share } from "../../src/domain/capacity.ts";
+import { emulatesGpu, type Share, sizeProblems } from "../../src/domain/capacity.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import type { WorkerSpec } from "../../src/drivers/worker-driver.ts";
 
@@ -15,6 +15,19 @@ test("The machine never promises more vCPUs than it has, times the overcommit fa
   assert.throws(() => ledger.book(spec("more", {})), { code: "NO_CAPACITY", message: /1 vCPU/ });
   ledger.free("w0");
   ledger.book(spec("again", {}));
+});
+
+test("A size of one's own is booked like a machine type; one beyond all that the machine promises is told with both numbers", () => {
+  const ledger = new CapacityLedger({ ...options, memoryOvercommit: 1 }, [], { vcpus: 16, memoryGb: 64 });
+  assert.deepEqual(ledger.book(spec("a", { instanceIds: "12.5-40" })), { vcpus: 12.5, memoryGb: 40, gpus: [] });
+  assert.throws(() => ledger.book(spec("b", { instanceIds: "4-8" })), { message: /needs 4 vCPU, 3.5 of 16 is free/ });
+  for (const fits of ["16-64", "12.5-40", "cpu3c-8-16", ""]) assert.deepEqual(sizeProblems(ledger.capacity, fits), []);
+  for (const large of ["16.25-64", "16-64.25"]) {
+    const [problem] = sizeProblems(ledger.capacity, large);
+    assert.match(problem!, new RegExp(`cpu="${large}" is .* promises 16 vCPU and 64 GB in all.*SVC_CPU_OVERCOMMIT`));
+  }
+  const small = new CapacityLedger(options, [], { vcpus: 4, memoryGb: 64 });
+  assert.match(sizeProblems(small.capacity, "cpu3c-8-16")[0]!, /promises 4 vCPU/);
 });
 
 test("One worker owns its GPU; the reason says what is missing", () => {

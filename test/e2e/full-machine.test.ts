@@ -43,6 +43,10 @@ def call(n: int) -> list:
 
 test("workers that wait for an endpoint get it one worker beyond the machine, so that no call waits for ever", async (t) => {
   const platform = await startPlatform(t, FULL);
+  const large = `from svc import Endpoint\n\n@Endpoint(name="large", cpu=(${VCPUS + 1}, 1))\ndef large(): ...\n`;
+  const refused = await platform.svc(["deploy"], { cwd: project(t, { "large.py": large }) });
+  assert.equal(refused.code, 1, "what can never start is told at the deploy, before it is built");
+  assert.match(refused.stderr, new RegExp(`"large": cpu="${VCPUS + 1}-1" is ${VCPUS + 1} vCPU and 1 GB, and this`));
   const cwd = project(t, CODE);
   const deployed = await platform.svc(["deploy"], { cwd });
   assert.equal(deployed.code, 0, deployed.stdout + deployed.stderr);
@@ -60,7 +64,7 @@ test("calls of an endpoint that stands at workersMax wait their turn, and all of
     "one.py": `import time
 from svc import Endpoint
 
-@Endpoint(name="one", workers=(0, 1))
+@Endpoint(name="one", cpu=(0.5, 0.5), workers=(0, 1))
 def slow(n: int) -> int:
     time.sleep(0.1)
     return n

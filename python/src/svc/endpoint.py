@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     Gpu = GpuType | GpuGroup
     ScalerType = Literal["QUEUE_DELAY", "REQUEST_COUNT"]
     Boot = Literal["SVCBOOT", "OFF"]
+    Cpu = Literal[
+        "cpu3g-1-4", "cpu3g-2-8", "cpu3g-4-16", "cpu3g-8-32",
+        "cpu3c-1-2", "cpu3c-2-4", "cpu3c-4-8", "cpu3c-8-16",
+        "cpu5c-1-2", "cpu5c-2-4", "cpu5c-4-8", "cpu5c-8-16",
+    ]  # fmt: skip
 
     class Mark(Protocol):
         """A decorator that keeps the function's signature."""
@@ -69,8 +74,8 @@ class Endpoint:
     Parameters (all by keyword):
         name: identity of the endpoint, `[a-z0-9][a-z0-9_-]{0,62}`.
         gpu: `GpuType`, `GpuGroup` or a list of them in order of preference. Not together with `cpu`.
-        cpu: machine type `<family>-<vCPU>-<GB>`, e.g. `cpu5c-4-8` for 4 vCPU and 8 GB. Without `gpu` and `cpu`:
-            `cpu3c-1-2`.
+        cpu: machine type `<family>-<vCPU>-<GB>`, e.g. `"cpu5c-4-8"` for 4 vCPU and 8 GB, or any size in vCPUs and GB
+            as `"16-64"` or `(16, 64)`. Without `gpu` and `cpu`: `"cpu3c-1-2"`.
         workers: `(min, max)` workers; an int n means `(0, n)`. Default `(0, 3)`.
         idle_timeout: seconds a worker stays when idle, 1 to 3600. Default 60.
         dependencies: requirements installed at build time, e.g. `["requests>=2.31"]`.
@@ -134,7 +139,7 @@ class Endpoint:
             *,
             name: str | None = None,
             gpu: None = None,
-            cpu: str,
+            cpu: Cpu | str | tuple[float, float],
             workers: tuple[int, int] | int | None = None,
             idle_timeout: int | None = None,
             dependencies: Sequence[str] | None = None,

@@ -31,6 +31,14 @@ async def later_chunks(n: int) -> AsyncIterator[int]:
     yield n
 
 
+@Endpoint(name="sized", cpu=(16, 64))
+def sized() -> None: ...
+
+
+@Endpoint(name="small", cpu="0.5-1")
+def small() -> None: ...
+
+
 @Endpoint(name="model")
 class Model:
     @svc.enter(shared=True)
@@ -118,6 +126,8 @@ def wrong() -> None:
     later.map_aio(["1"])  # type: ignore[list-item]
     Endpoint(nmae="x")  # type: ignore[call-overload]
     Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")  # type: ignore[call-overload]
+    Endpoint(name="x", cpu=(16, "64"))  # type: ignore[arg-type]
+    Endpoint(name="x", cpu=16)  # type: ignore[call-overload]
     Endpoint(name="x", scaler_type="QUEUE")  # type: ignore[call-overload]
     Endpoint(name="x", boot="ON")  # type: ignore[call-overload]
     Endpoint(id="x", name="y")  # type: ignore[call-overload]

@@ -65,8 +65,8 @@ export const deployCommand = command({
     const { manifest, layers, env } = await buildDirectory(this, {
       ...flags,
       onScan: async (declared) => {
-        const wanted = declared.map(({ name, settings: { workersMax, imageName, networkVolumeId } }) => {
-          return { name, workersMax, imageName, networkVolumeId };
+        const wanted = declared.map(({ name, settings: { workersMax, imageName, networkVolumeId, instanceIds } }) => {
+          return { name, workersMax, imageName, networkVolumeId, instanceIds };
         });
         refuseProblems(await controlPlane.mayDeploy(target, wanted, keepRemoved));
       },

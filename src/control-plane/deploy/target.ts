@@ -1,5 +1,5 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
-import type { DriverWishes } from "../../domain/driver-offers.ts";
+import type { PlatformWishes } from "../../domain/driver-offers.ts";
 import { environmentProblem, secretNames } from "../../domain/env.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
@@ -39,7 +39,7 @@ export async function readTarget(store: Store, request: BuildRequest, allowance:
 }
 
 /** What its workers could not have here, in sentences that name the endpoint. */
-export function driverProblemsOf(name: string, wishes: DriverWishes, { cannotGive }: Pick<Allowance, "cannotGive">) {
+export function driverProblemsOf(name: string, wishes: PlatformWishes, { cannotGive }: Pick<Allowance, "cannotGive">) {
   return cannotGive(wishes).map((sentence) => `Endpoint "${name}": ${sentence}`);
 }
 

@@ -1,4 +1,4 @@
-import type { DriverWishes } from "../../domain/driver-offers.ts";
+import type { PlatformWishes } from "../../domain/driver-offers.ts";
 import { CPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { manifestLayers } from "../../domain/manifest.ts";
@@ -15,7 +15,7 @@ import { knownEnvironment } from "../known.ts";
 interface WantedEndpoints {
   readonly app: string;
   readonly environment: string;
-  readonly endpoints: readonly (QuotaHolder & { readonly [wish in keyof DriverWishes]?: string | null })[];
+  readonly endpoints: readonly (QuotaHolder & { readonly [wish in keyof PlatformWishes]?: string | null })[];
   readonly keepRemoved?: boolean | null;
 }
 
@@ -31,9 +31,11 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
     environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
   const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
   const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
-  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId }) =>
-    driverProblemsOf(name, { imageName: imageName ?? CPU_IMAGE, networkVolumeId: networkVolumeId ?? "" }, context),
-  );
+  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds }) => {
+    const image = imageName ?? CPU_IMAGE;
+    const wishes = { imageName: image, networkVolumeId: networkVolumeId ?? "", instanceIds: instanceIds ?? "" };
+    return driverProblemsOf(name, wishes, context);
+  });
   return problem === undefined ? ofDriver : [problem, ...ofDriver];
 }
 
