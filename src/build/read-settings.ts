@@ -22,9 +22,9 @@ import {
   SCALER_VALUE_MAX,
   WORKERS_MAX_LIMIT,
 } from "../domain/limits.ts";
-import { MACHINE_TYPES, machineType, readSize, SIZE_EXAMPLES, SIZES, sizeId } from "../domain/machine-type.ts";
 import { isValidName, nearest, suggestName } from "../domain/names.ts";
 import { volumeNameProblem } from "../domain/volume.ts";
+import { cpuSize } from "./cpu-size.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
 import { readEnv } from "./read-env.ts";
@@ -89,7 +89,7 @@ export class SettingsReader {
     const given = this.#keywords(object);
     const gpuPreference = given.has("gpu") ? gpuSelectors(given.get("gpu")!, this.#report) : [];
     const gpu = gpuPreference === undefined || !given.has("gpu") ? undefined : gpuIds(gpuPreference);
-    const cpu = this.#cpu(given);
+    const cpu = given.has("cpu") ? cpuSize(given.get("cpu")!, this.#report) : undefined;
     if (given.has("gpu") && given.has("cpu")) {
       this.#error(
         "gpu-and-cpu",
@@ -227,39 +227,6 @@ export class SettingsReader {
     const problem = name === undefined ? undefined : volumeNameProblem(name);
     if (problem === undefined) return name;
     return this.#error("invalid-setting", given.get("volume")!, problem, `Use volume="${suggestName(name!)}".`);
-  }
-
-  #cpu(given: Given): string | undefined {
-    const value = given.get("cpu");
-    if (value === undefined) return undefined;
-    if (value.kind === "list") return this.#cpuPair(value);
-    const wanted = `a machine type such as "cpu5c-4-8" or a size, ${SIZE_EXAMPLES}`;
-    if (value.kind !== "string") return this.#unknown(value, "cpu", wanted);
-    const id = value.value;
-    if (machineType(id) !== undefined) return id;
-    const size = readSize(id);
-    if (size !== undefined) return this.#cpuSize(value, ...size);
-    const ids = MACHINE_TYPES.map((type) => type.id);
-    const near = nearest(id, ids);
-    const help = `${near.length > 0 ? `Did you mean ${near.join(", ")}? ` : ""}The ids are ${ids.join(", ")}. Any size: ${SIZE_EXAMPLES}.`;
-    return this.#error("unknown-cpu", value, `There is no CPU machine type ${JSON.stringify(id)}.`, help);
-  }
-
-  #cpuPair(value: Value & { kind: "list" }): string | undefined {
-    const wanted = `one size, ${SIZE_EXAMPLES}`;
-    const unknown = value.items.find((item) => item.kind === "unknown" || item.kind === "environment");
-    if (unknown !== undefined) return this.#unknown(unknown, "cpu", wanted);
-    const [vcpus, memoryGb, ...rest] = value.items;
-    if (vcpus?.kind === "number" && memoryGb?.kind === "number" && rest.length === 0)
-      return this.#cpuSize(value, vcpus.value, memoryGb.value);
-    return this.#error("invalid-setting", value, `cpu takes ${wanted}: two numbers.`, `Write ${SIZE_EXAMPLES}.`);
-  }
-
-  #cpuSize(value: Value, vcpus: number, memoryGb: number): string | undefined {
-    const id = sizeId(vcpus, memoryGb);
-    if (id !== undefined) return id;
-    const message = `No worker has ${vcpus} vCPU and ${memoryGb} GB. ${SIZES}`;
-    return this.#error("invalid-setting", value, message, `Write ${SIZE_EXAMPLES}.`);
   }
 
   #workers(given: Given): readonly [number, number] | undefined {
