@@ -14,7 +14,7 @@ const ASKED_AT_ONCE = 8;
 export interface FoundJob {
   readonly endpoint: EndpointRecord;
   readonly client: EndpointClient;
-  /** With its input. */
+  /** With its input, unless it is expired. */
   readonly job: JobRecord;
 }
 
@@ -24,16 +24,22 @@ export async function findJob(context: CliContext, jobId: string, endpointName?:
   const endpoints = (await connection.controlPlane.endpoints()).filter(({ kind }) => kind === "queue");
   const candidates =
     endpointName === undefined ? endpoints : [endpointNamed(endpoints, endpointName, detectedApp(context.cwd))];
-  const find = WHOLE_ID.test(jobId) ? jobAt : jobsBeginning;
-  const found: FoundJob[] = [];
-  for (let at = 0; at < candidates.length; at += ASKED_AT_ONCE) {
-    const some = candidates.slice(at, at + ASKED_AT_ONCE);
-    found.push(...(await Promise.all(some.map((endpoint) => find(connection, endpoint, jobId)))).flat());
-    if (find === jobAt && found.length > 0) break;
-  }
+  const isWhole = WHOLE_ID.test(jobId);
+  const ask = async (find: typeof jobAt) => {
+    const found: FoundJob[] = [];
+    for (let at = 0; at < candidates.length; at += ASKED_AT_ONCE) {
+      const some = candidates.slice(at, at + ASKED_AT_ONCE);
+      found.push(...(await Promise.all(some.map((endpoint) => find(connection, endpoint, jobId)))).flat());
+      if (isWhole && found.length > 0) break;
+    }
+    return found;
+  };
+  const exact = isWhole ? await ask(jobAt) : [];
+  if (exact.length > 0) return exact[0]!;
+  const found = await ask(jobsBeginning);
   if (found.length > 1) throw ambiguous(jobId, found);
   const [only] = found;
-  if (only !== undefined) return find === jobAt ? only : { ...only, job: await only.client.inspect(only.job.id) };
+  if (only !== undefined) return only.job.expired ? only : { ...only, job: await only.client.inspect(only.job.id) };
   const who = endpointName === undefined ? "No endpoint has a" : `Endpoint "${endpointName}" has no`;
   throw new SvcError("JOB_NOT_FOUND", `${who} job "${jobId}".`, {
     help: "Results are kept for a limited time. svc jobs ENDPOINT_NAME lists what there is.",
@@ -53,7 +59,7 @@ async function jobsBeginning({ apiKey }: Connection, endpoint: EndpointRecord, s
   const client = endpointClient(endpoint.url, apiKey);
   const id = start.replace(/^sync-/, "");
   if (!/^[\w-]{1,80}$/.test(id)) return [];
-  const page = await unlessGone(client.jobs({ id, limit: LISTED_MAX }));
+  const page = await unlessGone(client.jobs({ id, limit: LISTED_MAX, expired: true }));
   // A platform of an earlier version lists all.
   const jobs = (page?.requests ?? []).filter((job) => job.id.replace(/^sync-/, "").startsWith(id));
   return jobs.map((job) => ({ endpoint, client, job }));

@@ -19,6 +19,8 @@ export interface JobRecord {
   readonly createdAt?: number;
   /** Only where it was asked for, and in lists up to 64 KiB. */
   readonly input?: unknown;
+  /** In lists that were asked for such jobs: input, output and error are not kept any more. */
+  readonly expired?: true;
 }
 
 export interface JobPage {
@@ -26,7 +28,10 @@ export interface JobPage {
   /** `before` of the next page. */
   readonly next?: string;
   /** How long final jobs are kept; a platform of an earlier version does not say. */
-  readonly keptMs?: Readonly<Record<"run" | "runsync" | "runsyncWait" | "failed", number>>;
+  readonly keptMs?: Readonly<Record<"run" | "runsync" | "runsyncWait" | "failed", number>> & {
+    /** After that: what is known of the job without input, output and error. */
+    readonly record?: number;
+  };
 }
 
 export interface QueueHealth {
@@ -93,13 +98,14 @@ export class EndpointClient {
 
   /** The endpoint's jobs, newest first: at most 100 a page. */
   jobs(
-    query: { status?: JobState; limit: number; before?: string; id?: string },
+    query: { status?: JobState; limit: number; before?: string; id?: string; expired?: boolean },
     options: CallOptions = {},
   ): Promise<JobPage> {
     const parameters = new URLSearchParams({ limit: String(query.limit) });
     if (query.status !== undefined) parameters.set("status", query.status);
     if (query.before !== undefined) parameters.set("before", query.before);
     if (query.id !== undefined) parameters.set("id", query.id);
+    if (query.expired) parameters.set("expired", "true");
     return this.#call<JobPage>("GET", `/requests?${parameters}`, options);
   }
 

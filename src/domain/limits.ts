@@ -112,6 +112,10 @@ export const RUNSYNC_WAIT_RETENTION_MS = 5 * 60_000;
 export const FAILED_RETENTION_MS = 24 * 3_600_000;
 /** Of one endpoint and state, once their own retention has passed. */
 export const FAILED_KEPT_MAX_JOBS = 10_000;
+/** Once the row of a final job is gone, what is known of it without input, output and error: */
+export const EXPIRED_KEPT_MS = 7 * 24 * 3_600_000;
+/** of one endpoint and state the newest. */
+export const EXPIRED_KEPT_MAX_JOBS = 50_000;
 export const QUEUED_MAX_JOBS = 1_000_000;
 export const QUEUE_FULL_RETRY_S = 1;
 export const JOB_LOSSES_MAX = 1;

@@ -44,6 +44,11 @@ export function withCreatedAt(object: Buffer, { createdAt }: Job): Buffer {
   return Buffer.concat([object.subarray(0, -1), Buffer.from(`,"createdAt":${createdAt}}`)]);
 }
 
+/** The job object, saying that what the job was given and gave back is not known any more. */
+export function withExpired(object: Buffer): Buffer {
+  return Buffer.concat([object.subarray(0, -1), Buffer.from(',"expired":true}')]);
+}
+
 /** Everything but the output and the closing brace. */
 function jobHead(job: Job, now: number): string {
   const waits = job.state === "IN_QUEUE";

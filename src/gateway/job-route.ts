@@ -26,7 +26,22 @@ export const GET_OR_POST = ["GET", "POST"] as const;
 
 /** The job of the URL. Throws JOB_NOT_FOUND, also when it belongs to another endpoint. */
 export async function jobOf(call: Call, gateway: GatewayContext): Promise<Job> {
-  return ownJob(await gateway.queue.find(call.jobId), call);
+  const job = await gateway.queue.find(call.jobId);
+  if (job === undefined) refuseExpired(await gateway.queue.findExpired(call.jobId), call);
+  return ownJob(job, call);
+}
+
+/** Throws JOB_NOT_FOUND for a job that is known to have ended. */
+function refuseExpired(job: Job | undefined, { endpoint, jobId }: Call): void {
+  if (job === undefined || job.endpointId !== endpoint.id) return;
+  const ended = `${job.state} at ${new Date(job.finishedAt ?? job.createdAt).toISOString()}`;
+  throw new SvcError(
+    "JOB_NOT_FOUND",
+    `The job "${jobId}" ended ${ended}; its input and result are not kept any more.`,
+    {
+      help: "Results are kept for a limited time: read them sooner, give a webhook, or have the platform keep them longer (SVC_RUN_RETENTION_S and others).",
+    },
+  );
 }
 
 export function ownJob(job: Job | undefined, call: Call): Job {

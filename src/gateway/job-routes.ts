@@ -3,6 +3,7 @@
 import { SvcError } from "../domain/errors.ts";
 import { isFinal, JOB_STATES, type JobState, runJobId, runsyncJobId } from "../domain/job.ts";
 import {
+  EXPIRED_KEPT_MS,
   INLINE_BODY_MAX_BYTES,
   REQUESTS_PAGE_SIZE,
   RUN_BODY_MAX_BYTES,
@@ -13,7 +14,7 @@ import {
 } from "../domain/limits.ts";
 import type { Job } from "../queue/queue.ts";
 import type { Call, GatewayContext, Retention } from "./context.ts";
-import { checkedJobJson, jobJson, withCreatedAt, withInput } from "./job-json.ts";
+import { checkedJobJson, jobJson, withCreatedAt, withExpired, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
 import { flag, wholeNumber } from "./query.ts";
 import { sendJson, sendObject } from "./respond.ts";
@@ -169,8 +170,8 @@ const health: JobRoute = {
 };
 
 /**
- * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>, ?id=<its beginning>. A full page carries `next`, the `before` of the
- * one after it. Inputs and outputs above 64 KiB are left out: /status has them.
+ * The endpoint's jobs, newest first: ?limit, ?status, ?before=<job id>, ?id=<its beginning>, ?expired=true: also those that are not kept
+ * any more. A full page carries `next`, the `before` of the one after it. Inputs and outputs above 64 KiB are left out: /status has them.
  */
 const requests: JobRoute = {
   name: "requests",
@@ -187,14 +188,20 @@ const requests: JobRoute = {
       limit,
       before,
       idStart: idStartOf(parameters.get("id")),
+      expired: flag(call.query, "expired"),
     });
     const now = gateway.now();
     const parts: Buffer[] = [];
     for (const [index, job] of jobs.entries()) {
       const bare = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
       const object = withCreatedAt(bare, job);
+      parts.push(Buffer.from(index === 0 ? "" : ","));
+      if (job.expired) {
+        parts.push(withExpired(object));
+        continue;
+      }
       const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
-      parts.push(Buffer.from(index === 0 ? "" : ","), input === undefined ? object : withInput(object, input));
+      parts.push(input === undefined ? object : withInput(object, input));
     }
     const last = jobs.at(-1);
     const next = jobs.length === limit && last !== undefined ? `,"next":${JSON.stringify(last.id)}` : "";
@@ -204,7 +211,7 @@ const requests: JobRoute = {
 };
 
 function kept({ runMs, runsyncMs, runsyncWaitMs, failedMs }: Retention): object {
-  return { run: runMs, runsync: runsyncMs, runsyncWait: runsyncWaitMs, failed: failedMs };
+  return { run: runMs, runsync: runsyncMs, runsyncWait: runsyncWaitMs, failed: failedMs, record: EXPIRED_KEPT_MS };
 }
 
 function idStartOf(text: string | null): string | undefined {

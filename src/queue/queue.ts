@@ -44,6 +44,8 @@ export interface Job {
   readonly startedAt: number | null;
   readonly finishedAt: number | null;
   readonly executionTimeoutMs: number;
+  /** Its row is gone: what it was given and gave back is not known any more. */
+  readonly expired?: true;
 }
 
 /** Names one hand-out of a job to a worker. */
@@ -116,12 +118,14 @@ export interface Queue {
 /** The side that looks, waits, and reports what a worker said meanwhile. */
 export interface JobReader {
   find(jobId: string): Promise<Job | undefined>;
+  /** A final job whose row is gone, as long as it is known at all. */
+  findExpired(jobId: string): Promise<Job | undefined>;
   /** JSON text of the job's input; undefined when there is no such job, or it is larger than `maxBytes`. */
   input(jobId: string, maxBytes?: number): Promise<Uint8Array | undefined>;
-  /** Newest first; `idStart`: those whose id, or the UUID in it, begins so. */
+  /** Newest first; `idStart`: those whose id, or the UUID in it, begins so; `expired`: with those whose rows are gone. */
   list(
     endpointId: string,
-    options: { state?: JobState; limit: number; before?: string; idStart?: string },
+    options: { state?: JobState; limit: number; before?: string; idStart?: string; expired?: boolean },
   ): Promise<Job[]>;
   counts(endpointId: string): Promise<JobCounts>;
   /** What a worker holds now: compared with what it says it holds when it comes back after a break. */

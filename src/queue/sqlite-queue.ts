@@ -5,6 +5,7 @@
 import { SvcError } from "../domain/errors.ts";
 import {
   BODIES_KEPT_MAX_BYTES,
+  EXPIRED_KEPT_MAX_JOBS,
   FAILED_KEPT_MAX_JOBS,
   FAILED_RETENTION_MS,
   QUEUED_MAX_JOBS,
@@ -43,6 +44,7 @@ const BOUNDS_DEFAULT: QueueBounds = {
   streamKeptMax: STREAM_KEPT_MAX_BYTES,
   streamsKeptMax: STREAMS_KEPT_MAX_BYTES,
   bodiesKeptMax: BODIES_KEPT_MAX_BYTES,
+  expiredKeptMax: EXPIRED_KEPT_MAX_JOBS,
 };
 
 /** close() leaves the database open: whoever opened it closes it. */

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { runsyncJobId } from "../../src/domain/job.ts";
 import {
+  EXPIRED_KEPT_MS,
   FAILED_RETENTION_MS,
   INLINE_BODY_MAX_BYTES,
   LEASE_MS,
@@ -1019,12 +1020,81 @@ function upkeep(
     clock.now += 1;
     assert.ok((await queue().sweep()) >= 1);
     assert.deepEqual([await stateOf(id), await stateOf(failed)], [undefined, "FAILED"], "failed jobs stay longer");
+    assert.equal(await queue().findExpired(failed), undefined);
     clock.now += FAILED_RETENTION_MS - 1_000;
     assert.ok((await queue().sweep()) >= 1);
     assert.deepEqual([await stateOf(id), await stateOf(failed)], [undefined, undefined]);
     await under().reopen();
     const counts = await queue().counts(e);
     assert.deepEqual([counts.completed, counts.failed], [1, 1]);
+  });
+
+  test("that a job ran is known for seven days after its result is gone, in lists that ask for it", async () => {
+    const e = unique("endpoint");
+    const started = clock.now;
+    const ids: string[] = [];
+    for (const n of [1, 2, 3]) {
+      ids.unshift(await enqueued(e, { retentionMs: n * 1_000 }));
+      clock.now += 10;
+      await queue().finish(await claimOne(e), { state: "COMPLETED", output: large(String(n)) });
+    }
+    clock.now += 2_000;
+    await queue().sweep();
+    await under().reopen();
+    const list = (changes: object = {}) => queue().list(e, { limit: 10, expired: true, ...changes });
+    assert.deepEqual(
+      (await queue().list(e, { limit: 10 })).map(({ id }) => id),
+      [ids[0]],
+    );
+    assert.deepEqual(
+      (await list()).map(({ id, expired }) => [id, expired]),
+      [
+        [ids[0], undefined],
+        [ids[1], true],
+        [ids[2], true],
+      ],
+    );
+    const paged = [await list({ limit: 2 }), await list({ limit: 2, before: ids[1] })];
+    assert.deepEqual(
+      paged.map((page) => page.map(({ id }) => id)),
+      [[ids[0], ids[1]], [ids[2]]],
+    );
+    assert.deepEqual(
+      (await list({ idStart: ids[2] })).map(({ id }) => id),
+      [ids[2]],
+    );
+    assert.deepEqual(await list({ state: "FAILED" }), []);
+    const job = await queue().findExpired(ids[2]!);
+    assert.deepEqual(
+      [
+        job?.endpointId,
+        job?.state,
+        job?.output,
+        job?.error,
+        job?.workerId,
+        job?.createdAt,
+        job?.finishedAt,
+        job?.expired,
+      ],
+      [e, "COMPLETED", null, "", "w1", started, started + 10, true],
+    );
+    assert.deepEqual(
+      [await stateOf(ids[2]!), await queue().input(ids[2]!), await queue().retry(ids[2]!)],
+      [undefined, undefined, false],
+    );
+
+    clock.now += EXPIRED_KEPT_MS - 1_000;
+    await queue().sweep();
+    assert.equal((await queue().findExpired(ids[2]!))?.id, ids[2]);
+    clock.now += 1_000;
+    await queue().sweep();
+    assert.equal(await queue().findExpired(ids[2]!), undefined);
+    assert.deepEqual(
+      (await list()).map(({ id }) => id),
+      [ids[0]],
+    );
+    await queue().forget(e);
+    assert.equal(await queue().findExpired(ids[0]!), undefined);
   });
 
   test("an endpoint that is gone leaves no job behind", async () => {

@@ -3,6 +3,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { shortJobId } from "../../src/domain/job.ts";
 import { openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { eventually } from "../eventually.ts";
 import { project, startPlatform } from "./platform.ts";
 
 const SVC = path.join(import.meta.dirname, "../../bin/svc");
@@ -21,13 +22,14 @@ def show():
 `;
 
 test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look after one", async (t) => {
-  const platform = await startPlatform(t);
+  const platform = await startPlatform(t, { SVC_RUN_RETENTION_S: "1" });
   const cwd = project(t, { "worker.py": WORKER });
   assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
   const endpoints = await platform.endpoints();
   const { url } = endpoints.find(({ name }) => name === "divide")!;
   const runsync = async (input: object) => (await platform.call(`${url}/runsync`, { body: { input } })).json;
   const jobs = (...args: string[]) => platform.svc(["jobs", ...args], { cwd });
+  const gone = (await platform.call(`${url}/run`, { body: { input: { a: 8, b: 2 } } })).json;
   const good = await runsync({ a: 6, b: 3 });
   const bad = await runsync({ a: 1, b: 0 });
 
@@ -40,9 +42,15 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
     new RegExp(`^${shortJobId(bad.id)} +FAILED +\\d+ s .* ms .*ZeroDivisionError: division by zero`),
   );
   assert.match(second!, new RegExp(`^${shortJobId(good.id)} +COMPLETED`));
-  assert.match(list.stderr, /Results are kept 30 min \(\/run\), 60 s|1 min \(\/runsync\).*; failed jobs 24 h/);
+  assert.match(
+    list.stderr,
+    /Results are kept 1 s \(\/run\), 1 min \(\/runsync\), .*; failed jobs 24 h\. The list keeps jobs for 7 d more\./,
+  );
   const wide = await jobs("divide", "--wide");
-  assert.match(wide.stdout, new RegExp(`^JOB .*WORKER +ERROR\n${bad.id} +FAILED`));
+  assert.match(
+    wide.stdout,
+    new RegExp(`^JOB .*SUBMITTED .*WORKER +ERROR\n${bad.id} +FAILED +\\d+ s +20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d`),
+  );
 
   // The beginning of an id is enough where only one job has it, in every command.
   assert.match((await jobs("show", shortJobId(bad.id))).stdout, new RegExp(`^job +${bad.id}\n[^]*submitted +\\d{4}-`));
@@ -77,6 +85,26 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   const slow = (await platform.call(`${url}/run`, { body: { input: { a: 1, b: 1, seconds: 600 } } })).json;
   assert.equal((await jobs("cancel", slow.id)).stdout, `${slow.id} is cancelled.\n`);
   assert.match((await jobs("cancel", slow.id)).stdout, /was CANCELLED already/);
+
+  // The result of the first job was kept for a second: what is left of it is told, and that the rest is gone.
+  const left = async () => (await jobs("show", gone.id)).stdout;
+  await eventually(async () =>
+    assert.match(await left(), /^status +COMPLETED$.*^result +not kept any more, and neither/ms),
+  );
+  assert.match(await left(), /^submitted +\d{4}-/m);
+  assert.match((await jobs("show", shortJobId(gone.id))).stdout, new RegExp(`^job +${gone.id}\n`));
+  for (const word of ["output", "retry"]) {
+    const { code, stderr } = await jobs(word, gone.id);
+    assert.deepEqual(
+      [code, stderr.split("\n")[0]],
+      [1, "error: The job ended COMPLETED; its input and result are not kept any more."],
+    );
+  }
+  assert.match((await jobs("cancel", gone.id)).stdout, /was COMPLETED already/);
+  assert.match(
+    (await jobs("divide")).stdout,
+    new RegExp(`^${shortJobId(gone.id)} +COMPLETED .* result not kept$`, "m"),
+  );
 
   // On a terminal of 80 columns no line is wider.
   const terminal = openPseudoTerminal([SVC, "jobs", "divide"], {

@@ -204,6 +204,33 @@ test("output that is no JSON spoils the answer of its own job, and no list of jo
   assert.notEqual(json.requests[0].id, "forged");
 });
 
+test("a job whose result is gone is not found, with when it ended; /requests lists it where that is asked for", async (t) => {
+  const platform = await startPlatform(t, {
+    settings: { retention: { runMs: 0, runsyncMs: 0, runsyncWaitMs: 0, failedMs: 0 } },
+  });
+  platform.work(() => ({ state: "COMPLETED", output: Buffer.from("1") }));
+  const { json: job } = await platform.post("/v2/jobs/runsync", { input: {} });
+  await platform.queue.sweep();
+  for (const route of ["status", "status-sync", "stream"]) {
+    const { status, json } = await platform.get(`/v2/jobs/${route}/${job.id}`);
+    assert.deepEqual([status, json.code], [404, "JOB_NOT_FOUND"], route);
+    assert.match(
+      json.error,
+      new RegExp(`^The job "${job.id}" ended COMPLETED at 20\\d\\d-.*; its input and result are not kept any more\\.`),
+    );
+  }
+  assert.match((await platform.get(`/v2/other/status/${job.id}`)).json.error, /Endpoint "the-other" has no job/);
+  assert.equal((await platform.post(`/v2/jobs/retry/${job.id}`)).status, 404);
+  assert.deepEqual((await platform.get("/v2/jobs/requests")).json.requests, []);
+  const { json } = await platform.get("/v2/jobs/requests?expired=true");
+  assert.deepEqual(
+    json.requests.map(({ createdAt, executionTime, delayTime, workerId, ...rest }: Record<string, unknown>) => rest),
+    [{ id: job.id, status: "COMPLETED", expired: true }],
+  );
+  assert.equal(json.keptMs.record, 7 * 24 * 3_600_000);
+  assert.equal((await platform.get("/v2/jobs/requests?expired=maybe")).status, 400);
+});
+
 test("requests lists the jobs newest first, page by page", async (t) => {
   const platform = await startPlatform(t);
   const ids: string[] = [];

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { INLINE_BODY_MAX_BYTES, STREAM_CHUNK_COST_BYTES, SWEEP_WINDOW_ROWS } from "../../src/domain/limits.ts";
+import {
+  DELETE_BATCH_ROWS,
+  INLINE_BODY_MAX_BYTES,
+  STREAM_CHUNK_COST_BYTES,
+  SWEEP_WINDOW_ROWS,
+} from "../../src/domain/limits.ts";
 import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
@@ -45,6 +50,32 @@ test("a failed job that was deleted for its number is found by the first sweep a
   await under.reopen();
   await under.queue.sweep();
   assert.deepEqual(await kept(ids), [false, true]);
+});
+
+test("of jobs whose results are gone the newest of each endpoint and state are known, in batches, also after a restart", async (t) => {
+  const { under, clock, failed } = await open(t, { expiredKeptMax: 2, failedRetentionMs: 0 });
+  const { queue } = under;
+  const ids: string[] = [];
+  for (let n = 0; n < DELETE_BATCH_ROWS + 3; n++) ids.push(await failed("e"));
+  const others = [await failed("e", "TIMED_OUT"), await failed("other")];
+  clock.now += 1_000;
+  assert.equal(await queue.sweep(), ids.length + others.length);
+  const known = async (of: readonly string[]) => {
+    const jobs = await Promise.all(of.map((id) => under.queue.findExpired(id)));
+    return jobs.flatMap((job) => (job === undefined ? [] : [job.id]));
+  };
+  assert.deepEqual(await known([...ids, ...others]), [...ids.slice(-2), ...others]);
+  await under.reopen();
+  assert.deepEqual(await known([...ids, ...others]), [...ids.slice(-2), ...others]);
+  const next = await failed("e");
+  const listed = await under.queue.list("e", { limit: 10, expired: true });
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    [next, others[0], ...ids.slice(-2).reverse()],
+    "numbers go on",
+  );
+  await under.queue.forget("e");
+  assert.deepEqual(await known([...ids, ...others]), others.slice(1));
 });
 
 test("a full queue refuses further jobs, alone in their batch, until one is claimed", async (t) => {

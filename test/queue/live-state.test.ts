@@ -19,6 +19,7 @@ test("workers and endpoints that are gone are not remembered", async (t) => {
     streamKeptMax: 9,
     streamsKeptMax: 9,
     bodiesKeptMax: 9,
+    expiredKeptMax: 9,
   };
   const core = new QueueCore(under.database, files, { clock, monotonic: clock }, bounds);
   const changes = queueChanges(core, new StoredBodies(core));

@@ -36,7 +36,7 @@ for (let version = 1; version < QUEUE_STEPS; version++) {
         lease_until, expires_at, ttl_ms, retention_ms, execution_timeout_ms, method, webhook, idempotency_key, input, output)
       VALUES (1, 'waits', 1, 0, 1, 0, '', ${NOW}, NULL, NULL, NULL, ${NOW + 60_000}, 60000, 1000, 1000, 'm', '', 'k', x'31', NULL),
              (2, 'runs', 1, 1, 0, 7, 'w', ${NOW}, ${NOW}, NULL, ${NOW - 1}, ${NOW + 60_000}, 60000, 1000, 1000, '', '', NULL, x'32', NULL),
-             (3, 'done', 1, 2, 0, 1, 'w', ${NOW}, ${NOW}, ${NOW + 1}, NULL, ${NOW + 60_000}, 60000, 1000, 1000, '', '${hook}', NULL, '${digest}', x'34');
+             (3, 'done', 1, 2, 0, 1, 'w', ${NOW}, ${NOW}, ${NOW + 1}, NULL, ${NOW + 60_000}, 60000, 1000, 1000, '', '${hook}', NULL, '${digest}${version > 5 ? `.${large.length}` : ""}', x'34');
     `);
     const bytes = version > 4 ? "3, " : "";
     connection.exec(`INSERT INTO chunks (seq, job, ${bytes && "bytes, "}body)

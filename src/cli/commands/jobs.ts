@@ -61,17 +61,18 @@ const listJobs = command({
       );
     }
     const { wide } = flags;
-    const whole = wide ? ["JOB", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
+    const whole = wide ? ["JOB", "SUBMITTED", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
     await terminal.table(
-      ["JOB", "STATUS", "AGE", "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
+      ["JOB", "STATUS", "AGE", ...(wide ? ["SUBMITTED"] : []), "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
       jobs.map((job) => [
         wide ? job.id : shortJobId(job.id),
         statusText(terminal, job.status),
         job.createdAt === undefined ? "-" : formatAge(Date.now() - job.createdAt),
+        ...(wide ? [job.createdAt === undefined ? "-" : dateTime(job.createdAt)] : []),
         formatDuration(job.delayTime ?? 0),
         formatDuration(job.executionTime ?? 0),
         ...(wide ? [job.workerId || "-"] : []),
-        errorLine(job, wide ? WIDE : ERROR_CHARS),
+        job.expired ? terminal.colors.dim("result not kept") : errorLine(job, wide ? WIDE : ERROR_CHARS),
       ]),
       whole,
     );
@@ -96,6 +97,7 @@ const showJob = command({
       ["worker", job.workerId || "-"],
     ];
     if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
+    if (job.expired) rows.push(["result", "not kept any more, and neither is the input"]);
     if (job.error !== undefined) rows.push(["error", errorText(job.error)]);
     for (const label of ["input", "output"] as const) {
       if (job[label] !== undefined) rows.push([label, JSON.stringify(withoutTags(job[label]), null, 2)]);
@@ -108,6 +110,7 @@ const printOutput = command({
   ...aboutOneJob("output", "Print a job's output"),
   async run(flags, jobId) {
     const { job } = await findJob(this, jobId, flags.endpoint);
+    if (job.expired) throw notKept(job);
     if (job.status === "COMPLETED") return this.terminal.json(flags.json ? job : (job.output ?? null));
     const reason = job.error === undefined ? "" : `: ${errorLine(job)}`;
     throw new SvcError("CONFLICT", `The job has no output: it is ${job.status}${reason}.`, {
@@ -120,6 +123,7 @@ const retryJob = command({
   ...aboutOneJob("retry", "Put a failed or timed-out job back in the queue"),
   async run(flags, jobId) {
     const { client, job: found } = await findJob(this, jobId, flags.endpoint);
+    if (found.expired) throw notKept(found);
     const job = await client.retry(found.id);
     if (flags.json) return this.terminal.json(job);
     this.terminal.out(`${job.id} is back in the queue.`);
@@ -130,7 +134,7 @@ const cancelJob = command({
   ...aboutOneJob("cancel", "Cancel a job that waits or runs"),
   async run(flags, jobId) {
     const { client, job: before } = await findJob(this, jobId, flags.endpoint);
-    const job = await client.cancel(before.id);
+    const job = before.expired ? before : await client.cancel(before.id);
     if (flags.json) return this.terminal.json(job);
     if (job.status === "CANCELLED" && before.status !== "CANCELLED") this.terminal.out(`${job.id} is cancelled.`);
     else this.terminal.out(`${job.id} was ${job.status} already.`);
@@ -173,7 +177,8 @@ async function newest(client: EndpointClient, status: JobState | undefined, limi
   let keptMs: JobPage["keptMs"];
   let before: string | undefined;
   do {
-    const page = await client.jobs({ status, limit: Math.min(limit - jobs.length, REQUESTS_PAGE_SIZE), before });
+    const pageSize = Math.min(limit - jobs.length, REQUESTS_PAGE_SIZE);
+    const page = await client.jobs({ status, limit: pageSize, before, expired: true });
     jobs.push(...page.requests);
     keptMs = page.keptMs;
     before = page.next;
@@ -198,9 +203,17 @@ function submitted(at: number | undefined): string {
   return at === undefined ? "-" : `${dateTime(at)} (${formatAge(Date.now() - at)} ago)`;
 }
 
-function keptText({ run, runsync, runsyncWait, failed }: NonNullable<JobPage["keptMs"]>): string {
+function notKept({ id, status }: JobRecord): SvcError {
+  return new SvcError("JOB_NOT_FOUND", `The job ended ${status}; its input and result are not kept any more.`, {
+    help: `svc jobs show ${id} has its times. svc jobs ENDPOINT_NAME says how long results are kept.`,
+  });
+}
+
+function keptText({ run, runsync, runsyncWait, failed, record }: NonNullable<JobPage["keptMs"]>): string {
   const [afterRun, afterRunsync, waited, ofFailed] = [run, runsync, runsyncWait, failed].map(formatAge);
-  return `Results are kept ${afterRun} (/run), ${afterRunsync} (/runsync), ${waited} (/runsync?wait=); failed jobs ${ofFailed}.`;
+  return `Results are kept ${afterRun} (/run), ${afterRunsync} (/runsync), ${waited} (/runsync?wait=); failed jobs ${ofFailed}.${
+    record === undefined ? "" : ` The list keeps jobs for ${formatAge(record)} more.`
+  }`;
 }
 
 /** A raised exception as Python would show it; any other error as it is. */

@@ -25,6 +25,8 @@ export interface QueueBounds {
   readonly streamsKeptMax: number;
   /** Bytes of the inputs, outputs and errors of one endpoint's jobs that lie in files. */
   readonly bodiesKeptMax: number;
+  /** Final jobs of one endpoint and state that are known after their rows are gone. */
+  readonly expiredKeptMax: number;
 }
 
 interface QueueClocks {
@@ -65,6 +67,8 @@ export class QueueCore {
   readonly finalSince = new Set<EndpointState>();
   /** Endpoints with failed jobs that the last sweep has not seen. */
   readonly failedSince = new Set<EndpointState>();
+  /** Endpoints with jobs that expired since the last sweep. */
+  readonly expiredSince = new Set<EndpointState>();
   /** Waiting for a final state. */
   readonly finals = new Waiters();
   /** Waiting for a chunk or a final state. */
@@ -103,6 +107,7 @@ export class QueueCore {
     for (const endpoint of this.live.endpoints.values()) {
       if (endpoint.failed > 0) this.failedSince.add(endpoint);
       this.finalSince.add(endpoint);
+      this.expiredSince.add(endpoint);
     }
     this.claims = new PendingClaims(this.sql, this.live, files, {
       deleteExpired: (seq, id) => this.delete(seq, id),

@@ -129,7 +129,9 @@ export class LiveState {
       running: this.#sql.runningRows.all() as unknown as (JobRow & { output: string | null })[],
       streams: this.#sql.chunkBytes.all() as unknown as Stream[],
       files: this.#readFiles(),
-      maxSeq: (this.#sql.maxSeq.get() as { seq: number | null }).seq ?? 0,
+      maxSeq: Math.max(
+        ...[this.#sql.maxSeq, this.#sql.maxExpiredSeq].map((max) => (max.get() as { seq: number | null }).seq ?? 0),
+      ),
     };
   }
 

@@ -24,6 +24,11 @@ export function queueReads(core: QueueCore): JobReader {
   return {
     find,
 
+    async findExpired(jobId) {
+      const row = sql.expired.get(jobId) as unknown as JobRow | undefined;
+      return row && expiredJob(row, live.of(row.endpoint).id);
+    },
+
     async input(jobId, maxBytes = Infinity) {
       const row = sql.input.get(jobId) as { input: Body } | undefined;
       if (typeof row?.input !== "string") return row?.input;
@@ -31,16 +36,17 @@ export function queueReads(core: QueueCore): JobReader {
       return maxBytes <= INLINE_BODY_MAX_BYTES ? undefined : core.files.read(row.input);
     },
 
-    async list(endpointId, { state, limit, before, idStart }) {
+    async list(endpointId, { state, limit, before, idStart, expired = false }) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return [];
       const start = before === undefined ? { seq: Number.MAX_SAFE_INTEGER } : sql.seqOf.get(before);
       if (start === undefined) return [];
       const rows =
         idStart === undefined
-          ? newest(core, endpoint.number, state, start.seq as number, limit)
-          : beginning(core, endpoint.number, idStart, limit);
+          ? newest(core, endpoint.number, state, start.seq as number, limit, expired)
+          : beginning(core, endpoint.number, idStart, limit, expired);
       return rows.map((row) => {
+        if (row.expired === 1) return expiredJob(row, endpointId);
         const { output, error } = sql.resultBodies.get(row.seq) as unknown as Result;
         return jobOfRow(row, endpointId, inline(output), text(inline(error)));
       });
@@ -84,32 +90,46 @@ function oldestQueuedAt(core: QueueCore, endpoint: number): number | null {
   return times.length === 0 ? null : Math.min(...times);
 }
 
+function expiredJob(row: JobRow, endpointId: string): Job {
+  return { ...jobOfRow(row, endpointId, null, ""), expired: true };
+}
+
 /** The newest rows before `seq`: the newest of each state by its index, merged. */
-function newest(core: QueueCore, endpoint: number, state: JobState | undefined, seq: number, limit: number): JobRow[] {
-  const { sql } = core;
+function newest(
+  { live, sql }: QueueCore,
+  endpoint: number,
+  state: JobState | undefined,
+  seq: number,
+  limit: number,
+  expired: boolean,
+): JobRow[] {
   const states = state === undefined ? JOB_STATES.map((_, index) => index) : [JOB_STATES.indexOf(state)];
   const rows = states.flatMap((index): JobRow[] => {
-    if (index === IN_PROGRESS) return runningRows(core, endpoint, seq);
-    if (index !== IN_QUEUE) return sql.listFinal.all(endpoint, index, seq, limit) as unknown as JobRow[];
+    if (index === IN_PROGRESS) return runningRows({ live, sql }, endpoint, seq);
+    if (index !== IN_QUEUE) {
+      const lists = expired ? [sql.listFinal, sql.listExpired] : [sql.listFinal];
+      return lists.flatMap((list) => list.all(endpoint, index, seq, limit) as unknown as JobRow[]);
+    }
     return [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit) as unknown as JobRow[]);
   });
   return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
 }
 
 /** Newest first: ids begin with the time. */
-function beginning(core: QueueCore, endpoint: number, idStart: string, limit: number): JobRow[] {
+function beginning({ sql }: QueueCore, endpoint: number, idStart: string, limit: number, expired: boolean): JobRow[] {
+  const lists = expired ? [sql.idsFrom, sql.expiredIdsFrom] : [sql.idsFrom];
   const starts = [idStart, runsyncIdStart(idStart)];
-  const rows = starts.flatMap(
-    (start) => core.sql.idsFrom.all(start, `${start}~`, endpoint, limit) as unknown as JobRow[],
+  const rows = starts.flatMap((start) =>
+    lists.flatMap((list) => list.all(start, `${start}~`, endpoint, limit) as unknown as JobRow[]),
   );
   return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
 }
 
-function runningRows(core: QueueCore, endpoint: number, seq: number): JobRow[] {
+function runningRows({ live, sql }: Pick<QueueCore, "live" | "sql">, endpoint: number, seq: number): JobRow[] {
   const rows: JobRow[] = [];
-  for (const job of core.live.running.values()) {
+  for (const job of live.running.values()) {
     if (job.endpoint.number !== endpoint || job.seq >= seq) continue;
-    rows.push(core.sql.meta.get(job.id) as unknown as JobRow);
+    rows.push(sql.meta.get(job.id) as unknown as JobRow);
   }
   return rows;
 }

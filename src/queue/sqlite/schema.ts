@@ -106,6 +106,24 @@ const STEPS = [
   UPDATE jobs INDEXED BY jobs_error_file SET error = error || '.65536' WHERE typeof(error) = 'text';
   UPDATE chunks INDEXED BY chunks_file SET body = body || '.65536' WHERE typeof(body) = 'text';
   `,
+  `
+  -- Final jobs whose rows are gone; \`n\` rises in the order they went.
+  CREATE TABLE expired_jobs (
+    n           INTEGER PRIMARY KEY,
+    seq         INTEGER NOT NULL,
+    id          TEXT    NOT NULL,
+    endpoint    INTEGER NOT NULL,
+    state       INTEGER NOT NULL,
+    retries     INTEGER NOT NULL,
+    worker_id   TEXT    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    finished_at INTEGER,
+    kept_until  INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX expired_jobs_listed ON expired_jobs (endpoint, state, seq);
+  CREATE INDEX expired_jobs_id ON expired_jobs (id);
+  `,
 ];
 
 /** Steps of the newest version. */

@@ -20,6 +20,8 @@ export interface JobRow {
   readonly execution_timeout_ms: number;
   readonly method: string;
   readonly webhook: string;
+  /** Of a job that expired. */
+  readonly expired?: 1;
 }
 
 /** Bytes, or what refers to the file with them (body-files.ts). */
@@ -27,6 +29,10 @@ export type Body = Uint8Array | string;
 
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
   expires_at, retention_ms, execution_timeout_ms, method, webhook`;
+
+/** As META, of a job that expired; what is not known of it any more has the type's empty value. */
+const EXPIRED = `seq, id, endpoint, state, 0 AS low_priority, 0 AS fence, retries, worker_id, created_at, started_at, finished_at,
+  0 AS expires_at, 0 AS retention_ms, 0 AS execution_timeout_ms, '' AS method, '' AS webhook, 1 AS expired`;
 
 /** A job is kept until its webhook is settled. */
 const DELIVERED = "NOT (webhook <> '' AND EXISTS (SELECT 1 FROM webhooks WHERE job = jobs.seq))";
@@ -55,6 +61,7 @@ export function prepareStatements(db: DatabaseSync) {
       UNION ALL SELECT endpoint, output FROM jobs INDEXED BY jobs_output_file WHERE typeof(output) = 'text'
       UNION ALL SELECT endpoint, error FROM jobs INDEXED BY jobs_error_file WHERE typeof(error) = 'text'`),
     maxSeq: prepare("SELECT max(seq) AS seq FROM jobs"),
+    maxExpiredSeq: prepare("SELECT max(seq) AS seq FROM expired_jobs"),
 
     insert: prepare(`INSERT INTO jobs (seq, id, endpoint, state, low_priority, fence, worker_id, created_at, started_at,
       expires_at, ttl_ms, retention_ms, execution_timeout_ms, method, webhook, idempotency_key, input)
@@ -84,7 +91,7 @@ export function prepareStatements(db: DatabaseSync) {
     meta: prepare(`SELECT ${META} FROM jobs WHERE id = ?`),
     job: prepare(`SELECT ${META}, output, error FROM jobs WHERE id = ?`),
     input: prepare("SELECT input FROM jobs WHERE id = ?"),
-    seqOf: prepare("SELECT seq FROM jobs WHERE id = ?"),
+    seqOf: prepare("SELECT seq FROM jobs WHERE id = ?1 UNION ALL SELECT seq FROM expired_jobs WHERE id = ?1"),
     resultBodies: prepare("SELECT output, error FROM jobs WHERE seq = ?"),
     listQueued: prepare(`SELECT ${META} FROM jobs WHERE endpoint = ? AND state = 0 AND low_priority = ? AND seq < ?
       ORDER BY seq DESC LIMIT ?`),
@@ -104,6 +111,22 @@ export function prepareStatements(db: DatabaseSync) {
       WHERE endpoint = ?1 AND state = ?2 AND state > 1 AND seq <= (SELECT seq FROM jobs INDEXED BY jobs_final
         WHERE endpoint = ?1 AND state = ?2 AND state > 1 ORDER BY seq DESC LIMIT 1 OFFSET ?3)
       AND finished_at + retention_ms <= ?4 AND ${DELIVERED} LIMIT ?5`),
+
+    keepExpired:
+      prepare(`INSERT INTO expired_jobs (seq, id, endpoint, state, retries, worker_id, created_at, started_at,
+      finished_at, kept_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    /** The first rows only: those behind them were written later. */
+    dropExpired: prepare(`DELETE FROM expired_jobs WHERE kept_until <= ?1 AND n IN
+      (SELECT n FROM expired_jobs ORDER BY n LIMIT ?2)`),
+    surplusExpired: prepare(`SELECT seq FROM expired_jobs WHERE endpoint = ? AND state = ? ORDER BY seq DESC LIMIT 1
+      OFFSET ?`),
+    dropExpiredUpTo: prepare(`DELETE FROM expired_jobs WHERE n IN
+      (SELECT n FROM expired_jobs WHERE endpoint = ? AND state = ? AND seq <= ? LIMIT ?)`),
+    expired: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE id = ?`),
+    listExpired: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE endpoint = ? AND state = ? AND seq < ?
+      ORDER BY seq DESC LIMIT ?`),
+    expiredIdsFrom: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE id >= ? AND id < ? AND endpoint = ?
+      ORDER BY id DESC LIMIT ?`),
 
     insertWebhook: prepare("INSERT INTO webhooks (job, host, due_at) VALUES (?, ?, ?)"),
     /** Of the first due ones only: how many rows it reads is known. */

@@ -5,6 +5,7 @@ import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import { failQueuedJob, loseJob } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
+import { forgetExpired, keepExpired, trimExpired } from "./expired-jobs.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
@@ -133,6 +134,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       let deleted = await deleteAll(() => sql.expiredQueued.all(now, DELETE_BATCH_ROWS), true);
       for (const endpoint of [...core.finalSince]) deleted += await deleteExpired(endpoint, now);
       for (const endpoint of [...core.failedSince]) deleted += await trimFailed(endpoint, now);
+      await trimExpired(core);
       await core.files.sweep(core.isNamed);
       return deleted;
     },
@@ -154,6 +156,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       });
       await deleteAll(() => sql.queuedUpTo.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
       await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
+      await forgetExpired(core, endpoint);
       await core.run(() => {
         if (endpoint.inQueue + endpoint.inProgress === 0) live.remove(endpoint);
       });
@@ -168,6 +171,8 @@ function deleteResting(core: QueueCore, row: JobRow, keepTotals: boolean): void 
   const failed = row.state === FAILED || row.state === TIMED_OUT;
   if (row.state === IN_QUEUE) core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
   else if (!keepTotals) core.live.count(endpoint, row.state, false, -1);
-  else if (row.state === COMPLETED || failed)
-    core.sql.addTotals.run(failed ? 0 : 1, failed ? 1 : 0, 0, endpoint.number);
+  else {
+    if (row.state === COMPLETED || failed) core.sql.addTotals.run(failed ? 0 : 1, failed ? 1 : 0, 0, endpoint.number);
+    keepExpired(core, row);
+  }
 }

@@ -1,0 +1,48 @@
+/**
+ * What is kept of final jobs whose rows are gone: that they ran, when and how they ended, without their bodies. A sweep writes it
+ * where it deletes the row. Rows are numbered in the order they were written, which is the order they go in.
+ */
+import { DELETE_BATCH_ROWS, EXPIRED_KEPT_MS } from "../../domain/limits.ts";
+import type { QueueCore } from "./core.ts";
+import { CANCELLED, COMPLETED, type EndpointState, FAILED, TIMED_OUT } from "./live-state.ts";
+import type { JobRow } from "./statements.ts";
+
+const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
+
+/** Part of a batch that deletes the row. On a full disk what frees room comes first. */
+export function keepExpired(core: QueueCore, row: JobRow): void {
+  if (core.storage.lack !== undefined) return;
+  const { seq, id, endpoint, state, retries, worker_id, created_at, started_at, finished_at } = row;
+  const until = core.clock() + EXPIRED_KEPT_MS;
+  core.sql.keepExpired.run(seq, id, endpoint, state, retries, worker_id, created_at, started_at, finished_at, until);
+  core.expiredSince.add(core.live.of(endpoint));
+}
+
+/** Drops what was kept long enough, and of each endpoint and state the oldest of too many. */
+export async function trimExpired(core: QueueCore): Promise<void> {
+  const { sql, clock, bounds } = core;
+  await inBatches(core, () => sql.dropExpired.run(clock(), DELETE_BATCH_ROWS));
+  for (const endpoint of [...core.expiredSince]) {
+    for (const state of FINAL_STATES) {
+      const last = sql.surplusExpired.get(endpoint.number, state, bounds.expiredKeptMax) as { seq: number } | undefined;
+      if (last === undefined) continue;
+      await inBatches(core, () => sql.dropExpiredUpTo.run(endpoint.number, state, last.seq, DELETE_BATCH_ROWS));
+    }
+    core.expiredSince.delete(endpoint);
+  }
+}
+
+/** Drops all of an endpoint. */
+export async function forgetExpired(core: QueueCore, endpoint: EndpointState): Promise<void> {
+  for (const state of FINAL_STATES) {
+    const { number } = endpoint;
+    await inBatches(core, () =>
+      core.sql.dropExpiredUpTo.run(number, state, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS),
+    );
+  }
+  core.expiredSince.delete(endpoint);
+}
+
+async function inBatches(core: QueueCore, drop: () => { changes: number | bigint }): Promise<void> {
+  while ((await core.run(() => Number(drop().changes))) === DELETE_BATCH_ROWS);
+}
