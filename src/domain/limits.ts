@@ -1,5 +1,7 @@
 /** Every number that bounds something, with its unit in its name. `docs/reference/limits.md` lists them for readers. */
 
+export * from "./gateway-limits.ts";
+
 const KB = 1024;
 const MB = 1024 * KB;
 
@@ -201,38 +203,6 @@ export const CACHED_KEYS_MAX = 10_000;
 export const CACHED_ENDPOINTS_MAX = 20_000;
 /** Source layers of builds. */
 export const CACHED_BUILDS_MAX = 10_000;
-
-// Rate limits of the job routes, per endpoint and window
-export const RATE_WINDOW_MS = 10_000;
-export const RATE_RUN_PER_WINDOW = 1000;
-export const RATE_RUNSYNC_PER_WINDOW = 2000;
-export const RATE_STATUS_PER_WINDOW = 2000;
-export const RATE_STREAM_PER_WINDOW = 2000;
-export const RATE_CANCEL_PER_WINDOW = 100;
-export const RATE_PURGE_PER_WINDOW = 2;
-export const RATE_REQUESTS_PER_WINDOW = 10;
-
-// Connections of callers
-export const HEADERS_ARRIVE_MAX_MS = 30_000;
-export const REQUEST_ARRIVE_MAX_MS = 300_000;
-export const ARRIVAL_CHECK_MS = 5_000;
-export const KEEP_ALIVE_MS = 75_000;
-export const REFUSED_BODY_DRAIN_MAX_MS = 5_000;
-export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
-export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
-export const CALLER_PROBE_MS = 250;
-export const CLOSE_SWEEP_MS = 25;
-export const CLOSE_LAST_ANSWERS_MS = 500;
-export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
-export const METHOD_MAX_CHARS = 255;
-export const WEBHOOK_MAX_CHARS = 2048;
-
-// Requests to load-balanced endpoints
-export const REQUEST_TIMEOUT_MS = 60_000;
-export const REQUEST_TIMEOUT_MIN_MS = 1_000;
-export const REQUEST_TIMEOUT_MAX_MS = 3_600_000;
-/** A browser asks again before a call after this time. */
-export const CORS_PREFLIGHT_MAX_AGE_S = 600;
 
 // Workers
 export const FRAME_MAX_BYTES = 64 * MB;
