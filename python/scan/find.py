@@ -12,6 +12,8 @@ from scan.names import Meaning, Names
 from scan.scope import imported
 
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+#: Packages whose projects build here once their import line names svc.
+_FAMILY = ("runpod_flash", "tetra_rp")
 _INSIDE = (*_DEFINITIONS, ast.Lambda)
 #: Have nothing below them that is looked for.
 _LEAVES = (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias)
@@ -36,6 +38,8 @@ class Finder:
             if type(statement) is ast.ImportFrom and statement.module == "svc" and not statement.level:
                 for alias in statement.names:
                     self._finding("svc-name", module.place(alias), alias.name)
+            if type(statement) is ast.ImportFrom and statement.module in _FAMILY and not statement.level:
+                self._finding("other-package", module.place(statement), statement.module)
         walk = _Walk(module)
         seen: set[int] = set()
         for definition, top in walk.decorated:
@@ -46,6 +50,10 @@ class Finder:
             called = call.func
             if top and type(called) is ast.Attribute and called.attr == "asgi" and id(call) not in walk.decorators:
                 self._application(module, call, seen)
+            if type(called) is ast.Attribute and called.attr == "start":
+                meaning = self._names.meaning(module, called)
+                if meaning.name == "runpod.serverless.start" or meaning.path == ("serverless", "start"):
+                    self._finding("serverless-start", module.place(call), meaning.name or "svc.serverless.start")
         for bindings in self._names.scope(module).bindings.values():
             for binding in bindings:
                 if binding.kind != "value":
@@ -71,9 +79,12 @@ class Finder:
         key = self._object(meaning)
         if key is None:
             if meaning.is_endpoint_class:
-                self._finding("missing-name", module.place(decorator))
+                self._finding("bare-endpoint", module.place(decorator))
                 return
             called = decorator.func if type(decorator) is ast.Call else decorator
+            if type(decorator) is ast.Call and self._names.meaning(module, called).path == ("remote",):
+                self._finding("remote-decorator", module.place(decorator), definition.name)
+                return
             if type(called) is not ast.Attribute:
                 return
             meaning = self._names.meaning(module, called.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _ast as ast
 from math import isfinite
 
+from scan.family import MADE, text_of
 from scan.module import Module
 from scan.names import Meaning, Names
 from scan.value import Value
@@ -22,7 +23,6 @@ _BITS_MAX = 1_000
 _CHARS_A_PART = 64
 
 _WHY = {
-    ast.IfExp: "it depends on a condition",
     ast.ListComp: "it is a comprehension",
     ast.DictComp: "it is a comprehension",
     ast.SetComp: "it is a comprehension",
@@ -32,6 +32,9 @@ _WHY = {
     ast.Set: "a set has no order",
 }
 _TOO_LARGE = "it is too large"
+_CONDITION = "it depends on a condition"
+#: Kinds of values that conditions may be made of.
+_PLAIN = ("string", "boolean", "number", "none", "list", "dict")
 
 
 class _Cannot(Exception):
@@ -70,7 +73,16 @@ class Folder:
             return self._list(module, node, place, depth)
         if kind is ast.Dict:
             return self._dict(module, node, place, depth)
-        if kind is ast.UnaryOp and type(node.op) in (ast.USub, ast.UAdd, ast.Invert, ast.Not):
+        if kind is ast.IfExp:
+            chosen = node.body if self._holds(module, node.test, depth) else node.orelse
+            return self._fold(module, chosen, depth + 1).at(place)
+        if kind is ast.BoolOp:
+            return self._either(module, node, depth).at(place)
+        if kind is ast.Compare:
+            return self._compare(module, node, place, depth)
+        if kind is ast.UnaryOp and type(node.op) is ast.Not:
+            return Value("boolean", not self._holds(module, node.operand, depth), place)
+        if kind is ast.UnaryOp and type(node.op) in (ast.USub, ast.UAdd, ast.Invert):
             value = self._fold(module, node.operand, depth + 1)
             if value.kind != "number" or type(node.op) not in (ast.USub, ast.UAdd):
                 raise _Cannot("it is computed")
@@ -87,6 +99,47 @@ class Folder:
         if kind.__name__ == "TemplateStr":
             raise _Cannot("it is a template, not text")
         raise _Cannot(_WHY.get(kind, "it is computed"))
+
+    def _holds(self, module: Module, node, depth: int) -> bool:
+        """Whether a condition is true. What the machine of the build has set decides nothing."""
+        return self._is_true(module, node, self._fold(module, node, depth + 1))
+
+    def _is_true(self, module: Module, node, value: Value) -> bool:
+        if value.kind in _PLAIN:
+            return bool(value.data)
+        raise _Cannot(self._open(module, node, value))
+
+    def _either(self, module: Module, node, depth: int) -> Value:
+        """`a or b`, `a and b`."""
+        *first, last = node.values
+        for part in first:
+            value = self._fold(module, part, depth + 1)
+            if self._is_true(module, part, value) is (type(node.op) is ast.Or):
+                return value
+        return self._fold(module, last, depth + 1)
+
+    def _compare(self, module: Module, node, place, depth: int) -> Value:
+        left = node.left
+        for operator, right in zip(node.ops, node.comparators):
+            values = []
+            for side in (left, right):
+                value = self._fold(module, side, depth + 1)
+                if value.kind not in _PLAIN:
+                    raise _Cannot(self._open(module, side, value))
+                values.append(value.plain())
+            if not _compared(values[0], type(operator), values[1]):
+                return Value("boolean", False, place)
+            left = right
+        return Value("boolean", True, place)
+
+    def _open(self, module: Module, node, value: Value) -> str:
+        """Why a condition is not decided."""
+        why = f"{module.source(node)[:60]} is no plain value"
+        if value.kind == "unknown":
+            why = value.data
+        elif value.kind == "environment":
+            why = f"variables of the machine that builds, such as {value.data[0]}, decide nothing"
+        return why if why.startswith(_CONDITION) else f"{_CONDITION}, and {why}"
 
     def _shown(self, module: Module, part, depth: int) -> str:
         """A part of an f-string."""
@@ -132,6 +185,9 @@ class Folder:
             # GpuType.X.value and .name are the same GPU.
             if family in ("GpuType", "GpuGroup") and member and rest[:1] in ([], ["value"], ["name"]):
                 return Value("gpu", (family, member), place)
+            text = text_of(family, member) if rest[:1] in ([], ["value"]) else None
+            if text is not None:
+                return _text(text, place)
             raise _Cannot(f"svc.{'.'.join(meaning.path)} is not a constant")
         if kind == "expression":
             if meaning.node is node:
@@ -188,6 +244,11 @@ class Folder:
                 if name.kind == "string":
                     return Value("secret", name.data, place)
             raise _Cannot('Secret takes one text, as in Secret("NAME")')
+        if meaning.kind == "svc" and len(meaning.path) == 1 and meaning.path[0] in MADE:
+            arguments: list[tuple[str | None, Value]] = [(None, self._fold(module, each, depth + 1)) for each in given]
+            arguments += [(each.arg or "**", self._fold(module, each.value, depth + 1)) for each in node.keywords]
+            size = 1 + sum(value.size for _, value in arguments)
+            return Value("made", (meaning.path[0], arguments), place, size=size)
         builtin = node.func.id if type(node.func) is ast.Name else ""
         if builtin in ("list", "tuple") and len(given) == 1 and not node.keywords:
             value = self._fold(module, given[0], depth + 1)
@@ -267,6 +328,23 @@ def _operate(left: Value, operator: type, right: Value, place) -> Value:
             if times * left.size <= _SIZE_MAX:
                 return _list_of(left.data * times, left.extra, place)
     raise _Cannot("it is computed")
+
+
+def _compared(left, operator: type, right) -> bool:
+    try:
+        if operator in (ast.Eq, ast.NotEq):
+            return bool((left == right) is (operator is ast.Eq))
+        if operator in (ast.Is, ast.IsNot) and None in (left, right):
+            return (left is right) is (operator is ast.Is)
+        if operator in (ast.In, ast.NotIn):
+            return (left in right) is (operator is ast.In)
+        if operator in (ast.Lt, ast.LtE):
+            return bool(left < right or (operator is ast.LtE and left == right))
+        if operator in (ast.Gt, ast.GtE):
+            return bool(left > right or (operator is ast.GtE and left == right))
+    except TypeError:
+        pass
+    raise _Cannot(f"{_CONDITION} that only Python can decide")
 
 
 def _calculate(left, operator: type, right):

@@ -8,7 +8,10 @@ from scan.module import Module, Project, start
 from scan.scope import Binding, Scope
 
 _DEPTH_MAX = 40
-_OF_THE_PACKAGE = ("Endpoint", "GpuType", "GpuGroup", "Secret", "enter", "exit")
+_OF_THE_PACKAGE = (
+    *("Endpoint", "GpuType", "GpuGroup", "Secret", "enter", "exit", "remote"),
+    *("CpuInstanceType", "CudaVersion", "DataCenter", "NetworkVolume", "PodTemplate", "ServerlessScalerType"),
+)
 _END = (float("inf"), 0)
 
 

@@ -14,6 +14,7 @@ class Value:
     gpu                  (family, member): GpuType.X or GpuGroup.X
     environment          (name, fallback): os.environ["NAME"] and its kin: read where the build runs
     secret               name: Secret("NAME")
+    made                 (class, pairs of a keyword or None and a Value): NetworkVolume("x") and its kin
     unknown              why
     """
 
@@ -30,6 +31,15 @@ class Value:
     def at(self, place) -> Value:
         return Value(self.kind, self.data, place, self.extra, self.size)
 
+    def plain(self):
+        """As Python has it; what is not known is like nothing else."""
+        if self.kind == "list":
+            items = [item.plain() for item in self.data]
+            return tuple(items) if self.extra else items
+        if self.kind == "dict":
+            return {_hashable(key.plain()): value.plain() for key, value in self.data}
+        return self.data if self.kind in ("string", "boolean", "number", "none") else object()
+
     def to_json(self) -> dict:
         kind, data = self.kind, self.data
         shown: dict = {"kind": kind, "at": self.place}
@@ -44,6 +54,9 @@ class Value:
             shown["name"] = data[0]
             if data[1] is not None:
                 shown["fallback"] = data[1].to_json()
+        elif kind == "made":
+            shown["class"] = data[0]
+            shown["arguments"] = [[name, value.to_json()] for name, value in data[1]]
         elif kind == "secret":
             shown["name"] = data
         elif kind == "unknown":
@@ -53,3 +66,7 @@ class Value:
             if kind == "number":
                 shown["float"] = isinstance(data, float)
         return shown
+
+
+def _hashable(key):
+    return key if isinstance(key, (str, int, float, bool, type(None))) else repr(key)

@@ -18,7 +18,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import ROOT, SOURCE
 
+sys.path.append(str(ROOT / "python"))
+
 import svc
+from scan.family import text_of
 from svc import Endpoint, GpuGroup, GpuType, Secret
 from svc._runtime import limits
 from svc.endpoint import DECLARED
@@ -94,6 +97,32 @@ class Declaration(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "(?s)'idle_timout'.*'idle_timeout'.*'zzz'; it takes name, gpu"):
             Endpoint(name="x", idle_timout=3, zzz=1)
 
+    def test_the_name_is_the_first_argument_or_that_of_the_function(self):
+        def Resize_Image():
+            pass
+
+        class Model:
+            pass
+
+        self.assertEqual(Endpoint("one").name, "one")
+        self.assertEqual(Endpoint()(Resize_Image).endpoint.name, "resize_image")
+        unnamed = Endpoint(cpu="cpu3c-1-2")
+        unnamed(Model)
+        self.assertEqual(unnamed.name, "model")
+        with self.assertRaisesRegex(TypeError, "an endpoint's name is a text"):
+            Endpoint(Resize_Image)
+
+    def test_a_project_of_the_same_family_declares_with_its_own_words(self):
+        endpoint = Endpoint(
+            "x", cpu=[svc.CpuInstanceType.CPU3C_1_2], datacenter=svc.DataCenter.ANYWHERE, flashboot=True,
+            template=svc.PodTemplate(imageName="i"), accelerate_downloads=True, min_cuda_version=svc.CudaVersion.V12_8,
+            system_dependencies=["ffmpeg"], volume=svc.NetworkVolume(name="models", size=50),
+            scaler_type=svc.ServerlessScalerType.QUEUE_DELAY,
+        )  # fmt: skip
+        self.assertEqual(endpoint.name, "x")
+        with self.assertRaisesRegex(TypeError, "has a name"):
+            svc.NetworkVolume(size=50)
+
     def test_gpu_and_cpu_exclude_each_other(self):
         with self.assertRaisesRegex(TypeError, "gpu or cpu, not both"):
             Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")
@@ -159,10 +188,22 @@ class SameOnBothSides(unittest.TestCase):
     def test_the_gpu_catalogue_is_that_of_the_platform(self):
         text = (ROOT / "src/domain/gpu.ts").read_text()
         types = dict(re.findall(r'member: "(\w+)",\s*product: "([^"]+)"', text))
-        self.assertEqual({one.name: one.value for one in GpuType}, types)
+        self.assertEqual({one.name: one.value for one in GpuType}, {"ANY": "ANY", **types})
         groups = re.findall(r"^  ([A-Z0-9_]+): \[", text, re.M)
         self.assertEqual([one.name for one in GpuGroup], ["ANY", *groups])
         self.assertTrue(all(one.name == one.value for one in GpuGroup))
+
+    def test_the_machine_types_are_those_of_the_platform_and_of_the_scan(self):
+        text = (ROOT / "src/domain/machine-type.ts").read_text()
+        families = re.findall(r"(cpu\w+): \{ vcpus: \[([\d, ]+)\], gbPerVcpu: (\d)", text)
+        ids = [f"{family}-{n}-{int(n) * int(gb)}" for family, sizes, gb in families for n in sizes.split(", ")]
+        self.assertEqual([one.value for one in svc.CpuInstanceType], ids)
+        for one in (*svc.CpuInstanceType, *svc.ServerlessScalerType):
+            self.assertEqual(text_of(type(one).__name__, one.name), one.value)
+        for one in (svc.DataCenter.EU_RO_1, svc.CudaVersion.V12_8):
+            self.assertIn(one.value, ("EU-RO-1", "12.8"))
+        self.assertEqual(text_of("DataCenter", "EU_RO_1"), svc.DataCenter("EU-RO-1"))
+        self.assertEqual(text_of("CudaVersion", "V12_8"), svc.CudaVersion.V12_8)
 
     def test_the_limits_are_those_of_the_platform(self):
         text = (ROOT / "src/domain/limits.ts").read_text()

@@ -7,13 +7,19 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 
 /** What `from svc import …` finds: the package's `__all__`, its modules, and everything. */
 export const SDK_NAMES: ReadonlySet<string> = new Set(
-  `CallCycle CallError Cancelled Context Endpoint EndpointClient GpuGroup GpuType Job JobCancelled JobNotFound JobTimedOut
-  NotDeployed NotSendable PlatformError RemoteError RemoteFunction RemoteStream Response Secret SocketClosed WebSocket
+  `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter Endpoint EndpointClient GpuGroup GpuType
+  Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
+  RemoteFunction RemoteStream Response Secret ServerlessScalerType SocketClosed WebSocket
   __version__ configure context enter exit progress remote
-  declared_class endpoint errors function gpu lifecycle response secret this_worker version websocket *`.split(/\s+/),
+  declared_class endpoint errors family function gpu lifecycle names response secret this_worker version websocket *`.split(
+    /\s+/,
+  ),
 );
 
-type Words = Pick<Finding, "message" | "help"> & { readonly severity?: "warning" };
+/** Classes that projects of the same family configure `@remote` with. */
+const RESOURCES = /^(Cpu)?(Live|Serverless)(Serverless|Endpoint|LoadBalancer)$|^(Cpu)?LoadBalancerSlsResource$/;
+
+type Words = Pick<Finding, "message" | "help"> & Partial<Pick<Finding, "severity">>;
 
 const WORDS: Readonly<Record<string, (name: string) => Words>> = {
   "unused-endpoint": () => ({
@@ -25,9 +31,23 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
     message: "An endpoint's function must stand at the top level of its file, because workers import it by name.",
     help: "Move it out of the function or class around it.",
   }),
-  "missing-name": () => ({
-    message: "@Endpoint needs its settings, at least a name.",
-    help: 'Write @Endpoint(name="my-endpoint").',
+  "bare-endpoint": () => ({
+    message: "@Endpoint without brackets declares nothing.",
+    help: 'Write @Endpoint(name="my-endpoint"), or @Endpoint() for one that is called like its function.',
+  }),
+  "remote-decorator": (name) => ({
+    message: "@remote(…) declares no endpoint: settings stand in Endpoint(…) itself.",
+    help: `Write @Endpoint(name="${name.toLowerCase()}", gpu=GpuGroup.ANY, workers=(0, 3), dependencies=[…]) in its place; calls stay as they are.`,
+  }),
+  "serverless-start": (name) => ({
+    severity: name.startsWith("svc.") ? "error" : "warning",
+    message: `${name}(…) starts nothing here: a worker of svc runs the function that an Endpoint declares.`,
+    help: 'Leave it out and write @Endpoint(name="my-endpoint") above the handler; in place of its job it takes the fields of the input: def handler(prompt: str).',
+  }),
+  "other-package": (name) => ({
+    severity: "warning",
+    message: `What comes from ${name} is not declared for svc, so it is not deployed.`,
+    help: "Write from svc import … in its place: the declarations can stay as they are.",
   }),
   "unknown-method": (name) => {
     const near = nearest(name, [...ROUTE_METHODS, "route"], 1)[0];
@@ -38,6 +58,10 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
     };
   },
   "svc-name": (name) => {
+    if (RESOURCES.test(name)) {
+      const help = "Write @Endpoint(name=…, gpu=…, workers=(0, 3)) above the function: it takes the settings itself.";
+      return { message: `svc has no ${name}.`, help };
+    }
     const near = nearest(name, SDK_NAMES);
     const has = "It has Endpoint, GpuType, GpuGroup, Secret, Response, context and others.";
     return { message: `svc has no ${name}.`, help: near.length === 0 ? has : `Did you mean ${near.join(" or ")}?` };

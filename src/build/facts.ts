@@ -18,6 +18,12 @@ export type Value = { readonly at: At } & (
   | { readonly kind: "environment"; readonly name: string; readonly fallback?: Value }
   /** Secret("NAME"): its value is known to the platform alone. */
   | { readonly kind: "secret"; readonly name: string }
+  /** NetworkVolume("x") and its kin; the name is null for a positional argument, "**" for `**settings`. */
+  | {
+      readonly kind: "made";
+      readonly class: string;
+      readonly arguments: readonly (readonly [name: string | null, value: Value])[];
+    }
   | { readonly kind: "unknown"; readonly why: string }
 );
 
@@ -106,6 +112,8 @@ export function describeValue(value: Value): string {
       return `the environment variable ${value.name}`;
     case "secret":
       return `the secret ${value.name}`;
+    case "made":
+      return `${value.class}(…)`;
     case "unknown":
       return "a value that is only known when the code runs";
   }

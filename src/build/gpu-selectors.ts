@@ -1,4 +1,4 @@
-import { GPU_GROUPS, gpuGroupNames, gpuTypeMembers } from "../domain/gpu.ts";
+import { GPU_ANY, GPU_GROUPS, gpuGroupNames, gpuTypeMembers } from "../domain/gpu.ts";
 import { nearest } from "../domain/names.ts";
 import { describeValue, type Value } from "./facts.ts";
 import type { Report } from "./sources.ts";
@@ -34,7 +34,7 @@ export function gpuSelectors(value: Value, report: Report): string[] | undefined
 }
 
 function inFamily(family: "GpuType" | "GpuGroup", member: string): string | undefined {
-  const members = family === "GpuType" ? gpuTypeMembers() : gpuGroupNames();
+  const members = family === "GpuType" ? [GPU_ANY, ...gpuTypeMembers()] : gpuGroupNames();
   return members.includes(member) ? member : undefined;
 }
 

@@ -1,6 +1,7 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
 import type { EndpointKind } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import { suggestName } from "../domain/names.ts";
 import type { Diagnostic } from "./build-result.ts";
 import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
@@ -25,7 +26,7 @@ export interface Grouped {
 
 export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsReader, report: Report): Grouped {
   const describe: Describe = (use) => facts.functions[use.function]!.described;
-  const declared = declarations(facts, reader, report);
+  const declared = declarations(facts, describe, reader, report);
   const byName = new Map<string, Declared[]>();
   for (const each of declared) {
     // One without a valid name is checked by itself, so that all its problems are said at once.
@@ -71,7 +72,7 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
 }
 
 /** Each Endpoint object with its kind and settings. */
-function declarations(facts: Facts, reader: SettingsReader, report: Report): Declared[] {
+function declarations(facts: Facts, describe: Describe, reader: SettingsReader, report: Report): Declared[] {
   const objects = new Map(facts.objects.map((object) => [object.key, object]));
   const uses = new Map<string, EndpointUse[]>(facts.named.map((key) => [key, []]));
   for (const use of facts.uses) uses.set(use.object, [...(uses.get(use.object) ?? []), use]);
@@ -79,7 +80,8 @@ function declarations(facts: Facts, reader: SettingsReader, report: Report): Dec
     const object = objects.get(key)!;
     const routed = its.filter((use) => use.route !== null);
     const kind: EndpointKind = routed.length > 0 ? "load-balanced" : "queue";
-    const settings = reader.read(object, kind);
+    const only = kind === "queue" ? its[0] : undefined;
+    const settings = reader.read(object, kind, only && suggestName(describe(only).name));
     const name = settings.name ?? "?";
     if (its.length === 0) {
       report({

@@ -27,6 +27,7 @@ import { volumeNameProblem } from "../domain/volume.ts";
 import { cpuSize } from "./cpu-size.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
+import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
@@ -68,7 +69,7 @@ export interface ReadSettings {
   readonly concurrencyAt: At | undefined;
 }
 
-type Given = ReadonlyMap<Keyword, Value>;
+type Given = ReadonlyMap<string, Value>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export class SettingsReader {
@@ -85,8 +86,9 @@ export class SettingsReader {
     this.#report = report;
   }
 
-  read(object: EndpointObject, kind: EndpointKind): ReadSettings {
-    const given = this.#keywords(object);
+  /** `unnamed` is what the endpoint is called where the declaration gives it no name. */
+  read(object: EndpointObject, kind: EndpointKind, unnamed?: string): ReadSettings {
+    const given: Given = translatePorted(this.#keywords(object), this.#report);
     const gpuPreference = given.has("gpu") ? gpuSelectors(given.get("gpu")!, this.#report) : [];
     const gpu = gpuPreference === undefined || !given.has("gpu") ? undefined : gpuIds(gpuPreference);
     const cpu = given.has("cpu") ? cpuSize(given.get("cpu")!, this.#report) : undefined;
@@ -138,7 +140,7 @@ export class SettingsReader {
     const dependencies = given.get("dependencies");
     const concurrency = given.get("max_concurrency");
     return {
-      name: this.#name(object, named),
+      name: named === undefined && unnamed !== undefined ? unnamed : this.#name(object, named),
       settings,
       gpuPreference: gpuPreference ?? [],
       dependencies: this.#dependencies(dependencies),
@@ -151,11 +153,12 @@ export class SettingsReader {
   }
 
   /** Keyword to value; what is given as None counts as not given. */
-  #keywords(object: EndpointObject): Given {
-    const given = new Map<Keyword, Value>();
+  #keywords(object: EndpointObject): Map<string, Value> {
+    const given = new Map<string, Value>();
+    const known: readonly string[] = [...KEYWORDS, ...PORTED];
     const add = (name: string, value: Value, at: At) => {
-      if ((KEYWORDS as readonly string[]).includes(name)) {
-        if (value.kind !== "none") given.set(name as Keyword, value);
+      if (known.includes(name)) {
+        if (value.kind !== "none") given.set(name, value);
         return;
       }
       const near = nearest(name, KEYWORDS, 1)[0];
@@ -168,12 +171,18 @@ export class SettingsReader {
         at,
       });
     };
-    for (const { name, at, value } of object.arguments) {
+    for (const [index, { name, at, value }] of object.arguments.entries()) {
       if (name === "**") this.#spread(value, at, add);
       else if (name !== null) add(name, value, at);
+      else if (index === 0 && !object.arguments.some((each) => each.name === "name")) add("name", value, at);
       else {
-        const shown = value.kind === "string" ? JSON.stringify(value.value) : "…";
-        this.#error("positional-argument", value, "Endpoint() takes keywords only.", `Write Endpoint(name=${shown}).`);
+        const message = "Endpoint() takes its name without a keyword, and nothing else.";
+        this.#error(
+          "positional-argument",
+          value,
+          message,
+          'Write it by keyword, as in Endpoint("hello", cpu="cpu3c-1-2").',
+        );
       }
     }
     return given;

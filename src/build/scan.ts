@@ -6,7 +6,7 @@ import path from "node:path";
 import type { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
 import { checkImports, type ImportingFunction } from "./check-imports.ts";
-import { BuildProblems, isError, sortDiagnostics } from "./diagnostics.ts";
+import { BuildProblems, formatDiagnostic, isError, sortDiagnostics } from "./diagnostics.ts";
 import type { EndpointDeclaration } from "./endpoint-declaration.ts";
 import { endpointFindings } from "./endpoint-findings.ts";
 import type { Facts } from "./facts.ts";
@@ -101,8 +101,9 @@ function noEndpoints(scan: Scan): SvcError {
     dropped.length === 0
       ? ""
       : `\nLeft out by a rule:\n${list(dropped.map(({ path: file, rule }) => `${file}  by ${rule}`))}`;
+  const near = scan.diagnostics.map((each) => `\n\n${formatDiagnostic(each)}`).join("");
   return new BuildProblems(scan.diagnostics, "NO_ENDPOINTS", {
-    message: `No function of the project is decorated with Endpoint.\n${looked}${left}`,
+    message: `No function of the project is decorated with Endpoint.\n${looked}${left}${near}`,
     help: 'Decorate a function with @Endpoint(name="hello") from svc, or start with `svc init`.',
   });
 }

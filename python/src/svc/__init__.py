@@ -16,6 +16,7 @@ from __future__ import annotations
 from svc import function
 from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
+from svc.family import CpuInstanceType, CudaVersion, DataCenter, NetworkVolume, PodTemplate, ServerlessScalerType
 from svc.function import RemoteFunction, remote
 from svc.gpu import GpuGroup, GpuType
 from svc.lifecycle import enter, exit
@@ -48,6 +49,9 @@ __all__ = [
     "CallError",
     "Cancelled",
     "Context",
+    "CpuInstanceType",
+    "CudaVersion",
+    "DataCenter",
     "Endpoint",
     "EndpointClient",
     "GpuGroup",
@@ -56,14 +60,17 @@ __all__ = [
     "JobCancelled",
     "JobNotFound",
     "JobTimedOut",
+    "NetworkVolume",
     "NotDeployed",
     "NotSendable",
     "PlatformError",
+    "PodTemplate",
     "RemoteError",
     "RemoteFunction",
     "RemoteStream",
     "Response",
     "Secret",
+    "ServerlessScalerType",
     "SocketClosed",
     "WebSocket",
     "__version__",

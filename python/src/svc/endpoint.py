@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from svc import declared_class, function
 from svc.function import RemoteFunction, plain
+from svc.names import suggested_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Literal, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
 
     from svc._calling.client import EndpointClient
+    from svc.family import NetworkVolume, PodTemplate, ServerlessScalerType
     from svc.gpu import GpuGroup, GpuType
     from svc.secret import Secret
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
     C = TypeVar("C", bound=type)
     Gpu = GpuType | GpuGroup
-    ScalerType = Literal["QUEUE_DELAY", "REQUEST_COUNT"]
+    ScalerType = Literal["QUEUE_DELAY", "REQUEST_COUNT"] | ServerlessScalerType
     Boot = Literal["SVCBOOT", "OFF"]
     Cpu = Literal[
         "cpu3g-1-4", "cpu3g-2-8", "cpu3g-4-16", "cpu3g-8-32",
@@ -42,6 +44,11 @@ PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot", "cors", "request_timeout_ms",
 )  # fmt: skip
+
+PORTED = (
+    "datacenter", "flashboot", "template", "accelerate_downloads", "min_cuda_version", "system_dependencies",
+)  # fmt: skip
+"""Of projects of the same family: the build translates them, or says that they have no meaning."""
 
 DECLARED: list[Endpoint] = []
 """Every endpoint of this process in order: the loader finds functions here, because names in a module may repeat."""
@@ -71,11 +78,12 @@ class Endpoint:
 
     `Endpoint(id="…")` declares nothing: it is an `EndpointClient`, which calls the endpoint of that id.
 
-    Parameters (all by keyword):
-        name: identity of the endpoint, `[a-z0-9][a-z0-9_-]{0,62}`.
+    Parameters (all by keyword, the name also without):
+        name: identity of the endpoint, `[a-z0-9][a-z0-9_-]{0,62}`. Default for a queue-based one: that of its function
+            or class, in small letters.
         gpu: `GpuType`, `GpuGroup` or a list of them in order of preference. Not together with `cpu`.
         cpu: machine type `<family>-<vCPU>-<GB>`, e.g. `"cpu5c-4-8"` for 4 vCPU and 8 GB, or any size in vCPUs and GB
-            as `"16-64"` or `(16, 64)`. Without `gpu` and `cpu`: `"cpu3c-1-2"`.
+            as `"16-64"` or `(16, 64)`; of a list of types the first. Without `gpu` and `cpu`: `"cpu3c-1-2"`.
         workers: `(min, max)` workers; an int n means `(0, n)`. Default `(0, 3)`.
         idle_timeout: seconds a worker stays when idle, 1 to 3600. Default 60.
         dependencies: requirements installed at build time, e.g. `["requests>=2.31"]`.
@@ -86,6 +94,7 @@ class Endpoint:
         env: environment variables of its workers; a value is a text or `Secret("NAME")`.
         image: container image; a platform that runs workers as processes refuses it.
         volume: name of a folder that stays, at `/volumes/<name>`; all endpoints of the environment that name it share it.
+            A `NetworkVolume` stands for its name.
         python_version: `"3.12"`; default: the version that runs the build.
         gpu_count: GPUs per worker, or below 1 the part of a GPU that is its own: `0.5` for two workers to a GPU.
             Default 1.
@@ -94,6 +103,10 @@ class Endpoint:
             `"*"`. Default: none.
         request_timeout_ms: milliseconds a request of a load-balanced endpoint may wait for a worker, 1000 to
             3600000. Default: the platform's, 60000.
+
+    Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
+    `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
+    no meaning here, which the build says.
 
     Raises TypeError for an unknown keyword, naming the nearest one, and for `gpu` together with `cpu`.
     """
@@ -113,8 +126,8 @@ class Endpoint:
         @overload
         def __new__(
             cls,
-            *,
             name: str | None = None,
+            *,
             gpu: Gpu | Sequence[Gpu] | None = None,
             cpu: None = None,
             workers: tuple[int, int] | int | None = None,
@@ -126,20 +139,26 @@ class Endpoint:
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
             image: str | None = None,
-            volume: str | None = None,
+            volume: str | NetworkVolume | Sequence[NetworkVolume] | None = None,
             python_version: str | None = None,
             gpu_count: float | None = None,
             boot: Boot | None = None,
             cors: Sequence[str] | str | None = None,
             request_timeout_ms: int | None = None,
+            datacenter: str | Sequence[str] | None = None,
+            flashboot: bool | None = None,
+            template: PodTemplate | None = None,
+            accelerate_downloads: bool | None = None,
+            min_cuda_version: str | None = None,
+            system_dependencies: Sequence[str] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
             cls,
-            *,
             name: str | None = None,
+            *,
             gpu: None = None,
-            cpu: Cpu | str | tuple[float, float],
+            cpu: Cpu | str | tuple[float, float] | Sequence[str],
             workers: tuple[int, int] | int | None = None,
             idle_timeout: int | None = None,
             dependencies: Sequence[str] | None = None,
@@ -149,29 +168,38 @@ class Endpoint:
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
             image: str | None = None,
-            volume: str | None = None,
+            volume: str | NetworkVolume | Sequence[NetworkVolume] | None = None,
             python_version: str | None = None,
             gpu_count: float | None = None,
             boot: Boot | None = None,
             cors: Sequence[str] | str | None = None,
             request_timeout_ms: int | None = None,
+            datacenter: str | Sequence[str] | None = None,
+            flashboot: bool | None = None,
+            template: PodTemplate | None = None,
+            accelerate_downloads: bool | None = None,
+            min_cuda_version: str | None = None,
+            system_dependencies: Sequence[str] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...
-        def __new__(cls, **settings: Any) -> Endpoint: ...
+        def __new__(cls, name: str | None = None, **settings: Any) -> Endpoint: ...
 
     else:
 
-        def __new__(cls, *, id=None, **settings):
+        def __new__(cls, name=None, *, id=None, **settings):
             if id is None or cls is not Endpoint:
                 return super().__new__(cls)
             return super().__new__(function.calls.EndpointClient)  # whose __init__ Python calls next
 
-        def __init__(self, **settings):
-            unknown = [key for key in settings if key not in PARAMETERS]
+        def __init__(self, name=None, **settings):
+            unknown = [key for key in settings if key not in PARAMETERS and key not in PORTED]
             if unknown:
                 raise TypeError(_unknown_keywords(unknown))
-            self.name = settings.get("name")
+            if name is not None and not isinstance(name, str):
+                raise TypeError(f"an endpoint's name is a text, not {name!r}: write @Endpoint(name=…) above a function")
+            self.name = name
+            settings["name"] = name
             if settings.get("gpu") is not None and settings.get("cpu") is not None:
                 raise TypeError(f"Endpoint {self.name!r}: give gpu or cpu, not both")
             self.settings = {key: settings[key] for key in PARAMETERS if settings.get(key) is not None}
@@ -187,6 +215,8 @@ class Endpoint:
     def __call__(self, function: Any, /) -> Any:
         """Marks a function or class as what this queue-based endpoint runs. A class is returned as it is."""
         function = plain(function)
+        if self.name is None:
+            self.name = suggested_name(function.__name__)
         self.functions.append(function)
         if not isinstance(function, type):
             return RemoteFunction(function, self)

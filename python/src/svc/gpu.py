@@ -35,6 +35,8 @@ class GpuGroup(Enum):
 class GpuType(Enum):
     """One GPU product."""
 
+    ANY = "ANY"
+    """`GpuGroup.ANY`."""
     NVIDIA_RTX_A4000 = "NVIDIA RTX A4000"
     NVIDIA_RTX_A4500 = "NVIDIA RTX A4500"
     NVIDIA_RTX_4000_ADA_GENERATION = "NVIDIA RTX 4000 Ada Generation"

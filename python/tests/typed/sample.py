@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
 
 import svc
-from svc import Endpoint, EndpointClient, GpuGroup, Job, RemoteFunction, Secret
+from svc import CpuInstanceType, DataCenter, Endpoint, EndpointClient, GpuGroup, GpuType, Job, NetworkVolume, PodTemplate
+from svc import RemoteFunction, Secret, ServerlessScalerType
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type
@@ -86,6 +87,9 @@ def calls() -> None:
     assert_type(Model().predict("a"), list[float])
     assert_type(svc.remote(Model).predict("a"), list[float])
     assert_type(svc.remote(svc.remote(Model).predict).spawn("a"), Job[list[float]])
+    assert_type(Endpoint("x", gpu=GpuType.ANY, scaler_type=ServerlessScalerType.QUEUE_DELAY), Endpoint)
+    assert_type(Endpoint("x", cpu=[CpuInstanceType.CPU3C_1_2], volume=NetworkVolume(name="v", size=9)), Endpoint)
+    assert_type(Endpoint("x", datacenter=DataCenter.EU_RO_1, template=PodTemplate(env=[]), flashboot=False), Endpoint)
     assert_type(Endpoint(id="ep-1"), EndpointClient)
     assert_type(Endpoint(name="x"), Endpoint)
     assert_type(Endpoint(name="x", gpu=GpuGroup.ANY, scaler_type="REQUEST_COUNT", boot="OFF"), Endpoint)
@@ -125,6 +129,7 @@ def wrong() -> None:
     plain.map(["1"])  # type: ignore[list-item]
     later.map_aio(["1"])  # type: ignore[list-item]
     Endpoint(nmae="x")  # type: ignore[call-overload]
+    Endpoint("x", "cpu3c-1-2")  # type: ignore[call-overload]
     Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")  # type: ignore[call-overload]
     Endpoint(name="x", cpu=(16, "64"))  # type: ignore[arg-type]
     Endpoint(name="x", cpu=16)  # type: ignore[call-overload]

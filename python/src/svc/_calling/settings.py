@@ -9,15 +9,14 @@ import json
 import os
 import re
 import sys
-import unicodedata
 
 from svc.errors import PlatformError
+from svc.names import suggested_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAME_MAX_CHARS = 63
 ENVIRONMENT_DEFAULT = "production"
 
 _given: dict[str, str] = {}
@@ -124,13 +123,6 @@ def _dotenv() -> dict[str, str]:
                 value = value.replace("\\n", "\n").replace("\\r", "\r")
         found[match.group(1)] = value
     return found
-
-
-def suggested_name(name: str) -> str:
-    """The closest valid name: "My App!" → "my-app"."""
-    cleaned = unicodedata.normalize("NFKD", name).lower()
-    cleaned = re.sub(r"[^a-z0-9_-]+", "-", cleaned)
-    return re.sub(r"^[-_]+|[-_]+$", "", cleaned)[:NAME_MAX_CHARS] or "app"
 
 
 def _stored_keys() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-from svc import CpuInstanceType, Endpoint
+from svc import CpuInstance, Endpoint
 from svc import GpuTypes, context, errors
 
 

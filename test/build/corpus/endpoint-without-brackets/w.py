@@ -1,0 +1,5 @@
+from svc import Endpoint
+
+
+@Endpoint
+def x(): ...
