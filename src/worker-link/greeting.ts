@@ -130,10 +130,15 @@ export class Greeting {
       sessions.broke(session, connection);
     };
     welcome(connection, platformUrl);
-    if (known !== undefined) await goOn(session, queue, unacknowledged);
-    else if (unacknowledged.length > 0 || worker.state !== "STARTING") await adopt(session, queue, unacknowledged);
-    // It was forgotten when the connection closed meanwhile.
-    if (!sessions.has(session)) session.loseAll("its connection closed");
+    session.isResuming = true;
+    try {
+      if (known !== undefined) await goOn(session, queue, unacknowledged);
+      else if (unacknowledged.length > 0 || worker.state !== "STARTING") await adopt(session, queue, unacknowledged);
+    } finally {
+      session.isResuming = false;
+    }
+    // Its process has ended meanwhile.
+    if (!sessions.has(session)) session.loseAll("its worker has ended");
     return session;
   }
 

@@ -26,6 +26,8 @@ export class WorkerSession {
   slots = 0;
   credit: CreditHead | undefined;
   readonly works = new Map<number, Work>();
+  /** What it says that it holds is being looked up. */
+  isResuming = false;
   /** When the last work ended, or the worker became ready (`performance.now()`). */
   idleSince = performance.now();
   /** `performance.now()` when it said HELLO first. */
@@ -47,6 +49,7 @@ export class WorkerSession {
   /** Not read from until some of them are there. */
   readonly #unheard = new Set<Connection>();
   #lastChannel = 0;
+  #lostBy: "machine" | undefined;
   #drainGraceMs: number | undefined;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
@@ -223,9 +226,11 @@ export class WorkerSession {
     }
   }
 
-  loseAll(reason: string): void {
+  /** The worker is gone; by the machine's fault what it had waits again as if it had not begun, also what it turns out later to have had. */
+  loseAll(reason: string, cause?: "machine"): void {
+    this.#lostBy ??= cause;
     this.intake.abort();
-    for (const work of this.works.values()) work.lost(work.startedAt !== null, reason);
+    for (const work of this.works.values()) work.lost(work.startedAt !== null && this.#lostBy === undefined, reason);
     this.works.clear();
   }
 }

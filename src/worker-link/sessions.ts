@@ -78,8 +78,8 @@ export class Sessions {
   /** `connection` closed: when it was the session's newest, the worker has a moment to come back. */
   broke(session: WorkerSession, connection: Connection): void {
     if (!this.#isAway(session, connection)) return;
-    if (session.works.size === 0) this.forget(session, LINK_CLOSED);
-    else this.#waitFor(session, connection);
+    if (session.works.size > 0 || session.isResuming) this.#waitFor(session, connection);
+    else this.forget(session, LINK_CLOSED);
   }
 
   #isAway(session: WorkerSession, connection: Connection): boolean {
@@ -108,7 +108,7 @@ export class Sessions {
     return alive.includes(worker.id);
   }
 
-  forget(session: WorkerSession, reason: string): void {
+  forget(session: WorkerSession, reason: string, cause?: "machine"): void {
     const { id } = session.worker;
     if (!this.has(session)) return;
     this.cameBack(id);
@@ -116,7 +116,7 @@ export class Sessions {
     this.#byEndpoint.get(session.endpoint.id)?.delete(session);
     if (session.works.size > 0) session.load.workerLost(performance.now());
     session.connection.destroy();
-    session.loseAll(reason);
+    session.loseAll(reason, cause);
     this.#hooks.workerGone(id, session.endpoint.id);
   }
 

@@ -128,8 +128,7 @@ export class WorkerLink implements RequestForwarder {
   async workerExited(workerId: string, reason: string, cause?: "machine"): Promise<void> {
     const session = this.#sessions.find(workerId);
     if (session !== undefined) {
-      if (cause === "machine") handBack(session, reason);
-      this.#sessions.forget(session, reason);
+      this.#sessions.forget(session, reason, cause);
       return;
     }
     const { queue } = this.#deps;

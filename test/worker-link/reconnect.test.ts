@@ -193,6 +193,27 @@ test("A worker that says what it holds and is gone again loses it to the queue",
   assert.deepEqual([done?.state, done?.workerId], ["COMPLETED", other.id]);
 });
 
+test("A worker that ends with its machine's launcher while it says what it holds has not failed a job", async (t) => {
+  const { worker, held, back, queue, restart, link } = await busy(t, 1, 1);
+  await restart();
+  const asked = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const claimsOf = queue.claimsOf.bind(queue);
+  queue.claimsOf = async (id) => {
+    asked.resolve();
+    await gate.promise;
+    return claimsOf(id);
+  };
+  const again = await back(held);
+  await asked.promise;
+  again.socket.destroy();
+  await again.closed;
+  await link().workerExited(worker.id, "its launcher ended", "machine");
+  gate.resolve();
+  await until(async () => (await queue.find(held[0]!.job))?.state === "IN_QUEUE");
+  assert.equal((await queue.find(held[0]!.job))?.retries, 0);
+});
+
 test("However old a worker is, after a reconnect it has time for its CREDIT", (t) => {
   let now = 5_000_000;
   t.mock.method(performance, "now", () => now);
