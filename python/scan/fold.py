@@ -7,6 +7,7 @@ depth, steps and sizes are bounded.
 from __future__ import annotations
 
 import _ast as ast
+import builtins
 from math import isfinite
 
 from scan.family import MADE, text_of
@@ -246,7 +247,9 @@ class Folder:
             raise _Cannot('Secret takes one text, as in Secret("NAME")')
         if meaning.kind == "svc" and len(meaning.path) == 1 and meaning.path[0] in MADE:
             arguments: list[tuple[str | None, Value]] = [(None, self._fold(module, each, depth + 1)) for each in given]
-            arguments += [(each.arg or "**", self._fold(module, each.value, depth + 1)) for each in node.keywords]
+            for each in node.keywords:
+                fold = self._exceptions if each.arg == "on" else self._fold
+                arguments.append((each.arg or "**", fold(module, each.value, depth + 1)))
             size = 1 + sum(value.size for _, value in arguments)
             return Value("made", (meaning.path[0], arguments), place, size=size)
         builtin = node.func.id if type(node.func) is ast.Name else ""
@@ -262,6 +265,23 @@ class Folder:
                 entries.append((_text(keyword.arg, name_place), self._fold(module, keyword.value, depth + 1)))
             return _dict_of(entries, place)
         raise _Cannot(f"it is the result of a call of {module.source(node.func)[:60]}()")
+
+    def _exceptions(self, module: Module, node, depth: int) -> Value:
+        """What `on=` of Retries names: classes are not looked into, a worker knows them."""
+        place = module.place(node)
+        if type(node) in (ast.Tuple, ast.List):
+            return _list_of([self._exceptions(module, each, depth + 1) for each in node.elts], True, place)
+        if type(node) in (ast.Name, ast.Attribute):
+            meaning = self._names.meaning(module, node)
+            if meaning.kind == "expression" and meaning.node is not node:
+                return self._exceptions(meaning.module, meaning.node, depth + 1) if depth < _DEPTH_MAX else self._fold(module, node, depth)
+            if meaning.kind == "definition" and type(meaning.node) is ast.ClassDef:
+                return Value("class", f"{meaning.module.name}.{meaning.node.name}", place)
+            name = meaning.name if meaning.kind == "outside" else getattr(node, "id", "")
+            known = getattr(builtins, name, None)
+            if meaning.kind == "outside" or (isinstance(known, type) and issubclass(known, BaseException)):
+                return Value("class", name, place)
+        return self._fold(module, node, depth + 1)
 
     def _is_outside(self, module: Module, node, name: str) -> bool:
         meaning = self._names.meaning(module, node)

@@ -15,6 +15,7 @@ class Value:
     environment          (name, fallback): os.environ["NAME"] and its kin: read where the build runs
     secret               name: Secret("NAME")
     made                 (class, pairs of a keyword or None and a Value): NetworkVolume("x") and its kin
+    class                dotted name of an exception, in on= of Retries()
     unknown              why
     """
 
@@ -57,7 +58,7 @@ class Value:
         elif kind == "made":
             shown["class"] = data[0]
             shown["arguments"] = [[name, value.to_json()] for name, value in data[1]]
-        elif kind == "secret":
+        elif kind in ("secret", "class"):
             shown["name"] = data
         elif kind == "unknown":
             shown["why"] = data

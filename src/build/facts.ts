@@ -24,6 +24,8 @@ export type Value = { readonly at: At } & (
       readonly class: string;
       readonly arguments: readonly (readonly [name: string | null, value: Value])[];
     }
+  /** An exception in on= of Retries(), by its dotted name. */
+  | { readonly kind: "class"; readonly name: string }
   | { readonly kind: "unknown"; readonly why: string }
 );
 
@@ -114,6 +116,8 @@ export function describeValue(value: Value): string {
       return `the secret ${value.name}`;
     case "made":
       return `${value.class}(…)`;
+    case "class":
+      return `the class ${value.name}`;
     case "unknown":
       return "a value that is only known when the code runs";
   }

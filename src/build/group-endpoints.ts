@@ -1,5 +1,5 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
-import type { EndpointKind } from "../domain/endpoint.ts";
+import { type EndpointKind, retriesProblem } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
 import { suggestName } from "../domain/names.ts";
 import type { Diagnostic } from "./build-result.ts";
@@ -66,7 +66,10 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
       imports: facts.functions[use.function]!.imports,
     })),
   );
-  for (const each of declared) checkConcurrency(each, describe, report);
+  for (const each of declared) {
+    checkConcurrency(each, describe, report);
+    checkRetries(each, describe, report);
+  }
   endpoints.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { endpoints, functions };
 }
@@ -161,6 +164,13 @@ function routeOf(use: EndpointUse, describe: Describe, sources: Sources, report:
     at: path.at,
   });
   return undefined;
+}
+
+function checkRetries({ uses, settings, kind }: Declared, describe: Describe, report: Report): void {
+  if (settings.settings.retriesMax === 0 || settings.retriesAt === undefined) return;
+  const problem = retriesProblem(kind, uses.map(describe));
+  if (problem === undefined) return;
+  report({ severity: "error", rule: "retries-of-nothing", ...problem, at: settings.retriesAt });
 }
 
 function checkConcurrency({ uses, settings }: Declared, describe: Describe, report: Report): void {

@@ -29,6 +29,7 @@ import { type At, describeValue, type EndpointObject, type Value } from "./facts
 import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
+import { readRetries } from "./read-retries.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
 import type { Place, Report, Sources } from "./sources.ts";
@@ -52,6 +53,7 @@ export const KEYWORDS = [
   "boot",
   "cors",
   "request_timeout_ms",
+  "retries",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -67,6 +69,7 @@ export interface ReadSettings {
   readonly place: Place;
   readonly dependenciesPlace: Place | undefined;
   readonly concurrencyAt: At | undefined;
+  readonly retriesAt: At | undefined;
 }
 
 type Given = ReadonlyMap<string, Value>;
@@ -129,6 +132,7 @@ export class SettingsReader {
       requestTimeoutMs:
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
         defaults.requestTimeoutMs,
+      ...readRetries(given.get("retries"), this.#report),
     };
     const env = readEnv(given.get("env"), this.#environment, this.#sources, this.#report, (secret) =>
       this.secrets.add(secret),
@@ -149,6 +153,7 @@ export class SettingsReader {
       place: this.#sources.place((named ?? object).at),
       dependenciesPlace: dependencies && this.#sources.place(dependencies.at),
       concurrencyAt: concurrency?.at,
+      retriesAt: given.get("retries")?.at,
     };
   }
 

@@ -14,7 +14,12 @@ export interface JobRecord {
   readonly workerId?: string;
   readonly output?: unknown;
   readonly error?: string;
+  /** How often it was handed out again after a worker was lost. */
   readonly retries?: number;
+  /** Attempts begun, when the first one failed and the endpoint has retries. */
+  readonly attempts?: number;
+  /** While it waits for its next attempt: milliseconds since the epoch. */
+  readonly nextAttemptAt?: number;
   /** Milliseconds since the epoch; in lists, and where the input was asked for. */
   readonly createdAt?: number;
   /** Only where it was asked for, and in lists up to 64 KiB. */

@@ -37,6 +37,10 @@ const SETTING_FIELDS = [
   "maxConcurrency",
   "cors",
   "requestTimeoutMs",
+  "retriesMax",
+  "retryDelayMs",
+  "retryBackoff",
+  "retryMaxDelayMs",
 ] as const;
 type SettingField = (typeof SETTING_FIELDS)[number];
 
@@ -92,5 +96,9 @@ export function withGiven(settings: EndpointSettings, given: GivenFields): Endpo
     locations: pick("locations"),
     cors: pick("cors"),
     requestTimeoutMs: pick("requestTimeoutMs"),
+    retriesMax: pick("retriesMax"),
+    retryDelayMs: pick("retryDelayMs"),
+    retryBackoff: pick("retryBackoff"),
+    retryMaxDelayMs: pick("retryMaxDelayMs"),
   };
 }

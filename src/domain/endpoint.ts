@@ -16,6 +16,9 @@ import {
   MAX_CONCURRENCY_LIMIT,
   REQUEST_TIMEOUT_MAX_MS,
   REQUEST_TIMEOUT_MIN_MS,
+  RETRIES_MAX,
+  RETRY_BACKOFF_MAX,
+  RETRY_DELAY_MAX_MS,
   SCALER_VALUE_DEFAULT,
   WORKERS_MAX_DEFAULT,
   WORKERS_MAX_LIMIT,
@@ -58,10 +61,25 @@ export interface EndpointSettings {
   readonly cors: string;
   /** How long a load-balanced request may wait for a worker; 0: the platform's own time. */
   readonly requestTimeoutMs: number;
+  /** How often a job whose function raised is tried again; 0: never. */
+  readonly retriesMax: number;
+  /** Milliseconds before the second attempt; before each further one `retryBackoff` times as long, */
+  readonly retryDelayMs: number;
+  readonly retryBackoff: number;
+  /** at most so long. */
+  readonly retryMaxDelayMs: number;
 }
 
 export const CPU_IMAGE = "svc/worker-cpu:latest";
 export const GPU_IMAGE = "svc/worker-gpu:latest";
+
+/** The other three count when there are retries. */
+export const NO_RETRIES = {
+  retriesMax: 0,
+  retryDelayMs: 1_000,
+  retryBackoff: 2,
+  retryMaxDelayMs: 300_000,
+};
 
 /** Defaults of everything a declaration leaves out. */
 export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettings {
@@ -82,6 +100,7 @@ export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettin
     locations: "",
     cors: "",
     requestTimeoutMs: 0,
+    ...NO_RETRIES,
   };
 }
 
@@ -102,6 +121,12 @@ export function settingsProblems(settings: EndpointSettings): string[] {
   whole("scalerValue", settings.scalerValue, 1, 100_000);
   if (settings.requestTimeoutMs !== 0) {
     whole("requestTimeoutMs", settings.requestTimeoutMs, REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, " ms");
+  }
+  whole("retriesMax", settings.retriesMax, 0, RETRIES_MAX);
+  whole("retryDelayMs", settings.retryDelayMs, 0, RETRY_DELAY_MAX_MS, " ms");
+  whole("retryMaxDelayMs", settings.retryMaxDelayMs, 0, RETRY_DELAY_MAX_MS, " ms");
+  if (!(settings.retryBackoff >= 1 && settings.retryBackoff <= RETRY_BACKOFF_MAX)) {
+    problems.push(`retryBackoff must be a number from 1 to ${RETRY_BACKOFF_MAX}, not ${settings.retryBackoff}.`);
   }
   for (const origin of originsOf(settings.cors)) {
     if (!isOrigin(origin)) problems.push(`cors names ${JSON.stringify(origin)}, which is no origin: ${ORIGIN_HELP}`);
@@ -127,6 +152,22 @@ export function settingsProblems(settings: EndpointSettings): string[] {
     );
   }
   return problems;
+}
+
+/** Why such an endpoint can have no retries; undefined when it can. */
+export function retriesProblem(
+  kind: EndpointKind,
+  functions: readonly { readonly name: string; readonly generator?: boolean }[],
+): { readonly message: string; readonly help: string } | undefined {
+  if (kind !== "queue") {
+    const message =
+      "retries are for jobs of queue-based endpoints: a load-balanced request has one caller, who waits for its answer.";
+    return { message, help: "Leave retries= out, and let the caller send the request again." };
+  }
+  const generator = functions.find((each) => each.generator);
+  if (generator === undefined) return undefined;
+  const message = `${generator.name}() is a generator: its chunks may be with the caller already when it raises, so it is not tried again.`;
+  return { message, help: "Leave retries= out, or return a list." };
 }
 
 /** Throws INVALID_SETTING with all problems at once. */

@@ -87,9 +87,10 @@ export const startedHead = (head: unknown): StartedHead => checked(started, head
 export const exitedHead = (head: unknown): ExitedHead => checked(exited, head);
 
 export function jobResultHead(head: unknown): JobResultHead {
-  const { ok, execMs, begun } = fields(head);
+  const { ok, execMs, begun, raised } = fields(head);
   if (typeof ok !== "boolean") throw new Error("ok must be true or false");
   checkDuration(execMs);
+  if (raised !== undefined && raised !== true) throw new Error("raised can only be true");
   if (begun !== undefined && begun !== false) throw new Error("begun can only be false");
   return head as JobResultHead;
 }

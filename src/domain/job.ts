@@ -63,3 +63,29 @@ export interface JobFailure {
   readonly worker_id?: string;
   readonly svc_version?: string;
 }
+
+/** What the log says of an attempt after which another follows: "attempt 2 of 4 failed: ValueError: no such colour, again in 4s". */
+export function attemptLine(failed: {
+  readonly attempt: number;
+  readonly of: number;
+  readonly error: string;
+  readonly waitMs: number;
+}): string {
+  const { attempt, of, error, waitMs } = failed;
+  const failure = failureOf(error);
+  const [cause = ""] = (failure === undefined ? error : failureLine(failure.error_type, failure.error_message)).split(
+    "\n",
+  );
+  return `[svc] attempt ${attempt} of ${of} failed: ${cause}, again in ${waitMs < 1000 ? `${waitMs}ms` : `${Number((waitMs / 1000).toFixed(1))}s`}\n`;
+}
+
+/** The failure that a job's `error` holds; undefined for a plain text. */
+export function failureOf(error: string): JobFailure | undefined {
+  if (!error.startsWith("{")) return undefined;
+  try {
+    const failure = JSON.parse(error) as Partial<JobFailure>;
+    return failure.error_type === undefined ? undefined : (failure as JobFailure);
+  } catch {
+    return undefined;
+  }
+}

@@ -121,6 +121,12 @@ export const EXPIRED_KEPT_MAX_JOBS = 50_000;
 export const QUEUED_MAX_JOBS = 1_000_000;
 export const QUEUE_FULL_RETRY_S = 1;
 export const JOB_LOSSES_MAX = 1;
+/** Attempts after the first that an endpoint may ask for, and the longest wait before one. */
+export const RETRIES_MAX = 100;
+export const RETRY_DELAY_MAX_MS = 24 * 3_600_000;
+export const RETRY_BACKOFF_MAX = 10;
+/** A longer time is waited for in parts: timers know no more. */
+export const TIMER_MAX_MS = 3_600_000;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
 export const LEASE_CHECK_MS = 1_000;

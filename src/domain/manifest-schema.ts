@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { BASE_PACKAGES, isBaseRequirement } from "./base-requirement.ts";
-import { BOOT_TYPES, SCALER_TYPES } from "./endpoint.ts";
+import { BOOT_TYPES, NO_RETRIES, SCALER_TYPES } from "./endpoint.ts";
 
 const baseRequirement = z
   .string()
@@ -67,6 +67,11 @@ export const manifestResource = z.object({
   cors: z.string().default(""),
   /** Milliseconds a request may wait for a worker; 0: the platform's own time. */
   requestTimeoutMs: z.number().default(0),
+  /** A job whose function raised is tried again so often, after retryDelayMs × retryBackoff each time, at most retryMaxDelayMs. */
+  retriesMax: z.number().default(NO_RETRIES.retriesMax),
+  retryDelayMs: z.number().default(NO_RETRIES.retryDelayMs),
+  retryBackoff: z.number().default(NO_RETRIES.retryBackoff),
+  retryMaxDelayMs: z.number().default(NO_RETRIES.retryMaxDelayMs),
   /** Names only: values travel beside the manifest and are never written into an artifact. */
   envNames: z.array(z.string()),
   /** "3.11": the interpreter the dependencies were installed for. */

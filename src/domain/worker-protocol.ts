@@ -83,6 +83,8 @@ export interface JobResultHead {
   readonly execMs?: number;
   /** It was cancelled or recalled before it began. */
   readonly begun?: false;
+  /** The function raised what the endpoint's retries are for. */
+  readonly raised?: true;
 }
 
 export interface RequestResultHead {

@@ -57,10 +57,17 @@ function jobHead(job: Job, now: number): string {
   const executionTime = startedAt !== null ? (job.finishedAt ?? now) - startedAt : 0;
   const error = job.error === "" ? "" : `,"error":${JSON.stringify(job.error)}`;
   const retries = job.retries > 0 ? `,"retries":${job.retries}` : "";
+  const next = job.dueAt === null ? "" : `,"nextAttemptAt":${job.dueAt}`;
+  const attempts = job.attempts > 0 ? `,"attempts":${attemptsBegun(job)}${next}` : "";
   return (
     `{"id":"${job.id}","status":"${job.state}","delayTime":${whole(delayTime)},"executionTime":${whole(executionTime)},` +
-    `"workerId":${JSON.stringify(job.workerId)}${retries}${error}`
+    `"workerId":${JSON.stringify(job.workerId)}${retries}${attempts}${error}`
   );
+}
+
+/** A job that failed for another reason than its function has no attempt of its own. */
+function attemptsBegun({ attempts, startedAt }: Job): number {
+  return startedAt === null ? attempts : attempts + 1;
 }
 
 function whole(milliseconds: number): number {

@@ -160,7 +160,8 @@ const health: JobRoute = {
       gateway.queue.counts(call.endpoint.id),
       gateway.workers.counts(call.endpoint.id),
     ]);
-    const { completed, failed, inProgress, inQueue, retried } = jobs;
+    const { completed, failed, inProgress, retried } = jobs;
+    const inQueue = jobs.inQueue + jobs.delayed;
     const { idle, initializing, ready, running, throttled, unhealthy } = workers;
     sendObject(call.res, {
       jobs: { completed, failed, inProgress, inQueue, retried },

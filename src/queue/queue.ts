@@ -39,6 +39,10 @@ export interface Job {
   readonly workerId: string;
   /** Times it was handed out again after a worker was lost. */
   readonly retries: number;
+  /** Attempts that failed and were followed, or will be, by another. */
+  readonly attempts: number;
+  /** When the next attempt may begin; null for a job that does not wait for one. */
+  readonly dueAt: number | null;
   /** Milliseconds since the epoch; null when it has not happened. */
   readonly createdAt: number;
   readonly startedAt: number | null;
@@ -61,17 +65,31 @@ export interface ClaimedJob extends Claim {
   readonly executionTimeoutMs: number;
   /** Milliseconds from submission to this claim. */
   readonly delayMs: number;
+  /** From 1: which attempt this is. */
+  readonly attempt: number;
+}
+
+/** How often a job whose function raised is tried again, and when. */
+export interface Again {
+  readonly max: number;
+  /** Before the second attempt; before each further one `backoff` times as long, at most `maxDelayMs`. */
+  readonly delayMs: number;
+  readonly backoff: number;
+  readonly maxDelayMs: number;
 }
 
 export type Outcome =
   | { readonly state: "COMPLETED"; readonly output: Uint8Array }
-  | { readonly state: "FAILED"; readonly error: string; readonly output?: Uint8Array }
+  /** With `again` it is queued again after a while, if that is within its attempts and its ttl. */
+  | { readonly state: "FAILED"; readonly error: string; readonly output?: Uint8Array; readonly again?: Again }
   | { readonly state: "TIMED_OUT"; readonly error: string };
 
 export interface JobCounts {
   readonly inQueue: number;
   /** Part of inQueue; does not scale up. */
   readonly inQueueLowPriority: number;
+  /** Wait for their next attempt; no part of inQueue. */
+  readonly delayed: number;
   readonly inProgress: number;
   /** Part of inProgress. */
   readonly inProgressLowPriority: number;
@@ -197,6 +215,8 @@ export interface JobUpkeep {
   expireLeases(): Promise<number>;
   /** At start: gives workers that survived the platform time to come back. Sets every lease to `ms` from now. */
   graceLeases(ms: number): Promise<void>;
+  /** Queues the jobs whose next attempt is due; the queue does so by itself. Resolves how many. */
+  wakeDelayed(): Promise<number>;
   /** Deletes jobs past their ttl or retention, the oldest of too many failed ones, and blobs no row names. Resolves how many jobs. */
   sweep(): Promise<number>;
   /** Deletes every job of an endpoint that is gone. */
@@ -205,11 +225,25 @@ export interface JobUpkeep {
   endpointIds(): Promise<string[]>;
 }
 
+export interface DelayedJob {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly workerId: string;
+  /** The attempt that failed, from 1, and how many there are. */
+  readonly attempt: number;
+  readonly of: number;
+  readonly error: string;
+  /** Until the next one. */
+  readonly waitMs: number;
+}
+
 export interface QueueEvents {
   /** A job waits and no pending claim took it. */
   jobQueued(listener: (endpointId: string) => void): void;
   /** A running job was cancelled, or failed for what its worker sends: the worker must be told. */
   jobCancelled(listener: (claim: Claim & { workerId: string }) => void): void;
+  /** An attempt failed, and another follows. */
+  jobDelayed(listener: (job: DelayedJob) => void): void;
   /** A job reached a final state (webhooks, scaling). */
   jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;
 }

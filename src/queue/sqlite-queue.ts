@@ -64,6 +64,8 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     ...queueOutbox(core),
     ...queueUpkeep(core, bodies),
 
+    wakeDelayed: () => core.delays.wake(),
+
     async cancel(jobId) {
       await changes.cancel(jobId);
       return reads.find(jobId);
@@ -72,6 +74,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     events: {
       jobQueued: (listener) => void core.queuedListeners.push(listener),
       jobCancelled: (listener) => void core.cancelledListeners.push(listener),
+      jobDelayed: (listener) => void core.delayedListeners.push(listener),
       jobFinished: (listener) => void core.finishedListeners.push(listener),
     },
 

@@ -14,6 +14,7 @@ import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
+import { attemptLine } from "../domain/job.ts";
 import {
   LAYER_SWEEP_MS,
   LEASE_CHECK_MS,
@@ -273,6 +274,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   queue.events.jobFinished(({ webhook }) => {
     if (webhook !== "") webhooks.nudge();
+  });
+  queue.events.jobDelayed(({ id, endpointId, workerId, ...attempt }) => {
+    logFiles.append({ endpointId, workerId, jobId: id, stream: "stderr", text: attemptLine(attempt) });
   });
   queue.events.jobQueued((endpointId) => {
     autoscaler.wake(endpointId);

@@ -180,6 +180,21 @@ const buildVerdicts: Migration = {
   },
 };
 
+/** Jobs of an endpoint may be tried again when its function raised. */
+const retries: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    const column = (name: string, type: "integer" | "bigint" | "real", value: number) =>
+      db.schema
+        .alterTable("endpoints")
+        .addColumn(name, type, (c) => c.notNull().defaultTo(value))
+        .execute();
+    await column("retriesMax", "integer", 0);
+    await column("retryDelayMs", "bigint", 1_000);
+    await column("retryBackoff", "real", 2);
+    await column("retryMaxDelayMs", "bigint", 300_000);
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -188,6 +203,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0004-gpu-fractions": gpuFractions,
   "0005-templates": templates,
   "0006-build-verdicts": buildVerdicts,
+  "0007-retries": retries,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

@@ -143,8 +143,9 @@ export class Greeting {
   }
 
   #open(connection: Connection, worker: Worker, endpoint: Endpoint): WorkerSession {
-    const { sessions, hooks } = this.#deps;
+    const { sessions, hooks, endpoints } = this.#deps;
     const session = sessions.open(worker, endpoint, connection);
+    session.current = () => endpoints.find(endpoint.id);
     if (isLiveName(endpoint.name)) {
       const of = { workerId: worker.id, endpointId: endpoint.id };
       session.onProgress = (jobId, text) => session.prints(hooks.log({ ...of, jobId, stream: "progress", text }));

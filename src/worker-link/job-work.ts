@@ -66,10 +66,13 @@ export class JobWork implements Work {
 
   #outcome(head: JobResultHead, body: Buffer): Promise<unknown> {
     if (head.begun === false) return this.#queue.release(this.claim, "handed-back");
-    return this.#queue.finish(
-      this.claim,
-      head.ok ? { state: "COMPLETED", output: body } : { state: "FAILED", error: failureText(body) },
-    );
+    if (head.ok) return this.#queue.finish(this.claim, { state: "COMPLETED", output: body });
+    return this.#fail(failureText(body), head.raised === true);
+  }
+
+  async #fail(error: string, raised: boolean): Promise<unknown> {
+    const again = raised ? await this.#session.retries() : undefined;
+    return this.#queue.finish(this.claim, { state: "FAILED", error, again });
   }
 
   #say(what: string, { body }: Frame, store: (body: Buffer) => Promise<void>): void {
@@ -148,6 +151,7 @@ function send(session: WorkerSession, queue: Queue & JobProgress, job: ClaimedJo
   session.add(new JobWork(session, queue, channel, claim, job.executionTimeoutMs, job.input.byteLength));
   // Written by hand: this runs for every job, and none of the values needs escaping but the method.
   const method = job.method === "" ? "" : `,"method":${JSON.stringify(job.method)}`;
-  const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${method}}`;
+  const attempt = job.attempt === 1 ? "" : `,"attempt":${job.attempt}`;
+  const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${attempt}${method}}`;
   session.connection.send(FRAME.JOB, channel, head, job.input);
 }

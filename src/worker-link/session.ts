@@ -11,6 +11,7 @@ import {
 } from "../domain/limits.ts";
 import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import type { Own } from "../lib/own.ts";
+import type { Again } from "../queue/queue.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import type { EndpointLoad } from "./endpoint-load.ts";
@@ -37,6 +38,8 @@ export class WorkerSession {
   /** Aborts when it takes no more work: it drains, or it is gone. */
   readonly intake = new AbortController();
   onFree: () => void = () => {};
+  /** The endpoint as it is now; `endpoint` is as it was when the worker came. */
+  current: () => Endpoint | undefined | Promise<Endpoint | undefined> = () => this.endpoint;
   /** A job reported progress, as JSON text. */
   onProgress: ((jobId: string, text: string) => void) | undefined;
   /** Takes over what nobody awaits. */
@@ -86,6 +89,14 @@ export class WorkerSession {
   /** Whether a new work would run at once. */
   get hasFreeSlot(): boolean {
     return this.isReady && this.works.size < this.slots;
+  }
+
+  /** How its endpoint wants jobs that raised to be tried again; undefined: not at all. */
+  async retries(): Promise<Again | undefined> {
+    const endpoint = await this.current();
+    if (endpoint === undefined || endpoint.retriesMax === 0) return undefined;
+    const { retriesMax, retryDelayMs, retryBackoff, retryMaxDelayMs } = endpoint;
+    return { max: retriesMax, delayMs: retryDelayMs, backoff: retryBackoff, maxDelayMs: retryMaxDelayMs };
   }
 
   newChannel(): number {

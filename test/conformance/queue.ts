@@ -13,6 +13,7 @@ import {
   WEBHOOK_WINDOW_ROWS,
 } from "../../src/domain/limits.ts";
 import type { ClaimedJob, JobQueue, NewJob } from "../../src/queue/queue.ts";
+import { retries } from "./queue-retries.ts";
 
 export interface TestClock {
   /** Milliseconds since the epoch. */
@@ -86,6 +87,7 @@ export function queueConformance(name: string, open: (clock: TestClock) => Promi
     looking(queue, clock, claimOne, enqueued);
     streams(() => under, claimOne, enqueued);
     outbox(() => under, clock, claimOne, enqueued, stateOf);
+    retries(() => under, clock, claimOne, enqueued);
     upkeep(() => under, clock, claimOne, enqueued, stateOf);
   });
 }
@@ -113,6 +115,7 @@ function handOut(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
         method: "train",
         executionTimeoutMs: 12_345,
         delayMs: 250,
+        attempt: 1,
       },
     );
     assert.equal(text(await queue().input(id)), text(input));
@@ -283,6 +286,8 @@ function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
         error: "",
         workerId: "w1",
         retries: 0,
+        attempts: 0,
+        dueAt: null,
         createdAt,
         startedAt: createdAt + 10,
         finishedAt: createdAt + 30,
@@ -512,6 +517,7 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.deepEqual(empty, {
       inQueue: 0,
       inQueueLowPriority: 0,
+      delayed: 0,
       inProgress: 0,
       inProgressLowPriority: 0,
       completed: 0,
@@ -1108,7 +1114,7 @@ function upkeep(
     await queue().forget(e);
     assert.ok(!(await queue().endpointIds()).includes(e));
     assert.deepEqual(await queue().list(e, { limit: 10 }), []);
-    assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, 0, null]);
+    assert.deepEqual(Object.values(await queue().counts(e)), [0, 0, 0, 0, 0, 0, 0, 0, null]);
     assert.equal(await queue().finish(running, { state: "COMPLETED", output: OUTPUT }), false);
     await enqueued(e);
     assert.equal((await queue().counts(e)).inQueue, 1);

@@ -44,6 +44,10 @@ const QUEUE: Record<string, Expectation> = {
   },
   gpu_count: { written: "0.5", record: { gpuCount: 0.5 } },
   scaler_type: { written: '"REQUEST_COUNT"', record: { scalerType: "REQUEST_COUNT" } },
+  retries: {
+    written: 'Retries(2, delay="1.5s", backoff=3, max_delay="1h", on=(OSError, "requests.Timeout"))',
+    record: { retriesMax: 2, retryDelayMs: 1_500, retryBackoff: 3, retryMaxDelayMs: 3_600_000 },
+  },
 };
 const LOAD_BALANCED: Record<string, Expectation> = {
   ...EVERYWHERE,
@@ -70,7 +74,7 @@ test("every keyword of a declaration arrives in the manifest, the record and the
 
   const projectDir = await mkdtemp(join(tmpdir(), "svc-settings-"));
   t.after(() => rm(projectDir, { recursive: true, force: true }));
-  const code = `from svc import Endpoint, GpuGroup, GpuType, Secret
+  const code = `from svc import Endpoint, GpuGroup, GpuType, Retries, Secret
 
 @${declaration("job", QUEUE)}
 async def job(): ...

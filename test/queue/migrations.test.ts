@@ -49,6 +49,7 @@ for (let version = 1; version < QUEUE_STEPS; version++) {
     assert.deepEqual(await queue.counts("e"), {
       inQueue: 1,
       inQueueLowPriority: 1,
+      delayed: 0,
       inProgress: 1,
       inProgressLowPriority: 0,
       completed: 6,

@@ -147,6 +147,7 @@ async function agree(model: Model, { queue, database }: SqliteQueueUnderTest): P
   const failed = model.count("FAILED") + model.count("TIMED_OUT");
   const expected = {
     inQueue: model.count("IN_QUEUE"),
+    delayed: 0,
     inQueueLowPriority: [...model.jobs.values()].filter((job) => job.low && job.state === "IN_QUEUE").length,
     inProgress: model.count("IN_PROGRESS"),
     inProgressLowPriority: [...model.jobs.values()].filter((job) => job.low && job.state === "IN_PROGRESS").length,

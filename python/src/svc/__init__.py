@@ -21,6 +21,7 @@ from svc.function import RemoteFunction, remote
 from svc.gpu import GpuGroup, GpuType
 from svc.lifecycle import enter, exit
 from svc.response import Response
+from svc.retries import Retries
 from svc.secret import Secret
 from svc.version import VERSION as __version__
 from svc.websocket import SocketClosed, WebSocket
@@ -69,6 +70,7 @@ __all__ = [
     "RemoteFunction",
     "RemoteStream",
     "Response",
+    "Retries",
     "Secret",
     "ServerlessScalerType",
     "SocketClosed",

@@ -23,7 +23,7 @@ class Context:
     """The job or request that runs now."""
 
     __slots__ = (
-        "channel", "deadline", "endpoint", "environment", "job_id", "method", "path", "worker_id",
+        "attempt", "channel", "deadline", "endpoint", "environment", "job_id", "method", "path", "worker_id",
         "_cancelled", "_headers", "_hops", "_report",
     )  # fmt: skip
 
@@ -34,6 +34,8 @@ class Context:
     environment: str
     """The environment's name, e.g. "production"; "" outside one."""
     worker_id: str
+    attempt: int
+    """From 1: which attempt at the job this is, at an endpoint with `retries`."""
     deadline: float | None
     """Seconds since the epoch (`time.time()`) at which the execution time-out ends the job; None without one."""
     method: str
@@ -57,6 +59,7 @@ class Context:
         self.environment = environment
         self.worker_id = worker_id
         self.deadline = time() + timeout_ms / 1000 if timeout_ms else None
+        self.attempt = 1
         self.method = ""
         self.path = ""
         self._headers: Sequence[tuple[str, str]] = ()

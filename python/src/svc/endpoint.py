@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from svc._calling.client import EndpointClient
     from svc.family import NetworkVolume, PodTemplate, ServerlessScalerType
     from svc.gpu import GpuGroup, GpuType
+    from svc.retries import Retries
     from svc.secret import Secret
 
     P = ParamSpec("P")
@@ -43,6 +44,7 @@ else:
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot", "cors", "request_timeout_ms",
+    "retries",
 )  # fmt: skip
 
 PORTED = (
@@ -103,6 +105,8 @@ class Endpoint:
             `"*"`. Default: none.
         request_timeout_ms: milliseconds a request of a load-balanced endpoint may wait for a worker, 1000 to
             3600000. Default: the platform's, 60000.
+        retries: how often a job of a queue-based endpoint whose function raised is tried again: a number, or `Retries(…)`,
+            which says when and after which exceptions. Default: 0.
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
     `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
@@ -151,6 +155,7 @@ class Endpoint:
             accelerate_downloads: bool | None = None,
             min_cuda_version: str | None = None,
             system_dependencies: Sequence[str] | None = None,
+            retries: int | Retries | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
@@ -180,6 +185,7 @@ class Endpoint:
             accelerate_downloads: bool | None = None,
             min_cuda_version: str | None = None,
             system_dependencies: Sequence[str] | None = None,
+            retries: int | Retries | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...

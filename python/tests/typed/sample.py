@@ -17,6 +17,11 @@ def plain(x: int, *, name: str = "n") -> str:
     return name * x
 
 
+@Endpoint(name="again", retries=svc.Retries(3, delay="2s", on=(ConnectionError, "requests.Timeout")))
+def again(x: int) -> int:
+    return x * svc.context().attempt
+
+
 @Endpoint(name="later", gpu=[GpuGroup.ADA_24, GpuGroup.ANY])
 async def later(x: int) -> float:
     return x / 2

@@ -1,6 +1,6 @@
 import type { EndpointClient, JobPage, JobRecord } from "../../client/gateway.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { failureLine, JOB_STATES, type JobFailure, type JobState, shortJobId } from "../../domain/job.ts";
+import { failureLine, failureOf, JOB_STATES, type JobState, shortJobId } from "../../domain/job.ts";
 import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
 import {
   appFlag,
@@ -31,11 +31,12 @@ const listJobs = command({
   text: "Lists the jobs of a queue-based endpoint, newest first.",
   examples: [
     ["svc jobs hello", "The last 20 jobs"],
-    ["svc jobs hello --status FAILED", "The dead letters"],
+    ["svc jobs hello --failed", "The dead letters"],
     ["svc jobs hello --limit 1000 --json", "Many, for programs"],
   ],
   flags: {
     status: valueFlag("STATUS", "Only jobs in this state", jobState),
+    failed: switchFlag("The dead letters: the same as --status FAILED"),
     limit: valueFlag("N", `At most so many; default: ${LIMIT_DEFAULT}`, wholeNumber(1, LIMIT_MAX)),
     app: appFlag,
     env: envFlag,
@@ -53,12 +54,11 @@ const listJobs = command({
       throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
     }
     const limit = flags.limit ?? LIMIT_DEFAULT;
-    const { jobs, more, keptMs } = await newest(endpointClient(endpoint.url, connection.apiKey), flags.status, limit);
+    const status = wantedStatus(flags);
+    const { jobs, more, keptMs } = await newest(endpointClient(endpoint.url, connection.apiKey), status, limit);
     if (flags.json) return terminal.json(jobs);
     if (jobs.length === 0) {
-      return terminal.note(
-        `${endpoint.name} (${placeOf(endpoint)}) has no ${flags.status ?? ""} jobs.`.replace("  ", " "),
-      );
+      return terminal.note(`${endpoint.name} (${placeOf(endpoint)}) has no ${status ?? ""} jobs.`.replace("  ", " "));
     }
     const { wide } = flags;
     const whole = wide ? ["JOB", "SUBMITTED", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
@@ -66,7 +66,7 @@ const listJobs = command({
       ["JOB", "STATUS", "AGE", ...(wide ? ["SUBMITTED"] : []), "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
       jobs.map((job) => [
         wide ? job.id : shortJobId(job.id),
-        statusText(terminal, job.status),
+        statusText(terminal, job.status) + (job.attempts === undefined ? "" : ` (attempt ${job.attempts})`),
         job.createdAt === undefined ? "-" : formatAge(Date.now() - job.createdAt),
         ...(wide ? [job.createdAt === undefined ? "-" : dateTime(job.createdAt)] : []),
         formatDuration(job.delayTime ?? 0),
@@ -96,7 +96,8 @@ const showJob = command({
       ["ran", formatDuration(job.executionTime ?? 0)],
       ["worker", job.workerId || "-"],
     ];
-    if (job.retries !== undefined) rows.push(["retries", String(job.retries)]);
+    if (job.retries !== undefined) rows.push(["retries", `${job.retries} after a worker was lost`]);
+    if (job.attempts !== undefined) rows.push(["attempts", attemptsText(job)]);
     if (job.expired) rows.push(["result", "not kept any more, and neither is the input"]);
     if (job.error !== undefined) rows.push(["error", errorText(job.error)]);
     for (const label of ["input", "output"] as const) {
@@ -148,7 +149,7 @@ export const jobsCommands = group(
     text: "Looks at the jobs of queue-based endpoints.",
     examples: [
       ["svc jobs hello", "The last 20 jobs of an endpoint"],
-      ["svc jobs hello --status FAILED", "Its dead letters"],
+      ["svc jobs hello --failed", "Its dead letters"],
       ["svc jobs show JOB_ID", "One job with its input, output and error"],
       ["svc jobs retry JOB_ID", "Run a failed job again"],
     ],
@@ -170,6 +171,12 @@ function jobState(text: string): JobState {
   const state = JOB_STATES.find((known) => known === text.toUpperCase());
   if (state === undefined) throw new Error(`one of ${JOB_STATES.join(", ")} is needed`);
   return state;
+}
+
+function wantedStatus({ status, failed }: { readonly status?: JobState; readonly failed?: boolean }) {
+  if (!failed) return status;
+  if (status === undefined || status === "FAILED") return "FAILED";
+  throw new SvcError("USAGE", `--failed lists jobs that are FAILED, --status ${status} others: give one of the two.`);
 }
 
 async function newest(client: EndpointClient, status: JobState | undefined, limit: number) {
@@ -197,6 +204,12 @@ function statusText(terminal: Terminal, status: JobState): string {
     TIMED_OUT: red,
   };
   return paint[status](status);
+}
+
+/** "2, the next in 3s" */
+function attemptsText({ attempts = 1, nextAttemptAt }: JobRecord): string {
+  if (nextAttemptAt === undefined) return String(attempts);
+  return `${attempts}, the next in ${formatDuration(Math.max(0, nextAttemptAt - Date.now()))}`;
 }
 
 function submitted(at: number | undefined): string {
@@ -229,14 +242,4 @@ function errorLine({ error = "" }: JobRecord, charsMax = ERROR_CHARS): string {
     "\n",
   );
   return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line;
-}
-
-function failureOf(error: string): JobFailure | undefined {
-  if (!error.startsWith("{")) return undefined;
-  try {
-    const failure = JSON.parse(error) as Partial<JobFailure>;
-    return failure.error_type === undefined ? undefined : (failure as JobFailure);
-  } catch {
-    return undefined;
-  }
 }

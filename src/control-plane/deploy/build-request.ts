@@ -1,6 +1,6 @@
 /** Reads a BuildInput: what the caller wants each endpoint to be, and everything that speaks against it. */
 import { z } from "zod";
-import { type EndpointKind, type EndpointSettings, settingsProblems } from "../../domain/endpoint.ts";
+import { type EndpointKind, type EndpointSettings, retriesProblem, settingsProblems } from "../../domain/endpoint.ts";
 import { type EnvValues, isEnvName } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import { DEPLOY_MESSAGE_MAX } from "../../domain/limits.ts";
@@ -127,6 +127,10 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
       networkVolumeId: resource.networkVolumeId,
       cors: resource.cors,
       requestTimeoutMs: resource.requestTimeoutMs,
+      retriesMax: resource.retriesMax,
+      retryDelayMs: resource.retryDelayMs,
+      retryBackoff: resource.retryBackoff,
+      retryMaxDelayMs: resource.retryMaxDelayMs,
     },
     env,
     code: codeOf(manifest, name)!,
@@ -159,6 +163,10 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   const problems = settingsProblems({ ...resource, locations: "" }).map(
     (message): Problem => ({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${message}` }),
   );
+  const retries = resource.retriesMax === 0 ? undefined : retriesProblem(kindOf(resource), resource.functions);
+  if (retries !== undefined) {
+    problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${retries.message} ${retries.help}` });
+  }
   const routes = Object.keys(own(manifest.routes, name) ?? {});
   if (kindOf(resource) === "load-balanced" && routes.length === 0) {
     problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}" is load-balanced but has no routes.` });

@@ -58,7 +58,8 @@ export async function planBuild({ input }: { input: BuildInput }, context: Reque
 async function describe(change: Change, { jobs }: RequestContext) {
   const details = [...change.details];
   if (change.action === "remove") {
-    const { inQueue } = await jobs.counts(change.current.id);
+    const counts = await jobs.counts(change.current.id);
+    const inQueue = counts.inQueue + counts.delayed;
     if (inQueue > 0) details.push(`${inQueue} queued ${inQueue === 1 ? "job is" : "jobs are"} deleted`);
   }
   return { action: change.action, name: nameOf(change), kind: kindOf(change), details };

@@ -1,5 +1,5 @@
 /** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
-import { checkSettings, defaultSettings } from "../../domain/endpoint.ts";
+import { checkSettings, defaultSettings, retriesProblem } from "../../domain/endpoint.ts";
 import { type EnvValues, environmentProblem } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
@@ -92,6 +92,8 @@ async function check(store: Store, endpoint: Endpoint, context: RequestContext):
     throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
   }
   checkSettings(endpoint.name, endpoint);
+  const retries = endpoint.retriesMax === 0 ? undefined : retriesProblem(endpoint.kind, []);
+  if (retries !== undefined) throw new SvcError("INVALID_SETTING", `Endpoint "${endpoint.name}": ${retries.message}`);
   const tooLarge = environmentProblem(endpoint.name, endpoint.env, () => 0);
   if (tooLarge !== undefined) throw new SvcError("INVALID_SETTING", tooLarge);
   // One without code has no workers that could miss anything.

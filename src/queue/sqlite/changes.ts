@@ -4,13 +4,15 @@
  * inserted as IN_PROGRESS: one write.
  */
 import { SvcError } from "../../domain/errors.ts";
-import { JOB_STATES } from "../../domain/job.ts";
+import { JOB_STATES, type JobState } from "../../domain/job.ts";
 import { JOB_LOSSES_MAX } from "../../domain/limits.ts";
-import type { Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
+import type { Claim, ClaimedJob, Job, NewJob, Outcome, Queue } from "../queue.ts";
+import { delayJob, waitBefore } from "./attempts.ts";
 import type { QueueCore } from "./core.ts";
 import {
   CANCELLED,
   COMPLETED,
+  DELAYED,
   type EndpointState,
   FAILED,
   IN_PROGRESS,
@@ -59,6 +61,17 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
     finish(claim, outcome) {
       const job = held(core, claim);
       if (job === undefined) return Promise.resolve(false);
+      const waitMs = outcome.state === "FAILED" && outcome.again !== undefined && waitBefore(core, job, outcome.again);
+      if (typeof waitMs === "number") {
+        const { error, again } = outcome as Outcome & { readonly state: "FAILED" };
+        return bodies.keep(claim.jobId, [], () =>
+          core.run(() => {
+            const still = held(core, claim);
+            if (still !== undefined) delayJob(core, still, waitMs, { error, of: again!.max + 1 });
+            return still !== undefined;
+          }),
+        );
+      }
       const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
       const error = outcome.state === "COMPLETED" ? "" : outcome.error;
       const end: End = { state: FINAL_STATES[outcome.state], output, error };
@@ -119,7 +132,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
   live.number(endpoint);
-  if (endpoint.inQueue >= core.bounds.queuedMax) {
+  if (endpoint.inQueue + endpoint.delayed >= core.bounds.queuedMax) {
     return { id: earlierJobOr(core, job, endpoint.number, () => queueFull(endpoint)), created: false };
   }
   const now = core.clock();
@@ -163,6 +176,7 @@ function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; cre
     workerId: claim.workerId,
     lowPriority: job.lowPriority,
     retries: 0,
+    attempts: 0,
     createdAt: now,
     startedAt: now,
     retentionMs: job.retentionMs,
@@ -185,8 +199,8 @@ function earlierJobOr(core: QueueCore, job: NewJob, endpoint: number, refusal: (
   throw refusal();
 }
 
-function queueFull({ inQueue }: EndpointState): SvcError {
-  return new SvcError("QUEUE_FULL", `${inQueue} jobs of this endpoint wait already: its queue is full.`, {
+function queueFull({ inQueue, delayed }: EndpointState): SvcError {
+  return new SvcError("QUEUE_FULL", `${inQueue + delayed} jobs of this endpoint wait already: its queue is full.`, {
     help: "Submit again later, raise the endpoint's workers, or raise SVC_QUEUE_LIMIT.",
   });
 }
@@ -262,7 +276,7 @@ function cancelJob(core: QueueCore, jobId: string): boolean {
     core.live.stopped(running, CANCELLED);
     core.cancelled({ jobId, fence: running.fence, workerId: running.workerId });
   } else {
-    core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+    core.live.count(endpoint, row.state, row.low_priority === 1, -1);
   }
   if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
   core.finished(jobId, endpoint, CANCELLED, row.webhook);
@@ -313,11 +327,16 @@ function addRetry(core: QueueCore, endpoint: EndpointState, n: number): void {
   endpoint.retried += n;
 }
 
+/** As callers see it. */
+export function stateOf({ state }: Pick<JobRow, "state">): JobState {
+  return JOB_STATES[state === DELAYED ? IN_QUEUE : state]!;
+}
+
 export function jobOfRow(row: JobRow, endpointId: string, output: Uint8Array | null, error: string): Job {
   return {
     id: row.id,
     endpointId,
-    state: JOB_STATES[row.state]!,
+    state: stateOf(row),
     method: row.method,
     webhook: row.webhook,
     lowPriority: row.low_priority === 1,
@@ -325,6 +344,8 @@ export function jobOfRow(row: JobRow, endpointId: string, output: Uint8Array | n
     error,
     workerId: row.worker_id,
     retries: row.retries,
+    attempts: row.attempts,
+    dueAt: row.state === DELAYED ? row.due_at : null,
     createdAt: row.created_at,
     startedAt: row.started_at,
     finishedAt: row.finished_at,
@@ -349,6 +370,8 @@ export function jobOfRunning(
     error: final?.error ?? "",
     workerId: job.workerId,
     retries: job.retries,
+    attempts: job.attempts,
+    dueAt: null,
     createdAt: job.createdAt,
     startedAt: job.startedAt,
     finishedAt: final?.finishedAt ?? null,

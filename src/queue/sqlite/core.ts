@@ -7,8 +7,9 @@ import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import { type StorageWatch, storageFull, UNWATCHED } from "../../domain/storage.ts";
 import { GroupCommit } from "../../lib/group-commit.ts";
 import type { SqliteDatabase } from "../../lib/sqlite.ts";
-import type { Claim, Job } from "../queue.ts";
+import type { Claim, DelayedJob, Job } from "../queue.ts";
 import type { BodyFiles } from "./body-files.ts";
+import { DelayedJobs } from "./delayed.ts";
 import { type EndpointState, FAILED, LiveState, TIMED_OUT } from "./live-state.ts";
 import { PendingClaims } from "./pending-claims.ts";
 import { type Body, prepareStatements, type Statements } from "./statements.ts";
@@ -59,8 +60,11 @@ export class QueueCore {
   readonly live: LiveState;
   readonly files: BodyFiles;
   readonly claims: PendingClaims;
+  readonly delays: DelayedJobs;
   readonly clock: () => number;
   readonly monotonic: () => number;
+  /** Milliseconds since the epoch as the clock had it when the queue was opened, and runs on without steps. */
+  readonly steady: () => number;
   readonly bounds: QueueBounds;
   readonly storage: StorageWatch;
   /** Endpoints that may have final jobs. */
@@ -84,9 +88,12 @@ export class QueueCore {
     webhook: string;
   }) => void)[] = [];
 
+  readonly delayedListeners: ((job: DelayedJob) => void)[] = [];
+
   #touched = new Set<EndpointState>();
   #finished: FinishedJob[] = [];
   #cancelled: (Claim & { workerId: string })[] = [];
+  #delayed: DelayedJob[] = [];
   #chunked: string[] = [];
   #deleted: string[] = [];
 
@@ -102,6 +109,8 @@ export class QueueCore {
     this.files = files;
     this.clock = clock;
     this.monotonic = monotonic;
+    const opened = clock() - monotonic();
+    this.steady = () => Math.round(opened + monotonic());
     this.bounds = bounds;
     this.storage = storage;
     for (const endpoint of this.live.endpoints.values()) {
@@ -118,6 +127,11 @@ export class QueueCore {
       beforeCommit: () => this.#beforeCommit(),
       afterCommit: () => this.#afterCommit(),
       rolledBack: (error) => this.#rolledBack(error),
+    });
+    this.delays = new DelayedJobs(this.sql, this.live, {
+      steady: this.steady,
+      touch: (endpoint) => this.touch(endpoint),
+      keep: (work) => this.keep(work),
     });
   }
 
@@ -138,6 +152,7 @@ export class QueueCore {
   }
 
   close(reason: Error): void {
+    this.delays.close();
     this.#commit.close(reason);
     this.claims.close(this.live);
     this.finals.notifyAll();
@@ -159,6 +174,10 @@ export class QueueCore {
 
   cancelled(claim: Claim & { workerId: string }): void {
     this.#cancelled.push(claim);
+  }
+
+  delayed(job: DelayedJob): void {
+    this.#delayed.push(job);
   }
 
   chunked(jobId: string): void {
@@ -222,6 +241,9 @@ export class QueueCore {
       const event = { id, endpointId: endpoint.id, state: JOB_STATES[state]!, webhook };
       for (const listener of this.finishedListeners) listener(event);
     }
+    if (this.#delayed.length > 0) {
+      for (const job of this.#delayed.splice(0)) for (const listener of this.delayedListeners) listener(job);
+    }
     for (const claim of cancelled) for (const listener of this.cancelledListeners) listener(claim);
     for (const endpoint of touched) {
       if (endpoint.inQueue > 0) for (const listener of this.queuedListeners) listener(endpoint.id);
@@ -240,6 +262,7 @@ export class QueueCore {
     this.#touched = new Set();
     this.#finished = [];
     this.#cancelled = [];
+    this.#delayed = [];
     this.#chunked = [];
     this.#deleted = [];
     this.live.load();

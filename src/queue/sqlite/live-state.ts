@@ -8,6 +8,8 @@ import type { ClaimedJob } from "../queue.ts";
 import { sizeOf } from "./body-files.ts";
 import type { Body, JobRow, Statements } from "./statements.ts";
 
+/** Between two attempts; callers see IN_QUEUE. */
+export const DELAYED = -1;
 export const IN_QUEUE = 0;
 export const IN_PROGRESS = 1;
 export const COMPLETED = 2;
@@ -21,6 +23,7 @@ export interface EndpointState {
   number: number;
   inQueue: number;
   inQueueLowPriority: number;
+  delayed: number;
   inProgress: number;
   inProgressLowPriority: number;
   completed: number;
@@ -60,6 +63,8 @@ export interface RunningJob {
   readonly workerId: string;
   readonly lowPriority: boolean;
   readonly retries: number;
+  /** Attempts before this one that failed. */
+  readonly attempts: number;
   readonly createdAt: number;
   readonly startedAt: number;
   readonly retentionMs: number;
@@ -104,6 +109,7 @@ export class LiveState {
     for (const { endpoint, low_priority, n } of rows.queued) {
       this.count(this.of(endpoint), IN_QUEUE, low_priority === 1, n);
     }
+    for (const { endpoint, n } of rows.delayed) this.count(this.of(endpoint), DELAYED, false, n);
     for (const { endpoint, state, n } of rows.final) this.count(this.of(endpoint), state, false, n);
     for (const job of rows.running) {
       const running = this.start(job, job.fence, job.worker_id, job.started_at ?? 0);
@@ -125,6 +131,7 @@ export class LiveState {
     return {
       endpoints: this.#sql.endpoints.all() as unknown as EndpointRow[],
       queued: this.#sql.queuedCounts.all() as unknown as Count[],
+      delayed: this.#sql.delayedCounts.all() as unknown as Count[],
       final: this.#sql.finalCounts.all() as unknown as Count[],
       running: this.#sql.runningRows.all() as unknown as (JobRow & { output: string | null })[],
       streams: this.#sql.chunkBytes.all() as unknown as Stream[],
@@ -194,7 +201,8 @@ export class LiveState {
 
   /** A job entered (+1) or left (-1) a state. */
   count(endpoint: EndpointState, state: number, lowPriority: boolean, n: number): void {
-    if (state === IN_QUEUE) {
+    if (state === DELAYED) endpoint.delayed += n;
+    else if (state === IN_QUEUE) {
       endpoint.inQueue += n;
       if (lowPriority) endpoint.inQueueLowPriority += n;
     } else if (state === IN_PROGRESS) {
@@ -213,6 +221,7 @@ export class LiveState {
       workerId,
       lowPriority: row.low_priority === 1,
       retries: row.retries,
+      attempts: row.attempts,
       createdAt: row.created_at,
       startedAt,
       retentionMs: row.retention_ms,
@@ -249,7 +258,7 @@ export class LiveState {
     this.running.delete(job.id);
     this.#run(job, -1);
     this.count(job.endpoint, state, job.lowPriority, 1);
-    if (state === FAILED || state === TIMED_OUT) job.endpoint.failing.add(job.workerId);
+    if (state === FAILED || state === TIMED_OUT || state === DELAYED) job.endpoint.failing.add(job.workerId);
     else if (state === COMPLETED) job.endpoint.failing.delete(job.workerId);
   }
 
@@ -265,6 +274,7 @@ function noJobs() {
   return {
     inQueue: 0,
     inQueueLowPriority: 0,
+    delayed: 0,
     inProgress: 0,
     inProgressLowPriority: 0,
     completed: 0,

@@ -186,5 +186,6 @@ function claimedJob(job: RunningJob, input: Uint8Array): ClaimedJob {
     method: job.method,
     executionTimeoutMs: job.executionTimeoutMs,
     delayMs: job.startedAt - job.createdAt,
+    attempt: job.attempts + 1,
   };
 }

@@ -1,8 +1,8 @@
 /** What a running job says before it is done: progress updates and the chunks of a generator. */
-import { isFinal, JOB_STATES, type JobState } from "../../domain/job.ts";
+import { isFinal, type JobState } from "../../domain/job.ts";
 import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { Claim, JobProgress } from "../queue.ts";
-import { finishJob, held, jobOfRunning } from "./changes.ts";
+import { finishJob, held, jobOfRunning, stateOf } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { FAILED, type RunningJob } from "./live-state.ts";
 import type { Body, JobRow } from "./statements.ts";
@@ -78,7 +78,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
       if (row === undefined) return undefined;
       // Read together with the chunks: an answer with a final state carries all that remains.
-      const state = JOB_STATES[row.state]!;
+      const state = stateOf(row);
       const { more, ...found } = await look(row);
       // Who is told a final state asks no more.
       if (more) return { state: "IN_PROGRESS", ...found };

@@ -2,7 +2,7 @@
 import { isFinal, JOB_STATES, type JobState, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import type { Job, JobReader } from "../queue.ts";
-import { jobOfRow } from "./changes.ts";
+import { jobOfRow, stateOf } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { IN_PROGRESS, IN_QUEUE } from "./live-state.ts";
 import type { Body, JobRow } from "./statements.ts";
@@ -57,6 +57,7 @@ export function queueReads(core: QueueCore): JobReader {
       return {
         inQueue: endpoint?.inQueue ?? 0,
         inQueueLowPriority: endpoint?.inQueueLowPriority ?? 0,
+        delayed: endpoint?.delayed ?? 0,
         inProgress: endpoint?.inProgress ?? 0,
         inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
         completed: endpoint?.completed ?? 0,
@@ -75,7 +76,7 @@ export function queueReads(core: QueueCore): JobReader {
       if (!live.running.has(jobId)) {
         const row = sql.meta.get(jobId) as unknown as JobRow | undefined;
         if (row === undefined) return undefined;
-        if (isFinal(JOB_STATES[row.state]!)) return find(jobId);
+        if (isFinal(stateOf(row))) return find(jobId);
       }
       return (await core.finals.wait(jobId, timeoutMs, signal)) ?? find(jobId);
     },
@@ -110,7 +111,8 @@ function newest(
       const lists = expired ? [sql.listFinal, sql.listExpired] : [sql.listFinal];
       return lists.flatMap((list) => list.all(endpoint, index, seq, limit) as unknown as JobRow[]);
     }
-    return [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit) as unknown as JobRow[]);
+    const queued = [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit));
+    return [...queued, ...sql.delayedOf.all(endpoint, seq, limit)] as unknown as JobRow[];
   });
   return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
 }

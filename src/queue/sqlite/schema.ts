@@ -124,6 +124,13 @@ const STEPS = [
   CREATE INDEX expired_jobs_listed ON expired_jobs (endpoint, state, seq);
   CREATE INDEX expired_jobs_id ON expired_jobs (id);
   `,
+  `
+  -- Between two attempts a job has the state -1, which is in none of the indexes above, and waits until due_at.
+  ALTER TABLE jobs ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE jobs ADD COLUMN due_at INTEGER;
+  CREATE INDEX jobs_delayed ON jobs (endpoint, seq) WHERE state = -1;
+  CREATE INDEX jobs_due ON jobs (due_at) WHERE state = -1;
+  `,
 ];
 
 /** Steps of the newest version. */

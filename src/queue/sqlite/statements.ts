@@ -22,17 +22,21 @@ export interface JobRow {
   readonly webhook: string;
   /** Of a job that expired. */
   readonly expired?: 1;
+  /** Attempts that failed and were followed by another. */
+  readonly attempts: number;
+  /** When a delayed job is queued again. */
+  readonly due_at: number | null;
 }
 
 /** Bytes, or what refers to the file with them (body-files.ts). */
 export type Body = Uint8Array | string;
 
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
-  expires_at, retention_ms, execution_timeout_ms, method, webhook`;
+  expires_at, retention_ms, execution_timeout_ms, method, webhook, attempts, due_at`;
 
 /** As META, of a job that expired; what is not known of it any more has the type's empty value. */
 const EXPIRED = `seq, id, endpoint, state, 0 AS low_priority, 0 AS fence, retries, worker_id, created_at, started_at, finished_at,
-  0 AS expires_at, 0 AS retention_ms, 0 AS execution_timeout_ms, '' AS method, '' AS webhook, 1 AS expired`;
+  0 AS expires_at, 0 AS retention_ms, 0 AS execution_timeout_ms, '' AS method, '' AS webhook, 0 AS attempts, NULL AS due_at, 1 AS expired`;
 
 /** A job is kept until its webhook is settled. */
 const DELIVERED = "NOT (webhook <> '' AND EXISTS (SELECT 1 FROM webhooks WHERE job = jobs.seq))";
@@ -50,6 +54,9 @@ export function prepareStatements(db: DatabaseSync) {
     ),
     queuedCounts: prepare(
       "SELECT endpoint, low_priority, count(*) AS n FROM jobs INDEXED BY jobs_queued WHERE state = 0 GROUP BY endpoint, low_priority",
+    ),
+    delayedCounts: prepare(
+      "SELECT endpoint, low_priority, count(*) AS n FROM jobs INDEXED BY jobs_delayed WHERE state = -1 GROUP BY endpoint, low_priority",
     ),
     finalCounts: prepare(
       "SELECT endpoint, state, count(*) AS n FROM jobs INDEXED BY jobs_final WHERE state > 1 GROUP BY endpoint, state",
@@ -77,11 +84,23 @@ export function prepareStatements(db: DatabaseSync) {
       WHERE seq = ? AND fence = ? AND state = 1`),
     requeue: prepare(`UPDATE jobs SET state = 0, worker_id = ?, retries = ?, started_at = NULL,
       output = NULL WHERE seq = ? AND state = 1`),
+    delay: prepare(`UPDATE jobs SET state = -1, due_at = ?, attempts = attempts + 1, worker_id = '', started_at = NULL,
+      output = NULL WHERE seq = ? AND state = 1`),
+    expiryOf: prepare("SELECT expires_at AS at FROM jobs WHERE seq = ?"),
+    nearDue: prepare("UPDATE jobs SET due_at = ?1 WHERE state = -1 AND due_at > ?1"),
+    due: prepare(
+      `SELECT ${META} FROM jobs INDEXED BY jobs_due WHERE state = -1 AND due_at <= ? ORDER BY due_at LIMIT ?`,
+    ),
+    firstDue: prepare("SELECT min(due_at) AS at FROM jobs INDEXED BY jobs_due WHERE state = -1"),
+    wake: prepare("UPDATE jobs SET state = 0, due_at = NULL WHERE seq = ?"),
+    delayedOf: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_delayed WHERE endpoint = ? AND state = -1 AND seq < ?
+      ORDER BY seq DESC LIMIT ?`),
     cancel: prepare(`UPDATE jobs SET state = 5, finished_at = ?, expires_at = ?
       WHERE seq = ? AND state < 2`),
     fail: prepare(`UPDATE jobs SET state = 3, worker_id = ?, error = ?, finished_at = ?, expires_at = ?
       WHERE seq = ? AND state = 0`),
-    retry: prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, worker_id = '',
+    retry:
+      prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, attempts = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
     progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),
     delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING endpoint, webhook <> '' AS hooked,

@@ -12,7 +12,7 @@ import type { StoredBodies } from "./stored-bodies.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
-export type Upkeep = JobUpkeep & Pick<Queue, "purge">;
+export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
 
 export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
   const { sql, live } = core;
@@ -38,6 +38,11 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
   function waiting(endpoint: EndpointState): () => unknown[] {
     const last = (sql.maxSeq.get() as { seq: number | null }).seq ?? 0;
     return () => sql.queuedUpTo.all(endpoint.number, last, DELETE_BATCH_ROWS);
+  }
+
+  /** What waits for its next attempt, a batch of it. */
+  function delayed(endpoint: EndpointState): () => unknown[] {
+    return () => sql.delayedOf.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS);
   }
 
   /**
@@ -86,7 +91,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     async purge(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return 0;
-      return deleteAll(waiting(endpoint), true);
+      return (await deleteAll(waiting(endpoint), true)) + (await deleteAll(delayed(endpoint), true));
     },
 
     async failQueued(endpointId, workerId, error) {
@@ -155,10 +160,11 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
         }
       });
       await deleteAll(() => sql.queuedUpTo.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
+      await deleteAll(delayed(endpoint), false);
       await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
       await forgetExpired(core, endpoint);
       await core.run(() => {
-        if (endpoint.inQueue + endpoint.inProgress === 0) live.remove(endpoint);
+        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress === 0) live.remove(endpoint);
       });
     },
   };
@@ -169,7 +175,7 @@ function deleteResting(core: QueueCore, row: JobRow, keepTotals: boolean): void 
   const endpoint = core.live.of(row.endpoint);
   core.delete(row.seq, row.id);
   const failed = row.state === FAILED || row.state === TIMED_OUT;
-  if (row.state === IN_QUEUE) core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
+  if (row.state <= IN_QUEUE) core.live.count(endpoint, row.state, row.low_priority === 1, -1);
   else if (!keepTotals) core.live.count(endpoint, row.state, false, -1);
   else {
     if (row.state === COMPLETED || failed) core.sql.addTotals.run(failed ? 0 : 1, failed ? 1 : 0, 0, endpoint.number);

@@ -79,6 +79,12 @@ class LoadedEndpoint:
                     waiting.append(value)
         return False
 
+    def retries(self):
+        """The declaration's `Retries`; None where it has none, or a number alone."""
+        declared = next((each for each in reversed(DECLARED) if each.name == self.name), None)
+        given = None if declared is None else declared.settings.get("retries")
+        return given if hasattr(given, "wants") else None
+
     def has_application(self) -> bool:
         return ("ANY", "/") in self.routes
 

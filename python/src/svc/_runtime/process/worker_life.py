@@ -74,6 +74,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
     worker = kind(start, {}, endpoint.requests(), connection)
     here.running = worker.running
+    worker.retries = endpoint.retries()
     worker.capture_output()
     _leave_in_children(worker.forked)
     try:

@@ -56,7 +56,14 @@ def _failed(worker, work: Work, error: BaseException) -> bytes:
     failure = failure_fields(error, worker.who, work.cancel_reason)
     if not isinstance(error, (BadInput, Cancelled)):  # faults of the code
         worker.log_traceback(work, failure["error_traceback"])
-    return job_result(work, False, codec.encode(failure))
+    return job_result(work, False, codec.encode(failure), raised=_may_follow(worker, work, error))
+
+
+def _may_follow(worker, work: Work, error: BaseException) -> bool:
+    """Whether another attempt may: not where the same would come of it, or chunks are with the caller."""
+    if work.cancel_reason or work.started or isinstance(error, (BadInput, Cancelled, codec.NotJson)):
+        return False
+    return isinstance(error, Exception) if worker.retries is None else worker.retries.wants(error)
 
 
 def _job(worker, work: Work) -> bytes:
@@ -110,6 +117,7 @@ class Chunks:
         self._worker = worker
         self._work = work
         self._parts: list[bytes] = []
+        work.started = True
         self._size = 2
 
     def add(self, value) -> None:

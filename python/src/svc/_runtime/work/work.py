@@ -41,7 +41,7 @@ class Work:
         self.sync = False
         """That task waits for a thread."""
         self.started = False
-        """The head of a streamed response is out."""
+        """The head of a streamed response is out; a job's function turned out to be a generator."""
         self.window = STREAM_WINDOW_BYTES
         """Bytes of a streamed response that may still be sent."""
         self.gate: Callable[[], None] | None = None
@@ -117,15 +117,15 @@ def exec_ms(work: Work) -> float:
     return (perf_counter() - work.began) * 1000
 
 
-def job_result(work: Work, ok: bool, body: bytes, begun: bool = True) -> bytes:
-    """The RESULT frame of a job."""
+def job_result(work: Work, ok: bool, body: bytes, begun: bool = True, raised: bool = False) -> bytes:
+    """The RESULT frame of a job; `raised`: it may be tried again."""
     head = work.head
     text = '{"job":%s,"fence":%d,"ok":%s,"execMs":%.3f%s}' % (
         codec.quote(head["job"]),
         head["fence"],
         "true" if ok else "false",
         exec_ms(work) if begun else 0.0,
-        "" if begun else ',"begun":false',
+        ',"raised":true' if raised else "" if begun else ',"begun":false',
     )
     return encode(RESULT, work.channel, text.encode(), body)
 
@@ -175,6 +175,8 @@ def new_context(work: Work, who: Identity, report) -> Context:
         work.channel,
         report,
     )
+    if "attempt" in head:
+        context.attempt = head["attempt"]
     if work.type != JOB:
         context.method = head.get("method", "")
         context.path = head.get("path", "")

@@ -26,6 +26,10 @@ from svc._values.failure import describe
 from svc.context import Context, context
 from svc.lifecycle import ENTER, EXIT, marked
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from svc.retries import Retries
+
 
 class Worker:
     """What all ways to run share. Subclasses define `loop`, and how a cancel gets into what runs."""
@@ -37,6 +41,8 @@ class Worker:
         self.who = Identity(start["worker"], endpoint["name"], endpoint.get("environment", ""))
         self.endpoint_id = endpoint.get("id", "")
         self.callables = callables
+        self.retries: Retries | None = None
+        """What the endpoint says of jobs that raise; None: it says nothing."""
         self.requests = requests
         """How requests are answered (http/requests.py); None at a queue-based endpoint."""
         self.connection = connection

@@ -1,0 +1,5 @@
+class Away(Exception):
+    pass
+
+
+EXPECTED = (Away, ConnectionError, "requests.exceptions.Timeout")
