@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import itertools
 import json
 import os
 import signal
@@ -19,13 +20,14 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import support  # noqa: F401
+import support
 from http_platform import DROP, HttpPlatform, app, completed, failed, gone, waiting
 
 import svc
 from svc import Endpoint
 from svc import this_worker
 from svc._calling import ask, discovery, settings
+from svc._calling.limits import MAP_AHEAD
 
 
 @dataclasses.dataclass
@@ -479,17 +481,93 @@ class Many(CallingTest):
         self.assertEqual(list(infer.map(range(100), concurrency=8)), list(range(100)))
         self.assertEqual(most, 8)
 
-    def test_map_takes_items_as_they_are_needed(self):
-        def endless():
-            n = 0
-            while True:
-                yield n
-                n += 1
+    def test_of_a_million_items_few_are_taken_ahead_of_the_results(self):
+        for ordered in (True, False):
+            taken = itertools.count()
+            items = (next(taken) for _ in range(1_000_000))
+            results = infer.map(items, concurrency=2, ordered=ordered)
+            found = [next(results) for _ in range(100)]
+            results.close()
+            self.assertLess(next(taken), 100 + 2 * MAP_AHEAD + 1)
+            self.assertEqual(found if ordered else len(set(found)), list(range(100)) if ordered else 100)
 
-        self.cancels = True
-        results = infer.map(endless(), concurrency=2)
-        self.assertEqual([next(results) for _ in range(5)], [0, 1, 2, 3, 4])
-        results.close()
+            async def main():
+                taken = itertools.count()
+                items = ((next(taken),) for _ in range(1_000_000))
+                results = infer.starmap_aio(items, concurrency=2, ordered=ordered)
+                found = [await anext(results) for _ in range(100)]
+                await results.aclose()
+                return len(found), next(taken)
+
+            count, ahead = asyncio.run(main())
+            self.assertEqual(count, 100)
+            self.assertLess(ahead, 100 + 2 * MAP_AHEAD + 1)
+
+    def test_without_order_results_come_as_they_are_there_and_a_slow_iterable_holds_none_up(self):
+        others, second = threading.Event(), threading.Event()
+
+        def answer(request):
+            x = request.json["input"]["x"]
+            if x == 0:
+                others.wait(20)
+            return completed(x)
+
+        self.jobs = answer
+        found = []
+        for x in infer.map(range(5), concurrency=2, ordered=False):
+            found.append(x)
+            if len(found) == 4:
+                others.set()
+        self.assertEqual((sorted(found), found[4]), ([0, 1, 2, 3, 4], 0))
+        others.clear()
+
+        async def main():
+            found = []
+            async for x in infer.map_aio(range(5), concurrency=2, ordered=False):
+                found.append(x)
+                if len(found) == 4:
+                    others.set()
+            return found
+
+        found = asyncio.run(main())
+        self.assertEqual((sorted(found), found[4]), ([0, 1, 2, 3, 4], 0))
+
+        def items():
+            yield 1
+            second.wait(20)
+            yield 2
+
+        for ordered in (True, False):
+            second.clear()
+            results = infer.map(items(), ordered=ordered)
+            self.assertEqual(next(results), 1)
+            second.set()
+            self.assertEqual(list(results), [2])
+
+    def test_who_leaves_a_map_cancels_what_is_under_way_also_by_ctrl_c(self):
+        three = threading.Semaphore(0)
+
+        def answer(request):
+            if request.action == "runsync":
+                three.release()
+                threading.Event().wait(20)
+            return 200, {"id": f"sync-{request.headers.get('idempotency-key')}", "status": "CANCELLED"}
+
+        self.jobs = answer
+        declared = "from svc import Endpoint\n@Endpoint(name='infer')\ndef infer(x): pass\n"
+        ways = (
+            "for _ in infer.map(iter(int, 1), concurrency=3): pass",
+            "import asyncio\nasync def main():\n  async for _ in infer.map_aio(range(3)): pass\nasyncio.run(main())",
+        )
+        environment = {"PYTHONPATH": str(support.SOURCE), "PLATFORM_URL": self.platform.url, "PLATFORM_API_KEY": "k", "SVC_APP": "shop"}
+        for number, way in enumerate(ways, 1):
+            script = subprocess.Popen([sys.executable, "-c", declared + way], env=environment, stderr=subprocess.DEVNULL)
+            for _ in range(3):
+                self.assertTrue(three.acquire(timeout=20))
+            script.send_signal(signal.SIGINT)
+            self.assertNotEqual(script.wait(20), 0)
+            cancelled = {request.path for request in self.platform.seen("cancel")}
+            self.assertEqual(len(cancelled), 3 * number, way)
 
     def test_the_first_failure_is_raised_in_its_place_or_stands_there(self):
         def answer(request):

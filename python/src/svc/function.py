@@ -99,7 +99,7 @@ class RemoteFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function where its endpoint is."""
-        if this_worker.is_own(self.endpoint.name):
+        if self.is_here():
             return self.__wrapped__(*args, **kwargs)
         result: R = calls.call(self, args, kwargs)
         return result
@@ -142,6 +142,7 @@ class RemoteFunction(Generic[P, R]):
         items: Iterable[A],
         *,
         concurrency: int = 32,
+        ordered: bool = True,
         return_exceptions: bool = False,
     ) -> Iterator[T]: ...
     @overload
@@ -150,17 +151,23 @@ class RemoteFunction(Generic[P, R]):
         items: Iterable[A],
         *,
         concurrency: int = 32,
+        ordered: bool = True,
         return_exceptions: bool = False,
     ) -> Iterator[T]: ...
-    def map(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
-        """Calls the function with each item as its first argument; an iterator of the results in the items' order.
+    def map(
+        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+    ) -> Any:
+        """Calls the function with each item as its first argument; an iterator of the results.
 
-        At most `concurrency` calls are on their way at once; items are taken as they are needed, so there may be any
-        number.
-        The first failed call is raised where its result would be, and the calls still on their way are cancelled; with
-        `return_exceptions` the exception stands in its place instead.
+        concurrency: calls on their way at once, 1 to 512. Items are taken as they are needed: at most eight times as many
+            as that are taken and not handed on, so there may be any number of them.
+        ordered: results come in the items' order; False gives each as soon as it is there.
+        return_exceptions: a failed call gives its exception as its result. Otherwise it is raised where its result would
+            be.
+
+        Leaving the loop early, an exception and Ctrl+C stop taking items and cancel the calls still on their way.
         """
-        return calls.map_items(self, ((item,) for item in items), concurrency, return_exceptions)
+        return calls.map_items(self, ((item,) for item in items), concurrency, return_exceptions, ordered)
 
     @overload
     def starmap(
@@ -168,15 +175,23 @@ class RemoteFunction(Generic[P, R]):
         items: Iterable[Iterable[Any]],
         *,
         concurrency: int = 32,
+        ordered: bool = True,
         return_exceptions: bool = False,
     ) -> Iterator[T]: ...
     @overload
     def starmap(
-        self, items: Iterable[Iterable[Any]], *, concurrency: int = 32, return_exceptions: bool = False
+        self,
+        items: Iterable[Iterable[Any]],
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
     ) -> Iterator[R]: ...
-    def starmap(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
+    def starmap(
+        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+    ) -> Any:
         """`map` for functions of several arguments: each item is a tuple of them."""
-        return calls.map_items(self, (tuple(item) for item in items), concurrency, return_exceptions)
+        return calls.map_items(self, (tuple(item) for item in items), concurrency, return_exceptions, ordered)
 
     @overload
     def map_aio(  # type: ignore[misc]
@@ -184,6 +199,7 @@ class RemoteFunction(Generic[P, R]):
         items: Iterable[A],
         *,
         concurrency: int = 32,
+        ordered: bool = True,
         return_exceptions: bool = False,
     ) -> AsyncIterator[T]: ...
     @overload
@@ -192,11 +208,42 @@ class RemoteFunction(Generic[P, R]):
         items: Iterable[A],
         *,
         concurrency: int = 32,
+        ordered: bool = True,
         return_exceptions: bool = False,
     ) -> AsyncIterator[T]: ...
-    def map_aio(self, items: Any, *, concurrency: int = 32, return_exceptions: bool = False) -> Any:
+    def map_aio(
+        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+    ) -> Any:
         """`map` for `async for`."""
-        return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions)
+        return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions, ordered)
+
+    @overload
+    def starmap_aio(
+        self: RemoteFunction[P, Coroutine[Any, Any, T]],
+        items: Iterable[Iterable[Any]],
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[T]: ...
+    @overload
+    def starmap_aio(
+        self,
+        items: Iterable[Iterable[Any]],
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[R]: ...
+    def starmap_aio(
+        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+    ) -> Any:
+        """`starmap` for `async for`."""
+        return calls.map_items_async(self, (tuple(item) for item in items), concurrency, return_exceptions, ordered)
+
+    def is_here(self) -> bool:
+        """Whether a call stays in this process: it is a worker of the function's endpoint."""
+        return this_worker.is_own(self.endpoint.name)
 
     def __repr__(self) -> str:
         where = " ".join(self.route) if self.route else "queue-based"

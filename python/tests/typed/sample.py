@@ -86,7 +86,7 @@ def calls() -> None:
     assert_type(list(plain.map([1, 2])), list[str])
     assert_type(list(chunks.map(iter(range(3)))), list[Iterator[bytes]])
     assert_type(list(svc.remote(svc.remote(Model).predict).map(["a"])), list[list[float]])
-    assert_type(list(later.starmap([(1,)], concurrency=4)), list[float])
+    assert_type(list(later.starmap([(1,)], concurrency=4, ordered=False)), list[float])
     assert_type(list(chunks(3)), list[bytes])
     assert_type(analyze("a b"), dict[str, int])
     assert_type(Model().predict("a"), list[float])
@@ -114,6 +114,8 @@ async def awaited() -> None:
     assert_type(await svc.remote(svc.remote(Model).embed).aio("a"), bytes)
     async for number in later_chunks(3):
         assert_type(number, int)
+    async for text in plain.starmap_aio([(1, "a")], ordered=False):
+        assert_type(text, str)
     async for half in later.map_aio([1]):
         assert_type(half, float)
 

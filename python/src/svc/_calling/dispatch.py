@@ -15,7 +15,6 @@ from svc._calling.limits import (
     EXECUTION_TIMEOUT_MAX_MS,
     EXECUTION_TIMEOUT_MIN_MS,
 )
-from svc import this_worker
 from svc._calling.outgoing import Outgoing
 from svc._calling.route_calls import RouteCall
 from svc._calling.stream import RemoteStream
@@ -62,7 +61,7 @@ def call(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def call_async(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
     """`fn.aio(...)`."""
-    if this_worker.is_own(function.endpoint.name):
+    if function.is_here():
         return _own(function, args, kwargs)
     given = arguments.bind(function, args, kwargs)
     if arguments.is_generator(function.__wrapped__):

@@ -1,4 +1,10 @@
-"""A function over many items: a bounded number of calls at once, the results in the items' order."""
+"""A function over many items: a bounded number of calls at once, the results in the items' order or as they come.
+
+                 ┌──────────── at most concurrency × MAP_AHEAD ───────────┐
+    items ──take─▶ under way (at most concurrency) ──done─▶ waits to be handed on ──▶ the caller
+
+Nothing is taken beyond that, so what a map holds does not grow with its items.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,11 @@ import contextvars
 import threading
 from collections import deque
 
-from svc import this_worker
 from svc._calling import arguments
 from svc._calling.connections import Abandoned
 from svc._calling.dispatch import Prepared, prepare
 from svc._calling.limits import LOOK_S, MAP_AHEAD, MAP_CONCURRENCY_MAX
+from svc._calling.threads import goodbyes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Slot:
-    """One item's place in the order."""
+    """One item and what came of it."""
 
     __slots__ = ("done", "error", "prepared", "value")
 
@@ -41,15 +47,15 @@ def check_concurrency(concurrency: int) -> int:
 
 
 def map_items(
-    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool
+    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool, ordered: bool
 ) -> Iterator[Any]:
     """Threads take the items; the iterator hands their results on, and stops them when it is closed."""
     check_concurrency(concurrency)
     if arguments.is_generator(function.__wrapped__):
         raise TypeError(f"{function.__name__} is a generator: map has one result an item")
-    if this_worker.is_own(function.endpoint.name):
+    if function.is_here():
         return _map_here(function, items, return_exceptions)
-    return _Mapped(function, items, concurrency, return_exceptions).results()
+    return _Mapped(function, items, concurrency, return_exceptions, ordered).results()
 
 
 def _map_here(function: Function, items: Iterator[tuple[Any, ...]], return_exceptions: bool) -> Iterator[Any]:
@@ -69,14 +75,25 @@ class _Mapped:
     """A map under way. Each thread that takes an item starts the next thread, until there are enough."""
 
     def __init__(
-        self, function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool
+        self,
+        function: Function,
+        items: Iterator[tuple[Any, ...]],
+        concurrency: int,
+        return_exceptions: bool,
+        ordered: bool,
     ) -> None:
         self._function = function
         self._items = items
         self._concurrency = concurrency
         self._return_exceptions = return_exceptions
+        self._ordered = ordered
         self._state = threading.Condition()
-        self._order: deque[_Slot] = deque()
+        self._taking = threading.Lock()
+        """Held while an item is taken, so that slots stand in the items' order."""
+        self._next: deque[_Slot] = deque()
+        """What is handed on, in this order: all that was taken, or, where the order is free, what is done."""
+        self._held = 0
+        """Items that were taken and not handed on."""
         self._running: set[_Slot] = set()
         self._exhausted = False
         self._closed = False
@@ -84,7 +101,7 @@ class _Mapped:
         self._context = contextvars.copy_context()
 
     def results(self) -> Iterator[Any]:
-        """In order. Closing it, or forgetting it, ends everything."""
+        """Closing it, or forgetting it, ends everything."""
         try:
             while (slot := self._first()) is not None:
                 if slot.error is None:
@@ -101,11 +118,11 @@ class _Mapped:
             if self._threads == 0:
                 self._start_thread()
             while True:
-                if self._order and self._order[0].done:
-                    slot = self._order.popleft()
+                if self._next and self._next[0].done:
+                    self._held -= 1
                     self._state.notify_all()
-                    return slot
-                if self._exhausted and not self._order:
+                    return self._next.popleft()
+                if self._exhausted and self._held == 0:
                     return None
                 self._state.wait(LOOK_S)  # in steps, so that a cancel of this thread is noticed
 
@@ -115,44 +132,59 @@ class _Mapped:
             threading.Thread(target=self._context.copy().run, args=(self._work,), name="svc-map", daemon=True).start()
 
     def _work(self) -> None:
+        leaving = goodbyes()
         while (slot_args := self._take()) is not None:
             slot, args = slot_args
             try:
-                slot.prepared = prepare(self._function, arguments.bind(self._function, args, {}))
-                if self._closed:
-                    raise Abandoned
-                slot.value = slot.prepared.run()
+                prepared = prepare(self._function, arguments.bind(self._function, args, {}))
+                leaving.begin(prepared.patience)
+                try:
+                    slot.prepared = prepared
+                    if self._closed:
+                        raise Abandoned
+                    slot.value = prepared.run()
+                finally:
+                    leaving.end(prepared.patience)
             except BaseException as error:
                 slot.error = error
-            with self._state:
-                slot.done = True
-                slot.prepared = None
-                self._running.discard(slot)
-                self._state.notify_all()
+            self._finish(slot)
+
+    def _finish(self, slot: _Slot) -> None:
+        with self._state:
+            slot.done = True
+            slot.prepared = None
+            self._running.discard(slot)
+            if not self._ordered:
+                self._next.append(slot)
+            self._state.notify_all()
 
     def _take(self) -> tuple[_Slot, tuple[Any, ...]] | None:
-        """The next item; None when there is none for this thread."""
-        with self._state:
-            while not self._closed and not self._exhausted and len(self._order) >= self._concurrency * MAP_AHEAD:
-                self._state.wait()
-            slot = _Slot()
+        """The next item; None when there is none for this thread. An iterable that is slow holds up no results."""
+        with self._taking:
+            with self._state:
+                while not self._closed and not self._exhausted and self._held >= self._concurrency * MAP_AHEAD:
+                    self._state.wait()
+                is_over = self._closed or self._exhausted
+            slot, args = _Slot(), None
             try:
-                args = None if self._closed or self._exhausted else next(self._items)
+                args = None if is_over else next(self._items)
             except StopIteration:
-                args = None
+                pass
             except BaseException as error:  # of the caller's own iterable: it stands where its item would
-                args = None
                 slot.done, slot.error = True, error
-                self._order.append(slot)
-            if args is None:
-                self._exhausted = True
-                self._threads -= 1
-                self._state.notify_all()
-                return None
-            self._order.append(slot)
-            self._running.add(slot)
-            self._start_thread()
-            return slot, args
+            with self._state:
+                if args is not None or slot.done:
+                    self._held += 1
+                if slot.done or (args is not None and self._ordered):
+                    self._next.append(slot)
+                if args is None:
+                    self._exhausted = True
+                    self._threads -= 1
+                    self._state.notify_all()
+                    return None
+                self._running.add(slot)
+                self._start_thread()
+                return slot, args
 
     def _close(self) -> None:
         """Stops taking items and cancels the calls that are on their way."""
@@ -162,36 +194,55 @@ class _Mapped:
             self._state.notify_all()
         for prepared in running:
             if prepared is not None:
-                prepared.patience.give_up()
+                goodbyes().give_up(prepared.patience)
 
 
 async def map_items_async(
-    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool
+    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool, ordered: bool
 ) -> AsyncIterator[Any]:
     """The same in an event loop: tasks instead of an iterator's own threads."""
     import asyncio
 
     check_concurrency(concurrency)
-    tasks: deque[asyncio.Task[Any]] = deque()
+    tasks: dict[asyncio.Task[Any], None] = {}  # what was taken and not handed on, in order
+    finished: deque[asyncio.Task[Any]] = deque()
+    running = 0
+    some_ended = asyncio.Event()
+
+    def ended(task: asyncio.Task[Any]) -> None:
+        nonlocal running
+        running -= 1
+        finished.append(task)
+        some_ended.set()
+
     try:
         exhausted = False
         while True:
-            while not exhausted and len(tasks) < concurrency * MAP_AHEAD and _running(tasks) < concurrency:
+            while not exhausted and len(tasks) < concurrency * MAP_AHEAD and running < concurrency:
                 try:
                     args = next(items)
                 except StopIteration:
                     exhausted = True
                     break
-                tasks.append(asyncio.ensure_future(function.aio(*args)))
+                task = asyncio.ensure_future(function.aio(*args))
+                task.add_done_callback(ended)
+                tasks[task] = None
+                running += 1
             if not tasks:
                 return
-            if not tasks[0].done():
-                await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+            first = next(iter(tasks)) if ordered else finished[0] if finished else None
+            if first is None or not first.done():
+                some_ended.clear()
+                await some_ended.wait()
                 continue
-            task = tasks.popleft()
-            error = task.exception()
+            if ordered:
+                finished.clear()
+            else:
+                finished.popleft()
+            del tasks[first]
+            error = first.exception()
             if error is None:
-                yield task.result()
+                yield first.result()
             elif return_exceptions:
                 yield error
             else:
@@ -199,7 +250,3 @@ async def map_items_async(
     finally:
         for task in tasks:
             task.cancel()
-
-
-def _running(tasks: deque[asyncio.Task[Any]]) -> int:
-    return sum(not task.done() for task in tasks)

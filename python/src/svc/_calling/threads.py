@@ -3,6 +3,7 @@ process."""
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import os
 import sys
@@ -10,7 +11,7 @@ import threading
 from queue import SimpleQueue
 
 from svc._calling.connections import Patience
-from svc._calling.limits import THREADS_MAX
+from svc._calling.limits import CANCEL_MAX_S, THREADS_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +27,51 @@ _unclaimed = 0
 
 def _forked() -> None:
     """A fork has none of its parent's threads, and one of them may have held the lock."""
-    global _lock, _threads, _unclaimed, _tasks
-    _lock, _threads, _unclaimed, _tasks = threading.Lock(), 0, 0, SimpleQueue()
+    global _lock, _threads, _unclaimed, _tasks, _goodbyes
+    _lock, _threads, _unclaimed, _tasks, _goodbyes = threading.Lock(), 0, 0, SimpleQueue(), Goodbyes()
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+class Goodbyes:
+    """Calls that were given up, while their daemon threads tell the platform so: the end of the process waits for these."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._under_way: dict[Patience, int] = {}
+        self._given_up: set[Patience] = set()
+
+    def begin(self, patience: Patience) -> None:
+        with self._state:
+            self._under_way[patience] = self._under_way.get(patience, 0) + 1
+
+    def end(self, patience: Patience) -> None:
+        with self._state:
+            self._under_way[patience] -= 1
+            if self._under_way[patience] == 0:
+                del self._under_way[patience]
+                self._given_up.discard(patience)
+                self._state.notify_all()
+
+    def give_up(self, patience: Patience) -> None:
+        with self._state:
+            if patience in self._under_way:
+                self._given_up.add(patience)
+        patience.give_up()
+
+    def wait(self) -> None:
+        with self._state:
+            self._state.wait_for(lambda: not self._given_up, CANCEL_MAX_S)
+
+
+_goodbyes = Goodbyes()
+atexit.register(lambda: _goodbyes.wait())
+
+
+def goodbyes() -> Goodbyes:
+    """Those of this process."""
+    return _goodbyes
 
 
 def start(task: Callable[[], None]) -> None:
@@ -78,17 +119,22 @@ async def in_thread(work: Callable[[], Any], patience: Patience | None = None) -
             value = context.run(work)
         except BaseException as caught:
             error = RuntimeError(f"generator ended: {caught!r}") if isinstance(caught, StopIteration) else caught
+        if patience is not None:
+            leaving.end(patience)
         try:
             loop.call_soon_threadsafe(finish, error, value)
         except RuntimeError:
             pass  # the loop has ended meanwhile
 
+    leaving = _goodbyes
+    if patience is not None:
+        leaving.begin(patience)
     start(run)
     try:
         return await future
     except asyncio.CancelledError:
         if patience is not None:
-            patience.give_up()
+            leaving.give_up(patience)
         raise
 
 
