@@ -11,7 +11,7 @@ from scan.names import Names
 _NESTED = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-def describe(names: Names, module: Module, definition, is_mark) -> dict:
+def describe(names: Names, module: Module, definition, is_mark, is_server: bool) -> dict:
     """`is_mark` says of a decorator whether it makes of a method one that jobs cannot call."""
     if type(definition) in FUNCTIONS:
         return {
@@ -43,8 +43,8 @@ def describe(names: Names, module: Module, definition, is_mark) -> dict:
             "returns": _of_unnamed_call(returns) or {},
             "methodReturns": returns,
         }
-    # The argument of `.asgi(app)`: Python code cannot tell from outside what an application takes.
-    name = definition.id if type(definition) is ast.Name else "asgi"
+    # The argument of `.asgi(app)`, or an Endpoint with a command: nobody can tell from outside what these take.
+    name = definition.id if type(definition) is ast.Name else "server" if is_server else "asgi"
     return {
         "name": name,
         "module": module.name,

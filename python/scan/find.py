@@ -19,6 +19,10 @@ _INSIDE = (*_DEFINITIONS, ast.Lambda)
 _LEAVES = (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias)
 
 
+#: The route of an application, and of a server.
+_EVERYTHING = {"method": "ANY", "path": None}
+
+
 class Finder:
     def __init__(self, names: Names, folder: Folder) -> None:
         self._names = names
@@ -63,6 +67,12 @@ class Finder:
                 if key is not None and meaning.module is module:
                     self.named.append(key)
                     seen.add(id(meaning.node))
+        for call, top in walk.calls:
+            if top and _has_command(call) and id(call) not in walk.decorators:
+                key = self._object(self._names.meaning(module, call))
+                if key is not None:
+                    seen.add(id(call))
+                    self._use(module, key, call, module.place(call), _EVERYTHING, True)
         for call, _top in walk.calls:
             if id(call) in seen or id(call) in walk.decorators or type(call.func) not in (ast.Name, ast.Attribute):
                 continue
@@ -109,9 +119,11 @@ class Finder:
             return
         if meaning.module is module:
             seen.add(id(meaning.node))
-        self._use(module, key, given[0], module.place(call), {"method": "ANY", "path": None})
+        self._use(module, key, given[0], module.place(call), _EVERYTHING)
 
-    def _use(self, module: Module, key: str, definition, place: Place, route: dict | None) -> None:
+    def _use(
+        self, module: Module, key: str, definition, place: Place, route: dict | None, is_server: bool = False
+    ) -> None:
         function = _key(module, definition)
         if function not in self.functions:
             found = _imports_inside(module, definition)
@@ -119,14 +131,15 @@ class Finder:
             def is_mark(decorator) -> bool:
                 return bool(self._lifecycle.mark(module, decorator))
 
-            described = describe(self._names, module, definition, is_mark)
+            described = describe(self._names, module, definition, is_mark, is_server)
             self.functions[function] = {"described": described, "imports": found}
-        self.uses.append({"object": key, "file": module.path, "function": function, "at": place, "route": route})
+        use = {"object": key, "file": module.path, "function": function, "at": place, "route": route}
+        self.uses.append({**use, "server": True} if is_server else use)
 
     def _route(self, module: Module, decorator, called) -> dict | None:
         name = called.attr
         if name == "asgi":
-            return {"method": "ANY", "path": None}
+            return _EVERYTHING
         given = decorator.args if type(decorator) is ast.Call else []
         by_name = {each.arg: each.value for each in decorator.keywords} if type(decorator) is ast.Call else {}
 
@@ -200,6 +213,11 @@ class _Walk:
 
 def _key(module: Module, node) -> str:
     return f"{module.path}:{node.lineno}:{node.col_offset}"
+
+
+def _has_command(call) -> bool:
+    """`Endpoint(command=[…])` is whole without anything that it decorates."""
+    return any(keyword.arg == "command" for keyword in call.keywords)
 
 
 def _is_client(call) -> bool:

@@ -1,6 +1,7 @@
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import type { ServerSettings } from "../domain/server.ts";
 import type { Place } from "./sources.ts";
 
 export interface RouteDeclaration {
@@ -22,6 +23,8 @@ export interface EndpointDeclaration {
   readonly functions: readonly ManifestFunction[];
   /** Empty for a queue-based endpoint. */
   readonly routes: readonly RouteDeclaration[];
+  /** What answers its requests in place of functions. */
+  readonly server: ServerSettings | undefined;
   /** Requirements as written. */
   readonly dependencies: readonly string[];
   /** Values of `env=`. */

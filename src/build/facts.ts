@@ -46,7 +46,9 @@ export interface EndpointUse {
   /** Key of what is decorated. */
   readonly function: string;
   readonly at: At;
-  /** The path is null for a whole application. */
+  /** It is `Endpoint(command=…)` itself: the function stands for the server. */
+  readonly server?: true;
+  /** The path is null for a whole application and for a server. */
   readonly route: { readonly method: string; readonly path: Value | null } | null;
 }
 

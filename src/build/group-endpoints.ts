@@ -43,7 +43,8 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     checkRoutes(name, routes, report);
     const functions = [...new Set(allUses.map((use) => describe(use)))];
     if (first!.settings.name === undefined) continue;
-    const { settings, gpuPreference, dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
+    const { settings, gpuPreference, server, dependencies, env, pythonVersion, place, dependenciesPlace } =
+      first!.settings;
     endpoints.push({
       name,
       kind: first!.kind,
@@ -51,6 +52,7 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
       gpuPreference,
       functions,
       routes,
+      server,
       dependencies,
       env,
       pythonVersion,
@@ -58,13 +60,16 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
       dependenciesPlace,
     });
   }
+  // A server's command may run any file, wherever its endpoint is declared.
   const functions = declared.flatMap(({ settings, uses }) =>
-    uses.map((use) => ({
-      endpoint: settings.name ?? "?",
-      dependencies: settings.dependencies,
-      file: use.file,
-      imports: facts.functions[use.function]!.imports,
-    })),
+    uses
+      .filter((use) => use.server === undefined)
+      .map((use) => ({
+        endpoint: settings.name ?? "?",
+        dependencies: settings.dependencies,
+        file: use.file,
+        imports: facts.functions[use.function]!.imports,
+      })),
   );
   for (const each of declared) {
     checkConcurrency(each, describe, report);
@@ -95,6 +100,17 @@ function declarations(facts: Facts, describe: Describe, reader: SettingsReader, 
         ...settings.place,
       });
       return [];
+    }
+    const beside = its.find((use) => use.server === undefined);
+    if (its.some((use) => use.server) && beside !== undefined) {
+      report({
+        severity: "error",
+        rule: "mixed-kinds",
+        message: `Endpoint "${name}" has a command, which answers all its requests, and also decorates a function.`,
+        help: "Declare a second Endpoint(...) with another name for the function.",
+        at: beside.at,
+      });
+      return [{ object, uses: its, kind, settings }];
     }
     const direct = its.find((use) => use.route === null);
     if (direct !== undefined && routed.length > 0) {
@@ -144,8 +160,8 @@ function checkSameName(name: string, same: readonly Declared[], report: Report):
   }
 }
 
-function comparable({ settings, gpuPreference, dependencies, env, pythonVersion }: ReadSettings): unknown {
-  return [settings, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
+function comparable({ settings, gpuPreference, server, dependencies, env, pythonVersion }: ReadSettings): unknown {
+  return [settings, server, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
 }
 
 function routeOf(use: EndpointUse, describe: Describe, sources: Sources, report: Report): RouteDeclaration | undefined {

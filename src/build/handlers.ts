@@ -7,10 +7,11 @@ export function handlerPath(endpoint: string): string {
 }
 
 /** Text of the entry file: it only names what load_endpoint() imports. */
-export function handlerSource({ name, kind, functions, routes }: EndpointDeclaration): string {
+export function handlerSource({ name, kind, functions, routes, server }: EndpointDeclaration): string {
   const argument = {
     name,
     kind,
+    ...(server === undefined ? {} : { server: { ...server } }),
     functions: functions.map((each) => ({ module: each.module, name: each.name, kind: each.kind })),
     routes: Object.fromEntries(
       routes.map((route) => [

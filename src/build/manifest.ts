@@ -42,6 +42,7 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     workersMax: settings.workersMax,
     gpuIds: settings.gpuIds,
     functions: [...endpoint.functions],
+    ...(endpoint.server === undefined ? {} : { server: { ...endpoint.server, command: [...endpoint.server.command] } }),
     gpuPreference: [...endpoint.gpuPreference],
     gpuCount: settings.gpuCount,
     instanceIds: settings.instanceIds,

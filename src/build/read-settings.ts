@@ -23,6 +23,7 @@ import {
   WORKERS_MAX_LIMIT,
 } from "../domain/limits.ts";
 import { isValidName, nearest, suggestName } from "../domain/names.ts";
+import type { ServerSettings } from "../domain/server.ts";
 import { volumeNameProblem } from "../domain/volume.ts";
 import { cpuSize } from "./cpu-size.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
@@ -30,6 +31,7 @@ import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
 import { readRetries } from "./read-retries.ts";
+import { readServer } from "./read-server.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
 import type { Place, Report, Sources } from "./sources.ts";
@@ -54,6 +56,10 @@ export const KEYWORDS = [
   "cors",
   "request_timeout_ms",
   "retries",
+  "command",
+  "port",
+  "ready_path",
+  "ready_timeout",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -63,6 +69,8 @@ export interface ReadSettings {
   readonly settings: EndpointSettings;
   /** Selectors of `gpu=` as written: best first. */
   readonly gpuPreference: readonly string[];
+  /** Of `command=`. */
+  readonly server: ServerSettings | undefined;
   readonly dependencies: readonly string[];
   readonly env: EnvValues;
   readonly pythonVersion: string | undefined;
@@ -147,6 +155,10 @@ export class SettingsReader {
       name: named === undefined && unnamed !== undefined ? unnamed : this.#name(object, named),
       settings,
       gpuPreference: gpuPreference ?? [],
+      server: readServer(given, workersMax, {
+        unknown: (value, keyword, wanted) => this.#unknown(value, keyword, wanted),
+        error: (value, message, help) => this.#error("invalid-setting", value, message, help),
+      }),
       dependencies: this.#dependencies(dependencies),
       env,
       pythonVersion: this.#pythonVersion(given.get("python_version")),

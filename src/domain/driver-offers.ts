@@ -2,7 +2,10 @@
 import { CPU_IMAGE, type EndpointSettings, GPU_IMAGE } from "./endpoint.ts";
 
 /** The settings that not every driver can give. */
-export type DriverWishes = Pick<EndpointSettings, "imageName" | "networkVolumeId">;
+export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "networkVolumeId"> {
+  /** The fixed port of its server; 0 or undefined: none. */
+  readonly serverPort?: number;
+}
 
 /** The settings that not every platform can give, whatever its driver. */
 export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds">;
@@ -11,8 +14,15 @@ export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds"
  * Why workers that are processes of the machine cannot have them, each a sentence with what to do; empty when they can.
  * `noView` says why they see the machine as it is, without paths of their own; "" when they have a view.
  */
-export function processProblems({ imageName, networkVolumeId }: DriverWishes, noView: string): string[] {
+export function processProblems(wishes: DriverWishes, noView: string): string[] {
+  const { imageName, networkVolumeId, serverPort } = wishes;
   const problems: string[] = [];
+  if (serverPort) {
+    problems.push(
+      `port=${serverPort} needs a network of its own, and workers of this platform are processes that share their machine's. ` +
+        "Write {port} in the command and leave port= out, or start the platform with SVC_DRIVER=docker.",
+    );
+  }
   if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
     problems.push(
       `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +

@@ -374,3 +374,11 @@ export const PREVIEW_STOP_MAX_MS = 10_000;
 export const ENGINE_ANSWER_MAX_MS = 10_000;
 export const POLL_FIRST_MS = 25;
 export const POLL_MAX_MS = 1_000;
+
+/** Of a server that an endpoint starts by a command. Workers are no root, who alone may have ports below 1024. */
+export const SERVER_COMMAND_MAX = 200;
+export const SERVER_COMMAND_MAX_CHARS = 16_384;
+export const SERVER_PORT_MIN = 1024;
+export const SERVER_PORT_MAX = 65_535;
+export const SERVER_READY_DEFAULT_S = 300;
+export const SERVER_READY_MAX_S = 3600;

@@ -43,6 +43,17 @@ export const manifestFunction = z.object({
   methodReturns: z.record(z.string(), jsonSchema).optional(),
 });
 
+const server = z.object({
+  /** Program and arguments; `{port}` in them becomes the port. */
+  command: z.array(z.string()),
+  /** 0: a free one for each worker. */
+  port: z.number(),
+  /** Path of a GET that shows that it is ready; "": a connection is enough. */
+  readyPath: z.string(),
+  /** Seconds until it must be ready. */
+  readyTimeout: z.number(),
+});
+
 export const manifestResource = z.object({
   is_load_balanced: z.literal(true).optional(),
   imageName: z.string(),
@@ -51,6 +62,8 @@ export const manifestResource = z.object({
   gpuIds: z.string(),
   functions: z.array(manifestFunction).min(1),
 
+  /** The command that answers its requests; without it, functions do. */
+  server: server.optional(),
   /** Selectors of `gpu=` in the order of preference: groups and members of GpuType. */
   gpuPreference: z.array(z.string()).default([]),
   /** GPUs of one worker, or below 1 the part of a GPU that is its own. */

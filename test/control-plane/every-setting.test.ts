@@ -56,6 +56,15 @@ const LOAD_BALANCED: Record<string, Expectation> = {
   cors: { written: '["https://example.com"]', record: { cors: "https://example.com" } },
   request_timeout_ms: { written: "9876", record: { requestTimeoutMs: 9876 } },
 };
+const server = { command: ["serve", "8000"], port: 8000, readyPath: "/up", readyTimeout: 7 };
+const SERVER: Record<string, Expectation> = {
+  name: { written: '"NAME"' },
+  workers: { written: "(0, 1)", record: { workersMax: 1 } },
+  command: { written: '["serve", "8000"]', manifest: { server } },
+  port: { written: "8000" },
+  ready_path: { written: '"/up"' },
+  ready_timeout: { written: "7" },
+};
 
 function declaration(name: string, settings: Record<string, Expectation>): string {
   const keywords = Object.entries(settings).map(([keyword, { written }]) => `${keyword}=${written}`);
@@ -65,7 +74,7 @@ function declaration(name: string, settings: Record<string, Expectation>): strin
 test("every keyword of a declaration arrives in the manifest, the record and the management API", async (t) => {
   const sdk = readFileSync(new URL("../../python/src/svc/endpoint.py", import.meta.url), "utf8");
   const keywords = [.../^PARAMETERS = \((.*?)^\)/ms.exec(sdk)![1]!.matchAll(/"(\w+)"/g)].map(([, keyword]) => keyword!);
-  const covered = new Set([...Object.keys(QUEUE), ...Object.keys(LOAD_BALANCED)]);
+  const covered = new Set([...Object.keys(QUEUE), ...Object.keys(LOAD_BALANCED), ...Object.keys(SERVER)]);
   assert.deepEqual(
     keywords.filter((keyword) => !covered.has(keyword)),
     [],
@@ -83,6 +92,8 @@ api = ${declaration("api", LOAD_BALANCED)}
 
 @api.get("/health")
 async def health(): ...
+
+${declaration("web", SERVER)}
 `;
   await writeFile(join(projectDir, "worker.py"), code);
   const scan = await scanProject({ projectDir, environment: { PATH: process.env.PATH } });
@@ -104,7 +115,7 @@ async def health(): ...
 
   const records = await platform.store.endpoints.list();
   const build = await platform.store.builds.find(records[0]!.buildId!);
-  for (const [name, settings] of [["job", QUEUE] as const, ["api", LOAD_BALANCED] as const]) {
+  for (const [name, settings] of [["job", QUEUE] as const, ["api", LOAD_BALANCED] as const, ["web", SERVER] as const]) {
     const record = records.find((one) => one.name === name)!;
     for (const [keyword, expected] of Object.entries(settings)) {
       for (const [field, value] of Object.entries(expected.record ?? {})) {

@@ -45,6 +45,7 @@ PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot", "cors", "request_timeout_ms",
     "retries",
+    "command", "port", "ready_path", "ready_timeout",
 )  # fmt: skip
 
 PORTED = (
@@ -72,6 +73,11 @@ class Endpoint:
 
         @api.post("/analyze")
         def analyze(text: str): ...
+
+    A server of its own, which a command starts in each worker and which answers every request:
+
+        Endpoint(name="chat", command=["uvicorn", "app:app", "--port", "{port}"], ready_path="/health",
+                 dependencies=["uvicorn"], max_concurrency=50)
 
     A declared function is called as it was before: from the endpoint's own code a plain call, from elsewhere a call to
     the endpoint (see `RemoteFunction`). A class stays a class: in a worker of another endpoint `Model()` is its
@@ -107,6 +113,13 @@ class Endpoint:
             3600000. Default: the platform's, 60000.
         retries: how often a job of a queue-based endpoint whose function raised is tried again: a number, or `Retries(…)`,
             which says when and after which exceptions. Default: 0.
+        command: program and arguments of a server that answers all requests, started in the folder of the project.
+            `{port}` becomes the port on 127.0.0.1 that it is to listen on, which is also its variable PORT. An endpoint
+            with a command decorates nothing.
+        port: the port that it listens on whatever it is told; default: a free one for each worker. A fixed one needs
+            `workers` of at most 1 and containers.
+        ready_path: path that answers with a status below 500 once it is ready; default: a connection is enough.
+        ready_timeout: seconds until it must be ready, 1 to 3600. Default 300.
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
     `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
@@ -156,6 +169,10 @@ class Endpoint:
             min_cuda_version: str | None = None,
             system_dependencies: Sequence[str] | None = None,
             retries: int | Retries | None = None,
+            command: Sequence[str] | None = None,
+            port: int | None = None,
+            ready_path: str | None = None,
+            ready_timeout: int | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
@@ -186,6 +203,10 @@ class Endpoint:
             min_cuda_version: str | None = None,
             system_dependencies: Sequence[str] | None = None,
             retries: int | Retries | None = None,
+            command: Sequence[str] | None = None,
+            port: int | None = None,
+            ready_path: str | None = None,
+            ready_timeout: int | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...

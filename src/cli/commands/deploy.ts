@@ -65,8 +65,9 @@ export const deployCommand = command({
     const { manifest, layers, env } = await buildDirectory(this, {
       ...flags,
       onScan: async (declared) => {
-        const wanted = declared.map(({ name, settings: { workersMax, imageName, networkVolumeId, instanceIds } }) => {
-          return { name, workersMax, imageName, networkVolumeId, instanceIds };
+        const wanted = declared.map(({ name, settings, server }) => {
+          const { workersMax, imageName, networkVolumeId, instanceIds } = settings;
+          return { name, workersMax, imageName, networkVolumeId, instanceIds, serverPort: server?.port };
         });
         refuseProblems(await controlPlane.mayDeploy(target, wanted, keepRemoved));
       },

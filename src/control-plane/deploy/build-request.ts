@@ -1,5 +1,6 @@
 /** Reads a BuildInput: what the caller wants each endpoint to be, and everything that speaks against it. */
 import { z } from "zod";
+import type { DriverWishes } from "../../domain/driver-offers.ts";
 import { type EndpointKind, type EndpointSettings, retriesProblem, settingsProblems } from "../../domain/endpoint.ts";
 import { type EnvValues, isEnvName } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
@@ -7,6 +8,7 @@ import { DEPLOY_MESSAGE_MAX } from "../../domain/limits.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
+import { serverProblems } from "../../domain/server.ts";
 import { own } from "../known.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
 
@@ -29,6 +31,8 @@ export interface DesiredEndpoint {
   readonly settings: DeclaredSettings;
   readonly env: EnvValues;
   readonly code: EndpointCode;
+  /** What else its driver must be able to give. */
+  readonly wishes: Pick<DriverWishes, "serverPort">;
 }
 
 export interface Problem {
@@ -134,6 +138,7 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
     },
     env,
     code: codeOf(manifest, name)!,
+    wishes: { serverPort: resource.server?.port },
   };
 }
 
@@ -166,6 +171,9 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   const retries = resource.retriesMax === 0 ? undefined : retriesProblem(kindOf(resource), resource.functions);
   if (retries !== undefined) {
     problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${retries.message} ${retries.help}` });
+  }
+  for (const message of resource.server === undefined ? [] : serverProblems(resource.server, resource.workersMax)) {
+    problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${message}` });
   }
   const routes = Object.keys(own(manifest.routes, name) ?? {});
   if (kindOf(resource) === "load-balanced" && routes.length === 0) {

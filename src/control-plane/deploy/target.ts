@@ -30,8 +30,8 @@ export async function readTarget(store: Store, request: BuildRequest, allowance:
   const overQuota = quotaProblem(endpointsAfter(await store.endpoints.list(), changes), allowance.config.workerQuota);
   const secrets = await secretTimes(store, environment?.id);
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
-  for (const { name, settings } of request.desired) {
-    problems.push(...driverProblemsOf(name, settings, allowance).map(asProblem));
+  for (const { name, settings, wishes } of request.desired) {
+    problems.push(...driverProblemsOf(name, { ...settings, ...wishes }, allowance).map(asProblem));
   }
   problems.push(...(await environmentProblems(store, request, environment)));
   if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });

@@ -15,7 +15,9 @@ import { knownEnvironment } from "../known.ts";
 interface WantedEndpoints {
   readonly app: string;
   readonly environment: string;
-  readonly endpoints: readonly (QuotaHolder & { readonly [wish in keyof PlatformWishes]?: string | null })[];
+  readonly endpoints: readonly (QuotaHolder & {
+    readonly [wish in keyof PlatformWishes]?: PlatformWishes[wish] | null;
+  })[];
   readonly keepRemoved?: boolean | null;
 }
 
@@ -31,10 +33,10 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
     environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
   const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
   const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
-  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds }) => {
+  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds, serverPort }) => {
     const image = imageName ?? CPU_IMAGE;
     const wishes = { imageName: image, networkVolumeId: networkVolumeId ?? "", instanceIds: instanceIds ?? "" };
-    return driverProblemsOf(name, wishes, context);
+    return driverProblemsOf(name, { ...wishes, serverPort: serverPort ?? 0 }, context);
   });
   return problem === undefined ? ofDriver : [problem, ...ofDriver];
 }

@@ -79,6 +79,22 @@ LOAD_BALANCED_BODY_MAX_BYTES = 30 * 1024 * 1024
 ASGI_DISCONNECT_GRACE_S = 1.0
 ASGI_SHUTDOWN_S = 10.0
 
+# A server of the endpoint's own. A line of its output and its last lines go into messages; heads and lines between chunks of
+# its answers have bounds; it is asked whether it is ready with pauses that double.
+SERVER_HEAD_MAX_BYTES = 64 * 1024
+SERVER_HEADERS_MAX = 200
+SERVER_INTERIM_MAX = 16
+SERVER_CHUNK_LINE_MAX_BYTES = 4 * 1024
+SERVER_LAST_LINES = 20
+SERVER_LAST_LINE_MAX_BYTES = 300
+SERVER_OUTPUT_READS_MAX = 32
+SERVER_PROBE_S = 5.0
+SERVER_PROBE_STEP_S = 0.02
+SERVER_PROBE_STEP_MAX_S = 0.5
+SERVER_STOP_GRACE_S = 10.0
+# A connection broke: so long its end is waited for, which would be the reason.
+SERVER_EXIT_WAIT_S = 0.5
+
 # Of a WebSocket inside an ASGI application: read before the application asks for it.
 ASGI_MESSAGES_AHEAD = 16
 

@@ -42,12 +42,16 @@ class Callable:
 class LoadedEndpoint:
     """What a handler file defines: an endpoint's functions, imported but not instantiated."""
 
-    def __init__(self, name: str, kind: str, targets: list[Target], routes: dict) -> None:
+    def __init__(self, name: str, kind: str, targets: list[Target], routes: dict, server: dict | None = None) -> None:
         self.name = name
         self.kind = kind
         self.targets = targets
         self.routes = routes
         """(METHOD, path) to function; empty for a queue-based endpoint."""
+        self.server = server
+        """The command that answers its requests, and how to reach it; None: its functions do."""
+        self.paths: list[str] = []
+        """Where its code and packages are."""
         self._requests = None
         self.instances: dict[type, object] = {}
         """Of class endpoints, once share() or callables() has made them."""
@@ -86,10 +90,14 @@ class LoadedEndpoint:
         return given if hasattr(given, "wants") else None
 
     def has_application(self) -> bool:
-        return ("ANY", "/") in self.routes
+        return self.server is not None or ("ANY", "/") in self.routes
 
     def requests(self):
         """How requests are answered, made once (in the zygote); None for a queue-based endpoint."""
+        if self.server is not None and self._requests is None:
+            from svc._runtime.http.proxy import ProxyRequests
+
+            self._requests = ProxyRequests(self.server, self.paths)
         if self.kind == "load-balanced" and self._requests is None:
             from svc._runtime.http.requests import Requests
             from svc._runtime.http.routes import RouteTable
@@ -172,12 +180,17 @@ def _instance_methods(target: Target, instance) -> dict[str, Callable]:
     return methods
 
 
-def load_endpoint(*, name: str, kind: str, functions: list[dict], routes: dict[str, dict]) -> LoadedEndpoint:
+def load_endpoint(
+    *, name: str, kind: str, functions: list[dict], routes: dict[str, dict], server: dict | None = None
+) -> LoadedEndpoint:
     """Imports the modules of an endpoint and finds its functions.
 
     functions: `[{"module", "name", "kind": "function" | "class"}]`; routes: `{"GET /path": {"module", "name"}}`.
-    Raises BootFailure with the cause in the user's words.
+    server: `{"command", "port", "readyPath", "readyTimeout"}` of an endpoint whose requests a command answers: nothing is
+    imported then. Raises BootFailure with the cause in the user's words.
     """
+    if server is not None:
+        return LoadedEndpoint(name, kind, [], {}, server)
     if this_worker.LOADING:
         this_worker.loading(name)  # as its declaration has it
     targets = []
@@ -287,6 +300,7 @@ def load_handler(path: str, paths: list[str], endpoint: str) -> LoadedEndpoint:
     loaded = namespace.get("endpoint")
     if not isinstance(loaded, LoadedEndpoint):
         raise BootFailure(_plain(f"{os.path.basename(path)} defines no endpoint: build again"))
+    loaded.paths = paths
     return loaded
 
 

@@ -26,7 +26,7 @@ from svc._runtime.http.websocket_frames import (
 from svc.context import Cancelled
 from svc.websocket import SocketClosed, WebSocket
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Socket(WebSocket):
@@ -48,7 +48,7 @@ class Socket(WebSocket):
         if self._closed is not None:
             raise self._closed
         key = self.headers.get("sec-websocket-key", "").encode()
-        accepts = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
+        accepts = base64.b64encode(hashlib.sha1(key + GUID).digest()).decode()
         headers = [["sec-websocket-accept", accepts], ["content-type", ""], *headers]
         if subprotocol is not None:
             headers.append(["sec-websocket-protocol", subprotocol])
@@ -121,7 +121,7 @@ class Socket(WebSocket):
 
 async def serve(work, worker, call) -> None:
     """Runs `call(socket)` and ends the exchange, whatever happens."""
-    refusal = _refusal(work.head)
+    refusal = refusal_of(work.head)
     if refusal is not None:
         worker.write(result_frame(work, refusal))
         return
@@ -145,7 +145,8 @@ async def serve(work, worker, call) -> None:
         worker.write(result_frame(work, socket.refusal or reply))
 
 
-def _refusal(head: dict) -> Reply | None:
+def refusal_of(head: dict) -> Reply | None:
+    """The answer to a handshake that is none."""
     headers = {name.lower(): value for name, value in head["headers"]}
     if headers.get("sec-websocket-version") == "13" and headers.get("sec-websocket-key"):
         return None

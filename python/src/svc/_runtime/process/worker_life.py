@@ -12,7 +12,7 @@ from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import encode
-from svc._runtime.work.worker import Worker, end_process, plain_output
+from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
 
 
@@ -41,6 +41,9 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
             return
         worker.loop()
         worker.goodbye("drained")
+    except WorkerFailed as failure:
+        code = failure.code
+        worker.goodbye(str(failure))
     except (Refused, Unreachable) as error:
         code = 0 if isinstance(error, Refused) else 1
         os.write(2, f"[svc] worker ends: {error}\n".encode())

@@ -20,7 +20,7 @@ from svc._runtime.work.answers import answer_async
 from svc._runtime.work.interruption import ThreadInterruption, end_child
 from svc._runtime.work.loop_watch import LoopWatch
 from svc._runtime.work.work import Work
-from svc._runtime.work.worker import Worker
+from svc._runtime.work.worker import Worker, WorkerFailed
 from svc.context import Cancelled, current
 
 
@@ -35,6 +35,7 @@ class EventLoopWorker(Worker):
         self._ended: asyncio.Future | None = None
         self._thread = 0
         self._threads = None
+        self._failure: WorkerFailed | None = None
         self._has_application = self.requests is not None and self.requests.has_application
 
     def prepare(self) -> None:
@@ -65,6 +66,7 @@ class EventLoopWorker(Worker):
     async def _main(self) -> None:
         self._ended = self._loop.create_future()
         self._start_reading()
+        self._end_when_finished()
         await self._ended
         if self._has_application:
             await self.requests.stop()
@@ -122,8 +124,20 @@ class EventLoopWorker(Worker):
                 if work.type == protocol.JOB:
                     self._watch.job_began(self._loop)
 
+    def fail(self, failure: WorkerFailed) -> None:
+        """Ends the worker once what runs has ended; what has not begun goes to others."""
+        self._failure = failure
+        self.concurrency = 0
+        self.draining = True
+        self._end_when_finished()
+
     def _end_when_finished(self) -> None:
-        if self.draining and self.finished() and not self._ended.done():
+        if not self.draining or self._ended is None or self._ended.done():
+            return
+        if self._failure is not None:
+            if not self.running and not self._out:
+                self._ended.set_exception(self._failure)
+        elif self.finished():
             self._ended.set_result(None)
 
     def transmit(self, data: bytes, keep: bool) -> None:
@@ -157,6 +171,8 @@ class EventLoopWorker(Worker):
             self.keep_result(work, frame)
             self.write(frame)
         self.running.pop(work.channel)
+        if work.upload is not None:
+            self._uploads.pop(work.channel, None)  # what it left of its body nobody reads
         self._begin_pending()
         if not self.running:
             self._poll.expect()

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from svc.retries import Retries
 
 
+class WorkerFailed(Exception):
+    """The worker cannot go on; it ends with this code."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class Worker:
     """What all ways to run share. Subclasses define `loop`, and how a cancel gets into what runs."""
 
