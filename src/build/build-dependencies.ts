@@ -65,7 +65,8 @@ async function buildOne(
 ): Promise<DependencyLayer | undefined> {
   const named = set.endpoints.map((endpoint) => endpoint.name).join(", ");
   const progress = (detail: string) => build.onProgress({ step: "dependencies", detail });
-  let count = "";
+  let count = { begun: 0, all: 0 };
+  let told = 0;
   progress(`${named}: ${set.requirements.map(({ text }) => text).join(" ")}`);
   try {
     const { executable, version } = await build.python();
@@ -77,11 +78,13 @@ async function buildOne(
       compiler: version === set.pythonVersion ? executable : undefined,
       onLine: (line) => {
         const step = installStep(line);
-        if (step !== undefined) progress(`${named}: ${step}${count}`);
+        const of = `${count.begun} of ${count.all}`;
+        if (step !== undefined) progress(`${named}: ${step}${count.all === 0 ? "" : `, ${of}`}`);
+        else if (count.begun > told) progress(`${named}: package ${of}`);
+        told = count.begun;
       },
       onCount: (begun, all) => {
-        count = `, ${begun} of ${all}`;
-        progress(`${named}: package ${begun} of ${all}`);
+        count = { begun, all };
       },
       signal: build.signal,
     });

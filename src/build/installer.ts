@@ -1,13 +1,10 @@
 /** Installs one dependency set into a folder for the workers' platform, without what stays out. */
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { InstallFailed, NoInstaller, PythonInstaller } from "../python/installer.ts";
-import { dependencyClosure } from "./dependency-closure.ts";
+import { NoInstaller, PythonInstaller } from "../python/installer.ts";
 import { type DependencySet, PLATFORM } from "./dependency-plan.ts";
 import type { Interpreter } from "./interpreter.ts";
-import { targetEnvironment } from "./marker.ts";
-import { normalizedName } from "./requirement.ts";
 
 export interface InstallJob {
   readonly set: DependencySet;
@@ -18,7 +15,7 @@ export interface InstallJob {
   readonly projectDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onLine?: (line: string) => void;
-  /** How many of the packages are there or begun, where the tool says so. */
+  /** How many of the packages that are known so far are there or begun. */
   readonly onCount?: (begun: number, all: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -59,42 +56,32 @@ async function installWithUv(uv: PythonInstaller, job: InstallJob): Promise<void
   );
 }
 
-/**
- * Two steps, because pip cannot leave out a package that another one asks for: resolve without installing, drop what
- * stays out together with what only that needs, then install exactly the rest, from where they were found: nothing is looked up twice.
- */
 async function installWithPip(pip: PythonInstaller, job: InstallJob): Promise<void> {
   const { set, scratch } = job;
-  const requirements = set.requirements.map(({ text }) => text);
-  const common = ["--implementation", "cp", ...PIP_PLATFORMS.flatMap((platform) => ["--platform", platform])];
-  if (set.noDeps) return run(pip, job, scratch, [...common, "--no-deps"], requirements);
-  const report = path.join(scratch, "report.json");
+  const options = ["--implementation", "cp", ...PIP_PLATFORMS.flatMap((platform) => ["--platform", platform])];
   const constraints = path.join(scratch, "constraints.txt");
   await writeFile(constraints, set.base.map(({ name, specifier }) => `${name}${specifier}\n`).join(""));
-  const resolve = ["--dry-run", "--report", report, "--constraint", constraints];
-  await run(pip, job, scratch, [...common, ...resolve], requirements);
-  const needed = neededPackages(JSON.parse(await readFile(report, "utf8")) as PipReport, set);
-  if (needed.length === 0) return;
-  const pinned = (places: readonly string[]) =>
-    run(pip, counting(job, needed.length), scratch, [...common, "--no-deps"], places);
-  try {
-    await pinned(needed.map(placeOf).sort());
-  } catch (error) {
-    // What was found may be refused by its address alone, where an index asks for credentials.
-    if (!(error instanceof InstallFailed) || job.signal?.aborted) throw error;
-    await pinned(needed.map(pinOf).sort());
-  }
+  options.push("--constraint", constraints);
+  if (set.noDeps) options.push("--no-deps");
+  const requirements = set.requirements.map(({ text }) => text);
+  await run(pip, job, scratch, options, requirements);
 }
 
-/** Each package is begun with a line of its own. */
-function counting(job: InstallJob, all: number): InstallJob {
+/** Counts packages by what the tool prints: those begun, of those that are known so far. uv names only large ones while it fetches them. */
+function counting({ set, onCount }: InstallJob): (line: string) => void {
+  let all = set.requirements.length;
   let begun = 0;
-  const onLine = (line: string) => {
-    if (/^(Collecting|Processing) /.test(line)) job.onCount?.(Math.min(++begun, all), all);
-    job.onLine?.(line);
+  return (line) => {
+    const found = FOUND.exec(line);
+    if (found !== null) all = Math.max(all, Number(found[1]));
+    else if (/^Prepared \d+ packages? in/.test(line)) begun = all;
+    else if (BEGUN.test(line)) begun = Math.min(begun + 1, all);
+    else return;
+    onCount?.(Math.max(begun, 1), all);
   };
-  return { ...job, onLine };
 }
+const FOUND = /^(?:svc: found|Resolved) (\d+) packages?\b/;
+const BEGUN = /^\s*(?:(?:Downloading|Using cached|Processing) \S+\.whl(?: |$)|Downloading \S+ \([\d.]+\w+\)$)/;
 
 const PIP_PLATFORMS = [
   PLATFORM,
@@ -105,43 +92,6 @@ const PIP_PLATFORMS = [
   "linux_x86_64",
 ];
 
-interface PipReport {
-  readonly install: readonly {
-    readonly metadata: { readonly name: string; readonly version: string; readonly requires_dist?: readonly string[] };
-    readonly is_direct: boolean;
-    readonly download_info: {
-      readonly url: string;
-      readonly archive_info?: { readonly hashes?: Readonly<Record<string, string>> };
-    };
-  }[];
-}
-type Package = PipReport["install"][number];
-
-function neededPackages(report: PipReport, set: DependencySet): Package[] {
-  const distributions = report.install.map(({ metadata }) => ({
-    name: normalizedName(metadata.name),
-    version: metadata.version,
-    requires: metadata.requires_dist ?? [],
-  }));
-  const { names } = dependencyClosure(
-    set.requirements,
-    distributions,
-    set.leaveOut,
-    targetEnvironment(set.pythonVersion),
-  );
-  return report.install.filter(({ metadata }) => names.has(normalizedName(metadata.name)));
-}
-
-/** The very file that was found. */
-function placeOf({ metadata, download_info: { url, archive_info } }: Package): string {
-  const sha256 = archive_info?.hashes?.sha256;
-  return `${metadata.name} @ ${url}${sha256 === undefined ? "" : `#sha256=${sha256}`}`;
-}
-
-function pinOf(one: Package): string {
-  return one.is_direct ? placeOf(one) : `${one.metadata.name}==${one.metadata.version}`;
-}
-
 function run(
   installer: PythonInstaller,
   job: InstallJob,
@@ -149,7 +99,9 @@ function run(
   options: readonly string[],
   requirements: readonly string[],
 ): Promise<void> {
-  const { set, target, onLine, signal } = job;
+  const { set, target, signal } = job;
+  const count = counting(job);
+  const ownVersions = set.base.map(({ name, specifier }) => [name, specifier] as const);
   // What an installer that is stopped leaves in its temporary folder goes with the build's own.
   const env = { ...job.env, TMPDIR: job.scratch };
   return installer.install({
@@ -159,7 +111,14 @@ function run(
     requirements,
     cwd,
     env,
-    onLine,
+    leaveOut: {
+      ...Object.fromEntries([...set.leaveOut].map((name) => [name, ""])),
+      ...Object.fromEntries(ownVersions),
+    },
+    onLine: (line) => {
+      count(line);
+      job.onLine?.(line);
+    },
     signal,
   });
 }

@@ -15,8 +15,7 @@ export function installStep(line: string): string | undefined {
   const uv = /^Downloading ([\w.-]+) \(([\d.]+)([KMG]?)i?B\)$/.exec(text);
   if (uv !== null) return `installing ${uv[1]} (${decimal(Number(uv[2]), uv[3]!)})`;
   const collecting = /^Collecting ([\w.-]+)/.exec(text);
-  // With its address it was looked up before.
-  if (collecting !== null && !text.includes(" @ ")) return `looking up ${collecting[1]}`;
+  if (collecting !== null) return `looking up ${collecting[1]}`;
   return undefined;
 }
 
@@ -44,7 +43,7 @@ export function installFailure(output: string): InstallFailure {
 }
 
 const NOISE =
-  /^\s*$|^(WARNING|DEPRECATION|Looking in|Collecting|Downloading|Using cached|Using CPython|\s+Download|\[notice\]|Processing|Resolved|Using Python|Prepared|Saved)/;
+  /^\s*$|^(WARNING|DEPRECATION|Looking in|Collecting|Downloading|Using cached|Using CPython|\s+Download|\[notice\]|Processing|Resolved|svc: found|Using Python|Prepared|Saved)/;
 
 /** The last lines that matter of what a failed installer printed. */
 export function installComplaint(output: string, linesMax: number): string[] {

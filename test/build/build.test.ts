@@ -67,8 +67,13 @@ before(async () => {
       scripts: { greet: "greeting:TEXT" },
     },
     { name: "tiny", version: "1.0", requires: ["numpy<2.5"], files: { "tiny/__init__.py": "X = {'a', 'b', 'c'}\n" } },
-    { name: "numpy", version: "2.0", requires: ["only-numpy"], files: { "numpy/__init__.py": "" } },
-    { name: "only-numpy", version: "1.0", files: { "only_numpy.py": "" } },
+    // No numpy: what stays out is never looked for.
+    ...["1.0", "2.0"].map((version) => ({
+      name: "picky",
+      version,
+      requires: [version === "1.0" ? "numpy" : "numpy>=2,<3", "tiny"],
+      files: { "picky.py": `VERSION = "${version}"\n` },
+    })),
     { name: "wants-greeting-one", version: "1.0", requires: ["greeting<2"], files: { "wants.py": "" } },
   ]);
   const projectDir = path.join(base, "project");
@@ -232,6 +237,24 @@ describe("dependencies", () => {
     assert.ok(titles.includes("Packages left out"));
   });
 
+  test("go together with the declared version of a base package, which stays out", async (t) => {
+    const worker = (numpy: string) =>
+      WORKERS.replace('dependencies=["greeting==1.0", "numpy<3"]', `dependencies=["picky", "${numpy}"]`);
+    const cases = [
+      ["numpy==1.26.4", "1.0"],
+      ["numpy>=1.26", "2.0"],
+    ];
+    const { build, projectDir } = project(t);
+    for (const [numpy, version] of cases) {
+      writeFileSync(path.join(projectDir, "w.py"), worker(numpy!));
+      const built = await build();
+      const layer = built.dependencies.find(({ set }) => set.endpoints.some(({ name }) => name === "old"))!.layer;
+      assert.deepEqual(layer.lock, [`picky==${version}`, "tiny==1.0"], numpy);
+    }
+    writeFileSync(path.join(projectDir, "w.py"), worker("numpy>=4").replace('"picky"', '"picky==2.0"'));
+    await assert.rejects(build(), /"picky==2\.0" of endpoint "old" cannot be installed/);
+  });
+
   test("of --exclude stay out, and --no-deps installs only what is listed", async (t) => {
     const { build } = project(t);
     const without = await build({ exclude: ["Tiny"] });
@@ -246,7 +269,7 @@ describe("dependencies", () => {
     const { build, folder } = project(t);
     await build({ cacheDir: path.join(folder, "fresh"), onProgress: ({ detail = "" }) => void details.push(detail) });
     assert.ok(
-      details.some((detail) => /: package 1 of \d+$/.test(detail)),
+      details.some((detail) => /^api, new: package 2 of 2$/.test(detail)),
       details.join("\n"),
     );
   });
