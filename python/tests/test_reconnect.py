@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -37,6 +38,52 @@ class Reconnect(LauncherTest):
         self.assertEqual(again.run(8, {"gate": gate, "count": count}).json, "done")
         self.assertEqual(os.path.getsize(count), 2)
         self.assertEqual(again.seen(protocol.RESULT), [])
+
+    def test_what_is_printed_while_the_platform_is_away_comes_later_or_is_counted(self):
+        for source in (
+            """
+            import os, time
+            def run(away, printed, back):
+                while not os.path.exists(away): time.sleep(0.002)
+                for n in range(15_000): print(f"{n:05}" + 95 * ".")
+                open(printed, "w").close()
+                while not os.path.exists(back): time.sleep(0.002)
+                print("last")
+            """,
+            """
+            import asyncio, os
+            async def run(away, printed, back):
+                while not os.path.exists(away): await asyncio.sleep(0.002)
+                for n in range(15_000): print(f"{n:05}" + 95 * ".")
+                open(printed, "w").close()
+                while not os.path.exists(back): await asyncio.sleep(0.002)
+                print("last")
+            """,
+        ):
+            with self.subTest(source):
+                link = self.ready(source)
+                away, printed, back = (tempfile.mktemp(dir=self.directory) for _ in range(3))
+                link.job(1, {"away": away, "printed": printed, "back": back})
+                link.send(protocol.PING)
+                link.expect(protocol.PONG)
+                self.platform.vanish()
+                open(away, "w").close()
+                wait_until(lambda printed=printed: os.path.exists(printed))
+                self.platform.listen()
+                self.launcher, again = self.platform.link("launcher"), self.platform.link(link.worker)
+                came = dropped = 0
+                while came + dropped < 15_000:
+                    lines = self.launcher.expect(protocol.LOG).body.splitlines()
+                    notes = [line for line in lines if line.startswith(b"[svc]")]
+                    came += len(lines) - len(notes)
+                    dropped += sum(int(note.split()[1]) for note in notes)
+                self.assertEqual(came + dropped, 15_000)
+                self.assertGreater(came, 0)
+                self.assertGreater(dropped, 0)
+                again.expect(protocol.CREDIT)
+                open(back, "w").close()
+                again.result(1)
+                self.assertEqual(again.expect(protocol.LOG).body, b"last\n")
 
     def test_more_jobs_than_a_head_holds_are_listed_in_the_body_of_hello(self):
         source = """

@@ -27,6 +27,7 @@ PIPE_READ_BYTES = 64 * 1024
 # Kept for the platform while the link is down.
 BACKLOG_MAX_BYTES = 16 * 1024 * 1024
 LAUNCHER_BACKLOG_MAX_BYTES = 4 * 1024 * 1024
+LAUNCHER_OUTPUT_MAX_BYTES = 1024 * 1024
 
 # A running job is looked after (PING, CANCEL) from this age on.
 WATCH_TICK_S = 0.005

@@ -12,6 +12,7 @@ from svc._runtime.link.connection import TLS, credentials_of, dial
 from svc._runtime.limits import (
     GREETING_TIMEOUT_S,
     LAUNCHER_BACKLOG_MAX_BYTES,
+    LAUNCHER_OUTPUT_MAX_BYTES,
     READ_BYTES,
     RECONNECT_FIRST_S,
     RECONNECT_STEP_MAX_S,
@@ -33,10 +34,13 @@ class PlatformLink:
         self._out = bytearray()
         self._kept: list[bytes] = []
         self._kept_bytes = 0
+        self._kept_output_bytes = 0
         self._welcome = False
         self._pause = 0.0
         self._lost_at = monotonic()
         self.next_try = 0.0
+        self.welcomed = lambda: None
+        """Called when the platform is there, again or for the first time, and has what was kept."""
         self.over = ""
         """Why there is no point in going on: refused, or not reachable for too long."""
 
@@ -116,9 +120,10 @@ class PlatformLink:
         self._welcome = True
         self._pause = 0.0
         # Ends and their reasons come first: the platform counts out whoever is not among the workers.
-        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        kept, self._kept, self._kept_bytes, self._kept_output_bytes = self._kept, [], 0, 0
         self._write(b"".join(kept))
         self._write(encode(protocol.WORKERS, 0, self._workers()))
+        self.welcomed()
         return True
 
     def _lose(self) -> None:
@@ -142,10 +147,18 @@ class PlatformLink:
             self._kept.append(frame)
             self._kept_bytes += len(frame)
 
-    def send_log(self, frame: bytes) -> None:
-        """A frame that may get lost: dropped while the link is down or the platform is slow."""
-        if self._welcome and len(self._out) < LAUNCHER_BACKLOG_MAX_BYTES:
-            self._write(frame)
+    def send_output(self, frame: bytes) -> bool:
+        """What workers print: some is kept while the link is down. False when it is dropped, then or because the platform is slow."""
+        if not self._welcome:
+            if self._kept_output_bytes + len(frame) > LAUNCHER_OUTPUT_MAX_BYTES:
+                return False
+            self._kept.append(frame)
+            self._kept_output_bytes += len(frame)
+            return True
+        if len(self._out) >= LAUNCHER_BACKLOG_MAX_BYTES:
+            return False
+        self._write(frame)
+        return True
 
     def _write(self, data: bytes) -> None:
         if self._out or not data:

@@ -15,6 +15,7 @@ class Outputs:
         self._poll = poll
         self._link = link
         self._pipes: dict[int, OutputPipe] = {}
+        link.welcomed = self._tell_dropped
 
     def __contains__(self, descriptor: int) -> bool:
         return descriptor in self._pipes
@@ -54,10 +55,21 @@ class Outputs:
             if lines:
                 self._send(pipe, lines)
         rest = pipe.rest()
-        if rest:
+        if rest or pipe.dropped:
             self._send(pipe, rest)
         self._poll.unregister(pipe.descriptor)
         os.close(pipe.descriptor)
 
+    def _tell_dropped(self) -> None:
+        for pipe in self._pipes.values():
+            if pipe.dropped:
+                self._send(pipe, b"")
+
     def _send(self, pipe: OutputPipe, lines: bytes) -> None:
-        self._link.send_log(encode(protocol.LOG, 0, {"stream": pipe.stream, "worker": pipe.worker}, lines))
+        if pipe.dropped:
+            lines = b"[svc] %d lines left out: the platform was away or slow\n" % pipe.dropped + lines
+        head = {"stream": pipe.stream, "worker": pipe.worker}
+        if self._link.send_output(encode(protocol.LOG, 0, head, lines)):
+            pipe.dropped = 0
+        else:
+            pipe.dropped += lines.count(b"\n") - bool(pipe.dropped)

@@ -140,14 +140,14 @@ class EventLoopWorker(Worker):
         elif self.finished():
             self._ended.set_result(None)
 
-    def transmit(self, data: bytes, keep: bool) -> None:
+    def transmit(self, data: bytes, keep: bool) -> bool:
         """Frames of this turn go out in order and together; chunks, and what threads send, go at once."""
         if threading.get_ident() == self._thread:
             if not keep:
                 self.write(data)
-                return
+                return True
             self._flush()
-        super().transmit(data, keep)
+        return super().transmit(data, keep)
 
     def write(self, data: bytes) -> None:
         """Sends with what else this turn of the loop makes."""

@@ -105,7 +105,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 class OutputPipe:
     """The reading end of a worker's stdout or stderr."""
 
-    __slots__ = ("_lines", "_rate", "descriptor", "is_empty", "stream", "worker")
+    __slots__ = ("_lines", "_rate", "descriptor", "dropped", "is_empty", "stream", "worker")
 
     def __init__(self, descriptor: int, stream: str, worker: str, rate: RateLimit) -> None:
         os.set_blocking(descriptor, False)
@@ -114,6 +114,8 @@ class OutputPipe:
         self.worker = worker
         self.is_empty = False
         """Nothing was there at the last read."""
+        self.dropped = 0
+        """Lines that the link did not take, since the last that it took."""
         self._lines = LineBuffer()
         self._rate = rate
 

@@ -241,24 +241,28 @@ class Worker:
         if kept is not None:
             kept.result = frame
 
-    def emit(self, data: bytes, keep: bool, starts: Work | None = None) -> None:
-        """Sends frames that user code causes, whole: a cancel waits until they are out. `starts` is the work whose stream they start."""
+    def emit(self, data: bytes, keep: bool, starts: Work | None = None) -> bool:
+        """Sends frames that user code causes, whole: a cancel waits until they are out. `starts` is the work whose stream they start.
+
+        False when they are known to be lost.
+        """
         exposed = self.interruption.here()
         if exposed is not None:
             self.interruption.shield(exposed)
         try:
-            self.transmit(data, keep)
+            sent = self.transmit(data, keep)
             if starts is not None:
                 starts.started = True
+            return sent
         finally:
             if exposed is not None:
                 self.interruption.expose(exposed)
 
-    def transmit(self, data: bytes, keep: bool) -> None:
-        if keep:
-            self.connection.send_or_keep(data)
-        else:
-            self.connection.send(data)
+    def transmit(self, data: bytes, keep: bool) -> bool:
+        if not keep:
+            return self.connection.send(data)
+        self.connection.send_or_keep(data)
+        return True
 
     def reporter(self, work: Work):
         """What `progress()` calls for this work; None for a request, which has no progress."""
@@ -275,11 +279,10 @@ class Worker:
             work = self.running.get(channel)
             if work is not None and work.type == protocol.JOB:
                 head["job"] = work.head["job"]
-            if not self.connection.was_welcome:  # nobody listens yet but the launcher
-                write_all(1 if stream == "stdout" else 2, lines)
-                return
             for part in frames_of(lines):
-                self.emit(encode(protocol.LOG, channel, head, part), False)
+                # While the platform is not there, before WELCOME or after a break, only the launcher listens.
+                if not self.connection.up or not self.emit(encode(protocol.LOG, channel, head, part), False):
+                    write_all(1 if stream == "stdout" else 2, part)
 
         def channel_now() -> int:
             return context().channel
