@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Classes whose arguments are read like those of an Endpoint.
-MADE = ("NetworkVolume", "PodTemplate", "Retries")
+MADE = ("NetworkVolume", "PodTemplate", "Retries", "Volume")
 #: Whose members, and how many GB each has to a vCPU.
 _FAMILIES = {"cpu3g": 4, "cpu3c": 2, "cpu5c": 2}
 _CPU_TYPES = {

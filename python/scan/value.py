@@ -14,7 +14,7 @@ class Value:
     gpu                  (family, member): GpuType.X or GpuGroup.X
     environment          (name, fallback): os.environ["NAME"] and its kin: read where the build runs
     secret               name: Secret("NAME")
-    made                 (class, pairs of a keyword or None and a Value): NetworkVolume("x") and its kin
+    made                 (class, pairs of a keyword or None and a Value): Volume("x"), NetworkVolume("x") and their kin
     class                dotted name of an exception, in on= of Retries()
     unknown              why
     """

@@ -131,9 +131,9 @@ class Declaration(unittest.TestCase):
         endpoint = Endpoint(
             name="x", gpu=[GpuType.NVIDIA_L4, GpuGroup.ADA_24], workers=(1, 2), idle_timeout=5, dependencies=["a"],
             max_concurrency=2, execution_timeout_ms=5000, scaler_type="QUEUE_DELAY", scaler_value=1, env={"A": "b"},
-            image="i", volume="v", python_version="3.12", gpu_count=2, boot="OFF",
+            image="i", volume="v", volumes={"/v": "w"}, python_version="3.12", gpu_count=2, boot="OFF",
         )  # fmt: skip
-        self.assertEqual(len(endpoint.settings), 15)
+        self.assertEqual(len(endpoint.settings), 16)
 
     def test_outside_a_worker_context_is_empty_and_progress_prints(self):
         self.assertEqual((svc.context().job_id, svc.context().cancelled, svc.context().remaining_s), ("", False, None))

@@ -9,9 +9,9 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 export const SDK_NAMES: ReadonlySet<string> = new Set(
   `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter Endpoint EndpointClient GpuGroup GpuType
   Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
-  RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed WebSocket
+  RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
   __version__ configure context enter exit progress remote
-  declared_class endpoint errors family function gpu lifecycle names response retries secret this_worker version websocket *`.split(
+  declared_class endpoint errors family function gpu lifecycle names response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );

@@ -18,7 +18,7 @@ export type Value = { readonly at: At } & (
   | { readonly kind: "environment"; readonly name: string; readonly fallback?: Value }
   /** Secret("NAME"): its value is known to the platform alone. */
   | { readonly kind: "secret"; readonly name: string }
-  /** NetworkVolume("x") and its kin; the name is null for a positional argument, "**" for `**settings`. */
+  /** Volume("x"), NetworkVolume("x") and their kin; the name is null for a positional argument, "**" for `**settings`. */
   | {
       readonly kind: "made";
       readonly class: string;

@@ -24,7 +24,6 @@ import {
 } from "../domain/limits.ts";
 import { isValidName, nearest, suggestName } from "../domain/names.ts";
 import type { ServerSettings } from "../domain/server.ts";
-import { volumeNameProblem } from "../domain/volume.ts";
 import { cpuSize } from "./cpu-size.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
@@ -32,6 +31,7 @@ import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
 import { readRetries } from "./read-retries.ts";
 import { readServer } from "./read-server.ts";
+import { readVolumes } from "./read-volumes.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
 import type { Place, Report, Sources } from "./sources.ts";
@@ -50,6 +50,7 @@ export const KEYWORDS = [
   "env",
   "image",
   "volume",
+  "volumes",
   "python_version",
   "gpu_count",
   "boot",
@@ -135,7 +136,7 @@ export class SettingsReader {
       scalerValue: this.#whole(given, "scaler_value", 1, SCALER_VALUE_MAX) ?? defaults.scalerValue,
       svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
       imageName: this.#text(given, "image") ?? defaults.imageName,
-      networkVolumeId: this.#volume(given) ?? defaults.networkVolumeId,
+      networkVolumeId: readVolumes(given.get("volume"), given.get("volumes"), this.#report),
       cors: this.#cors(given),
       requestTimeoutMs:
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
@@ -246,13 +247,6 @@ export class SettingsReader {
     if (wanted === undefined) return value.value;
     const help = "Write gpu_count=2 for two GPUs, or gpu_count=0.5 for half of one.";
     return this.#error("invalid-setting", value, `gpu_count is ${wanted}, not ${value.value}.`, help);
-  }
-
-  #volume(given: Given): string | undefined {
-    const name = this.#text(given, "volume");
-    const problem = name === undefined ? undefined : volumeNameProblem(name);
-    if (problem === undefined) return name;
-    return this.#error("invalid-setting", given.get("volume")!, problem, `Use volume="${suggestName(name!)}".`);
   }
 
   #workers(given: Given): readonly [number, number] | undefined {

@@ -1,5 +1,6 @@
 /** What workers of a driver cannot have: a deploy that asks for it is refused, and nothing is left out in silence. */
 import { CPU_IMAGE, type EndpointSettings, GPU_IMAGE } from "./endpoint.ts";
+import { isWithin, mountPaths, volumesOf } from "./volume.ts";
 
 /** The settings that not every driver can give. */
 export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "networkVolumeId"> {
@@ -12,9 +13,10 @@ export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds"
 
 /**
  * Why workers that are processes of the machine cannot have them, each a sentence with what to do; empty when they can.
- * `noView` says why they see the machine as it is, without paths of their own; "" when they have a view.
+ * `noView` says why they see the machine as it is, without paths of their own; "" when they have a view. `needed` are folders of the
+ * machine that every worker's view must show.
  */
-export function processProblems(wishes: DriverWishes, noView: string): string[] {
+export function processProblems(wishes: DriverWishes, noView: string, needed: readonly string[] = []): string[] {
   const { imageName, networkVolumeId, serverPort } = wishes;
   const problems: string[] = [];
   if (serverPort) {
@@ -33,6 +35,14 @@ export function processProblems(wishes: DriverWishes, noView: string): string[] 
     problems.push(
       `volume=${JSON.stringify(networkVolumeId)} cannot be mounted: ${noView}. ` +
         "Mend that (docs/reference/isolation.md), or start the platform with SVC_DRIVER=docker.",
+    );
+    return problems;
+  }
+  for (const path of volumesOf(networkVolumeId).flatMap(mountPaths)) {
+    const covered = needed.find((folder) => isWithin(folder, path));
+    if (covered === undefined) continue;
+    problems.push(
+      `A volume at ${path} would cover ${covered}, which every worker on this platform's machine needs. Choose another path.`,
     );
   }
   return problems;

@@ -25,7 +25,7 @@ import {
   WORKERS_MIN_DEFAULT,
 } from "./limits.ts";
 import { MACHINE_TYPE_DEFAULT, machineType, SIZES } from "./machine-type.ts";
-import { volumeNameProblem } from "./volume.ts";
+import { volumesProblems } from "./volume.ts";
 
 export const SCALER_TYPES = ["QUEUE_DELAY", "REQUEST_COUNT"] as const;
 export type ScalerType = (typeof SCALER_TYPES)[number];
@@ -55,6 +55,7 @@ export interface EndpointSettings {
   readonly scalerValue: number;
   readonly svcBootType: BootType;
   readonly imageName: string;
+  /** Its volumes, as in volume.ts; "" for none. */
   readonly networkVolumeId: string;
   readonly locations: string;
   /** Origins of browser pages that may call a load-balanced endpoint: "*", a comma list, or "" for none. */
@@ -131,8 +132,7 @@ export function settingsProblems(settings: EndpointSettings): string[] {
   for (const origin of originsOf(settings.cors)) {
     if (!isOrigin(origin)) problems.push(`cors names ${JSON.stringify(origin)}, which is no origin: ${ORIGIN_HELP}`);
   }
-  const volume = settings.networkVolumeId === "" ? undefined : volumeNameProblem(settings.networkVolumeId);
-  if (volume !== undefined) problems.push(volume);
+  problems.push(...volumesProblems(settings.networkVolumeId));
   if (settings.workersMin > settings.workersMax) {
     problems.push(`workersMin (${settings.workersMin}) must not be larger than workersMax (${settings.workersMax}).`);
   }

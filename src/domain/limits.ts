@@ -210,6 +210,12 @@ export const CACHED_ENDPOINTS_MAX = 20_000;
 /** Source layers of builds. */
 export const CACHED_BUILDS_MAX = 10_000;
 
+// Volumes
+/** Of one endpoint. */
+export const VOLUMES_MAX = 16;
+export const VOLUME_PATH_MAX_CHARS = 200;
+export const VOLUMES_MEASURE_MS = 60_000;
+
 // Workers
 export const FRAME_MAX_BYTES = 64 * MB;
 export const WORKER_BOOT_TIMEOUT_MS = 600_000;

@@ -134,7 +134,7 @@ export interface StartHead {
   readonly uid?: number;
   readonly gid?: number;
   /** Folders of the machine, and where it has them. */
-  readonly volumes?: readonly { readonly from: string; readonly to: string }[];
+  readonly volumes?: readonly { readonly from: string; readonly to: string; readonly readOnly?: boolean }[];
   /** Groups that its volumes belong to. */
   readonly groups?: readonly number[];
   /** Kept by the launcher and sent back in WORKERS: what the platform wants to know again after a crash. */

@@ -7,7 +7,6 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
-import { volumePaths } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
@@ -145,9 +144,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     }
     // The folder above lets no other user of this machine in.
     for (const { from, to } of mounts) if (to !== INSIDE.runtime && to !== INSIDE.socketDir) await chmod(from, 0o755);
-    if (image.volume !== undefined) {
-      const from = await this.#volumes.ensure(image.volume);
-      for (const to of volumePaths(image.volume.name)) mounts.push({ from, to, writable: true });
+    for (const volume of image.volumes) {
+      const from = await this.#volumes.ensure(volume);
+      for (const to of volume.paths) mounts.push({ from, to, writable: !volume.readOnly });
     }
     const handler = `${INSIDE.source}/${image.handler}`;
     this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
@@ -358,5 +357,5 @@ function inContainer(head: StartedHead): StartedHead {
 }
 
 function imageKey(image: WorkerImage): string {
-  return `${image.endpointId}:${image.buildId}:${image.imageName}:${image.volume?.name ?? ""}`;
+  return JSON.stringify([image.endpointId, image.buildId, image.imageName, image.volumes]);
 }

@@ -6,7 +6,6 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { type DriverWishes, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
-import { type Volume, volumePaths } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
@@ -130,10 +129,12 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   /** What workers here cannot have, each a sentence with what to do. */
   cannotGive(wishes: DriverWishes): readonly string[] {
     const lack = this.#launcher.link.isolation.missing.find((one) => one.startsWith("namespaces"));
-    const off = this.#options.isolation === "none";
+    const { isolation, dataDir, pythonPath, socketPath } = this.#options;
+    const off = isolation === "none";
     return processProblems(
       wishes,
       off ? "SVC_ISOLATION=none gives workers no paths of their own" : lack ? `this machine lacks ${lack}` : "",
+      [dataDir, pythonPath, path.dirname(socketPath)],
     );
   }
 
@@ -146,7 +147,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
-    if (image.volume !== undefined) await this.#mountsOf(image, image.volume);
+    if (image.volumes.length > 0) await this.#mountsOf(image);
     const interpreter = await this.#interpreters.find(image.pythonVersion);
     const source = await this.#layers.ensure(image.sourceLayer);
     const paths = [path.join(source, "src")];
@@ -173,7 +174,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
     // Without one, START leaves in this turn.
-    const volume = image.volume && (await this.#mountsOf(image, image.volume));
+    const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
     const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
@@ -189,7 +190,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         hidden,
         writable,
         ...prepared.user,
-        ...volume,
+        ...volumes,
       });
       link.startWorker(head);
     });
@@ -237,13 +238,19 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     else this.#launcher.letGo();
   }
 
-  async #mountsOf({ imageName }: WorkerImage, volume: Volume): Promise<Pick<StartHead, "volumes" | "groups">> {
+  async #mountsOf({ imageName, volumes: wanted }: WorkerImage): Promise<Pick<StartHead, "volumes" | "groups">> {
     // Its platform may have lost what it had when the endpoint was deployed.
-    const problem = this.cannotGive({ imageName, networkVolumeId: volume.name })[0];
+    const names = wanted.map(({ name }) => name).join(",");
+    const problem = this.cannotGive({ imageName, networkVolumeId: names })[0];
     if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
-    const from = await this.#volumes.ensure(volume);
-    const volumes = volumePaths(volume.name).map((to) => ({ from, to }));
-    return this.#users === undefined ? { volumes } : { volumes, groups: [await this.#users.shareVolume(from)] };
+    const volumes: StartHead["volumes"][] = [];
+    const groups: number[] = [];
+    for (const volume of wanted) {
+      const from = await this.#volumes.ensure(volume);
+      volumes.push(volume.paths.map((to) => ({ from, to, readOnly: volume.readOnly })));
+      if (this.#users !== undefined) groups.push(await this.#users.shareVolume(from));
+    }
+    return { volumes: volumes.flatMap((mounts) => mounts ?? []), groups };
   }
 
   #exited(head: ExitedHead): void {

@@ -4,7 +4,7 @@
  */
 import type { Machine, Share } from "../domain/capacity.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
-import type { Volume } from "../domain/volume.ts";
+import type { MountedVolume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
@@ -20,8 +20,7 @@ export interface WorkerImage {
   readonly handler: string;
   readonly imageName: string;
   readonly bootType: BootType;
-  /** Mounted at `volumePaths`. */
-  readonly volume: Volume | undefined;
+  readonly volumes: readonly MountedVolume[];
 }
 
 export interface WorkerSpec {

@@ -23,6 +23,7 @@ import {
   RESERVED_FILES_MAX,
   RESERVED_FILES_PART,
   SWEEP_MS,
+  VOLUMES_MEASURE_MS,
 } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Lack, storageFull } from "../domain/storage.ts";
@@ -46,6 +47,8 @@ import { openSqliteStore } from "../store/sqlite-store.ts";
 import { expiredLeases } from "../upkeep/expired-leases.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../upkeep/removed-endpoints.ts";
 import { removeUnusedLayers } from "../upkeep/unused-layers.ts";
+import { volumeLimits } from "../upkeep/volume-limits.ts";
+import { VolumeSizes } from "../volumes/volume-sizes.ts";
 import { openWebhookSecret } from "../webhooks/message.ts";
 import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
@@ -197,6 +200,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     const told = broken.callerWaits(endpointId);
     if (told !== undefined) own("telling who waits", told);
   };
+  const volumeSizes = new VolumeSizes(config.volumesDir, (line) => log.info(line));
   const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,
@@ -205,6 +209,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     images,
     boots,
     envOf: (endpoint) => secrets.envOf(endpoint),
+    isFull: (volume) => volumeSizes.isFull(volume),
     broken,
     link,
     clock,
@@ -251,7 +256,24 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     log,
   });
   const rows = new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed);
+  const limitVolumes = async () => volumeSizes.limit(await volumeLimits(store));
+  const measureVolumes = async () => {
+    await limitVolumes();
+    await volumeSizes.measure();
+  };
+  const measured = new Reconciler("volumes", VOLUMES_MEASURE_MS, measureVolumes, reconcilerFailed);
+  const volumes = {
+    start() {
+      measured.start();
+      measured.nudge();
+    },
+    stop() {
+      volumeSizes.close();
+      return measured.stop();
+    },
+  };
   const reconcilers = [
+    volumes,
     webhooks,
     removed,
     verdicts,
@@ -287,6 +309,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     if (change.table !== "keys") verdicts.nudge();
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;
+    if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", limitVolumes());
     if (endpoint !== undefined) pool.endpointChanged(endpoint);
     else {
       pool.endpointRemoved(id);

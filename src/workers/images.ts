@@ -1,6 +1,7 @@
 /** What each endpoint's revision needs on this machine, prepared once in the background and told about meanwhile. */
 import { SvcError } from "../domain/errors.ts";
 import { nameBeforeRemoval } from "../domain/names.ts";
+import { type MountedVolume, mountPaths, volumesOf } from "../domain/volume.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -129,7 +130,7 @@ export class Images {
       handler: resource.handler,
       imageName: endpoint.imageName,
       bootType: endpoint.svcBootType,
-      volume: volumeOf(endpoint, app?.name, environment?.name),
+      volumes: mountedVolumes(endpoint, app?.name, environment?.name),
     };
     return {
       image,
@@ -140,10 +141,13 @@ export class Images {
   }
 }
 
-function volumeOf({ networkVolumeId: name }: Endpoint, app: string | undefined, environment: string | undefined) {
-  if (name === "" || app === undefined || environment === undefined) return undefined;
+function mountedVolumes({ networkVolumeId }: Endpoint, app = "", environment = ""): MountedVolume[] {
+  if (app === "" || environment === "") return [];
   // Workers that drain a removed environment have the files they had.
-  return { app: nameBeforeRemoval(app), environment: nameBeforeRemoval(environment), name };
+  const place = { app: nameBeforeRemoval(app), environment: nameBeforeRemoval(environment) };
+  return volumesOf(networkVolumeId).map((mount) => {
+    return { ...place, name: mount.name, paths: mountPaths(mount), readOnly: mount.readOnly };
+  });
 }
 
 function key(endpoint: Endpoint): string {

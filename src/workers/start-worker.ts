@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { newSecret } from "../domain/api-key.ts";
 import { unlessFull } from "../domain/storage.ts";
+import { type Volume, volumeFull } from "../domain/volume.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Endpoint, Store } from "../store/store.ts";
 import type { Images } from "./images.ts";
@@ -11,6 +12,8 @@ export interface StartDeps {
   readonly driver: WorkerDriver;
   /** The variables of a worker, with the values of its secrets. */
   readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;
+  /** It has reached its limit. */
+  readonly isFull: (volume: Volume) => boolean;
   /** The time of day. */
   readonly clock: () => number;
 }
@@ -24,7 +27,7 @@ export function newWorkerId(): string {
  * driver throws; no row stays then.
  */
 export async function startWorker(
-  { store, driver, envOf, clock }: StartDeps,
+  { store, driver, envOf, isFull, clock }: StartDeps,
   workerId: string,
   endpoint: Endpoint,
   prepared: NonNullable<ReturnType<Images["of"]>>,
@@ -32,6 +35,8 @@ export async function startWorker(
 ): Promise<void> {
   const { secret, hash } = newSecret("worker");
   const { image, appName, environmentName, gpuPreference } = prepared;
+  const full = image.volumes.find((volume) => !volume.readOnly && isFull(volume));
+  if (full !== undefined) throw volumeFull(full.name);
   const { kind, revision, maxConcurrency, instanceIds, gpuIds, gpuCount } = endpoint;
   try {
     const env = await envOf(endpoint);

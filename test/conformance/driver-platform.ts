@@ -146,7 +146,7 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       handler: `handlers/${name}.py`,
       imageName: CPU_IMAGE,
       bootType: "SVCBOOT",
-      volume: undefined,
+      volumes: [],
     };
     await this.driver.prepare(image, () => {});
     return image;

@@ -21,6 +21,7 @@ interface Expectation {
   readonly manifest?: Partial<Manifest["resources"][string]>;
 }
 
+const VOLUMES = "vol-1,vol-2:/data:ro:5GB";
 const EVERYWHERE: Record<string, Expectation> = {
   name: { written: '"NAME"' },
   workers: { written: "(1, 2)", record: { workersMin: 1, workersMax: 2 } },
@@ -31,7 +32,11 @@ const EVERYWHERE: Record<string, Expectation> = {
   scaler_value: { written: "7", record: { scalerValue: 7 } },
   env: { written: '{"MODE": "fast", "TOKEN": Secret("T")}', record: { env: { MODE: "fast", TOKEN: { secret: "T" } } } },
   image: { written: '"example.org/worker:1"', record: { imageName: "example.org/worker:1" } },
-  volume: { written: '"vol-1"', record: { networkVolumeId: "vol-1" } },
+  volume: { written: '"vol-1"', record: { networkVolumeId: VOLUMES } },
+  volumes: {
+    written: '{"/data": Volume("vol-2", size_limit="5GB", read_only=True)}',
+    record: { networkVolumeId: VOLUMES },
+  },
   python_version: { written: '"3.12"', manifest: { pythonVersion: "3.12" } },
   boot: { written: '"OFF"', record: { svcBootType: "OFF" } },
 };
@@ -83,7 +88,7 @@ test("every keyword of a declaration arrives in the manifest, the record and the
 
   const projectDir = await mkdtemp(join(tmpdir(), "svc-settings-"));
   t.after(() => rm(projectDir, { recursive: true, force: true }));
-  const code = `from svc import Endpoint, GpuGroup, GpuType, Retries, Secret
+  const code = `from svc import Endpoint, GpuGroup, GpuType, Retries, Secret, Volume
 
 @${declaration("job", QUEUE)}
 async def job(): ...

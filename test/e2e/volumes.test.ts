@@ -1,7 +1,7 @@
 /** Volumes as functions have them: shared in an environment, kept, and out of everybody else's reach. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmdirSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -123,6 +123,52 @@ test("Only endpoints that name a volume reach it, and they change each other's f
   const elsewhere = await run(platform, "one", { how: "list", path: "/volumes/shared" }, "staging");
   assert.deepEqual(elsewhere.output, [], "another environment has a volume of its own");
 });
+
+const SEVERAL = `
+import os
+from svc import Endpoint, Volume
+
+@Endpoint(name="writer", volume="notes", volumes={"/mnt/svc-test/models": Volume("models"), "/models": "models"})
+def writer(path: str):
+    with open(path, "w") as out:
+        out.write("hello")
+    return sorted(os.listdir("/mnt/svc-test")), os.path.isdir("/usr/bin")
+
+@Endpoint(name="reader", volumes={"/models": Volume("models", read_only=True)})
+def reader(path: str):
+    assert open("/models/a").read() == "hello"
+    with open(path, "w") as out:
+        out.write("changed")
+`;
+
+async function several(t: TestContext, env: Record<string, string>) {
+  const platform = await startPlatform(t, env);
+  const cwd = project(t, { "main.py": SEVERAL });
+  if (await namespacesMissing(t, platform, cwd)) return;
+  const written = await run(platform, "writer", { path: "/mnt/svc-test/models/a" });
+  assert.deepEqual(written.output, [["models"], true], JSON.stringify(written));
+  for (const path of ["/models/b", "/volumes/notes/c"]) {
+    assert.equal((await run(platform, "writer", { path })).status, "COMPLETED", path);
+  }
+  for (const path of ["/models/a", "/models/new"]) {
+    const { status, error } = await run(platform, "reader", { path });
+    assert.equal(status, "FAILED");
+    assert.match(error, /Read-only file system/);
+  }
+  const kept = (name: string) => readdirSync(path.join(platform.dataDir, "volumes/app/production", name)).sort();
+  assert.deepEqual([kept("models"), kept("notes")], [["a", "b"], ["c"]]);
+
+  // What would cover svc itself is refused before anything is built; a container has a place of its own for that.
+  if (env.SVC_DRIVER === "docker") return;
+  const top = `/${ROOT.split("/")[1]}`;
+  const covering = `from svc import Endpoint\n@Endpoint(name="w", volumes={"${top}": "x"})\ndef w(): ...`;
+  const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "main.py": covering }) });
+  assert.notEqual(code, 0);
+  assert.match(stderr, /would cover (what belongs to the system|.*, which every worker)/);
+}
+test("An endpoint has several volumes at paths of its own, and changes none that it may only read", (t) =>
+  several(t, {}));
+test("Containers have several volumes, too", { skip: docker.skip }, (t) => several(t, docker.env));
 
 test("A strict worker writes to its volume", async (t) => {
   const platform = await startPlatform(t, { SVC_ISOLATION: "strict" });

@@ -48,7 +48,17 @@ test("Workers of a removed environment that drain have the volume that they had"
     now: () => 0,
     settled: () => {},
   });
-  const endpoint = { id: "ep-1", revision: "r1", buildId: "b", name: "hello", networkVolumeId: "models" } as Endpoint;
+  const endpoint = {
+    id: "ep-1",
+    revision: "r1",
+    buildId: "b",
+    name: "hello",
+    networkVolumeId: "models,data:/data:ro",
+  } as Endpoint;
   const { image } = await images.describe(endpoint);
-  assert.deepEqual(image.volume, { app: "shop", environment: "production", name: "models" });
+  const place = { app: "shop", environment: "production" };
+  assert.deepEqual(image.volumes, [
+    { ...place, name: "models", paths: ["/volumes/models", "/runpod-volume"], readOnly: false },
+    { ...place, name: "data", paths: ["/data"], readOnly: true },
+  ]);
 });

@@ -33,6 +33,7 @@ async function open(state: WorkerState) {
     images: {} as Images,
     boots: new BootRecord(() => 0),
     envOf: async () => ({}),
+    isFull: () => false,
     link: {
       drain: () => {},
       isConnected: () => false,

@@ -88,6 +88,7 @@ async function pool(t: TestContext) {
     } as unknown as Images,
     boots,
     envOf: async () => ({}),
+    isFull: () => false,
     link: {
       drain: () => {},
       isConnected: () => false,

@@ -24,6 +24,7 @@ from svc.response import Response
 from svc.retries import Retries
 from svc.secret import Secret
 from svc.version import VERSION as __version__
+from svc.volume import Volume
 from svc.websocket import SocketClosed, WebSocket
 
 TYPE_CHECKING = False
@@ -74,6 +75,7 @@ __all__ = [
     "Secret",
     "ServerlessScalerType",
     "SocketClosed",
+    "Volume",
     "WebSocket",
     "__version__",
     "configure",

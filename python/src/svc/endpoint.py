@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from svc.gpu import GpuGroup, GpuType
     from svc.retries import Retries
     from svc.secret import Secret
+    from svc.volume import Volume
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -43,9 +44,8 @@ else:
 
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
-    "scaler_type", "scaler_value", "env", "image", "volume", "python_version", "gpu_count", "boot", "cors", "request_timeout_ms",
-    "retries",
-    "command", "port", "ready_path", "ready_timeout",
+    "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
+    "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout",
 )  # fmt: skip
 
 PORTED = (
@@ -101,8 +101,10 @@ class Endpoint:
         scaler_value: seconds a job may wait (QUEUE_DELAY) or requests per worker (REQUEST_COUNT). Default 4.
         env: environment variables of its workers; a value is a text or `Secret("NAME")`.
         image: container image; a platform that runs workers as processes refuses it.
-        volume: name of a folder that stays, at `/volumes/<name>`; all endpoints of the environment that name it share it.
-            A `NetworkVolume` stands for its name.
+        volume: a folder that stays, at `/volumes/<name>`: its name or a `Volume`
+            (a `NetworkVolume` stands for its name). All endpoints of the environment that
+            name it share it.
+        volumes: several of them, each at a path of its own: `{"/models": Volume("models", read_only=True)}`.
         python_version: `"3.12"`; default: the version that runs the build.
         gpu_count: GPUs per worker, or below 1 the part of a GPU that is its own: `0.5` for two workers to a GPU.
             Default 1.
@@ -156,7 +158,8 @@ class Endpoint:
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
             image: str | None = None,
-            volume: str | NetworkVolume | Sequence[NetworkVolume] | None = None,
+            volume: str | Volume | NetworkVolume | Sequence[NetworkVolume] | None = None,
+            volumes: Mapping[str, str | Volume] | None = None,
             python_version: str | None = None,
             gpu_count: float | None = None,
             boot: Boot | None = None,
@@ -190,7 +193,8 @@ class Endpoint:
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
             image: str | None = None,
-            volume: str | NetworkVolume | Sequence[NetworkVolume] | None = None,
+            volume: str | Volume | NetworkVolume | Sequence[NetworkVolume] | None = None,
+            volumes: Mapping[str, str | Volume] | None = None,
             python_version: str | None = None,
             gpu_count: float | None = None,
             boot: Boot | None = None,

@@ -5,7 +5,7 @@
     /home, /root, /run, $HOME  empty but for what they need: code, interpreter, runtime, the platform's socket; read-only
     hidden folders of START    likewise
     /tmp, /var/tmp, $HOME      folders of the zygote's own beside the workers' temporary folders; they go with it
-    /volumes/<name>            what the endpoint's volume holds, with /runpod-volume (volumes.py)
+    /volumes/<name>, …         the endpoint's volumes, at the paths of its choice (volumes.py)
 
 Called as process 1 of new namespaces (namespaces.py), with the right to mount, before any code of the user.
 """
@@ -71,7 +71,7 @@ def build(start: dict, uid: int) -> str:
     for path in (*covers, "/dev"):
         checked(kernel.change_mount(path, 0, _ATTR_RDONLY, 0))
     if lent:
-        volumes.attach(lent)
+        volumes.attach(lent, needed_paths(start))
     return home
 
 

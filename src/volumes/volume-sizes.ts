@@ -1,0 +1,95 @@
+/**
+ * How much each volume holds. Disks seldom have quotas for folders, so `du` looks now and then, beside the work: what is written
+ * in between is not held up. Above its limit a volume is full: no worker that writes to it is started, and no upload is taken.
+ */
+import { glob } from "node:fs/promises";
+import path from "node:path";
+import type { Volume } from "../domain/volume.ts";
+import { runProcess } from "../lib/run-process.ts";
+
+export interface VolumeUse {
+  /** Undefined until it has been measured. */
+  readonly sizeBytes: number | undefined;
+  /** The smallest that a deployed endpoint sets; undefined: none. */
+  readonly limitBytes: number | undefined;
+}
+
+/** "app/environment/name" of each volume that has one → bytes. */
+export type VolumeLimits = ReadonlyMap<string, number>;
+
+export class VolumeSizes {
+  readonly #root: string;
+  readonly #told: (line: string) => void;
+  readonly #sizes = new Map<string, number>();
+  readonly #full = new Set<string>();
+  readonly #closing = new AbortController();
+  #limits: VolumeLimits = new Map();
+
+  /** `told` hears once of each volume that is full, and of its end. */
+  constructor(root: string, told: (line: string) => void) {
+    this.#root = root;
+    this.#told = told;
+  }
+
+  use(volume: Volume): VolumeUse {
+    const key = volumeKey(volume);
+    return { sizeBytes: this.#sizes.get(key), limitBytes: this.#limits.get(key) };
+  }
+
+  isFull(volume: Volume): boolean {
+    return this.#full.has(volumeKey(volume));
+  }
+
+  /** What the endpoints that are deployed now say. */
+  limit(limits: VolumeLimits): void {
+    this.#limits = limits;
+    for (const [key, bytes] of this.#sizes) this.#note(key, bytes);
+  }
+
+  async measure(): Promise<void> {
+    const there = new Set<string>();
+    for await (const key of glob("*/*/*", { cwd: this.#root })) {
+      if (path.basename(key).startsWith(".")) continue;
+      there.add(key);
+      const bytes = await diskUse(path.join(this.#root, key), this.#closing.signal).catch(() => undefined);
+      if (this.#closing.signal.aborted) return;
+      if (bytes !== undefined) this.#note(key, bytes);
+    }
+    for (const key of this.#sizes.keys()) if (!there.has(key)) this.#forget(key);
+  }
+
+  #note(key: string, bytes: number): void {
+    this.#sizes.set(key, bytes);
+    const limit = this.#limits.get(key);
+    const isFull = limit !== undefined && bytes > limit;
+    if (isFull === this.#full.has(key)) return;
+    if (isFull) {
+      this.#full.add(key);
+      this.#told(`The volume ${key} holds ${bytes} bytes, more than its limit of ${limit}: it takes nothing new.`);
+    } else {
+      this.#full.delete(key);
+      this.#told(`The volume ${key} is below its limit again.`);
+    }
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  #forget(key: string): void {
+    this.#sizes.delete(key);
+    this.#full.delete(key);
+  }
+}
+
+export function volumeKey({ app, environment, name }: Volume): string {
+  return `${app}/${environment}/${name}`;
+}
+
+/** Undefined when it cannot be told. Links are not followed, and other file systems are not entered. */
+async function diskUse(folder: string, signal: AbortSignal): Promise<number | undefined> {
+  // It also prints a sum when something went away while it looked.
+  const { stdout } = await runProcess("nice", ["-n", "19", "du", "-skx", "--", folder], { signal });
+  const kilobytes = /^(\d+)\t/.exec(stdout)?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+}
