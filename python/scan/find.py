@@ -157,7 +157,10 @@ class Finder:
         if path is None or not isinstance(method, str) or not method.isidentifier():
             self._finding("route-path", module.place(decorator), name)
             return None
-        return {"method": method.upper(), "path": self._folder.fold(module, path).to_json()}
+        found = {"method": method.upper(), "path": self._folder.fold(module, path).to_json()}
+        if "public" in by_name:
+            found["public"] = self._folder.fold(module, by_name["public"]).to_json()
+        return found
 
     def _object(self, meaning: Meaning) -> str | None:
         """The key of the Endpoint object that an expression stands for, when it is one."""

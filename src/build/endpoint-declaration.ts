@@ -8,6 +8,8 @@ export interface RouteDeclaration {
   /** Upper case. */
   readonly method: string;
   readonly path: string;
+  /** It answers without a key. */
+  readonly isPublic: boolean;
   readonly function: ManifestFunction;
   readonly place: Place;
 }

@@ -49,7 +49,7 @@ export interface EndpointUse {
   /** It is `Endpoint(command=…)` itself: the function stands for the server. */
   readonly server?: true;
   /** The path is null for a whole application and for a server. */
-  readonly route: { readonly method: string; readonly path: Value | null } | null;
+  readonly route: { readonly method: string; readonly path: Value | null; readonly public?: Value } | null;
 }
 
 export interface ImportSite {

@@ -1,5 +1,5 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
-import { type EndpointKind, retriesProblem } from "../domain/endpoint.ts";
+import { type EndpointKind, type EndpointSettings, retriesProblem } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
 import { suggestName } from "../domain/names.ts";
 import type { Diagnostic } from "./build-result.ts";
@@ -7,6 +7,7 @@ import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
 import type { EndpointDeclaration, RouteDeclaration } from "./endpoint-declaration.ts";
 import { APPLICATION_METHOD, type At, type EndpointObject, type EndpointUse, type Facts } from "./facts.ts";
+import { readPublic } from "./read-public.ts";
 import type { ReadSettings, SettingsReader } from "./read-settings.ts";
 import type { Report, Sources } from "./sources.ts";
 
@@ -41,6 +42,7 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     const allUses = same.filter((each) => each.kind === first!.kind).flatMap((each) => each.uses);
     const routes = allUses.flatMap((use) => routeOf(use, describe, sources, report) ?? []);
     checkRoutes(name, routes, report);
+    checkClosed(allUses, first!.settings, report);
     const functions = [...new Set(allUses.map((use) => describe(use)))];
     if (first!.settings.name === undefined) continue;
     const { settings, gpuPreference, server, dependencies, env, pythonVersion, place, dependenciesPlace } =
@@ -48,7 +50,7 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     endpoints.push({
       name,
       kind: first!.kind,
-      settings,
+      settings: { ...settings, publicRoutes: publicRoutes(settings, routes) },
       gpuPreference,
       functions,
       routes,
@@ -160,6 +162,29 @@ function checkSameName(name: string, same: readonly Declared[], report: Report):
   }
 }
 
+/** A route that asks to stay closed where the endpoint opens all would be open. */
+function checkClosed(uses: readonly EndpointUse[], { settings }: ReadSettings, report: Report): void {
+  if (settings.publicRoutes === "") return;
+  for (const { route } of uses) {
+    const value = route?.public;
+    if (value?.kind !== "boolean" || value.value) continue;
+    report({
+      severity: "error",
+      rule: "public-endpoint",
+      message: "The endpoint is public=True as a whole, so this route cannot be closed.",
+      help: "Take public=True from Endpoint(…), and give it to each route that everybody may call.",
+      at: value.at,
+    });
+  }
+}
+
+/** Those of the endpoint as a whole, or of its routes. */
+function publicRoutes(settings: EndpointSettings, routes: readonly RouteDeclaration[]): string {
+  if (settings.publicRoutes !== "") return settings.publicRoutes;
+  const keys = routes.filter(({ isPublic }) => isPublic).map(({ method, path }) => `${method} ${path}`);
+  return keys.sort().join("\n");
+}
+
 function comparable({ settings, gpuPreference, server, dependencies, env, pythonVersion }: ReadSettings): unknown {
   return [settings, server, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
 }
@@ -167,9 +192,10 @@ function comparable({ settings, gpuPreference, server, dependencies, env, python
 function routeOf(use: EndpointUse, describe: Describe, sources: Sources, report: Report): RouteDeclaration | undefined {
   if (use.route === null) return undefined;
   const { method, path } = use.route;
-  if (path === null) return { method, path: "/", function: describe(use), place: sources.place(use.at) };
+  const isPublic = readPublic(use.route.public, report);
+  if (path === null) return { method, path: "/", isPublic, function: describe(use), place: sources.place(use.at) };
   if (path.kind === "string") {
-    return { method, path: path.value, function: describe(use), place: sources.place(path.at) };
+    return { method, path: path.value, isPublic, function: describe(use), place: sources.place(path.at) };
   }
   const why = path.kind === "unknown" ? `cannot be known without running the code: ${path.why}` : "must be a text";
   report({

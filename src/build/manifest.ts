@@ -59,6 +59,7 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     retryDelayMs: settings.retryDelayMs,
     retryBackoff: settings.retryBackoff,
     retryMaxDelayMs: settings.retryMaxDelayMs,
+    publicRoutes: settings.publicRoutes,
     envNames: Object.keys(endpoint.env).sort(),
     pythonVersion: layers.pythonVersion,
     handler: handlerPath(endpoint.name),

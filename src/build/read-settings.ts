@@ -29,6 +29,7 @@ import { type At, describeValue, type EndpointObject, type Value } from "./facts
 import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
+import { publicOf } from "./read-public.ts";
 import { readRetries } from "./read-retries.ts";
 import { readServer } from "./read-server.ts";
 import { readVolumes } from "./read-volumes.ts";
@@ -61,6 +62,7 @@ export const KEYWORDS = [
   "port",
   "ready_path",
   "ready_timeout",
+  "public",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -142,6 +144,7 @@ export class SettingsReader {
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
         defaults.requestTimeoutMs,
       ...readRetries(given.get("retries"), this.#report),
+      publicRoutes: publicOf(given.get("public"), kind, this.#report),
     };
     const env = readEnv(given.get("env"), this.#environment, this.#sources, this.#report, (secret) =>
       this.secrets.add(secret),

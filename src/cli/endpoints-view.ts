@@ -1,6 +1,7 @@
 /** What commands print of endpoints: as a table, as JSON, and at the end of a deploy with calls that work when pasted. */
 import type { EndpointRecord } from "../client/records.ts";
 import type { Manifest } from "../domain/manifest.ts";
+import { publicWords } from "../domain/public-routes.ts";
 import { bestCall, type ExampleCall, exampleCalls } from "./example-call.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -17,6 +18,11 @@ export function endpointJson(endpoint: EndpointRecord) {
 
 /** What stands beside an endpoint that asks for a GPU the platform does not have. */
 export const GPU_EMULATED = "GPU emulated: it runs on the CPU of this machine";
+
+/** What everybody may call, in a line. */
+export function openText({ publicRoutes }: Pick<EndpointRecord, "publicRoutes">): string {
+  return `open without a key: ${publicWords(publicRoutes)}`;
+}
 
 /** One line for each endpoint; what keeps one from taking calls stands below the table. */
 export async function endpointTable(terminal: Terminal, endpoints: readonly EndpointRecord[]): Promise<void> {
@@ -35,6 +41,9 @@ export async function endpointTable(terminal: Terminal, endpoints: readonly Endp
   const emulated = endpoints.filter((endpoint) => endpoint.emulatesGpu);
   if (emulated.length > 0) terminal.out();
   for (const { name } of emulated) terminal.out(`${name}: ${GPU_EMULATED}`);
+  const open = endpoints.filter(({ publicRoutes }) => publicRoutes !== "");
+  if (open.length > 0) terminal.out();
+  for (const endpoint of open) terminal.out(`${endpoint.name}: ${openText(endpoint)}`);
   const troubled = endpoints.filter((endpoint) => endpoint.status.reason !== "");
   if (troubled.length > 0) terminal.out();
   for (const endpoint of troubled) terminal.out(reasonText(endpoint));
@@ -94,6 +103,7 @@ function showEndpoint(terminal: Terminal, endpoint: EndpointRecord, calls: reado
   terminal.out(`    ${terminal.colors.bold(endpoint.name)}`);
   if (endpoint.emulatesGpu) terminal.out(`    ${terminal.colors.yellow(GPU_EMULATED)}`);
   for (const route of endpoint.routes) terminal.out(`    ${route}`);
+  if (endpoint.publicRoutes !== "") terminal.out(`    ${terminal.colors.yellow(openText(endpoint))}`);
   const best = bestCall(calls);
   if (best === undefined) return;
   terminal.out();

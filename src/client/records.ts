@@ -35,6 +35,8 @@ export interface EndpointRecord {
   readonly idleTimeout: number;
   /** `METHOD /path` of each route of a load-balanced endpoint. */
   readonly routes: readonly string[];
+  /** Those of them that answer without a key: "*" for all, a line for each, "" for none. */
+  readonly publicRoutes: string;
   readonly functions: readonly ManifestFunction[];
   readonly status: EndpointHealth;
   /** It asks for a GPU, and the platform runs it on the CPU instead. */

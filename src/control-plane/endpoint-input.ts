@@ -100,5 +100,6 @@ export function withGiven(settings: EndpointSettings, given: GivenFields): Endpo
     retryDelayMs: pick("retryDelayMs"),
     retryBackoff: pick("retryBackoff"),
     retryMaxDelayMs: pick("retryMaxDelayMs"),
+    publicRoutes: settings.publicRoutes,
   };
 }

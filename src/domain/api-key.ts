@@ -40,6 +40,11 @@ export function newSecret(kind: "key" | "worker"): NewSecret {
   return { secret, prefix: secret.slice(0, 10), hash: hashSecret(secret) };
 }
 
+/** Whether it has the form of a key or token, whoever's it is. */
+export function isSecret(text: string): boolean {
+  return text.startsWith("svc_") || text.startsWith("svcw_");
+}
+
 export function hashSecret(secret: string): string {
   return hash("sha256", secret);
 }

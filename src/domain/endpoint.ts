@@ -69,6 +69,8 @@ export interface EndpointSettings {
   readonly retryBackoff: number;
   /** at most so long. */
   readonly retryMaxDelayMs: number;
+  /** Routes of a load-balanced endpoint that answer without a key, as in public-routes.ts; "" for none. */
+  readonly publicRoutes: string;
 }
 
 export const CPU_IMAGE = "svc/worker-cpu:latest";
@@ -102,6 +104,7 @@ export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettin
     cors: "",
     requestTimeoutMs: 0,
     ...NO_RETRIES,
+    publicRoutes: "",
   };
 }
 

@@ -10,6 +10,8 @@ export const RATE_STREAM_PER_WINDOW = 2000;
 export const RATE_CANCEL_PER_WINDOW = 100;
 export const RATE_PURGE_PER_WINDOW = 2;
 export const RATE_REQUESTS_PER_WINDOW = 10;
+/** Of one caller's address to one endpoint, without a key. */
+export const RATE_PUBLIC_PER_WINDOW = 300;
 
 // Connections of callers
 export const HEADERS_ARRIVE_MAX_MS = 30_000;

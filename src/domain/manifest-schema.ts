@@ -85,6 +85,8 @@ export const manifestResource = z.object({
   retryDelayMs: z.number().default(NO_RETRIES.retryDelayMs),
   retryBackoff: z.number().default(NO_RETRIES.retryBackoff),
   retryMaxDelayMs: z.number().default(NO_RETRIES.retryMaxDelayMs),
+  /** Routes that answer without a key: "*" for all, lines of `METHOD /path`, "" for none. */
+  publicRoutes: z.string().default(""),
   /** Names only: values travel beside the manifest and are never written into an artifact. */
   envNames: z.array(z.string()),
   /** "3.11": the interpreter the dependencies were installed for. */

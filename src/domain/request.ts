@@ -17,6 +17,8 @@ export interface LoadBalancedRequest {
   /** Whole when it was short, else streamed. */
   readonly body: Buffer | Readable;
   readonly timeoutMs: number;
+  /** The caller has no key: the worker runs one of these routes, each a line `METHOD /path`, or refuses. */
+  readonly publicRoutes?: string;
   /** Aborts when the caller has gone: the function is cancelled. */
   readonly signal: AbortSignal;
 }

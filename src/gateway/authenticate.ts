@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import {
   allows,
   boundTo,
+  isSecret,
   type KeyChecker,
   type KeyScope,
   type Principal,
@@ -18,10 +19,20 @@ const HELP = 'Send the header "Authorization: Bearer <API key>".';
 export function secretOf(req: IncomingMessage): string {
   const secret = presentedSecret(req.headers.authorization);
   if (secret === undefined) throw new SvcError("MISSING_KEY", "The request carries no API key.", { help: HELP });
-  if (headerCount(req.rawHeaders, "authorization") > 1) {
-    throw new SvcError("BAD_INPUT", "The request has several Authorization headers.", { help: "Send exactly one." });
-  }
+  requireOneAuthorization(req);
   return secret;
+}
+
+/** Throws BAD_INPUT. */
+export function requireOneAuthorization(req: IncomingMessage): void {
+  if (headerCount(req.rawHeaders, "authorization") <= 1) return;
+  throw new SvcError("BAD_INPUT", "The request has several Authorization headers.", { help: "Send exactly one." });
+}
+
+/** Whether it carries what only a key of the platform can be. Another Authorization may be for the function. */
+export function presentsKey(req: IncomingMessage): boolean {
+  const { authorization } = req.headers;
+  return authorization !== undefined && isSecret(presentedSecret(authorization) ?? "");
 }
 
 /** Throws WRONG_KEY. Resolves without waiting when the checker knows the secret. */

@@ -14,6 +14,7 @@ import type { Endpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
 import type { JobOwners } from "./job-owner.ts";
+import type { OpenCall, OpenCalls } from "./open-calls.ts";
 import type { PeerCalls } from "./peer-calls.ts";
 import type { RateLimiter, RateLimits } from "./rate-limits.ts";
 
@@ -57,6 +58,10 @@ export interface GatewaySettings {
   readonly requestTimeoutMs: number;
   /** Undefined: no rate limits. */
   readonly rateLimits?: RateLimits;
+  /** Calls without a key of one address to one endpoint in a window; 0: any number, which is the default. */
+  readonly publicCallsMax?: number;
+  /** Whose X-Forwarded-For is believed: addresses and networks. */
+  readonly trustedProxies?: readonly string[];
   readonly retention?: Retention;
   readonly arrival?: Arrival;
   /** Further ones are closed at once, and those that nothing came on make room. Default: any number. */
@@ -90,6 +95,7 @@ export const RETENTION_DEFAULT: Retention = {
 export interface GatewayContext extends GatewayDeps {
   readonly retention: Retention;
   readonly rates: RateLimiter | undefined;
+  readonly open: OpenCalls;
   readonly bodies: BodyBudget;
   /** Callers that only look (long polls): answered as soon as the platform shuts down. */
   readonly lookers: CallerWatch;
@@ -115,4 +121,6 @@ export interface Call {
   /** What the caller proved itself with; never passed on. */
   readonly secret: string;
   readonly principal: Principal;
+  /** Of a caller without a key. */
+  readonly open?: OpenCall;
 }

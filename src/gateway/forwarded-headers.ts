@@ -26,6 +26,19 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
 }
 
+/** Of a caller without a key: its Authorization is the function's own affair, but what peers of the platform say is not its to say. */
+export function openHeaders(rawHeaders: readonly string[]): HeaderList {
+  const headers: (readonly [string, string])[] = [];
+  let named: Set<string> | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!.toLowerCase();
+    if (name === "connection") named = listedNames(rawHeaders[i + 1]!, named);
+    if (name.startsWith("x-svc-") || NOT_PASSED.has(name)) continue;
+    headers.push([name, rawHeaders[i + 1]!]);
+  }
+  return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
+}
+
 /**
  * The flat list for writeHead: the function's headers, the worker's id and the timing. Throws BAD_RESPONSE for a
  * status or header that would break the HTTP message.

@@ -10,7 +10,7 @@ import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../domain/l
 import type { LoadBalancedResponse } from "../domain/request.ts";
 import { declaredBytes, drain, hasBody, inviteBody, limitedStream, readBody, tooLarge } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
-import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
 import { endWith } from "./respond.ts";
 
 const EMPTY = Buffer.alloc(0);
@@ -27,9 +27,10 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
       method: req.method ?? "GET",
       path: call.path,
       query: call.query,
-      headers: forwardedHeaders(req.rawHeaders, call.secret),
+      headers: call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret) : openHeaders(req.rawHeaders),
       body,
       timeoutMs: call.endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
+      publicRoutes: call.open?.publicRoutes,
       signal,
     });
   } catch (error) {

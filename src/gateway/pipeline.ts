@@ -3,12 +3,14 @@
  *
  *   route ─▶ authenticate ─▶ find endpoint ─▶ authorise ─▶ kind ─▶ source ─▶ rate limit ─▶ handler
  *     └──────────┴────────────────┴───────────────┴─────────┴────────┴───────────┴────────────┴──▶ error body
+ *
+ * A load-balanced call without a key takes open-calls.ts in place of authenticate and authorise.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { KeyScope, Principal } from "../domain/api-key.ts";
+import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { Endpoint } from "../store/store.ts";
-import { authenticate, authorise, secretOf } from "./authenticate.ts";
+import { authenticate, authorise, presentsKey, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
 import { checkSource, SOURCE_HEADER } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
@@ -16,6 +18,7 @@ import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
 import { loadBalanced } from "./load-balanced.ts";
+import type { Admitted } from "./open-calls.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
 import type { Target } from "./target.ts";
 
@@ -35,12 +38,12 @@ export async function answer(
       if (asked !== undefined && answerForPage(asked, req, res)) return;
     }
     const route = target.kind === "job" ? jobRoute(target, req.method ?? "") : undefined;
-    const { endpoint, secret, principal } = await admit(req, target, gateway, route?.scopes ?? CALL);
+    const { endpoint, secret, principal, open } = await admit(req, target, gateway, route?.scopes ?? CALL);
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
-    if (req.headers[SOURCE_HEADER] !== undefined) await checkSource(req, endpoint, gateway);
+    if (req.headers[SOURCE_HEADER] !== undefined && open === undefined) await checkSource(req, endpoint, gateway);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
     const { query, jobId, path } = target;
-    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret, principal }, gateway);
+    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret, principal, open }, gateway);
   } catch (error) {
     if (error instanceof CallerGone) return;
     if (!(error instanceof SvcError)) {
@@ -58,7 +61,12 @@ export async function admit(
   target: Target,
   gateway: GatewayContext,
   scopes: readonly KeyScope[] = CALL,
-): Promise<{ endpoint: Endpoint; secret: string; principal: Principal }> {
+  method = req.method ?? "GET",
+): Promise<Admitted> {
+  if (target.kind === "load-balanced" && !presentsKey(req)) {
+    const admitted = await gateway.open.admit(req, target, method);
+    if (admitted !== undefined) return admitted;
+  }
   const secret = secretOf(req);
   const checked = authenticate(secret, gateway.keys);
   const principal = checked instanceof Promise ? await checked : checked;

@@ -17,6 +17,7 @@ import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
 import { JobOwners } from "./job-owner.ts";
+import { OpenCalls } from "./open-calls.ts";
 import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
 import { RateLimiter } from "./rate-limits.ts";
@@ -55,6 +56,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     rates:
       deps.settings.rateLimits &&
       new RateLimiter(deps.settings.rateLimits, deps.monotonic ?? (() => performance.now())),
+    open: new OpenCalls(deps),
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
     lookers: new CallerWatch(),
     callers: new CallerWatch(),

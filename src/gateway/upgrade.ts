@@ -10,7 +10,8 @@ import { SvcError } from "../domain/errors.ts";
 import type { LoadBalancedResponse } from "../domain/request.ts";
 import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
-import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { CALL } from "./job-route.ts";
 import { admit } from "./pipeline.ts";
 import { endWith, sendError } from "./respond.ts";
 import { findTarget } from "./target.ts";
@@ -30,18 +31,19 @@ export async function upgrade(
     if (gateway.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     const target = findTarget(req, gateway.settings.domain);
     if (target?.kind !== "load-balanced") throw new SvcError("NOT_FOUND", "There is no WebSocket route here.");
-    const { endpoint, secret, principal } = await admit(req, target, gateway);
+    const { endpoint, secret, principal, open } = await admit(req, target, gateway, CALL, "WEBSOCKET");
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
-    await checkSource(req, endpoint, gateway);
+    if (open === undefined) await checkSource(req, endpoint, gateway);
     const response = await gateway.forwarder.forward({
       id: gateway.newId(),
       endpointId: endpoint.id,
       method: "WEBSOCKET",
       path: target.path,
       query: target.query,
-      headers: forwardedHeaders(req.rawHeaders, secret),
+      headers: open === undefined ? forwardedHeaders(req.rawHeaders, secret) : openHeaders(req.rawHeaders),
       body,
       timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
+      publicRoutes: open?.publicRoutes,
       signal,
     });
     if (response.status !== 101 || Buffer.isBuffer(response.body)) refuse(req, socket, response);

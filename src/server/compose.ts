@@ -356,6 +356,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       domain: config.domain,
       requestTimeoutMs: config.requestTimeoutMs,
       rateLimits: config.rateLimits,
+      publicCallsMax: config.publicCallsMax,
+      trustedProxies: config.trustedProxies,
       retention: config.retention,
       connectionsMax: connectionsMax(openFilesMax()),
     },

@@ -9,6 +9,7 @@ import {
   FAILED_RETENTION_MS,
   PLATFORM_PORT_DEFAULT,
   QUEUED_MAX_JOBS,
+  RATE_PUBLIC_PER_WINDOW,
   REQUEST_TIMEOUT_MS,
   RUN_RETENTION_MS,
   RUNSYNC_RETENTION_MS,
@@ -139,6 +140,8 @@ const schema = z.object({
   SVC_PYTHON: z.string().optional(),
   /** Rate limits of the job routes; off by default on the embedded platform. */
   SVC_RATE_LIMITS: rateLimits.optional(),
+  /** Calls without a key that one address may send to one endpoint in 10 s; 0: any number. */
+  SVC_PUBLIC_RATE_LIMIT: number(0, 1e9).default(RATE_PUBLIC_PER_WINDOW),
   /** Jobs of one endpoint that may wait; more are refused with 429. */
   SVC_QUEUE_LIMIT: number(1, 1e9).default(QUEUED_MAX_JOBS),
   /** MB that the inputs, outputs and errors above 64 KiB of one endpoint's jobs may take together. */
@@ -197,6 +200,7 @@ export interface Config {
   readonly installerEnv: Readonly<Record<string, string | undefined>>;
   /** Undefined: none. */
   readonly rateLimits: RateLimits | undefined;
+  readonly publicCallsMax: number;
   readonly queueLimit: number;
   readonly bodiesLimitBytes: number;
   /** Milliseconds that results are kept. */
@@ -251,6 +255,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     python: c.SVC_PYTHON,
     installerEnv: env,
     rateLimits: c.SVC_RATE_LIMITS,
+    publicCallsMax: c.SVC_PUBLIC_RATE_LIMIT,
     queueLimit: c.SVC_QUEUE_LIMIT,
     bodiesLimitBytes: Math.floor(c.SVC_BODIES_LIMIT_MB * MB),
     retention: {

@@ -195,6 +195,16 @@ const retries: Migration = {
   },
 };
 
+/** Which routes of a load-balanced endpoint answer without a key. */
+const publicRoutes: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("publicRoutes", "text", (c) => c.notNull().defaultTo(""))
+      .execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -204,6 +214,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0005-templates": templates,
   "0006-build-verdicts": buildVerdicts,
   "0007-retries": retries,
+  "0008-public-routes": publicRoutes,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

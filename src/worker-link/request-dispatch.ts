@@ -73,8 +73,8 @@ export class RequestDispatch {
     const { connection } = session;
     const work = new RequestWork(session, pending, this.#place);
     session.add(work);
-    const { id, method, path, query, headers, body } = pending.request;
-    const head = { id, method, path, query, headers, timeoutMs: work.timeoutMs };
+    const { id, method, path, query, headers, body, publicRoutes } = pending.request;
+    const head = { id, method, path, query, headers, timeoutMs: work.timeoutMs, publicRoutes };
     if (Buffer.isBuffer(body)) connection.send(FRAME.REQUEST, work.channel, head, body);
     else {
       connection.send(FRAME.REQUEST, work.channel, head, undefined, MORE);

@@ -24,6 +24,7 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     svcBootType: "SVCBOOT",
     networkVolumeId: "",
     cors: "",
+    publicRoutes: "",
     requestTimeoutMs: 0,
     retriesMax: 0,
     retryDelayMs: 1_000,

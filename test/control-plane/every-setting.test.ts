@@ -59,6 +59,7 @@ const LOAD_BALANCED: Record<string, Expectation> = {
   cpu: { written: '"cpu5c-4-8"', record: { instanceIds: "cpu5c-4-8", gpuIds: "" } },
   scaler_type: { written: '"QUEUE_DELAY"', record: { scalerType: "QUEUE_DELAY" } },
   cors: { written: '["https://example.com"]', record: { cors: "https://example.com" } },
+  public: { written: "True", record: { publicRoutes: "*" } },
   request_timeout_ms: { written: "9876", record: { requestTimeoutMs: 9876 } },
 };
 const server = { command: ["serve", "8000"], port: 8000, readyPath: "/up", readyTimeout: 7 };

@@ -38,16 +38,20 @@ test("live endpoints carry the prefix; the platform takes it before the longest 
 
 const build = {
   manifest: {
-    resources: { a: { workersMin: 2, workersMax: 4, idleTimeout: 60 }, b: { workersMin: 0, workersMax: 1 } },
+    resources: {
+      a: { workersMin: 2, workersMax: 4, idleTimeout: 60, publicRoutes: "*" },
+      b: { workersMin: 0, workersMax: 1 },
+    },
     routes: { b: { "GET /": "root" } },
     sourceLayer: "0".repeat(64),
   },
   env: { a: { MODE: "x" }, b: {} },
 } as unknown as LayersBuild;
 
-test("a live build has only the endpoints asked for, as declared but without standing workers", () => {
+test("a live build has only the endpoints asked for, as declared but closed and without standing workers", () => {
   const { manifest, env } = liveBuild(build, ["a", "gone"]);
-  assert.deepEqual(manifest.resources, { "live-a": { workersMin: 0, workersMax: 4, idleTimeout: 60 } });
+  const live = { workersMin: 0, workersMax: 4, idleTimeout: 60, publicRoutes: "" };
+  assert.deepEqual(manifest.resources, { "live-a": live });
   assert.deepEqual([manifest.routes, env], [{}, { "live-a": { MODE: "x" } }]);
   assert.deepEqual(liveBuild(build, ["b"]).manifest.routes, { "live-b": { "GET /": "root" } });
 });

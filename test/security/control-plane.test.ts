@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { ClientAddress } from "../../src/control-plane/device/client-address.ts";
+import { ClientAddress } from "../../src/lib/client-address.ts";
 import { project, startPlatform } from "../e2e/platform.ts";
 import { rawCall, rawRequest } from "./raw-http.ts";
 

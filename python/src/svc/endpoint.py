@@ -45,7 +45,7 @@ else:
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
-    "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout",
+    "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "public",
 )  # fmt: skip
 
 PORTED = (
@@ -122,6 +122,8 @@ class Endpoint:
             `workers` of at most 1 and containers.
         ready_path: path that answers with a status below 500 once it is ready; default: a connection is enough.
         ready_timeout: seconds until it must be ready, 1 to 3600. Default 300.
+        public: True: everybody may call the routes of this load-balanced endpoint, without a key. One route alone:
+            `@api.get("/path", public=True)`. Default: every call needs a key.
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
     `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
@@ -176,6 +178,7 @@ class Endpoint:
             port: int | None = None,
             ready_path: str | None = None,
             ready_timeout: int | None = None,
+            public: bool | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
@@ -211,6 +214,7 @@ class Endpoint:
             port: int | None = None,
             ready_path: str | None = None,
             ready_timeout: int | None = None,
+            public: bool | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...
@@ -254,8 +258,9 @@ class Endpoint:
         declared_class.declare(function, self)
         return function
 
-    def route(self, method: str, path: str) -> Mark:
-        """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`."""
+    def route(self, method: str, path: str, *, public: bool = False) -> Mark:
+        """Marks a function as the handler of `method` and `path`, e.g. `"/items/{item_id}"`. With `public=True` everybody
+        may call it, without a key."""
         method = method.upper()
         if method not in METHODS:
             raise ValueError(f"Endpoint {self.name!r}: {method} is not one of {', '.join(METHODS)}")
@@ -268,35 +273,35 @@ class Endpoint:
 
         return mark
 
-    def get(self, path: str) -> Mark:
+    def get(self, path: str, *, public: bool = False) -> Mark:
         """Route `GET path`; HEAD is answered by it too."""
         return self.route("GET", path)
 
-    def post(self, path: str) -> Mark:
+    def post(self, path: str, *, public: bool = False) -> Mark:
         """Route `POST path`: the function's parameters are fields of the JSON body."""
         return self.route("POST", path)
 
-    def put(self, path: str) -> Mark:
+    def put(self, path: str, *, public: bool = False) -> Mark:
         """Route `PUT path`."""
         return self.route("PUT", path)
 
-    def patch(self, path: str) -> Mark:
+    def patch(self, path: str, *, public: bool = False) -> Mark:
         """Route `PATCH path`."""
         return self.route("PATCH", path)
 
-    def delete(self, path: str) -> Mark:
+    def delete(self, path: str, *, public: bool = False) -> Mark:
         """Route `DELETE path`."""
         return self.route("DELETE", path)
 
-    def head(self, path: str) -> Mark:
+    def head(self, path: str, *, public: bool = False) -> Mark:
         """Route `HEAD path`."""
         return self.route("HEAD", path)
 
-    def options(self, path: str) -> Mark:
+    def options(self, path: str, *, public: bool = False) -> Mark:
         """Route `OPTIONS path`; without one, OPTIONS is answered with 204 and the allowed methods."""
         return self.route("OPTIONS", path)
 
-    def websocket(self, path: str) -> Callable[[F], F]:
+    def websocket(self, path: str, *, public: bool = False) -> Callable[[F], F]:
         """WebSocket route: an async function whose first parameter is the `svc.WebSocket`; the others come from path
         and query. The function is returned unchanged."""
         mark = self.route("WEBSOCKET", path)

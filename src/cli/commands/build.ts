@@ -1,6 +1,7 @@
 import { relative } from "node:path";
 import { command, jsonFlag, switchFlag } from "../command.ts";
 import { buildDirectory, buildFlags } from "../deploy/build-directory.ts";
+import { openText } from "../endpoints-view.ts";
 import { formatSize } from "../format.ts";
 
 export const buildCommand = command({
@@ -41,6 +42,9 @@ export const buildCommand = command({
         `${resource.workersMin} to ${resource.workersMax}`,
       ]),
     );
+    for (const [name, resource] of resources) {
+      if (resource.publicRoutes !== "") terminal.out(`${name}: ${openText(resource)}`);
+    }
     if (flags.explain) {
       const { showExplanation } = await import("../deploy/explanation.ts");
       showExplanation(terminal, result);

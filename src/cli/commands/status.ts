@@ -3,7 +3,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { appFlag, command, endpointParameter, envFlag, type FlagsOf, jsonFlag, switchFlag } from "../command.ts";
 import { type Connection, requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
-import { endpointJson, endpointTable, GPU_EMULATED, stateText, workersText } from "../endpoints-view.ts";
+import { endpointJson, endpointTable, GPU_EMULATED, openText, stateText, workersText } from "../endpoints-view.ts";
 import { callsOfRecord } from "../example-call.ts";
 import { clockTime } from "../format.ts";
 import { detectedApp } from "../project-settings.ts";
@@ -53,7 +53,7 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
     terminal.json({ ...endpointJson(endpoint), pods: endpoint.pods, examples });
     return;
   }
-  const rows: [label: string, value: string][] = [
+  const rows: (readonly [label: string, value: string])[] = [
     ["endpoint", `${endpoint.name} (${placeOf(endpoint)})`],
     ["id", endpoint.id],
     ["kind", endpoint.kind],
@@ -67,6 +67,7 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
         : `${endpoint.gpuCount === 1 ? "" : `${endpoint.gpuCount} × `}GPU ${endpoint.gpuIds}${endpoint.emulatesGpu ? ` (${GPU_EMULATED})` : ""}`,
     ],
     ["build", endpoint.buildId ?? "none"],
+    ...(endpoint.publicRoutes === "" ? [] : ([["open", openText(endpoint)]] as const)),
   ];
   for (const [label, value] of rows) terminal.out(`${label.padEnd(10)}${value}`);
   if (endpoint.status.reason !== "") terminal.out(`${"reason".padEnd(10)}${endpoint.status.reason}`);

@@ -8,6 +8,7 @@ import { DEPLOY_MESSAGE_MAX } from "../../domain/limits.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
+import { publicRoutesProblem } from "../../domain/public-routes.ts";
 import { serverProblems } from "../../domain/server.ts";
 import { own } from "../known.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
@@ -135,6 +136,7 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
       retryDelayMs: resource.retryDelayMs,
       retryBackoff: resource.retryBackoff,
       retryMaxDelayMs: resource.retryMaxDelayMs,
+      publicRoutes: resource.publicRoutes,
     },
     env,
     code: codeOf(manifest, name)!,
@@ -179,6 +181,8 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   if (kindOf(resource) === "load-balanced" && routes.length === 0) {
     problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}" is load-balanced but has no routes.` });
   }
+  const isPublic = publicRoutesProblem(resource.publicRoutes, kindOf(resource) === "load-balanced" ? routes : []);
+  if (isPublic !== undefined) problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${isPublic}` });
   for (const route of routes.filter((key) => !ROUTE_KEY.test(key))) {
     problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}": "${route}" is not of the form METHOD /path.` });
   }

@@ -4,6 +4,7 @@
  */
 import type { EndpointKind } from "../../domain/endpoint.ts";
 import type { EnvValues } from "../../domain/env.ts";
+import { publicWords } from "../../domain/public-routes.ts";
 import type { Endpoint } from "../../store/store.ts";
 import type { EndpointCode } from "../revision.ts";
 import type { DeclaredSettings, DesiredEndpoint } from "./build-request.ts";
@@ -38,11 +39,11 @@ export function diffEnvironment(
     const existing = byName.get(wanted.name);
     byName.delete(wanted.name);
     if (existing === undefined) {
-      changes.push({ action: "create", desired: wanted, details: [] });
+      changes.push({ action: "create", desired: wanted, details: opened(wanted) });
     } else if (existing.endpoint.kind !== wanted.kind) {
       const detail = `kind ${existing.endpoint.kind} → ${wanted.kind}, so its URL changes`;
       leaving.push({ action: "remove", current: existing.endpoint, details: [detail] });
-      changes.push({ action: "create", desired: wanted, details: [detail] });
+      changes.push({ action: "create", desired: wanted, details: [detail, ...opened(wanted)] });
     } else {
       const details = differences(wanted, existing);
       const action = details.length === 0 ? "unchanged" : "update";
@@ -70,8 +71,17 @@ function differences(wanted: DesiredEndpoint, { endpoint, code }: CurrentEndpoin
     ...(sameEnv(wanted.env, endpoint.env) ? [] : ["env"]),
     ...(Object.keys(wanted.settings) as (keyof DeclaredSettings)[])
       .filter((key) => wanted.settings[key] !== endpoint[key])
-      .map((key) => `${key} ${shown(endpoint[key])} → ${shown(wanted.settings[key])}`),
+      .map((key) =>
+        key === "publicRoutes"
+          ? `open without a key: ${publicWords(endpoint[key])} → ${publicWords(wanted.settings[key])}`
+          : `${key} ${shown(endpoint[key])} → ${shown(wanted.settings[key])}`,
+      ),
   ];
+}
+
+/** What everybody may call of a new endpoint is said before it is deployed. */
+function opened({ kind, settings }: DesiredEndpoint): string[] {
+  return settings.publicRoutes === "" ? [] : [kind, `open without a key: ${publicWords(settings.publicRoutes)}`];
 }
 
 function codeDifferences(wanted: EndpointCode, code: EndpointCode | null): string[] {

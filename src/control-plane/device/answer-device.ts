@@ -13,10 +13,10 @@ import {
   DEVICE_GUESSES_MAX,
   DEVICE_LIFETIME_MS,
 } from "../../domain/limits.ts";
+import { ClientAddress } from "../../lib/client-address.ts";
 import type { ControlPlaneDeps } from "../context.ts";
 import { methodNotAllowed, sendJson } from "../http.ts";
 import { newKey } from "../keys.ts";
-import { ClientAddress } from "./client-address.ts";
 import { DeviceGrants, type Grant } from "./grants.ts";
 import { approvalPage, CONTENT_SECURITY_POLICY, codePage, donePage } from "./page.ts";
 

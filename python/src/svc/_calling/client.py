@@ -122,7 +122,7 @@ class EndpointClient(Endpoint):
         """
         return requests.sender(self._target, method, path, body, params, headers, timeout)[0]()
 
-    def get(
+    def get(  # type: ignore[override]
         self,
         path: str,
         *,
@@ -133,7 +133,7 @@ class EndpointClient(Endpoint):
         """`GET path`; see `request`."""
         return self.request("GET", path, params=params, headers=headers, timeout=timeout)
 
-    def post(
+    def post(  # type: ignore[override]
         self,
         path: str,
         body: Any = None,
@@ -145,7 +145,7 @@ class EndpointClient(Endpoint):
         """`POST path` with a body; see `request`."""
         return self.request("POST", path, body, params=params, headers=headers, timeout=timeout)
 
-    def put(
+    def put(  # type: ignore[override]
         self,
         path: str,
         body: Any = None,
@@ -157,7 +157,7 @@ class EndpointClient(Endpoint):
         """`PUT path` with a body; see `request`."""
         return self.request("PUT", path, body, params=params, headers=headers, timeout=timeout)
 
-    def patch(
+    def patch(  # type: ignore[override]
         self,
         path: str,
         body: Any = None,
@@ -169,7 +169,7 @@ class EndpointClient(Endpoint):
         """`PATCH path` with a body; see `request`."""
         return self.request("PATCH", path, body, params=params, headers=headers, timeout=timeout)
 
-    def delete(
+    def delete(  # type: ignore[override]
         self,
         path: str,
         *,
@@ -242,7 +242,7 @@ class EndpointClient(Endpoint):
         """Not possible: a client declares nothing."""
         raise TypeError(f"{self!r} calls an endpoint and declares none: declare with Endpoint(name=…)")
 
-    def route(self, method: str, path: str) -> NoReturn:
+    def route(self, method: str, path: str, *, public: bool = False) -> NoReturn:
         """Not possible: a client declares nothing."""
         self(None)
 

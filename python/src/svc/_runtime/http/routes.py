@@ -26,10 +26,12 @@ class Bound:
 
 
 class Route:
-    __slots__ = ("function", "is_async", "plan", "positional")
+    __slots__ = ("function", "is_async", "key", "plan", "positional")
 
     def __init__(self, function, method: str, path: str) -> None:
         self.function = function
+        self.key = f"{method} {path}"
+        """As in the manifest."""
         self.is_async = is_async(function)
         self.plan = Plan(function, getattr(function, "__name__", path), method, tuple(_PARAMETER.findall(path)))
         self.positional = self.plan._positional_only
@@ -71,6 +73,8 @@ class RouteTable:
         head = work.head
         method, path = head["method"], head["path"]
         methods, values = self._find(path)
+        if "publicRoutes" in head and not _is_public(head, methods):
+            return Bound(error_reply(401, "MISSING_KEY", "No API key was given", "The request carries no API key."))
         if methods is None:
             return self._without_path(method, path)
         route = methods.get(method)
@@ -149,6 +153,14 @@ class RouteTable:
             reply.body = b""
             reply.stream = None
         return reply
+
+
+def _is_public(head: dict, methods: dict[str, Route] | None) -> bool:
+    """Whether a caller without a key may have the route that its path has reached. Nothing else answers it."""
+    route = (methods or {}).get(head["method"])
+    if route is None and head["method"] == "HEAD":
+        route = (methods or {}).get("GET")
+    return route is not None and route.key in head["publicRoutes"].split("\n")
 
 
 def _to_socket(function, name: str, given: dict) -> Bound:

@@ -21,6 +21,7 @@ _FIELDS = {
         ("query", _TEXT, False),
         ("headers", _LIST, True),
         ("timeoutMs", _NUMBER, False),
+        ("publicRoutes", _TEXT, False),
     ),
     CANCEL: (("reason", _TEXT, False),),
     WINDOW: (("bytes", _WHOLE, True),),
