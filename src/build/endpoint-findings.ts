@@ -7,11 +7,11 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 
 /** What `from svc import …` finds: the package's `__all__`, its modules, and everything. */
 export const SDK_NAMES: ReadonlySet<string> = new Set(
-  `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter Endpoint EndpointClient GpuGroup GpuType
+  `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployedFunction Endpoint EndpointClient GpuGroup GpuType
   Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
-  __version__ configure context enter exit progress remote
-  declared_class endpoint errors family function gpu lifecycle names response retries secret this_worker version volume websocket *`.split(
+  __version__ configure context enter exit function job job_aio progress remote
+  declared_class endpoint errors family gpu lifecycle names remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );

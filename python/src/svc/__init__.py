@@ -13,13 +13,13 @@ Standard library only: nothing here can clash with a package of yours.
 
 from __future__ import annotations
 
-from svc import function
+from svc import remote_function
 from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.family import CpuInstanceType, CudaVersion, DataCenter, NetworkVolume, PodTemplate, ServerlessScalerType
-from svc.function import RemoteFunction, remote
 from svc.gpu import GpuGroup, GpuType
 from svc.lifecycle import enter, exit
+from svc.remote_function import RemoteFunction, remote
 from svc.response import Response
 from svc.retries import Retries
 from svc.secret import Secret
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from svc._calling.client import EndpointClient
+    from svc._calling.deployed import DeployedFunction
     from svc._calling.job import Job
     from svc._calling.stream import RemoteStream
     from svc.errors import (
@@ -54,6 +55,7 @@ __all__ = [
     "CpuInstanceType",
     "CudaVersion",
     "DataCenter",
+    "DeployedFunction",
     "Endpoint",
     "EndpointClient",
     "GpuGroup",
@@ -82,6 +84,9 @@ __all__ = [
     "context",
     "enter",
     "exit",
+    "function",
+    "job",
+    "job_aio",
     "progress",
     "remote",
 ]
@@ -109,9 +114,50 @@ def configure(
     configure({"app": app, "environment": environment, "url": url, "api_key": api_key})
 
 
+def function(
+    name: str, *, method: str = "", route: str = "", url: str | None = None, api_key: str | None = None
+) -> DeployedFunction:
+    """A deployed function by its endpoint's name, without its source.
+
+        resize = svc.function("shop/production/resize")
+        resize("cat.png", width=640)
+
+    name: `app/environment/endpoint`, or the endpoint alone: in the worker's own environment, elsewhere in that of
+        `svc.configure`. method: of a class with several. route: of a load-balanced endpoint with several, e.g.
+        `"POST /analyze"`. url, api_key: another platform than the configured one.
+
+    Nothing is asked until it is called. Raises ValueError for what names no endpoint.
+    """
+    from svc._calling.deployed import DeployedFunction
+
+    return DeployedFunction(name, method, route, url, api_key)
+
+
+def job(job_id: str, *, endpoint: str | None = None, url: str | None = None, api_key: str | None = None) -> Job[Any]:
+    """A job that was handed in earlier or elsewhere, as it is now.
+
+    endpoint: its endpoint as `svc.function` names it; without, every queue-based endpoint that the key reaches is asked,
+        which a worker's own token cannot. Raises `svc.JobNotFound`, `svc.NotDeployed`, `svc.PlatformError`.
+    """
+    from svc._calling.found_job import find_job
+
+    return find_job(job_id, endpoint, url, api_key)
+
+
+async def job_aio(
+    job_id: str, *, endpoint: str | None = None, url: str | None = None, api_key: str | None = None
+) -> Job[Any]:
+    """`job` for asyncio code."""
+    from svc._calling.threads import in_thread
+
+    found: Job[Any] = await in_thread(lambda: job(job_id, endpoint=endpoint, url=url, api_key=api_key))
+    return found
+
+
 _LATE = {
     **dict.fromkeys(("CallCycle", "CallError", "JobCancelled", "JobNotFound", "JobTimedOut"), "errors"),
     **dict.fromkeys(("NotDeployed", "NotSendable", "PlatformError", "RemoteError"), "errors"),
+    "DeployedFunction": "_calling.deployed",
     "EndpointClient": "_calling.client",
     "Job": "_calling.job",
     "RemoteStream": "_calling.stream",
@@ -148,4 +194,4 @@ class _Calls:
         return value
 
 
-function.calls = _Calls()
+remote_function.calls = _Calls()

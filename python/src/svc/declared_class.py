@@ -6,7 +6,7 @@ The class itself stays what it is: only its `__new__` looks where it is called.
 
 from __future__ import annotations
 
-from svc import function, lifecycle, this_worker
+from svc import lifecycle, remote_function, this_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def declare(cls: Any, endpoint: Any) -> None:
                 f"{cls.__name__}(…) with arguments in another endpoint: the workers of endpoint {endpoint.name!r} make "
                 f"theirs without. {cls.__name__}() calls them; {cls.__name__}.local(…) makes one here"
             )
-        return function.calls.proxy_of(cls)
+        return remote_function.calls.proxy_of(cls)
 
     if original is not object.__new__ or cls.__init__ is not object.__init__:
         setattr(__new__, "__wrapped__", cls.__init__ if original is object.__new__ else original)  # for its signature

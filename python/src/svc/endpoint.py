@@ -3,8 +3,8 @@ endpoint."""
 
 from __future__ import annotations
 
-from svc import declared_class, function
-from svc.function import RemoteFunction, plain
+from svc import declared_class, remote_function
+from svc.remote_function import RemoteFunction, plain
 from svc.names import suggested_name
 
 TYPE_CHECKING = False
@@ -225,7 +225,7 @@ class Endpoint:
         def __new__(cls, name=None, *, id=None, **settings):
             if id is None or cls is not Endpoint:
                 return super().__new__(cls)
-            return super().__new__(function.calls.EndpointClient)  # whose __init__ Python calls next
+            return super().__new__(remote_function.calls.EndpointClient)  # whose __init__ Python calls next
 
         def __init__(self, name=None, **settings):
             unknown = [key for key in settings if key not in PARAMETERS and key not in PORTED]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from weakref import WeakKeyDictionary
 
 from svc._values import codec, tagged
 from svc.errors import NotSendable
@@ -11,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from svc.function import RemoteFunction
+    from svc.remote_function import RemoteFunction
 
-_signatures: dict[Any, inspect.Signature] = {}
+_signatures: WeakKeyDictionary[Any, inspect.Signature] = WeakKeyDictionary()
 
 
 def bind(function: RemoteFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -253,6 +253,15 @@ class EndpointClient(Endpoint):
     def __repr__(self) -> str:
         return f"Endpoint(id={self.id!r})" if self.id else f"EndpointClient(name={self.name!r})"
 
+    def target(self, patience: Patience) -> Target:
+        """Where it is, for one that was made with a name. Raises NotDeployed, PlatformError."""
+        return self._target(patience, True)
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether a worker's own token reaches it: it is in the worker's own environment."""
+        return requests.is_peer(self._app, self._environment, self._url, self._key)
+
     def _target(self, patience: Patience, is_queue: bool) -> Target:
         return requests.target(
             self.id, self.name, self._app, self._environment, self._url, self._key, is_queue, patience

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 class Target:
     """A deployed endpoint as calls reach it."""
 
-    __slots__ = ("found_at", "id", "is_queue", "key", "name", "url")
+    __slots__ = ("found_at", "id", "is_queue", "key", "name", "platform", "url")
 
-    def __init__(self, name: str, id: str, url: str, key: str, is_queue: bool) -> None:
+    def __init__(self, name: str, id: str, url: str, key: str, is_queue: bool, platform: str) -> None:
         self.name = name
         self.id = id
         self.url = url
         self.key = key
         self.is_queue = is_queue
+        self.platform = platform
+        """Base URL of the platform's own API."""
         self.found_at = monotonic()
 
     @property
@@ -45,6 +47,10 @@ _LIVE_PREFIX = "live-"
 """Environments of `svc run`."""
 _PEER = "query($name:String!){peer(name:$name){id kind url}}"
 _APP = "query($name:String!){app(name:$name){environments{name endpoints{id name kind url}}}}"
+_APPS = "{apps{name}}"
+_QUEUES = "{myself{endpoints{id name kind url}}}"
+_FUNCTIONS = "query($name:String!){endpoint(id:$name){functions routes}}"
+_PEER_FUNCTIONS = "query($name:String!){peer(name:$name){functions routes}}"
 
 _known: dict[tuple[str, ...], Target] = {}
 _lock = threading.Lock()
@@ -81,7 +87,7 @@ def find_in(
 ) -> Target:
     """The endpoint of that name in an app and environment of this platform."""
     key = (platform.url, app or settings.app_name(), environment or settings.environment_name(), name or "")
-    return _kept(key) or _outside(platform, key, patience)
+    return _kept((platform.key, *key)) or _outside(platform, key, patience)
 
 
 def forget(target: Target) -> None:
@@ -119,7 +125,7 @@ def _peer(here: this_worker.ThisWorker, name: str, patience: Patience) -> Target
     is_queue = found["kind"] == "queue"
     # Not its public address, which this machine need not reach.
     url = f"{here.url}/{'v2' if is_queue else 'lb'}/{found['id']}"
-    target = Target(name, found["id"], url, here.token, is_queue)
+    target = Target(name, found["id"], url, here.token, is_queue, here.url)
     return _keep((here.url, here.app, here.environment, name), target)
 
 
@@ -129,23 +135,60 @@ def _outside(platform: settings.Platform, key: tuple[str, str, str, str], patien
     environments = {one["name"]: one["endpoints"] for one in (found or {"environments": []})["environments"]}
     for one in environments.get(environment, ()):
         if one["name"] == name:
-            target = Target(name, one["id"], one["url"].rstrip("/"), platform.key, one["kind"] == "queue")
-            return _keep(key, target)
-    raise NotDeployed(_why_not(key, found is not None, environments), endpoint=name)
+            is_queue = one["kind"] == "queue"
+            target = Target(name, one["id"], one["url"].rstrip("/"), platform.key, is_queue, platform.url)
+            return _keep((platform.key, *key), target)
+    apps = _apps(platform, patience) if found is None else []
+    raise NotDeployed(_why_not(key, found is not None, environments, apps), endpoint=name)
 
 
-def _why_not(key: tuple[str, str, str, str], has_app: bool, environments: dict[str, Any]) -> str:
+def _apps(platform: settings.Platform, patience: Patience) -> list[str]:
+    """Those that the key may see."""
+    try:
+        found = _query(platform.url, platform.key, _APPS, "", patience).get("apps")
+    except PlatformError:
+        found = None
+    return [one["name"] for one in found or ()]
+
+
+def functions_of(target: Target, is_peer: bool, patience: Patience) -> dict[str, Any]:
+    """`{"functions", "routes"}` of its build, as the manifest describes them."""
+    here = this_worker.WORKER
+    if is_peer and here is not None:
+        found = _query(here.url, here.token, _PEER_FUNCTIONS, target.name, patience)["peer"]
+    else:
+        found = _query(target.platform, target.key, _FUNCTIONS, target.id, patience)["endpoint"]
+    return found or {"functions": [], "routes": []}
+
+
+def queues(platform: settings.Platform, patience: Patience) -> list[Target]:
+    """Every queue-based endpoint that the key reaches."""
+    all = _query(platform.url, platform.key, _QUEUES, "", patience)["myself"]["endpoints"]
+    urls = [(one["name"], one["id"], one["url"].rstrip("/")) for one in all if one["kind"] == "queue"]
+    return [Target(name, id, url, platform.key, True, platform.url) for name, id, url in urls]
+
+
+def _near(name: str, there: list[str]) -> str:
+    """"" where none comes near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, there, n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
+
+
+def _why_not(key: tuple[str, str, str, str], has_app: bool, environments: dict[str, Any], apps: list[str]) -> str:
     url, app, environment, name = key
     command = "svc deploy" if environment == settings.ENVIRONMENT_DEFAULT else f"svc deploy --env {environment}"
     if not has_app:
-        why = f"there is no app {app!r} on {url}"
+        why = f"there is no app {app!r} on {url}{_near(app, apps)}"
         other = " in the project's directory, or name the app: SVC_APP=… or svc.configure(app=…)"
     elif environment not in environments:
         why = f"app {app!r} has no environment {environment!r}"
         names = ", ".join(sorted(environments))
         other = f", or name another environment ({names}): SVC_ENV=… or svc.configure(environment=…)" if names else ""
     else:
-        why, other = f"environment {environment!r} of app {app!r} has no endpoint of that name", ""
+        near = _near(name, [one["name"] for one in environments[environment]])
+        why, other = f"environment {environment!r} of app {app!r} has no endpoint of that name{near}", ""
     return f"endpoint {name!r} is not deployed: {why}. Run {command}{other}."
 
 

@@ -6,6 +6,7 @@ import inspect
 
 from svc._calling import arguments, discovery, jobs
 from svc._calling.ask import TimeOver
+from svc._calling.client import EndpointClient
 from svc._calling.chunks import call_chunks
 from svc._calling.connections import Patience
 from svc._calling.job import Job
@@ -24,7 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Coroutine
 
-    from svc.function import RemoteFunction
+    from svc._calling.discovery import Target
+    from svc.remote_function import RemoteFunction
 
     Function = RemoteFunction[..., Any]
 
@@ -89,18 +91,43 @@ async def _own(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def prepare(function: Function, given: dict[str, Any]) -> Prepared:
     """Raises NotSendable, CallCycle, JobTimedOut; nothing is sent yet."""
-    outgoing = Outgoing(function.endpoint.name)
+    outgoing = _outgoing(function)
     if function.route is not None:
-        return Prepared(outgoing, RouteCall(function, given, outgoing).run)
+        return Prepared(outgoing, RouteCall(function, given, outgoing, _finder(function)).run)
     hints = arguments.result_hints(function.__wrapped__)
     submission = _submission(function, given, outgoing)
     return Prepared(outgoing, lambda patience: submission.run(patience, hints))
 
 
+def _finder(function: Function) -> Callable[[Patience], Target]:
+    """Where it is: in the app and environment of this process, or where its client says."""
+    endpoint = function.endpoint
+    if isinstance(endpoint, EndpointClient):
+        return endpoint.target
+    return lambda patience: discovery.find(endpoint.name, patience)
+
+
+def _outgoing(function: Function) -> Outgoing:
+    """Endpoints of other environments are in no circle with this one, whatever their names."""
+    endpoint = function.endpoint
+    if not isinstance(endpoint, EndpointClient) or endpoint.is_peer:
+        return Outgoing(endpoint.name)
+    outgoing = Outgoing(None)
+    outgoing.endpoint = endpoint.name or ""
+    return outgoing
+
+
+def stream(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RemoteStream[Any]:
+    """The chunks of a generator."""
+    if not arguments.is_generator(function.__wrapped__) and function.route is None:
+        raise TypeError(f"{function.__name__} is no generator, which could be streamed: call it")
+    return _stream(function, arguments.bind(function, args, kwargs))
+
+
 def _stream(function: Function, given: dict[str, Any]) -> RemoteStream[Any]:
-    outgoing = Outgoing(function.endpoint.name)
+    outgoing = _outgoing(function)
     if function.route is not None:
-        return RemoteStream(RouteCall(function, given, outgoing).chunks, outgoing.patience())
+        return RemoteStream(RouteCall(function, given, outgoing, _finder(function)).chunks, outgoing.patience())
     hints = arguments.result_hints(function.__wrapped__)
     submission = _submission(function, given, outgoing)
 
@@ -115,12 +142,11 @@ def _stream(function: Function, given: dict[str, Any]) -> RemoteStream[Any]:
 
 def _submission(function: Function, given: dict[str, Any], outgoing: Outgoing | None) -> Submission:
     """`outgoing` is None for a job that nobody waits for: it takes no part of its maker's time."""
-    name = function.endpoint.name
     input = arguments.to_json(given, function.__name__)
     input.update(outgoing.envelope() if outgoing is not None else {"$svc": {"tagged": True}})
     policy = _policy(function, outgoing.left_ms() if outgoing is not None else None)
     body = jobs.body_of(input, method=function.method, policy=policy)
-    return Submission(lambda patience: discovery.find(name, patience), body)
+    return Submission(_finder(function), body)
 
 
 def _policy(function: Function, left_ms: int | None) -> dict[str, int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", covariant=True)
 else:
-    from svc.function import Generic
+    from svc.remote_function import Generic
 
     T = None
 
@@ -66,6 +66,17 @@ class Job(Generic[T]):
         self._job = {**self._job, "status": status}
         return status
 
+    def result(self, timeout: float | None = None) -> T:
+        """`wait`, as futures call it."""
+        return self.wait(timeout)
+
+    def logs(self, tail: int = 200) -> list[str]:
+        """The last lines that it printed, oldest first, with its traceback where it failed.
+
+        tail: at most so many, up to 100000. Needs a key with the scope `read`.
+        """
+        return jobs.logs(self._target, self.id, tail, Patience())
+
     def stream(self) -> RemoteStream[Any]:
         """The chunks of a generator from the first one on, for `for` and `async for`, as long as the job is kept."""
         def chunks(patience: Patience) -> Iterator[Any]:
@@ -96,6 +107,15 @@ class Job(Generic[T]):
         """`wait` for asyncio code. Cancelling it leaves the job alone."""
         work, patience = self._waiter(timeout)
         found: T = await in_thread(work, patience)
+        return found
+
+    async def result_aio(self, timeout: float | None = None) -> T:
+        """`result` for asyncio code."""
+        return await self.wait_aio(timeout)
+
+    async def logs_aio(self, tail: int = 200) -> list[str]:
+        """`logs` for asyncio code."""
+        found: list[str] = await in_thread(lambda: self.logs(tail))
         return found
 
     async def cancel_aio(self) -> str:

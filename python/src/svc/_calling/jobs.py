@@ -150,6 +150,32 @@ def cancel(target: Target, job_id: str, patience: Patience) -> str:
     return str(codec.decode(answer.body)["status"])
 
 
+def logs(target: Target, job_id: str, tail: int, patience: Patience) -> list[str]:
+    """What its workers printed for it."""
+    path = f"/logs/{quote(target.id)}?job={quote(job_id)}&tail={tail}"
+    answer = ask(
+        "GET", target.platform, path, headers=target.headers, timeout_s=ANSWER_LATE_S, patience=patience, is_safe=True
+    )
+    check(answer, target.name)
+    lines = [json.loads(line) for line in answer.body.splitlines() if line]
+    return [line["text"] for line in lines if line["stream"] != "progress"]
+
+
+def find(job_id: str, targets: list[Target], patience: Patience) -> tuple[Target, dict[str, Any]]:
+    """An id does not say its endpoint: each is asked. Raises JobNotFound."""
+    for target in targets:
+        try:
+            return target, read_job(look(target, job_id, patience), ())
+        except JobNotFound:
+            continue
+        except PlatformError as error:
+            if error.code != "ENDPOINT_NOT_FOUND":  # removed meanwhile
+                raise
+    where = f"endpoint {targets[0].name!r}" if len(targets) == 1 else f"none of {len(targets)} queue-based endpoints"
+    has = "has no" if len(targets) == 1 else "has a"
+    raise JobNotFound(f"{where} {has} job {job_id!r}: results are kept for a limited time", endpoint="")
+
+
 def check(answer: Answer, endpoint: str) -> None:
     """Raises what an error answer of the platform means."""
     if answer.status == 200:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any, AsyncIterator, Iterator
 
-    from svc.function import RemoteFunction
+    from svc.remote_function import RemoteFunction
 
     Function = RemoteFunction[..., Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svc import declared_class, this_worker
 from svc.endpoint import DECLARED, Endpoint
-from svc.function import RemoteFunction
+from svc.remote_function import RemoteFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

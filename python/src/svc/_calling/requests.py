@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     Find = Callable[[Patience, bool], Target]
 
 
+def is_peer(app: str | None, environment: str | None, url: str | None, key: str | None) -> bool:
+    """Whether this is a worker, and what is named is in its own environment."""
+    here = this_worker.WORKER
+    if here is None or url is not None or key is not None:
+        return False
+    return app in (None, here.app) and environment in (None, here.environment)
+
+
 def target(
     id: str | None,
     name: str | None,
@@ -34,19 +42,20 @@ def target(
 ) -> Target:
     """An id says where its endpoint is; a name is looked up."""
     here = this_worker.WORKER
-    is_peer = here is not None and url is None and key is None
-    if id is None and is_peer and not (app or environment):
+    if id is None and is_peer(app, environment, url, key):
         return discovery.find(name, patience)
     if id is None:
-        platform = settings.platform(url, key)
+        if here is not None and app and environment:
+            platform = settings.platform_of_worker(here.url, url, key)
+        else:
+            platform = settings.platform(url, key)
         return discovery.find_in(platform, name, app, environment, patience)
-    if is_peer:
-        assert here is not None
+    if here is not None and is_peer(None, None, url, key):
         base, key = here.url, here.token
     else:
         platform = settings.platform(url, key)
         base, key = platform.url, platform.key
-    return Target(id, id, f"{base}/{'v2' if is_queue else 'lb'}/{id}", key, is_queue)
+    return Target(id, id, f"{base}/{'v2' if is_queue else 'lb'}/{id}", key, is_queue, base)
 
 
 def submission(

@@ -18,11 +18,13 @@ from svc.errors import CallError, JobTimedOut, NotSendable, PlatformError, Remot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
 
     from svc._calling.discovery import Target
     from svc._calling.outgoing import Outgoing
-    from svc.function import RemoteFunction
+    from svc.remote_function import RemoteFunction
+
+    Find = Callable[[Patience], Target]
 
 _PARAMETER = re.compile(r"\{([^}:]+)(:[^}]*)?\}")
 _SLASH = re.compile(r"/|\\|%2f|%5c", re.IGNORECASE)
@@ -35,10 +37,11 @@ class RouteCall:
     """One request to be made. It is repeated only where it cannot have been received, or its method promises no
     effect."""
 
-    def __init__(self, function: RemoteFunction[..., Any], given: dict[str, Any], outgoing: Outgoing) -> None:
+    def __init__(self, function: RemoteFunction[..., Any], given: dict[str, Any], outgoing: Outgoing, find: Find) -> None:
         """Raises NotSendable."""
         assert function.route is not None
         self._endpoint = function.endpoint
+        self._find = find
         self._outgoing = outgoing
         self._method, path = function.route
         self._hints = arguments.result_hints(function.__wrapped__)
@@ -88,11 +91,11 @@ class RouteCall:
             stream.close()
 
     def _send(self, patience: Patience, streams: bool) -> Answer:
-        target = discovery.find(self._endpoint.name, patience)
+        target = self._find(patience)
         answer = self._ask(target, patience, streams)
         if answer.status == 404 and problem_of(answer, "")[1] == "ENDPOINT_NOT_FOUND":
             discovery.forget(target)
-            answer = self._ask(discovery.find(self._endpoint.name, patience), patience, streams)
+            answer = self._ask(self._find(patience), patience, streams)
         return answer
 
     def _ask(self, target: Target, patience: Patience, streams: bool) -> Answer:

@@ -93,6 +93,18 @@ def platform(url: str | None = None, key: str | None = None) -> Platform:
     return Platform(url, key)
 
 
+def platform_of_worker(own_url: str, url: str | None, key: str | None) -> Platform:
+    """For a worker's calls beyond its own environment, which its token does not reach. Raises PlatformError."""
+    key = key or _given.get("api_key") or os.environ.get("PLATFORM_API_KEY", "").strip()
+    if not key:
+        raise PlatformError(
+            "a worker's own token reaches its own environment only: for another one give its endpoint a key, as in "
+            'env={"PLATFORM_API_KEY": Secret("…")}',
+            code="MISSING_KEY",
+        )
+    return Platform((url or _given.get("url") or os.environ.get("PLATFORM_URL", "").strip() or own_url).rstrip("/"), key)
+
+
 def _setting(name: str, variable: str) -> str:
     if _given.get(name):
         return _given[name]

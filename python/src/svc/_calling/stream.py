@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", covariant=True)
 else:
-    from svc.function import Generic
+    from svc.remote_function import Generic
 
     T = None
 

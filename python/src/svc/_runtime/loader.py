@@ -11,7 +11,7 @@ from svc._values.conversion import conversion
 from svc._values.failure import BootFailure, describe
 from svc._values.signature import Signature, is_async
 from svc.endpoint import DECLARED
-from svc.function import RemoteFunction, plain
+from svc.remote_function import RemoteFunction, plain
 from svc.lifecycle import SHARED, marked
 
 
