@@ -1,6 +1,7 @@
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import type { Schedule } from "../domain/schedule.ts";
 import type { ServerSettings } from "../domain/server.ts";
 import type { Place } from "./sources.ts";
 
@@ -27,6 +28,8 @@ export interface EndpointDeclaration {
   readonly routes: readonly RouteDeclaration[];
   /** What answers its requests in place of functions. */
   readonly server: ServerSettings | undefined;
+  /** When it is called by itself. */
+  readonly schedule?: Schedule;
   /** Requirements as written. */
   readonly dependencies: readonly string[];
   /** Values of `env=`. */

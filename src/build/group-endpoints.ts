@@ -8,6 +8,7 @@ import { checkRoutes } from "./check-routes.ts";
 import type { EndpointDeclaration, RouteDeclaration } from "./endpoint-declaration.ts";
 import { APPLICATION_METHOD, type At, type EndpointObject, type EndpointUse, type Facts } from "./facts.ts";
 import { readPublic } from "./read-public.ts";
+import { scheduleFindings } from "./read-schedule.ts";
 import type { ReadSettings, SettingsReader } from "./read-settings.ts";
 import type { Report, Sources } from "./sources.ts";
 
@@ -45,6 +46,10 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     checkClosed(allUses, first!.settings, report);
     const functions = [...new Set(allUses.map((use) => describe(use)))];
     if (first!.settings.name === undefined) continue;
+    const { schedule } = first!.settings;
+    if (schedule !== undefined) {
+      for (const finding of scheduleFindings(schedule, first!.kind, functions[0])) report(finding);
+    }
     const { settings, gpuPreference, server, dependencies, env, pythonVersion, place, dependenciesPlace } =
       first!.settings;
     endpoints.push({
@@ -55,6 +60,7 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
       functions,
       routes,
       server,
+      schedule: schedule?.schedule,
       dependencies,
       env,
       pythonVersion,

@@ -55,6 +55,7 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     networkVolumeId: settings.networkVolumeId,
     cors: settings.cors,
     requestTimeoutMs: settings.requestTimeoutMs,
+    schedule: endpoint.schedule ?? null,
     retriesMax: settings.retriesMax,
     retryDelayMs: settings.retryDelayMs,
     retryBackoff: settings.retryBackoff,

@@ -31,6 +31,7 @@ import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readEnv } from "./read-env.ts";
 import { publicOf } from "./read-public.ts";
 import { readRetries } from "./read-retries.ts";
+import { type DeclaredSchedule, readSchedule, SCHEDULE_KEYWORDS } from "./read-schedule.ts";
 import { readServer } from "./read-server.ts";
 import { readVolumes } from "./read-volumes.ts";
 import { requirementProblem } from "./requirement.ts";
@@ -63,6 +64,7 @@ export const KEYWORDS = [
   "ready_path",
   "ready_timeout",
   "public",
+  ...SCHEDULE_KEYWORDS,
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -81,6 +83,7 @@ export interface ReadSettings {
   readonly dependenciesPlace: Place | undefined;
   readonly concurrencyAt: At | undefined;
   readonly retriesAt: At | undefined;
+  readonly schedule: DeclaredSchedule | undefined;
 }
 
 type Given = ReadonlyMap<string, Value>;
@@ -170,6 +173,7 @@ export class SettingsReader {
       dependenciesPlace: dependencies && this.#sources.place(dependencies.at),
       concurrencyAt: concurrency?.at,
       retriesAt: given.get("retries")?.at,
+      schedule: readSchedule(given, this.#report),
     };
   }
 

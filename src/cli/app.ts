@@ -43,6 +43,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     status: async () => (await import("./commands/status.ts")).statusCommand,
     logs: async () => (await import("./commands/logs.ts")).logsCommand,
     jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,
+    schedule: async () => (await import("./commands/schedule.ts")).scheduleCommands,
   },
   Manage: {
     env: async () => (await import("./commands/environments.ts")).environmentCommands,

@@ -8,8 +8,10 @@ export interface Scope {
   readonly env?: string;
 }
 
+type Placed = Pick<EndpointRecord, "id" | "name" | "app" | "environment">;
+
 /** The endpoints of an app and environment, each where given; by app, environment and name. */
-export function inScope(endpoints: readonly EndpointRecord[], scope: Scope): EndpointRecord[] {
+export function inScope<E extends Placed>(endpoints: readonly E[], scope: Scope): E[] {
   if (scope.app !== undefined) checkName(scope.app, "--app");
   if (scope.env !== undefined) checkName(scope.env, "--env");
   return endpoints
@@ -22,11 +24,7 @@ export function inScope(endpoints: readonly EndpointRecord[], scope: Scope): End
  * The one endpoint a name means. Of several with that name those of `preferredApp` win. Throws ENDPOINT_NOT_FOUND
  * with the nearest names, or USAGE when the name stands for several.
  */
-export function endpointNamed(
-  candidates: readonly EndpointRecord[],
-  name: string,
-  preferredApp: string,
-): EndpointRecord {
+export function endpointNamed<E extends Placed>(candidates: readonly E[], name: string, preferredApp: string): E {
   const named = candidates.filter((endpoint) => endpoint.name === name || endpoint.id === name);
   const preferred = named.filter((endpoint) => endpoint.app === preferredApp);
   const matches = preferred.length > 0 ? preferred : named;
@@ -43,10 +41,10 @@ export function endpointNamed(
 }
 
 /** "shop/production", or "no app" for one made by saveEndpoint alone. */
-export function placeOf(endpoint: EndpointRecord): string {
+export function placeOf(endpoint: Placed): string {
   return endpoint.app === null ? "no app" : `${endpoint.app}/${endpoint.environment}`;
 }
 
-function sortKey(endpoint: EndpointRecord): string {
+function sortKey(endpoint: Placed): string {
   return `${endpoint.app ?? "\uffff"}\0${endpoint.environment ?? ""}\0${endpoint.name}`;
 }

@@ -11,6 +11,7 @@ import type {
   EndpointInput,
   EndpointRecord,
   Plan,
+  ScheduleRecord,
 } from "./records.ts";
 import { request } from "./request.ts";
 import { type UploadOptions, uploadLayer } from "./upload-layer.ts";
@@ -19,6 +20,8 @@ const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCoun
   idleTimeout routes publicRoutes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation }`;
 
 const APP_FIELDS = `id name environments { id name buildId endpoints { ${ENDPOINT_FIELDS} } }`;
+const SCHEDULE_FIELDS =
+  "id name url app environment schedule: scheduleState { text input next paused lastTick lastJobId }";
 const PLAN_FIELDS = "changes { action name kind details } missingLayers problems";
 
 export class ControlPlane {
@@ -57,6 +60,20 @@ export class ControlPlane {
   async endpoint(id: string): Promise<EndpointRecord | null> {
     const document = `query ($id: String!) { endpoint(id: $id) { ${ENDPOINT_FIELDS} } }`;
     return (await this.#query<{ endpoint: EndpointRecord | null }>(document, { id })).endpoint;
+  }
+
+  /** Every endpoint with a schedule that the key can see. */
+  async schedules(): Promise<readonly ScheduleRecord[]> {
+    type Answer = { myself: { endpoints: (Omit<ScheduleRecord, "schedule"> & Partial<ScheduleRecord>)[] } };
+    const { myself } = await this.#query<Answer>(`{ myself { endpoints { ${SCHEDULE_FIELDS} } } }`);
+    return myself.endpoints.filter((each): each is ScheduleRecord => !!each.schedule);
+  }
+
+  async pauseSchedule(endpointId: string, paused: boolean): Promise<ScheduleRecord> {
+    const document = `mutation ($endpointId: String!, $paused: Boolean!) {
+      pauseSchedule(endpointId: $endpointId, paused: $paused) { ${SCHEDULE_FIELDS} }
+    }`;
+    return (await this.#query<{ pauseSchedule: ScheduleRecord }>(document, { endpointId, paused })).pauseSchedule;
   }
 
   /** Why the endpoint's workers were started and stopped, oldest first. */

@@ -44,6 +44,19 @@ export interface EndpointRecord {
   readonly pods: readonly PodRecord[];
 }
 
+/** An endpoint that is called by a schedule. Times in milliseconds since the epoch. */
+export interface ScheduleRecord extends Pick<EndpointRecord, "id" | "name" | "url" | "app" | "environment"> {
+  readonly schedule: {
+    readonly text: string;
+    readonly input: object;
+    readonly next: number | null;
+    readonly paused: boolean;
+    readonly lastTick: number | null;
+    /** "" when the last tick was left out. */
+    readonly lastJobId: string;
+  };
+}
+
 export interface EnvironmentRecord {
   readonly id: string;
   readonly name: string;

@@ -4,7 +4,7 @@ import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { LogReader } from "../logs/log-store.ts";
-import type { JobReader, JobUpkeep } from "../queue/queue.ts";
+import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
 import type { RequestLoader } from "./request-loader.ts";
@@ -37,7 +37,9 @@ export interface ControlPlaneDeps {
   readonly emulatesGpu: (gpuIds: string) => boolean;
   /** What of these settings no worker of this platform can have, each a sentence with what to do. */
   readonly cannotGive: (wishes: PlatformWishes) => readonly string[];
-  readonly jobs: Pick<JobUpkeep, "forget"> & Pick<JobReader, "counts">;
+  readonly jobs: Pick<JobUpkeep, "forget"> &
+    Pick<JobReader, "counts"> &
+    Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
   /** What the operator should know about the whole platform now; usually nothing. */
   readonly notices: () => readonly string[];

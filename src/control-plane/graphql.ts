@@ -20,7 +20,7 @@ import {
   environment,
 } from "./resolvers/apps.ts";
 import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
-import { deleteEndpoint, endpoint, endpointFields, peer } from "./resolvers/endpoints.ts";
+import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
@@ -69,6 +69,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
         Mutation: {
           saveEndpoint: deploy(saveEndpoint),
           deleteEndpoint: deploy(deleteEndpoint),
+          pauseSchedule: deploy(pauseSchedule),
           saveTemplate: deploy(saveTemplate, UNBOUND),
           deleteTemplate: deploy(deleteTemplate, UNBOUND),
           deployBuild: deploy(deployBuild),

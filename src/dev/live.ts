@@ -42,7 +42,7 @@ export interface LiveBuild {
   readonly env: Readonly<Record<string, EnvValues>>;
 }
 
-/** The part of a build that some of its endpoints need, as live endpoints: as declared, but without standing workers, and closed to callers without a key. */
+/** The part of a build that some of its endpoints need, as live endpoints: as declared, but without standing workers and schedules, and closed to callers without a key. */
 export function liveBuild({ manifest, env }: LayersBuild, names: readonly string[]): LiveBuild {
   const chosen = names.filter((name) => manifest.resources[name] !== undefined);
   const pick = <T>(record: Readonly<Record<string, T>>) =>
@@ -50,7 +50,7 @@ export function liveBuild({ manifest, env }: LayersBuild, names: readonly string
       chosen.flatMap((name) => (record[name] === undefined ? [] : [[liveName(name), record[name]] as const])),
     );
   const resources = Object.entries(pick(manifest.resources)).map(
-    ([name, resource]) => [name, { ...resource, workersMin: 0, publicRoutes: "" }] as const,
+    ([name, resource]) => [name, { ...resource, workersMin: 0, schedule: null, publicRoutes: "" }] as const,
   );
   const live = { ...manifest, resources: Object.fromEntries(resources), routes: pick(manifest.routes) };
   return { manifest: live, env: pick(env) };

@@ -7,6 +7,7 @@
  */
 import type { EndpointDeclaration } from "../build/endpoint-declaration.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import type { Schedule } from "../domain/schedule.ts";
 
 export interface LocalRoute {
   readonly kind: "queue" | "load-balanced";
@@ -19,6 +20,8 @@ export interface LocalRoute {
   /** The name the code gives the endpoint, without the prefix of live ones. */
   readonly endpoint: string;
   readonly function: ManifestFunction;
+  /** When a platform calls it by itself once it is deployed. */
+  readonly schedule?: Schedule;
 }
 
 /** Routes in the order of endpoints and their declarations; those of queue-based functions come first. */
@@ -37,6 +40,7 @@ export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRou
       routePath: "",
       endpoint: endpoint.name,
       function: fn,
+      schedule: endpoint.schedule,
     })),
   );
   const taken = new Set(routes.flatMap(({ path }) => [`POST ${path}/run`, `POST ${path}/runsync`]));

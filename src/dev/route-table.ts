@@ -1,4 +1,5 @@
 /** The table of what can be called here. */
+import { scheduleText } from "../domain/schedule.ts";
 import type { LocalRoute } from "./local-routes.ts";
 import type { Screen } from "./screen.ts";
 
@@ -13,6 +14,10 @@ export function routeRows(routes: readonly LocalRoute[]): [path: string, descrip
 
 export async function showRoutes(screen: Screen, routes: readonly LocalRoute[]): Promise<void> {
   await screen.table(["LOCAL PATH", "DESCRIPTION", "KIND"], routeRows(routes));
+  for (const { endpoint, schedule } of routes) {
+    if (schedule === undefined) continue;
+    screen.note(`${endpoint}: ${scheduleText(schedule)} once it is deployed; svc run calls nothing by a schedule.`);
+  }
 }
 
 /** What a save changed: lines "+ POST /worker/runsync" and "- …". */

@@ -127,6 +127,15 @@ export const RETRY_DELAY_MAX_MS = 24 * 3_600_000;
 export const RETRY_BACKOFF_MAX = 10;
 /** A longer time is waited for in parts: timers know no more. */
 export const TIMER_MAX_MS = 3_600_000;
+
+// Schedules
+export const SCHEDULE_EVERY_MIN_MS = 1_000;
+export const SCHEDULE_EVERY_MAX_MS = 366 * 24 * 3_600_000;
+export const SCHEDULE_CHECK_MS = 10_000;
+/** A tick that is later than this was missed. */
+export const SCHEDULE_LATE_MAX_MS = 60_000;
+/** A clock that was set back by more had been wrong: ticks are counted from now on again. */
+export const SCHEDULE_STEP_MAX_MS = 24 * 3_600_000;
 export const LEASE_MS = 15_000;
 export const LEASE_RENEW_MS = 5_000;
 export const LEASE_CHECK_MS = 1_000;

@@ -80,6 +80,19 @@ export const manifestResource = z.object({
   cors: z.string().default(""),
   /** Milliseconds a request may wait for a worker; 0: the platform's own time. */
   requestTimeoutMs: z.number().default(0),
+  /** When it is called by itself; null: never. */
+  schedule: z
+    .object({
+      /** Five fields; "" where everyMs stands. */
+      cron: z.string(),
+      everyMs: z.number(),
+      timezone: z.string(),
+      input: z.record(z.string(), z.unknown()),
+      missed: z.enum(["skip", "once"]),
+      overlap: z.enum(["queue", "skip"]),
+    })
+    .nullable()
+    .default(null),
   /** A job whose function raised is tried again so often, after retryDelayMs × retryBackoff each time, at most retryMaxDelayMs. */
   retriesMax: z.number().default(NO_RETRIES.retriesMax),
   retryDelayMs: z.number().default(NO_RETRIES.retryDelayMs),

@@ -205,6 +205,31 @@ export interface WebhookOutbox {
   settleDelivery(id: number, retryAt: number | null): Promise<void>;
 }
 
+/** Where the schedule of an endpoint is. */
+export interface ScheduleState {
+  /** The schedule that this is of. */
+  readonly spec: string;
+  /** Ticks up to then are over (milliseconds since the epoch). */
+  readonly until: number;
+  readonly paused: boolean;
+  /** The last tick that was due; null before the first. */
+  readonly tick: number | null;
+  /** Its job; "" when it was left out. */
+  readonly jobId: string;
+}
+
+/** Each tick of a schedule is made a job once, whoever tries how often. */
+export interface ScheduleBook {
+  /** undefined before the first setSchedule. */
+  scheduleOf(endpointId: string): Promise<ScheduleState | undefined>;
+  setSchedule(endpointId: string, state: Pick<ScheduleState, "spec" | "until" | "paused">): Promise<void>;
+  /**
+   * Enqueues the job of a tick and notes that ticks up to `until` are over, in one transaction; without a job the tick is left
+   * out. False, and nothing is changed, when the tick is over already or the schedule is paused. Throws as enqueue does.
+   */
+  tick(endpointId: string, tick: number, until: number, job: NewJob | undefined): Promise<boolean>;
+}
+
 /** Upkeep, called by the reconcilers. */
 export interface JobUpkeep {
   /** The jobs of the endpoint that wait now are FAILED with `error`, those that come later wait. Resolves how many they were. */
@@ -219,9 +244,9 @@ export interface JobUpkeep {
   wakeDelayed(): Promise<number>;
   /** Deletes jobs past their ttl or retention, the oldest of too many failed ones, and blobs no row names. Resolves how many jobs. */
   sweep(): Promise<number>;
-  /** Deletes every job of an endpoint that is gone. */
+  /** Deletes every job of an endpoint that is gone, and where its schedule was. */
   forget(endpointId: string): Promise<void>;
-  /** Endpoints that had a job and were not forgotten since. */
+  /** Endpoints that had a job or a schedule and were not forgotten since. */
   endpointIds(): Promise<string[]>;
 }
 
@@ -248,7 +273,7 @@ export interface QueueEvents {
   jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;
 }
 
-export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, JobUpkeep {
+export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, ScheduleBook, JobUpkeep {
   readonly events: QueueEvents;
   close(): Promise<void>;
 }

@@ -23,6 +23,7 @@ import { queueProgress } from "./sqlite/progress.ts";
 import { queueReads } from "./sqlite/reads.ts";
 import { migrateQueue } from "./sqlite/schema.ts";
 import { StoredBodies } from "./sqlite/stored-bodies.ts";
+import { queueTicks } from "./sqlite/ticks.ts";
 import { queueUpkeep } from "./sqlite/upkeep.ts";
 
 export interface SqliteQueueOptions {
@@ -62,6 +63,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     ...reads,
     ...queueProgress(core, bodies),
     ...queueOutbox(core),
+    ...queueTicks(core),
     ...queueUpkeep(core, bodies),
 
     wakeDelayed: () => core.delays.wake(),

@@ -46,6 +46,7 @@ import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { expiredLeases } from "../upkeep/expired-leases.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../upkeep/removed-endpoints.ts";
+import { Schedules } from "../upkeep/schedules.ts";
 import { removeUnusedLayers } from "../upkeep/unused-layers.ts";
 import { volumeLimits } from "../upkeep/volume-limits.ts";
 import { VolumeSizes } from "../volumes/volume-sizes.ts";
@@ -255,6 +256,14 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     random: () => randomInt(1000) / 1000,
     log,
   });
+  const schedules = new Schedules({
+    store,
+    queue,
+    clock,
+    newId: () => timeOrderedUuid(),
+    retentionMs: config.retention.runMs,
+    onError: reconcilerFailed,
+  });
   const rows = new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed);
   const limitVolumes = async () => volumeSizes.limit(await volumeLimits(store));
   const measureVolumes = async () => {
@@ -275,6 +284,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const reconcilers = [
     volumes,
     webhooks,
+    schedules,
     removed,
     verdicts,
     rows,
@@ -310,6 +320,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;
     if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", limitVolumes());
+    if (endpoint?.schedule) schedules.nudge();
     if (endpoint !== undefined) pool.endpointChanged(endpoint);
     else {
       pool.endpointRemoved(id);

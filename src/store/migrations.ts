@@ -205,6 +205,17 @@ const publicRoutes: Migration = {
   },
 };
 
+/** Endpoints may be called by a schedule. */
+const schedules: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("schedule", "text", (c) => c.notNull().defaultTo(""))
+      .execute();
+    await db.schema.createIndex("endpointsBySchedule").on("endpoints").column("schedule").execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -215,6 +226,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0006-build-verdicts": buildVerdicts,
   "0007-retries": retries,
   "0008-public-routes": publicRoutes,
+  "0009-schedules": schedules,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

@@ -16,6 +16,9 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
     async listRemoved() {
       return (await all().where("environmentId", "is not", null).where("buildId", "is", null).execute()).map(read);
     },
+    async listScheduled() {
+      return (await all().where("schedule", ">", "").execute()).map(read);
+    },
     async listByEnvironment(environmentId) {
       return (await all().where("environmentId", "=", environmentId).execute()).map(read);
     },

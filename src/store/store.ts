@@ -60,6 +60,8 @@ export interface Endpoint extends EndpointSettings {
   readonly templateId: string;
   /** Environment variables given to its workers. */
   readonly env: EnvValues;
+  /** When it is called by itself, as src/domain/schedule.ts has it; "" for never. */
+  readonly schedule: string;
   /** Changes when running workers must be replaced (code, dependencies, env, machine, image, boot, concurrency). */
   readonly revision: string;
   /** Why the endpoint cannot run as wished (capacity, failing boot), shown to callers and in status; "" when it can. */
@@ -159,6 +161,8 @@ export interface EndpointRepository {
   /** Those that only drain (src/domain/removal.ts). */
   listRemoved(): Promise<Endpoint[]>;
   listByEnvironment(environmentId: string): Promise<Endpoint[]>;
+  /** Those with a schedule. */
+  listScheduled(): Promise<Endpoint[]>;
   insert(endpoint: Endpoint): Promise<void>;
   /** Replaces the given fields; the rest keeps its value. Resolves false when there is no such endpoint. */
   update(id: string, changes: Partial<Omit<Endpoint, "id" | "createdAt">>): Promise<boolean>;

@@ -46,6 +46,7 @@ export function newEndpoint(environmentId: string | null, changes: Partial<Endpo
     buildId: null,
     templateId: "default",
     env: { GREETING: "hi", snake_case: "kept" },
+    schedule: "",
     revision: "r1",
     reason: "",
     createdAt: NOW,

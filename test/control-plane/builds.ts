@@ -26,6 +26,7 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     cors: "",
     publicRoutes: "",
     requestTimeoutMs: 0,
+    schedule: null,
     retriesMax: 0,
     retryDelayMs: 1_000,
     retryBackoff: 2,

@@ -40,6 +40,12 @@ const EVERYWHERE: Record<string, Expectation> = {
   python_version: { written: '"3.12"', manifest: { pythonVersion: "3.12" } },
   boot: { written: '"OFF"', record: { svcBootType: "OFF" } },
 };
+const schedule = (rules: object) =>
+  JSON.stringify({ cron: "", everyMs: 0, timezone: "UTC", input: {}, missed: "skip", overlap: "queue", ...rules });
+const EVERY: Record<string, Expectation> = {
+  name: { written: '"NAME"' },
+  every: { written: '"90s"', record: { schedule: schedule({ everyMs: 90_000 }) } },
+};
 const QUEUE: Record<string, Expectation> = {
   ...EVERYWHERE,
   gpu: {
@@ -49,6 +55,22 @@ const QUEUE: Record<string, Expectation> = {
   },
   gpu_count: { written: "0.5", record: { gpuCount: 0.5 } },
   scaler_type: { written: '"REQUEST_COUNT"', record: { scalerType: "REQUEST_COUNT" } },
+  schedule: {
+    written: '"0 3 * * 1"',
+    record: {
+      schedule: schedule({
+        cron: "0 3 * * 1",
+        timezone: "Europe/Berlin",
+        input: { n: [1, null] },
+        missed: "once",
+        overlap: "skip",
+      }),
+    },
+  },
+  timezone: { written: '"Europe/Berlin"' },
+  schedule_input: { written: '{"n": [1, None]}' },
+  missed: { written: '"once"' },
+  overlap: { written: '"skip"' },
   retries: {
     written: 'Retries(2, delay="1.5s", backoff=3, max_delay="1h", on=(OSError, "requests.Timeout"))',
     record: { retriesMax: 2, retryDelayMs: 1_500, retryBackoff: 3, retryMaxDelayMs: 3_600_000 },
@@ -80,7 +102,7 @@ function declaration(name: string, settings: Record<string, Expectation>): strin
 test("every keyword of a declaration arrives in the manifest, the record and the management API", async (t) => {
   const sdk = readFileSync(new URL("../../python/src/svc/endpoint.py", import.meta.url), "utf8");
   const keywords = [.../^PARAMETERS = \((.*?)^\)/ms.exec(sdk)![1]!.matchAll(/"(\w+)"/g)].map(([, keyword]) => keyword!);
-  const covered = new Set([...Object.keys(QUEUE), ...Object.keys(LOAD_BALANCED), ...Object.keys(SERVER)]);
+  const covered = new Set([QUEUE, EVERY, LOAD_BALANCED, SERVER].flatMap((each) => Object.keys(each)));
   assert.deepEqual(
     keywords.filter((keyword) => !covered.has(keyword)),
     [],
@@ -92,7 +114,10 @@ test("every keyword of a declaration arrives in the manifest, the record and the
   const code = `from svc import Endpoint, GpuGroup, GpuType, Retries, Secret, Volume
 
 @${declaration("job", QUEUE)}
-async def job(): ...
+async def job(n=None): ...
+
+@${declaration("often", EVERY)}
+async def often(): ...
 
 api = ${declaration("api", LOAD_BALANCED)}
 
@@ -121,7 +146,12 @@ ${declaration("web", SERVER)}
 
   const records = await platform.store.endpoints.list();
   const build = await platform.store.builds.find(records[0]!.buildId!);
-  for (const [name, settings] of [["job", QUEUE] as const, ["api", LOAD_BALANCED] as const, ["web", SERVER] as const]) {
+  for (const [name, settings] of [
+    ["job", QUEUE] as const,
+    ["often", EVERY] as const,
+    ["api", LOAD_BALANCED] as const,
+    ["web", SERVER] as const,
+  ]) {
     const record = records.find((one) => one.name === name)!;
     for (const [keyword, expected] of Object.entries(settings)) {
       for (const [field, value] of Object.entries(expected.record ?? {})) {

@@ -134,6 +134,7 @@ export function endpoint(id: string, kind: EndpointKind): Endpoint {
     env: {},
     revision: "r1",
     reason: "",
+    schedule: "",
     createdAt: 0,
     updatedAt: 0,
   };

@@ -46,6 +46,7 @@ PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
     "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "public",
+    "schedule", "timezone", "every", "schedule_input", "missed", "overlap",
 )  # fmt: skip
 
 PORTED = (
@@ -124,6 +125,14 @@ class Endpoint:
         ready_timeout: seconds until it must be ready, 1 to 3600. Default 300.
         public: True: everybody may call the routes of this load-balanced endpoint, without a key. One route alone:
             `@api.get("/path", public=True)`. Default: every call needs a key.
+        schedule: calls a queue-based endpoint by itself: five fields of cron, e.g. `"0 3 * * *"` for three o'clock each day.
+        timezone: where these fields are read, e.g. `"Europe/Berlin"`. Default `"UTC"`.
+        every: in place of `schedule`: seconds, or a text such as `"10m"`, 1 second to 366 days, counted from midnight in UTC.
+        schedule_input: arguments by name of these calls, constants that JSON has. Default: none.
+        missed: what becomes of ticks that came while the platform was down: `"skip"` (the default), or `"once"`: one call
+            for all of them.
+        overlap: while the call of the tick before is not over, the next one is queued (`"queue"`, the default) or left out
+            (`"skip"`).
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
     `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
@@ -179,6 +188,12 @@ class Endpoint:
             ready_path: str | None = None,
             ready_timeout: int | None = None,
             public: bool | None = None,
+            schedule: str | None = None,
+            timezone: str | None = None,
+            every: str | float | None = None,
+            schedule_input: Mapping[str, Any] | None = None,
+            missed: Literal["skip", "once"] | None = None,
+            overlap: Literal["queue", "skip"] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
@@ -215,6 +230,12 @@ class Endpoint:
             ready_path: str | None = None,
             ready_timeout: int | None = None,
             public: bool | None = None,
+            schedule: str | None = None,
+            timezone: str | None = None,
+            every: str | float | None = None,
+            schedule_input: Mapping[str, Any] | None = None,
+            missed: Literal["skip", "once"] | None = None,
+            overlap: Literal["queue", "skip"] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...

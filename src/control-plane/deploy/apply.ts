@@ -91,18 +91,18 @@ async function applyChange(store: Store, change: Change, place: Place, means: Me
   if (change.action === "create") {
     await store.endpoints.insert(newEndpoint(change.desired, place, randomId(means.random), now));
   } else if (change.action === "update") {
-    const { settings, env, kind, code } = change.desired;
+    const { settings, env, schedule, kind, code } = change.desired;
     const revision = revisionOf({ ...settings, locations: change.current.locations, env, kind }, code, place.secrets);
     // Workers that go on are made of their build's layers, and so are those that join them.
     const buildId = revision === change.current.revision ? change.current.buildId : place.buildId;
-    const changes = { ...settings, env, buildId, revision, reason: "", updatedAt: now };
+    const changes = { ...settings, env, schedule, buildId, revision, reason: "", updatedAt: now };
     await store.endpoints.update(change.current.id, changes);
   }
 }
 
 function newEndpoint(desired: DesiredEndpoint, { environmentId, buildId, secrets }: Place, id: string, now: number) {
   const settings = { ...desired.settings, locations: "" };
-  const { name, kind, env, code } = desired;
+  const { name, kind, env, schedule, code } = desired;
   return {
     ...settings,
     id,
@@ -112,6 +112,7 @@ function newEndpoint(desired: DesiredEndpoint, { environmentId, buildId, secrets
     buildId,
     templateId: "",
     env,
+    schedule,
     revision: revisionOf({ ...settings, kind, env }, code, secrets),
     reason: "",
     createdAt: now,

@@ -9,6 +9,7 @@ import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
 import { isLiveName, isValidName, LIVE_PREFIX, suggestName } from "../../domain/names.ts";
 import { publicRoutesProblem } from "../../domain/public-routes.ts";
+import { scheduleProblems, storedSchedule } from "../../domain/schedule.ts";
 import { serverProblems } from "../../domain/server.ts";
 import { own } from "../known.ts";
 import { codeOf, type EndpointCode } from "../revision.ts";
@@ -31,6 +32,8 @@ export interface DesiredEndpoint {
   readonly kind: EndpointKind;
   readonly settings: DeclaredSettings;
   readonly env: EnvValues;
+  /** As a record keeps it. */
+  readonly schedule: string;
   readonly code: EndpointCode;
   /** What else its driver must be able to give. */
   readonly wishes: Pick<DriverWishes, "serverPort">;
@@ -139,6 +142,7 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
       publicRoutes: resource.publicRoutes,
     },
     env,
+    schedule: storedSchedule(resource.schedule),
     code: codeOf(manifest, name)!,
     wishes: { serverPort: resource.server?.port },
   };
@@ -177,6 +181,7 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   for (const message of resource.server === undefined ? [] : serverProblems(resource.server, resource.workersMax)) {
     problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${message}` });
   }
+  problems.push(...scheduleFaults(name, resource));
   const routes = Object.keys(own(manifest.routes, name) ?? {});
   if (kindOf(resource) === "load-balanced" && routes.length === 0) {
     problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}" is load-balanced but has no routes.` });
@@ -187,6 +192,13 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
     problems.push({ code: "BAD_INPUT", message: `Endpoint "${name}": "${route}" is not of the form METHOD /path.` });
   }
   return problems;
+}
+
+function scheduleFaults(name: string, resource: ManifestResource): Problem[] {
+  if (resource.schedule === null) return [];
+  const faults = scheduleProblems(resource.schedule);
+  if (kindOf(resource) !== "queue") faults.push("a schedule makes jobs, and a load-balanced endpoint has none.");
+  return faults.map((fault) => ({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${fault}` }));
 }
 
 function variableProblems(manifest: Manifest, name: string, env: EnvValues): Problem[] {

@@ -5,6 +5,7 @@
 import type { EndpointKind } from "../../domain/endpoint.ts";
 import type { EnvValues } from "../../domain/env.ts";
 import { publicWords } from "../../domain/public-routes.ts";
+import { readSchedule, scheduleText } from "../../domain/schedule.ts";
 import type { Endpoint } from "../../store/store.ts";
 import type { EndpointCode } from "../revision.ts";
 import type { DeclaredSettings, DesiredEndpoint } from "./build-request.ts";
@@ -69,6 +70,7 @@ function differences(wanted: DesiredEndpoint, { endpoint, code }: CurrentEndpoin
   return [
     ...codeDifferences(wanted.code, code),
     ...(sameEnv(wanted.env, endpoint.env) ? [] : ["env"]),
+    ...scheduleDifference(wanted.schedule, endpoint.schedule),
     ...(Object.keys(wanted.settings) as (keyof DeclaredSettings)[])
       .filter((key) => wanted.settings[key] !== endpoint[key])
       .map((key) =>
@@ -95,6 +97,15 @@ function codeDifferences(wanted: EndpointCode, code: EndpointCode | null): strin
   }
   if (wanted.gpuPreference.join() !== code.gpuPreference.join()) details.push("order of GPUs");
   return details;
+}
+
+function scheduleDifference(wanted: string, current: string): string[] {
+  if (wanted === current) return [];
+  const [before, after] = [current, wanted].map((stored) => {
+    const schedule = readSchedule(stored);
+    return schedule === undefined ? "none" : scheduleText(schedule);
+  });
+  return [before === after ? "schedule's input or rules" : `schedule ${before} → ${after}`];
 }
 
 function sameEnv(a: EnvValues, b: EnvValues): boolean {

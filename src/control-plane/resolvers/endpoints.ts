@@ -2,6 +2,7 @@ import { type Principal, reaches } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { LIVE_PREFIX } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
+import { nextTick, readSchedule, scheduleText } from "../../domain/schedule.ts";
 import { isActive } from "../../domain/worker.ts";
 import type { Endpoint } from "../../store/store.ts";
 import { requireReach, requireScope } from "../authenticate.ts";
@@ -54,6 +55,15 @@ export const endpointFields = {
     return build === undefined ? [] : (own(build.manifest.resources, one.name)?.functions ?? []);
   },
 
+  async scheduleState({ id, schedule: stored }: Endpoint, _args: unknown, { jobs, clock }: RequestContext) {
+    const schedule = readSchedule(stored);
+    if (schedule === undefined) return null;
+    const noted = await jobs.scheduleOf(id);
+    const { tick: lastTick = null, jobId: lastJobId = "", paused = false } = noted ?? {};
+    const next = nextTick(schedule, Math.max(clock(), noted?.until ?? 0)) ?? null;
+    return { text: scheduleText(schedule), input: schedule.input, next, paused, lastTick, lastJobId };
+  },
+
   envNames: ({ env }: Endpoint) => Object.keys(env).sort(),
 
   emulatesGpu: ({ gpuIds }: Endpoint, _args: unknown, context: RequestContext) => context.emulatesGpu(gpuIds),
@@ -62,6 +72,25 @@ export const endpointFields = {
 
   status: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.health(id),
 };
+
+/** Throws ENDPOINT_NOT_FOUND, CONFLICT for an endpoint without a schedule. */
+export async function pauseSchedule(
+  { endpointId, paused }: { endpointId: string; paused: boolean },
+  context: RequestContext,
+): Promise<Endpoint> {
+  const endpoint = await knownEndpoint(context.store, endpointId);
+  requireReach(context, endpoint);
+  if (endpoint.schedule === "") {
+    throw new SvcError("CONFLICT", `Endpoint "${endpoint.name}" has no schedule.`, {
+      help: 'Give it one in the code: Endpoint(schedule="0 3 * * *") or Endpoint(every="10m").',
+    });
+  }
+  const noted = await context.jobs.scheduleOf(endpointId);
+  if (noted?.paused === paused) return endpoint;
+  const until = Math.max(context.clock(), noted?.until ?? 0);
+  await context.jobs.setSchedule(endpointId, { spec: endpoint.schedule, until, paused });
+  return endpoint;
+}
 
 /** Base URL of an endpoint's calls, without a slash at its end. */
 function endpointUrl({ id, kind }: Pick<Endpoint, "id" | "kind">, config: ControlPlaneConfig): string {

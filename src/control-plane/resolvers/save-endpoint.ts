@@ -44,6 +44,7 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
     buildId: null,
     templateId,
     env,
+    schedule: "",
     revision: revisionOf({ ...settings, kind: "queue", env }, null, new Map()),
     reason: "",
     createdAt: now,

@@ -128,7 +128,7 @@ export function held(core: QueueCore, claim: Claim): RunningJob | undefined {
   return job?.fence === claim.fence ? job : undefined;
 }
 
-function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; created: boolean } {
+export function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; created: boolean } {
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
   live.number(endpoint);

@@ -131,6 +131,16 @@ const STEPS = [
   CREATE INDEX jobs_delayed ON jobs (endpoint, seq) WHERE state = -1;
   CREATE INDEX jobs_due ON jobs (due_at) WHERE state = -1;
   `,
+  `
+  CREATE TABLE schedules (
+    endpoint TEXT    PRIMARY KEY,
+    spec     TEXT    NOT NULL,
+    until    INTEGER NOT NULL,
+    paused   INTEGER NOT NULL,
+    tick     INTEGER,
+    job      TEXT    NOT NULL DEFAULT ''
+  ) STRICT;
+  `,
 ];
 
 /** Steps of the newest version. */

@@ -147,6 +147,13 @@ export function prepareStatements(db: DatabaseSync) {
     expiredIdsFrom: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE id >= ? AND id < ? AND endpoint = ?
       ORDER BY id DESC LIMIT ?`),
 
+    schedule: prepare("SELECT spec, until, paused, tick, job AS jobId FROM schedules WHERE endpoint = ?"),
+    setSchedule: prepare(`INSERT INTO schedules (endpoint, spec, until, paused) VALUES (?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET spec = excluded.spec, until = excluded.until, paused = excluded.paused`),
+    ticked: prepare("UPDATE schedules SET until = ?, tick = ?, job = ? WHERE endpoint = ?"),
+    deleteSchedule: prepare("DELETE FROM schedules WHERE endpoint = ?"),
+    scheduled: prepare("SELECT endpoint FROM schedules"),
+
     insertWebhook: prepare("INSERT INTO webhooks (job, host, due_at) VALUES (?, ?, ?)"),
     /** Of the first due ones only: how many rows it reads is known. */
     dueWebhooks: prepare(`SELECT id, host FROM (SELECT id, host, due_at FROM webhooks INDEXED BY webhooks_due

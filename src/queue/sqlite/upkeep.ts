@@ -145,10 +145,13 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     },
 
     async endpointIds() {
-      return [...live.endpoints.values()].filter(({ number }) => number > 0).map(({ id }) => id);
+      const scheduled = (sql.scheduled.all() as { endpoint: string }[]).map(({ endpoint }) => endpoint);
+      const known = [...live.endpoints.values()].filter(({ number }) => number > 0).map(({ id }) => id);
+      return [...new Set([...known, ...scheduled])];
     },
 
     async forget(endpointId) {
+      await core.run(() => sql.deleteSchedule.run(endpointId));
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined) return;
       await core.run(() => {

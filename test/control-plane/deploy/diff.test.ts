@@ -34,9 +34,9 @@ const desiredEndpoints = fc
   });
 
 function deployed(desired: readonly DesiredEndpoint[]): CurrentEndpoint[] {
-  return desired.map(({ name, kind, settings, env, code }) => {
+  return desired.map(({ name, kind, settings, env, schedule, code }) => {
     const all = { ...settings, locations: "", kind, env };
-    const record = { id: `id-${name}`, name, environmentId: "e", buildId: "b", templateId: "", reason: "" };
+    const record = { id: `id-${name}`, name, schedule, environmentId: "e", buildId: "b", templateId: "", reason: "" };
     const times = { createdAt: 0, updatedAt: 0 };
     return { endpoint: { ...all, ...record, ...times, revision: revisionOf(all, code, new Map()) }, code };
   });
