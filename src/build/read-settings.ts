@@ -1,5 +1,4 @@
 /** The keywords of one Endpoint(...) as settings, with a finding for every rule they break. */
-import { isOrigin, ORIGIN_HELP } from "../domain/cors.ts";
 import {
   BOOT_TYPES,
   defaultSettings,
@@ -28,6 +27,7 @@ import { cpuSize } from "./cpu-size.ts";
 import { type At, describeValue, type EndpointObject, type Value } from "./facts.ts";
 import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
+import { readCors } from "./read-cors.ts";
 import { readEnv } from "./read-env.ts";
 import { publicOf } from "./read-public.ts";
 import { readRetries } from "./read-retries.ts";
@@ -142,7 +142,7 @@ export class SettingsReader {
       svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
       imageName: this.#text(given, "image") ?? defaults.imageName,
       networkVolumeId: readVolumes(given.get("volume"), given.get("volumes"), this.#report),
-      cors: this.#cors(given),
+      cors: readCors(given.get("cors"), this.#report),
       requestTimeoutMs:
         this.#whole(given, "request_timeout_ms", REQUEST_TIMEOUT_MIN_MS, REQUEST_TIMEOUT_MAX_MS, "milliseconds") ??
         defaults.requestTimeoutMs,
@@ -298,24 +298,6 @@ export class SettingsReader {
       if (problem === undefined) return item.value.trim();
       return this.#error("invalid-dependency", item, problem.message, problem.help) ?? [];
     });
-  }
-
-  #cors(given: Given): string {
-    const value = given.get("cors");
-    if (value === undefined) return "";
-    const wanted = 'a list of origins such as ["https://example.com"], or "*" for every page';
-    const items = value.kind === "list" ? value.items : [value];
-    const origins = items.flatMap((item) => {
-      if (item.kind !== "string") return this.#unknown(item, "cors", wanted) ?? [];
-      const origin = item.value.trim().toLowerCase();
-      if (isOrigin(origin)) return origin;
-      const help = `An origin has no path: ${ORIGIN_HELP}`;
-      return (
-        this.#error("invalid-setting", item, `cors names ${JSON.stringify(item.value)}, which is no origin.`, help) ??
-        []
-      );
-    });
-    return origins.includes("*") ? "*" : [...new Set(origins)].join(",");
   }
 
   #pythonVersion(value: Value | undefined): string | undefined {
