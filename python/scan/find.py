@@ -10,6 +10,7 @@ from scan.fold import Folder
 from scan.module import FUNCTIONS, Module, Place, children
 from scan.names import Meaning, Names
 from scan.scope import imported
+from scan.variants import Variants
 
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 #: Packages whose projects build here once their import line names svc.
@@ -36,6 +37,7 @@ class Finder:
         self.functions: dict[str, dict] = {}
         self.findings: list[dict] = []
         self._lifecycle = Lifecycle(names, self._finding)
+        self._variants = Variants(names, folder, self._finding)
 
     def look(self, module: Module) -> None:
         for statement in module.tree.body:
@@ -78,6 +80,27 @@ class Finder:
                 continue
             if self._names.meaning(module, call.func).is_endpoint_class and not _is_client(call):
                 self._finding("unused-endpoint", module.place(call))
+
+        for call, of in self._variants.look(module, walk.calls):
+            self._variant(module, call, of)
+
+    def _variant(self, module: Module, call, of: Meaning) -> None:
+        """An object of its own: what is given here, over what the class's own object says."""
+        meanings = [self._names.meaning(of.module, decorator) for decorator in of.node.decorator_list]
+        base = next((key for key in map(self._object, meanings) if key is not None), None)
+        if base is None:
+            self._finding("variant-class", module.place(call))
+            return
+        key, function = _key(module, call), _key(of.module, of.node)
+        given = self._variants.given(module, call)
+        variant = {"of": base, "class": of.node.name, "options": self._variants.options(of)}
+        place, called = module.place(call), module.place(call.func)
+        self.objects[key] = {"key": key, "at": place, "called": called, "arguments": given, "variant": variant}
+        self._use(of.module, key, of.node, place, None)
+        # Workers import the file that makes the variant.
+        use, known = self.uses[-1], self.functions[function]
+        use["file"], use["function"] = module.path, f"{function} {key}"
+        self.functions[use["function"]] = {**known, "described": {**known["described"], "module": module.name}}
 
     def _finding(self, rule: str, place: Place, name: str = "") -> None:
         self.findings.append({"rule": rule, "at": place, "name": name})

@@ -25,6 +25,7 @@ from scan.family import text_of
 from svc import Endpoint, GpuGroup, GpuType, Secret
 from svc._runtime import limits
 from svc.endpoint import DECLARED
+from svc.options import variant_name
 
 
 @Endpoint(name="module-level")
@@ -169,6 +170,52 @@ class DeclaredClass(unittest.TestCase):
         Endpoint(name="single")(Single)
         self.assertIs(Single(), Single())
         self.assertEqual(Single().local(), "its own")
+
+
+    def test_options_make_it_an_endpoint_of_its_own_with_their_values(self):
+        self.assertEqual((Sized.size, Sized().made_with, Sized.local().layers), ("small", "small", 12))
+        self.assertTrue(issubclass(Large, Sized))
+        self.assertEqual((Large.size, Large().made_with, Large.__module__), ("large", "large", __name__))
+        by_name = {one.name: one for one in DECLARED if [each for each in one.functions if Sized in getattr(each, "__mro__", ())]}
+        self.assertEqual(list(by_name), ["sized", "sized-large", "sized-24-quantized", "exact"])
+        self.assertEqual(by_name["sized-large"].settings["gpu"], GpuGroup.ANY)
+        self.assertNotIn("cpu", by_name["sized-large"].settings)
+        self.assertEqual(by_name["exact"].settings["cpu"], "cpu3c-1-2")
+        self.assertEqual(svc.remote(Large).say.endpoint.name, "sized-large")
+        self.assertEqual(
+            [variant_name("a", {"x": value}) for value in ("Big One", 3, 0.5, 1.0, False)],
+            ["a-big-one", "a-3", "a-0-5", "a-1-0", "a-no-x"],
+        )
+        for given, why in (
+            ({"sise": "large"}, "has no option 'sise'"), ({"size": "huge"}, "is one of 'small', 'large'"), ({"layers": {1}}, "JSON"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex((TypeError, ValueError), why):
+                Sized.with_options(**given)
+        with self.assertRaisesRegex(TypeError, "no class that an Endpoint declares"):
+            svc.with_options(dict, size=1)
+        with self.assertRaisesRegex(ValueError, "is one of"):
+            svc.option("a", choices=["b"])
+
+
+class Layered:
+    layers = svc.option(12)
+
+
+@Endpoint("sized", cpu="cpu3c-1-2")
+class Sized(Layered):
+    size: str = svc.option("small", choices=["small", "large"])
+    quantized: bool = svc.option(False)
+
+    def __init__(self):
+        self.made_with = self.size
+
+    def say(self):
+        return self.made_with
+
+
+Large = Sized.with_options(size="large", gpu=GpuGroup.ANY)
+svc.with_options(Sized, quantized=True, layers=24)
+svc.with_options(Sized, name="exact", layers=1)
 
 
 @Endpoint(name="bare")

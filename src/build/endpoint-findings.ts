@@ -10,8 +10,8 @@ export const SDK_NAMES: ReadonlySet<string> = new Set(
   `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployedFunction Endpoint EndpointClient GpuGroup GpuType
   Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
-  __version__ configure context enter exit function job job_aio progress remote
-  declared_class endpoint errors family gpu lifecycle names remote_function response retries secret this_worker version volume websocket *`.split(
+  __version__ configure context enter exit function job job_aio option progress remote with_options
+  declared_class endpoint errors family gpu lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );
@@ -43,6 +43,15 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
     severity: name.startsWith("svc.") ? "error" : "warning",
     message: `${name}(…) starts nothing here: a worker of svc runs the function that an Endpoint declares.`,
     help: 'Leave it out and write @Endpoint(name="my-endpoint") above the handler; in place of its job it takes the fields of the input: def handler(prompt: str).',
+  }),
+  "nested-variant": () => ({
+    message: ".with_options(…) must stand at the top level of a file: the build deploys what it finds there.",
+    help: 'Write it there, as in Large = Model.with_options(size="large"), and use Large here.',
+  }),
+  "variant-class": () => ({
+    message:
+      ".with_options(…) is of a class that an Endpoint declares, not of another value or of a class with options already.",
+    help: "Write @Endpoint(…) above the class, and call .with_options(…) on the class itself.",
   }),
   "other-package": (name) => ({
     severity: "warning",

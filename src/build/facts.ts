@@ -37,6 +37,17 @@ export interface EndpointObject {
   readonly called: At;
   /** `name` is null for a positional one, "**" for `**settings`; `at` is the name's place. */
   readonly arguments: readonly { readonly name: string | null; readonly at: At; readonly value: Value }[];
+  /** Of `Model.with_options(…)`, whose arguments are options too: the object of the class, and the options that it declares. */
+  readonly variant?: {
+    readonly of: string;
+    readonly class: string;
+    readonly options: readonly {
+      readonly name: string;
+      readonly at: At;
+      readonly default: Value | null;
+      readonly choices: Value | null;
+    }[];
+  };
 }
 
 /** One decorator: `@Endpoint(...)`, `@api` (queue-based), `@api.get("/x")`, `@api.asgi`; or a call `api.asgi(app)`. */

@@ -1,7 +1,6 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
 import { type EndpointKind, type EndpointSettings, retriesProblem } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
-import { suggestName } from "../domain/names.ts";
 import type { Diagnostic } from "./build-result.ts";
 import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
@@ -11,6 +10,7 @@ import { readPublic } from "./read-public.ts";
 import { scheduleFindings } from "./read-schedule.ts";
 import type { ReadSettings, SettingsReader } from "./read-settings.ts";
 import type { Report, Sources } from "./sources.ts";
+import { asEndpoint } from "./variants.ts";
 
 interface Declared {
   readonly object: EndpointObject;
@@ -93,11 +93,11 @@ function declarations(facts: Facts, describe: Describe, reader: SettingsReader, 
   const uses = new Map<string, EndpointUse[]>(facts.named.map((key) => [key, []]));
   for (const use of facts.uses) uses.set(use.object, [...(uses.get(use.object) ?? []), use]);
   return [...uses].flatMap(([key, its]) => {
-    const object = objects.get(key)!;
     const routed = its.filter((use) => use.route !== null);
     const kind: EndpointKind = routed.length > 0 ? "load-balanced" : "queue";
     const only = kind === "queue" ? its[0] : undefined;
-    const settings = reader.read(object, kind, only && suggestName(describe(only).name));
+    const { object, unnamed } = asEndpoint(objects.get(key)!, objects, only ? describe(only).name : "", report);
+    const settings = reader.read(object, kind, only && unnamed);
     const name = settings.name ?? "?";
     if (its.length === 0) {
       report({

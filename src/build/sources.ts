@@ -14,7 +14,7 @@ export type Finding = Pick<Diagnostic, "severity" | "rule" | "message" | "help">
 export type Report = (finding: Finding | Diagnostic) => void;
 
 const MAY_DECLARE =
-  /\bEndpoint\b|^[ \t]*@[\w.]+\.(get|post|put|patch|delete|head|options|route|websocket|asgi)\b|\bsvc\b|\bserverless\.start\b|^from (runpod_flash|tetra_rp)\b/m;
+  /\bEndpoint\b|^[ \t]*@[\w.]+\.(get|post|put|patch|delete|head|options|route|websocket|asgi)\b|\bsvc\b|\bserverless\.start\b|\.with_options\b|^from (runpod_flash|tetra_rp)\b/m;
 
 export class Sources {
   /** By path; undefined for a file that is too large to be read. */

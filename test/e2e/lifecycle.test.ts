@@ -73,4 +73,18 @@ test("The example of docs/reference/classes.md runs as it stands", async (t) => 
   const [endpoint] = await platform.endpoints();
   const answer = await platform.call(`${endpoint!.url}/runsync`, { body: { input: { n: 7 } } });
   assert.equal(answer.json.output, 7, answer.text);
+
+  const options = page.slice(page.indexOf("## Options")).match(/```python\n(.*?)```/s)![1]!;
+  const more = `from worker import Model\nNamed = Model.with_options(size="large", name="named")\n`;
+  const sized = project(t, { "worker.py": options, "more.py": more }, "sized");
+  const again = await platform.svc(["deploy"], { cwd: sized });
+  assert.equal(again.code, 0, again.stderr);
+  const urls = Object.fromEntries((await platform.endpoints()).map(({ name, url }) => [name, url]));
+  const run = async (name: string) =>
+    (await platform.call(`${urls[name]}/runsync`, { body: { input: {} } })).json.output;
+  assert.deepEqual([await run("model-large"), await run("named"), await run("both")], [1000, 1000, [10, 1000]]);
+  await platform.kill();
+  const restarted = await platform.restart();
+  const after = await restarted.call(`${urls["model-large"]}/runsync`, { body: { input: {} } });
+  assert.equal(after.json.output, 1000, "also after a kill of the platform");
 });

@@ -19,6 +19,7 @@ from svc.endpoint import Endpoint
 from svc.family import CpuInstanceType, CudaVersion, DataCenter, NetworkVolume, PodTemplate, ServerlessScalerType
 from svc.gpu import GpuGroup, GpuType
 from svc.lifecycle import enter, exit
+from svc.options import option, with_options
 from svc.remote_function import RemoteFunction, remote
 from svc.response import Response
 from svc.retries import Retries
@@ -87,8 +88,10 @@ __all__ = [
     "function",
     "job",
     "job_aio",
+    "option",
     "progress",
     "remote",
+    "with_options",
 ]
 
 

@@ -6,7 +6,7 @@ The class itself stays what it is: only its `__new__` looks where it is called.
 
 from __future__ import annotations
 
-from svc import lifecycle, remote_function, this_worker
+from svc import lifecycle, options, remote_function, this_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ _ORIGINAL = "__svc_new__"
 
 def declare(cls: Any, endpoint: Any) -> None:
     """From now on instances are made where the endpoint is. A class declared twice keeps its first `__new__`."""
+    setattr(cls, options.ENDPOINT, endpoint)
     if _ORIGINAL in vars(cls):
         return
     original = cls.__new__
@@ -44,6 +45,8 @@ def declare(cls: Any, endpoint: Any) -> None:
     cls.__new__ = staticmethod(__new__)
     if not hasattr(cls, "local"):
         cls.local = classmethod(local)
+    if not hasattr(cls, "with_options"):
+        cls.with_options = classmethod(options.with_options)
 
 
 def local(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -64,6 +67,7 @@ def is_declared(value: Any) -> bool:
 def is_method(cls: Any, name: str) -> bool:
     """Whether the class has a public method of this name, of its own, that jobs can call."""
     value = getattr(cls, name, None)
-    if name.startswith("_") or not callable(value) or getattr(value, "__func__", None) is local:
+    added = getattr(value, "__func__", None) in (local, options.with_options)
+    if name.startswith("_") or not callable(value) or added:
         return False
     return not lifecycle.mark_of(value)

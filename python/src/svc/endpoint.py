@@ -151,6 +151,9 @@ class Endpoint:
     application: Any
     """What `.asgi(app)` was given, or None."""
 
+    parameters = (*PARAMETERS, *PORTED)
+    """What it takes by keyword."""
+
     if TYPE_CHECKING:
 
         @overload
@@ -249,7 +252,7 @@ class Endpoint:
             return super().__new__(remote_function.calls.EndpointClient)  # whose __init__ Python calls next
 
         def __init__(self, name=None, **settings):
-            unknown = [key for key in settings if key not in PARAMETERS and key not in PORTED]
+            unknown = [key for key in settings if key not in self.parameters]
             if unknown:
                 raise TypeError(_unknown_keywords(unknown))
             if name is not None and not isinstance(name, str):

@@ -64,6 +64,16 @@ class Model:
         return text.encode()
 
 
+@Endpoint("sized")
+class Sized:
+    size: str = svc.option("small", choices=["small", "large"])
+
+    def predict(self, text: str) -> int:
+        return len(text + self.size)
+
+
+Large = svc.with_options(Sized, size="large", gpu=GpuGroup.ANY)
+
 api = Endpoint(name="api")
 
 
@@ -98,6 +108,8 @@ def calls() -> None:
     assert_type(svc.function("shop/production/plain").spawn(1), Job[Any])
     assert_type(svc.function("plain").map([1], ordered=False), Iterator[Any])
     assert_type(svc.job("id", endpoint="plain").logs(tail=9), list[str])
+    assert_type(Large().predict("a"), int)
+    assert_type(svc.remote(Large).predict("a"), int)
     assert_type(Endpoint(id="ep-1"), EndpointClient)
     assert_type(Endpoint(name="x"), Endpoint)
     assert_type(Endpoint(name="x", gpu=GpuGroup.ANY, scaler_type="REQUEST_COUNT", boot="OFF"), Endpoint)
