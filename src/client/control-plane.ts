@@ -12,6 +12,7 @@ import type {
   EndpointRecord,
   Plan,
   ScheduleRecord,
+  SignUrlInput,
 } from "./records.ts";
 import { request } from "./request.ts";
 import { type UploadOptions, uploadLayer } from "./upload-layer.ts";
@@ -110,6 +111,12 @@ export class ControlPlane {
       mayDeploy(app: $app, environment: $environment, endpoints: $endpoints, keepRemoved: $keepRemoved)
     }`;
     return (await this.#query<{ mayDeploy: string[] }>(document, { ...place, endpoints, keepRemoved })).mayDeploy;
+  }
+
+  /** A URL that makes one call without a key. */
+  async signUrl(input: SignUrlInput): Promise<{ readonly url: string; readonly expiresAt: number }> {
+    const document = "mutation ($input: SignUrlInput!) { signUrl(input: $input) { url expiresAt } }";
+    return (await this.#query<{ signUrl: { url: string; expiresAt: number } }>(document, { input })).signUrl;
   }
 
   async planBuild(input: BuildInput): Promise<Plan> {

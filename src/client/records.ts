@@ -140,6 +140,16 @@ export interface EndpointInput {
   readonly maxConcurrency?: number;
 }
 
+export interface SignUrlInput {
+  /** Its id. */
+  readonly endpoint: string;
+  /** Below its URL, perhaps with a query. */
+  readonly path: string;
+  readonly method?: string;
+  readonly expiresInSeconds: number;
+  readonly prefix?: boolean;
+}
+
 export interface KeyRecord {
   readonly id: string;
   readonly name: string;

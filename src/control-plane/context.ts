@@ -45,6 +45,8 @@ export interface ControlPlaneDeps {
   readonly notices: () => readonly string[];
   /** Seals the values of secrets; what is sealed is never opened here. */
   readonly seal: { seal(text: string, label: string): string };
+  /** Of signed URLs. */
+  readonly signingKey: Uint8Array;
   readonly config: ControlPlaneConfig;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;

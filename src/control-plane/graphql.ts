@@ -24,6 +24,7 @@ import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from ".
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
+import { signUrl } from "./resolvers/sign-url.ts";
 import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
 
 export type GraphQLHandler = (
@@ -47,6 +48,7 @@ const needs =
     return resolve(args, context);
   };
 const read = needs("read");
+const invoke = needs("invoke");
 const deploy = needs("deploy");
 const admin = needs("admin");
 
@@ -60,13 +62,15 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           app: read(app),
           apps: read(apps),
           endpoint: read(endpoint),
-          // A worker's token may ask this and nothing else: it has no scope.
+          // With signUrl all that a worker's token may ask.
           peer: (_root, args, context) => peer(args, context),
           mayDeploy: deploy(mayDeploy),
           planBuild: read(planBuild),
           templates: read(templates, UNBOUND),
         },
         Mutation: {
+          // Also for workers, of endpoints of their environment.
+          signUrl: invoke(signUrl),
           saveEndpoint: deploy(saveEndpoint),
           deleteEndpoint: deploy(deleteEndpoint),
           pauseSchedule: deploy(pauseSchedule),

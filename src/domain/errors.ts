@@ -13,6 +13,8 @@ export const ERROR_CATALOGUE = {
   BAD_INPUT: { status: 400, title: "The request cannot be understood" },
   MISSING_KEY: { status: 401, title: "No API key was given" },
   WRONG_KEY: { status: 401, title: "The API key is not valid" },
+  WRONG_SIGNATURE: { status: 403, title: "The signed URL is not valid" },
+  URL_EXPIRED: { status: 403, title: "The signed URL has expired" },
   FORBIDDEN: { status: 403, title: "The API key lacks this right" },
   NOT_FOUND: { status: 404, title: "Not found" },
   ENDPOINT_NOT_FOUND: { status: 404, title: "Endpoint not found" },

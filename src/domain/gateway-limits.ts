@@ -13,6 +13,11 @@ export const RATE_REQUESTS_PER_WINDOW = 10;
 /** Of one caller's address to one endpoint, without a key. */
 export const RATE_PUBLIC_PER_WINDOW = 300;
 
+// Signed URLs
+export const SIGNED_URL_MAX_S = 7 * 24 * 3600;
+/** Of path and query. */
+export const SIGNED_PATH_MAX_CHARS = 4096;
+
 // Connections of callers
 export const HEADERS_ARRIVE_MAX_MS = 30_000;
 export const REQUEST_ARRIVE_MAX_MS = 300_000;

@@ -14,7 +14,7 @@ import type { Endpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
 import type { JobOwners } from "./job-owner.ts";
-import type { OpenCall, OpenCalls } from "./open-calls.ts";
+import type { OpenCall, OpenCalls, Signing } from "./open-calls.ts";
 import type { PeerCalls } from "./peer-calls.ts";
 import type { RateLimiter, RateLimits } from "./rate-limits.ts";
 
@@ -33,6 +33,8 @@ export interface GatewayDeps {
   /** Milliseconds of a clock that is never set: rate windows. `performance.now` when it is not given. */
   readonly monotonic?: () => number;
   readonly settings: GatewaySettings;
+  /** Signed URLs: their key, and who a signer is; without it there are none. */
+  readonly signing?: Signing;
   /** Random bytes that stay the same over restarts: which worker handed a job in is told by them. Default: new ones. */
   readonly ownerKey?: Uint8Array;
   /** Answers every request that is neither a job route nor a load-balanced one. */

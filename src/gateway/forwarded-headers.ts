@@ -2,6 +2,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
+import { SIGNATURE } from "../domain/signed-url.ts";
 import { HOP_BY_HOP } from "../lib/proxy.ts";
 import { SOURCE_HEADER } from "./check-source.ts";
 import { serverTiming } from "./server-timing.ts";
@@ -26,14 +27,14 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
 }
 
-/** Of a caller without a key: its Authorization is the function's own affair, but what peers of the platform say is not its to say. */
+/** Of a caller without a key: its Authorization is the function's own affair, but what peers of the platform say is not its to say, and no signature of a URL, as in Referer, is. */
 export function openHeaders(rawHeaders: readonly string[]): HeaderList {
   const headers: (readonly [string, string])[] = [];
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!.toLowerCase();
     if (name === "connection") named = listedNames(rawHeaders[i + 1]!, named);
-    if (name.startsWith("x-svc-") || NOT_PASSED.has(name)) continue;
+    if (name.startsWith("x-svc-") || NOT_PASSED.has(name) || rawHeaders[i + 1]!.includes(SIGNATURE)) continue;
     headers.push([name, rawHeaders[i + 1]!]);
   }
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));

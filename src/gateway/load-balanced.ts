@@ -39,6 +39,8 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
     if (gateway.closing && signal.aborted) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     throw error;
   }
+  // A page that was opened by its signed URL tells it to nobody.
+  if (call.open?.signedQuery !== undefined && !res.headersSent) res.setHeader("Referrer-Policy", "no-referrer");
   await sendResponse(call, response);
   if (!Buffer.isBuffer(body) && !req.complete) passOverRest(req, body);
 }

@@ -1,13 +1,15 @@
 /**
- * Load-balanced calls that carry no key of the platform: of routes that are open to everybody. A key that is sent is always
- * checked, also there; another Authorization goes to the function.
+ * Load-balanced calls that carry no key of the platform: by signed URLs, and of routes that are open to everybody. A key or a
+ * signature that is sent is always checked, also there; another Authorization goes to the function.
  */
 import type { IncomingMessage } from "node:http";
-import type { Principal } from "../domain/api-key.ts";
+import type { KeyScope, Principal } from "../domain/api-key.ts";
+import { SvcError } from "../domain/errors.ts";
 import { ALL_ROUTES, PublicRoutes } from "../domain/public-routes.ts";
+import { checkSigned, SIGNATURE } from "../domain/signed-url.ts";
 import { ClientAddress } from "../lib/client-address.ts";
 import type { Endpoint } from "../store/store.ts";
-import { requireOneAuthorization } from "./authenticate.ts";
+import { authorise, requireOneAuthorization } from "./authenticate.ts";
 import { PublicRate } from "./public-rate.ts";
 import type { Target } from "./target.ts";
 
@@ -15,6 +17,14 @@ import type { Target } from "./target.ts";
 export interface OpenCall {
   /** The routes it may reach; undefined: all. */
   readonly publicRoutes: string | undefined;
+  /** Of a signed URL, without the signature. */
+  readonly signedQuery?: string;
+}
+
+export interface Signing {
+  readonly key: Uint8Array;
+  /** The principal behind a signer; undefined once it is revoked, expired or gone. */
+  readonly find: (signer: string) => Promise<Principal | undefined>;
 }
 
 /** A caller that may call the endpoint. */
@@ -30,7 +40,11 @@ interface OpenCallsDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly settings: { readonly publicCallsMax?: number; readonly trustedProxies?: readonly string[] };
   readonly monotonic?: () => number;
+  readonly now: () => number;
+  readonly signing?: Signing;
 }
+
+const CALL: readonly KeyScope[] = ["invoke"];
 
 /** Whoever it is, it may do nothing more. */
 const ANYBODY: Principal = { kind: "key", id: "", scopes: [], environmentId: "" };
@@ -48,8 +62,14 @@ export class OpenCalls {
     this.#rate = new PublicRate(publicCallsMax, deps.monotonic ?? (() => performance.now()));
   }
 
-  /** Undefined: the call needs a key. Throws RATE_LIMITED, and BAD_INPUT for several Authorization headers. */
+  /**
+   * Undefined: the call needs a key. Throws RATE_LIMITED, WRONG_SIGNATURE, URL_EXPIRED, and BAD_INPUT for several
+   * Authorization headers.
+   */
   async admit(req: IncomingMessage, target: Target, method: string): Promise<Admitted | undefined> {
+    const { signing } = this.#deps;
+    if (signing !== undefined && target.query.includes(SIGNATURE))
+      return this.#admitSigned(req, target, method, signing);
     const endpoint = await this.#deps.endpoints.find(target.endpointId);
     if (endpoint === undefined || endpoint.kind !== "load-balanced" || endpoint.publicRoutes === "") return undefined;
     if (!this.#routesOf(endpoint).mayReach(method, target.path)) return undefined;
@@ -57,6 +77,19 @@ export class OpenCalls {
     this.#rate.take(endpoint.id, this.#addresses.of(req));
     const publicRoutes = endpoint.publicRoutes === ALL_ROUTES ? undefined : endpoint.publicRoutes;
     return { endpoint, secret: "", principal: ANYBODY, open: { publicRoutes } };
+  }
+
+  async #admitSigned(req: IncomingMessage, target: Target, method: string, signing: Signing): Promise<Admitted> {
+    const { signer, query } = checkSigned(signing.key, { ...target, method }, this.#deps.now());
+    const principal = await signing.find(signer);
+    const endpoint = await this.#deps.endpoints.find(target.endpointId);
+    if (principal === undefined || endpoint === undefined) {
+      const gone = principal === undefined ? "the key that signed it is revoked or expired" : "its endpoint is gone";
+      throw new SvcError("WRONG_SIGNATURE", `This signed URL is not valid: ${gone}.`, { help: "Ask for a new one." });
+    }
+    requireOneAuthorization(req);
+    authorise(principal, endpoint, CALL);
+    return { endpoint, secret: "", principal: ANYBODY, open: { publicRoutes: undefined, signedQuery: query } };
   }
 
   #routesOf(endpoint: Endpoint): PublicRoutes {

@@ -9,6 +9,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
+import { SIGNATURE } from "../domain/signed-url.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, authorise, presentsKey, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
@@ -42,7 +43,8 @@ export async function answer(
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (req.headers[SOURCE_HEADER] !== undefined && open === undefined) await checkSource(req, endpoint, gateway);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
-    const { query, jobId, path } = target;
+    const { jobId, path } = target;
+    const query = open?.signedQuery ?? target.query;
     await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret, principal, open }, gateway);
   } catch (error) {
     if (error instanceof CallerGone) return;
@@ -66,6 +68,8 @@ export async function admit(
   if (target.kind === "load-balanced" && !presentsKey(req)) {
     const admitted = await gateway.open.admit(req, target, method);
     if (admitted !== undefined) return admitted;
+  } else if (target.query.includes(SIGNATURE)) {
+    throw new SvcError("BAD_INPUT", "The request has a key and a signed URL.", { help: "Send one of them." });
   }
   const secret = secretOf(req);
   const checked = authenticate(secret, gateway.keys);

@@ -39,7 +39,7 @@ export async function upgrade(
       endpointId: endpoint.id,
       method: "WEBSOCKET",
       path: target.path,
-      query: target.query,
+      query: open?.signedQuery ?? target.query,
       headers: open === undefined ? forwardedHeaders(req.rawHeaders, secret) : openHeaders(req.rawHeaders),
       body,
       timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,

@@ -41,7 +41,7 @@ import { LogFiles } from "../logs/log-files.ts";
 import { SecretValues } from "../logs/secret-values.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
-import { createKeyChecker } from "../store/key-check.ts";
+import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { expiredLeases } from "../upkeep/expired-leases.ts";
@@ -331,7 +331,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler.wake(id);
   });
 
+  const signingKey = createHmac("sha256", secretKey).update("signed urls").digest();
   const controlPlane = createControlPlane({
+    signingKey,
     store,
     artifacts,
     keys,
@@ -361,6 +363,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
+    signing: { key: signingKey, find: createSignerFinder(store, clock) },
     ownerKey: createHmac("sha256", secretKey).update("job owners").digest(),
     now: clock,
     settings: {

@@ -4,8 +4,9 @@
  */
 import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.ts";
 import { CACHED_KEYS_MAX, KEY_USE_NOTED_MS } from "../domain/limits.ts";
+import { isRemoved } from "../domain/removal.ts";
 import { cached } from "../lib/cached.ts";
-import type { Store } from "./store.ts";
+import type { ApiKey, Endpoint, Store } from "./store.ts";
 
 /** Environment of a worker whose endpoint has none: it reaches no endpoint, where null would reach all. */
 const NO_ENVIRONMENT = "";
@@ -54,8 +55,31 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
   };
 }
 
+/** Who signed a URL: `k-<key id>`, or `e-<endpoint id>` for its workers. Undefined once that is revoked, expired or gone. */
+export function createSignerFinder(store: Store, clock: () => number) {
+  const bySigner = cached<Known>(CACHED_KEYS_MAX, async (signer) => {
+    const id = signer.slice(2);
+    if (signer.startsWith("k-")) return knownKey(await store.keys.find(id));
+    const endpoint = await store.endpoints.find(id);
+    if (endpoint === undefined || isRemoved(endpoint)) return undefined;
+    return { principal: workerOf(endpoint, ""), expiresAt: null, usedAt: undefined };
+  });
+  store.onChange(({ table, id }) => {
+    if (table !== "workers") bySigner.changed(`${table === "keys" ? "k" : "e"}-${id}`);
+  });
+  return async (signer: string): Promise<Principal | undefined> => {
+    const known = await bySigner.find(signer);
+    return known === undefined || (known.expiresAt !== null && known.expiresAt <= clock())
+      ? undefined
+      : known.principal;
+  };
+}
+
 async function findKey(store: Store, hash: string): Promise<Known | undefined> {
-  const key = await store.keys.findByHash(hash);
+  return knownKey(await store.keys.findByHash(hash));
+}
+
+function knownKey(key: ApiKey | undefined): Known | undefined {
   if (key === undefined) return undefined;
   const { id, name, scopes, environmentId, endpointId } = key;
   return {
@@ -70,13 +94,15 @@ async function findWorker(store: Store, hash: string): Promise<Known | undefined
   if (worker === undefined || worker.state === "FAILED") return undefined;
   const endpoint = await store.endpoints.find(worker.endpointId);
   if (endpoint === undefined) return undefined;
-  const environmentId = endpoint.environmentId ?? NO_ENVIRONMENT;
-  const principal: Principal = {
+  return { principal: workerOf(endpoint, worker.id), expiresAt: null, usedAt: undefined };
+}
+
+function workerOf({ id, environmentId }: Endpoint, workerId: string): Principal {
+  return {
     kind: "worker",
-    id: worker.id,
+    id: workerId,
     scopes: ["invoke"],
-    environmentId,
-    ofEndpoint: endpoint.id,
+    environmentId: environmentId ?? NO_ENVIRONMENT,
+    ofEndpoint: id,
   };
-  return { principal, expiresAt: null, usedAt: undefined };
 }

@@ -9,6 +9,10 @@ function read(row: Tables["apiKeys"]): ApiKey {
 
 export function keyRepository({ db, changed, guard }: Session): KeyRepository {
   return {
+    async find(id) {
+      const row = await db.selectFrom("apiKeys").selectAll().where("id", "=", id).executeTakeFirst();
+      return row && read(row);
+    },
     async findByHash(hash) {
       const row = await db.selectFrom("apiKeys").selectAll().where("hash", "=", hash).executeTakeFirst();
       return row && read(row);

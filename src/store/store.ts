@@ -181,6 +181,7 @@ export interface WorkerRepository {
 }
 
 export interface KeyRepository {
+  find(id: string): Promise<ApiKey | undefined>;
   findByHash(hash: string): Promise<ApiKey | undefined>;
   list(): Promise<ApiKey[]>;
   insert(key: ApiKey): Promise<void>;

@@ -73,6 +73,7 @@ export async function startPlatform(
     cannotGive,
     emulatesGpu: (gpuIds) => gpuIds !== "",
     seal,
+    signingKey: randomBytes(32),
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },
     clock: Date.now,

@@ -2,9 +2,12 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, type TestContext, test } from "node:test";
-import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { openBrowser, openPage } from "../browser.ts";
+import { eventually } from "../eventually.ts";
+import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
-const CODE = `from svc import Endpoint, Response, WebSocket
+const CODE = `from svc import Endpoint, Response, WebSocket, context
 
 shop = Endpoint(name="shop", workers=(0, 1), max_concurrency=20)
 
@@ -57,6 +60,43 @@ def app():
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
     return serve
+
+links = Endpoint(name="links", workers=(0, 2), max_concurrency=20)
+
+@links.get("/report")
+def report(year: str = "", by: str = "", svc_signature: str = "none") -> dict:
+    print("report was asked for", flush=True)
+    return {"year": year, "by": by, "signature": svc_signature, "headers": dict(context().headers)}
+
+@links.get("/files/{rest:path}")
+def link_file(rest: str) -> str:
+    return f"file {rest}"
+
+@links.post("/upload")
+def upload(name: str) -> str:
+    return name
+
+@links.get("/dot.svg")
+def dot() -> Response:
+    return Response('<svg xmlns="http://www.w3.org/2000/svg" width="7" height="7"/>', media_type="image/svg+xml")
+
+@links.get("/events")
+def events():
+    yield "data: one\\n\\n"
+    yield "data: two\\n\\n"
+
+@links.get("/page")
+def page() -> Response:
+    return Response("<!doctype html><title>page</title>", media_type="text/html")
+
+@links.websocket("/chat")
+async def chat(socket: WebSocket):
+    async for message in socket:
+        await socket.send("echo " + message)
+
+@links.get("/link")
+def link() -> str:
+    return links.url("/report?by=worker", expires="5m")
 
 @Endpoint(name="job", workers=(0, 1))
 def job() -> str:
@@ -252,6 +292,189 @@ describe("routes that are open", () => {
     assert.match(refused!.json.detail, /at most 400 calls without a key in 10 s from one address/);
     assert.equal((await from("2001:db8:0:1::1")).status, 200);
     assert.equal((await on.platform.call(`${on.url.whole}/rate`)).status, 200, "a key has no such limit");
+  });
+
+  const signed = async (args: readonly string[], env: Record<string, string> = {}) => {
+    const made = await on.platform.svc(["url", ...args], { cwd: on.cwd, env });
+    assert.equal(made.code, 0, made.stderr);
+    return made.stdout.trim();
+  };
+  const status = async (url: string, options: Parameters<typeof anybody>[1] = {}) => {
+    const { status, json } = await anybody(url, options);
+    return json?.code === undefined ? status : `${status} ${json.code}`;
+  };
+  const WRONG = "403 WRONG_SIGNATURE";
+
+  test("a signed URL makes one call without a key; its function sees nothing of the signature, and no log has it", async () => {
+    const url = await signed(["links", "/report?year=2026", "--expires", "10m"]);
+    const referer = `${on.url.links}/page?${new URL(url).search.slice(1)}`;
+    const answer = await anybody(url, { headers: { referer, "x-svc-tagged": "1" } });
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual([answer.json.year, answer.json.signature], ["2026", "none"]);
+    assert.equal(answer.headers.get("referrer-policy"), "no-referrer");
+    assert.doesNotMatch(answer.text, /svc_signature|x-svc-tagged|referer/);
+    assert.equal(await status(url, { method: "HEAD" }), 200);
+    const token = new URL(url).searchParams.get("svc_signature")!;
+    assert.equal(await status(`${url}x`), WRONG);
+    const logs = await on.platform.svc(["logs", "links"], { cwd: on.cwd });
+    assert.match(logs.stdout, /report was asked for/);
+    const kept = await runProcess("grep", ["-rlF", token.slice(-43), on.platform.dataDir]);
+    assert.deepEqual([kept.stdout, kept.code], ["", 1], "nothing that the platform keeps has it");
+
+    const below = await signed(["links", "/files/", "--prefix"]);
+    const file = (name: string) => below.replace("/files/?", `/files/${name}?`);
+    assert.equal((await anybody(file("a/b.txt"))).json, "file a/b.txt");
+    assert.equal((await anybody(`${file("a")}&more=1`)).json, "file a");
+
+    const byWorker = await on.platform.call(`${on.url.links}/link`);
+    assert.equal((await anybody(byWorker.json)).json.by, "worker");
+    const script = `from svc import Endpoint
+client = Endpoint(id="${on.url.links!.split("/").pop()}", url="${on.platform.url}", api_key="${on.platform.key}")
+print(client.url("/report?by=script", expires=60))
+try:
+    client.url("/report", expires="soon")
+except ValueError as error:
+    print(error)
+`;
+    const env = { PATH: process.env.PATH, PYTHONPATH: `${ROOT}/python/src`, PYTHONDONTWRITEBYTECODE: "1" };
+    const [byScript, refused] = (await runProcess("python3", ["-c", script], { env })).stdout.split("\n");
+    assert.equal((await anybody(byScript!)).json.by, "script");
+    assert.match(refused!, /a time such as "10m"/);
+    const post = await signed(["links", "/upload", "--method", "post", "--json"]);
+    assert.ok(JSON.parse(post).expiresAt > Date.now() + 3_500_000);
+    const uploaded = await anybody(JSON.parse(post).url, { method: "POST", body: { name: "pen" } });
+    assert.equal(uploaded.json, "pen");
+  });
+
+  test("nothing but the signed call is made: tampered, stretched, moved, doubled, oversized and mixed URLs are refused", async () => {
+    const url = await signed(["links", "/report?year=2026", "--expires", "1h"]);
+    const [before, token = ""] = url.split("svc_signature=");
+    const [expires, signer, method, scope, mac] = token.split(".");
+    const remade = (...parts: (string | undefined)[]) => `${before}svc_signature=${parts.join(".")}`;
+    const links = on.url.links!;
+    const forged: Record<string, string> = {
+      path: url.replace("/report", "/link"),
+      "path below": url.replace("/report?", "/report/x?"),
+      "encoded path": url.replace("/report", "/%72eport"),
+      query: url.replace("2026", "2027"),
+      "further query": `${url}&by=me`,
+      "query before": url.replace("?", "?by=me&"),
+      "another order": `${links}/report?svc_signature=${token}&year=2026&year=2026`,
+      expiry: remade(String(Number(expires) + 1), signer, method, scope, mac),
+      signer: remade(expires, "k-another", method, scope, mac),
+      method: remade(expires, signer, "POST", scope, mac),
+      scope: remade(expires, signer, method, "p1", mac),
+      "no prefix": remade(expires, signer, method, "p0", mac),
+      "short mac": remade(expires, signer, method, scope, mac!.slice(1)),
+      "no mac": remade(expires, signer, method, scope, ""),
+      "two signatures": `${url}&svc_signature=${token}`,
+      "an empty one first": url.replace("?", "?svc_signature=&"),
+      oversized: `${url}${"a".repeat(8000)}`,
+      "another endpoint": url.replace(links, on.url.whole!),
+    };
+    for (const [what, target] of Object.entries(forged)) assert.equal(await status(target), WRONG, what);
+    assert.equal(await status(url, { method: "POST", body: {} }), WRONG);
+    assert.equal(await status(url, { method: "OPTIONS" }), WRONG);
+    assert.equal((await on.platform.call(url)).status, 400, "a key and a signature");
+    assert.equal(await status(`${links}/report?year=2026&svc%5Fsignature=${token}`), "401 MISSING_KEY");
+    assert.equal(await status(`${on.url.shop}/open?svc_signature=${token}`), WRONG, "on an open route too");
+
+    const below = await signed(["links", "/files/", "--prefix"]);
+    for (const trick of [
+      "../report",
+      "a/../../report",
+      "%2e%2e/report",
+      "..%2freport",
+      "a//b",
+      "a%5Cb",
+      "./report",
+      "a%2Fb",
+    ]) {
+      const { pathname, search } = new URL(below);
+      const text = await raw(
+        below,
+        `GET ${pathname}${trick}${search} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+      );
+      assert.match(text, /^HTTP\/1.1 403.*WRONG_SIGNATURE/s, trick);
+    }
+    assert.equal(await status(below.replace("/files/", "/report")), WRONG);
+    const past = await signed(["links", "/report", "--expires", "1s"]);
+    await eventually(async () => assert.equal(await status(past), "403 URL_EXPIRED"));
+  });
+
+  test("a signed URL ends with its key, and reaches no further than it", async () => {
+    const key = async (...args: string[]) => {
+      const made = JSON.parse(
+        (await on.platform.svc(["key", "create", "site", "--json", ...args], { cwd: on.cwd })).stdout,
+      );
+      return { id: made.id, env: { PLATFORM_API_KEY: made.secret } };
+    };
+    const site = await key("--scopes", "read,invoke", "--endpoint", "links");
+    const url = await signed(["links", "/report"], site.env);
+    assert.equal(await status(url), 200);
+    const readOnly = await key("--scopes", "read");
+    for (const [env, endpoint, why] of [
+      [site.env, on.url.whole, /reach|bound|no endpoint/],
+      [readOnly.env, on.url.links, /scope "invoke"/],
+    ] as const) {
+      const refused = await on.platform.svc(["url", endpoint!.split("/").pop()!, "/report"], { cwd: on.cwd, env });
+      assert.equal(refused.code, 1);
+      assert.match(refused.stderr, why);
+    }
+    assert.equal((await on.platform.svc(["key", "revoke", site.id])).code, 0);
+    assert.equal(await status(url), WRONG);
+  });
+
+  test("what cannot be signed is refused with what can", async () => {
+    for (const [args, code, message] of [
+      [["job", "/x"], 1, /"job" is queue-based: its jobs need a key/],
+      [["links", "/x", "--expires", "8d"], 1, /from 1 to 604800/],
+      [["links", "/x", "--expires", "soon"], 2, /a time like/],
+      [["links", "/x", "--method", "TRACE"], 2, /one of GET, POST/],
+      [["links", "//evil.example/x"], 1, /below the endpoint's URL/],
+      [["links", "/files", "--prefix"], 1, /ends with a slash/],
+      [["links", "/a?svc_signature=x"], 1, /signed already/],
+    ] as const) {
+      const refused = await on.platform.svc(["url", ...args], { cwd: on.cwd });
+      assert.match(refused.stderr, message, args.join(" "));
+      assert.equal(refused.code, code, args.join(" "));
+    }
+  });
+
+  test("a browser shows an image, follows an event stream and opens a WebSocket by signed URLs", async (t) => {
+    const browser = await openBrowser(t);
+    if (browser === undefined) return;
+    const { page, problems } = await openPage(browser, new URL(on.url.links!).origin);
+    const urls = await Promise.all([
+      signed(["links", "/page"]),
+      signed(["links", "/dot.svg"]),
+      signed(["links", "/events"]),
+      signed(["links", "/chat", "--method", "WEBSOCKET"]),
+    ]);
+    await page.goto(urls[0]);
+    const seen = await page.evaluate(async ([, image, events, chat]) => {
+      const img = new Image();
+      img.src = image!;
+      await img.decode();
+      const source = new EventSource(events!);
+      const heard: string[] = [];
+      await new Promise<void>((resolve) => {
+        source.onmessage = ({ data }) => {
+          heard.push(data);
+          if (data === "two") resolve();
+        };
+      });
+      source.close();
+      const socket = new WebSocket(chat!);
+      const echoed = await new Promise((resolve) => {
+        socket.onopen = () => socket.send("hello");
+        socket.onmessage = ({ data }) => resolve(data);
+      });
+      socket.close();
+      return { width: img.naturalWidth, heard, echoed };
+    }, urls);
+    assert.deepEqual(seen, { width: 7, heard: ["one", "two"], echoed: "echo hello" });
+    assert.deepEqual(problems, []);
   });
 
   test("a route is closed again by a deploy, while the endpoint lives", async (t) => {

@@ -170,6 +170,7 @@ _CALLS = {
     **dict.fromkeys(("map_items", "map_items_async"), "_calling.mapping"),
     "EndpointClient": "_calling.client",
     "proxy_of": "_calling.proxy",
+    "signed_url": "_calling.signed_url",
 }
 
 

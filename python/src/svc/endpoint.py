@@ -9,6 +9,7 @@ from svc.names import suggested_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Any, Callable, Literal, Mapping, ParamSpec, Protocol, Sequence, TypeVar, overload
 
     from svc._calling.client import EndpointClient
@@ -330,6 +331,23 @@ class Endpoint:
         and query. The function is returned unchanged."""
         mark = self.route("WEBSOCKET", path)
         return lambda function: plain(mark(function))
+
+    def url(
+        self, path: str = "/", *, expires: str | float | timedelta = "1h", method: str = "GET", prefix: bool = False
+    ) -> str:
+        """A signed URL: who has it can make this one call of the deployed, load-balanced endpoint, without a key, until it
+        expires. For browsers, WebSockets and downloads.
+
+            link = api.url("/report.pdf?year=2026", expires="10m")
+
+        path: below the endpoint's URL, perhaps with a query; both are part of what is signed. expires: a time such as
+        `"10m"`, `"1h"`, `"7d"` (the longest), a timedelta, or seconds. method: `"WEBSOCKET"` gives a `ws` URL; HEAD may use
+        one for GET. prefix: every path that begins with this one, which ends with a slash, and any query.
+        It ends with the key that asks for it; one that a worker made, with its endpoint.
+        Raises ValueError for another time, `svc.NotDeployed`, and `svc.PlatformError` with what the platform refuses.
+        """
+        signed: str = remote_function.calls.signed_url(self.name, path, expires, method, prefix)
+        return signed
 
     def asgi(self, app: Any) -> Any:
         """Serves a whole ASGI application, e.g. a FastAPI one, below the endpoint's URL; routes of its own come first.

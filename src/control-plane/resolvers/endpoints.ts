@@ -93,7 +93,7 @@ export async function pauseSchedule(
 }
 
 /** Base URL of an endpoint's calls, without a slash at its end. */
-function endpointUrl({ id, kind }: Pick<Endpoint, "id" | "kind">, config: ControlPlaneConfig): string {
+export function endpointUrl({ id, kind }: Pick<Endpoint, "id" | "kind">, config: ControlPlaneConfig): string {
   if (kind === "queue") return `${config.publicUrl()}/v2/${id}`;
   return config.domain === "" ? `${config.publicUrl()}/lb/${id}` : `https://${id}.${config.domain}`;
 }

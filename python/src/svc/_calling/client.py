@@ -5,11 +5,13 @@ from __future__ import annotations
 from svc._calling import requests
 from svc._calling.connections import Patience
 from svc._calling.job import Job
+from svc._calling.signed_url import of_target
 from svc._calling.threads import in_thread
 from svc.endpoint import Endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Any, Callable, Coroutine, Mapping, NoReturn
 
     from svc._calling.discovery import Target
@@ -241,6 +243,12 @@ class EndpointClient(Endpoint):
     def __call__(self, function: Any, /) -> NoReturn:
         """Not possible: a client declares nothing."""
         raise TypeError(f"{self!r} calls an endpoint and declares none: declare with Endpoint(name=…)")
+
+    def url(
+        self, path: str = "/", *, expires: str | float | timedelta = "1h", method: str = "GET", prefix: bool = False
+    ) -> str:
+        """A signed URL of this load-balanced endpoint: see `Endpoint.url`."""
+        return of_target(self._target(Patience(), False), path, expires, method, prefix)
 
     def route(self, method: str, path: str, *, public: bool = False) -> NoReturn:
         """Not possible: a client declares nothing."""

@@ -115,7 +115,7 @@ def _peer(here: this_worker.ThisWorker, name: str, patience: Patience) -> Target
         raise PlatformError(
             "this platform does not tell its workers where it is: it is older than their svc", endpoint=name
         )
-    found = _query(here.url, here.token, _PEER, name, patience)["peer"]
+    found = query(here.url, here.token, _PEER, {"name": name}, patience)["peer"]
     if found is None:
         where = f"environment {here.environment!r} of app {here.app!r}"
         why = f"is not deployed in {where}: run svc deploy"
@@ -131,7 +131,7 @@ def _peer(here: this_worker.ThisWorker, name: str, patience: Patience) -> Target
 
 def _outside(platform: settings.Platform, key: tuple[str, str, str, str], patience: Patience) -> Target:
     _, app, environment, name = key
-    found = _query(platform.url, platform.key, _APP, app, patience)["app"]
+    found = query(platform.url, platform.key, _APP, {"name": app}, patience)["app"]
     environments = {one["name"]: one["endpoints"] for one in (found or {"environments": []})["environments"]}
     for one in environments.get(environment, ()):
         if one["name"] == name:
@@ -145,7 +145,7 @@ def _outside(platform: settings.Platform, key: tuple[str, str, str, str], patien
 def _apps(platform: settings.Platform, patience: Patience) -> list[str]:
     """Those that the key may see."""
     try:
-        found = _query(platform.url, platform.key, _APPS, "", patience).get("apps")
+        found = query(platform.url, platform.key, _APPS, {}, patience).get("apps")
     except PlatformError:
         found = None
     return [one["name"] for one in found or ()]
@@ -155,15 +155,15 @@ def functions_of(target: Target, is_peer: bool, patience: Patience) -> dict[str,
     """`{"functions", "routes"}` of its build, as the manifest describes them."""
     here = this_worker.WORKER
     if is_peer and here is not None:
-        found = _query(here.url, here.token, _PEER_FUNCTIONS, target.name, patience)["peer"]
+        found = query(here.url, here.token, _PEER_FUNCTIONS, {"name": target.name}, patience)["peer"]
     else:
-        found = _query(target.platform, target.key, _FUNCTIONS, target.id, patience)["endpoint"]
+        found = query(target.platform, target.key, _FUNCTIONS, {"name": target.id}, patience)["endpoint"]
     return found or {"functions": [], "routes": []}
 
 
 def queues(platform: settings.Platform, patience: Patience) -> list[Target]:
     """Every queue-based endpoint that the key reaches."""
-    all = _query(platform.url, platform.key, _QUEUES, "", patience)["myself"]["endpoints"]
+    all = query(platform.url, platform.key, _QUEUES, {}, patience)["myself"]["endpoints"]
     urls = [(one["name"], one["id"], one["url"].rstrip("/")) for one in all if one["kind"] == "queue"]
     return [Target(name, id, url, platform.key, True, platform.url) for name, id, url in urls]
 
@@ -192,9 +192,10 @@ def _why_not(key: tuple[str, str, str, str], has_app: bool, environments: dict[s
     return f"endpoint {name!r} is not deployed: {why}. Run {command}{other}."
 
 
-def _query(url: str, key: str, document: str, name: str, patience: Patience) -> dict[str, Any]:
+def query(url: str, key: str, document: str, variables: dict[str, Any], patience: Patience) -> dict[str, Any]:
+    """The data of a GraphQL document's answer. Raises PlatformError."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    body = json.dumps({"query": document, "variables": {"name": name}}).encode()
+    body = json.dumps({"query": document, "variables": variables}).encode()
     answer = ask(
         "POST", url, "/graphql", headers=headers, body=body, timeout_s=ANSWER_LATE_S, patience=patience, is_safe=True
     )
