@@ -16,6 +16,7 @@ from scan.find import Finder
 from scan.fold import Folder
 from scan.module import Module, Project
 from scan.names import Names
+from scan.ping import shadowed
 from scan.reach import Reach, statements
 
 _MEMORY_MAX_BYTES = 4 * 1024**3
@@ -66,7 +67,7 @@ def scan(fields: list[str], known: dict[str, Module]) -> tuple[dict, dict[str, M
         "named": finder.named,
         "uses": finder.uses,
         "functions": finder.functions,
-        "findings": finder.findings,
+        "findings": [*finder.findings, *shadowed(project, finder.uses, reached)],
         "modules": modules,
         "reach": reached,
         "problems": problems,

@@ -66,6 +66,11 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
         near === undefined ? `Use one of ${ROUTE_METHODS.map((m) => `.${m}`).join(", ")}.` : `Did you mean .${near}?`,
     };
   },
+  "shadowed-ping": () => ({
+    severity: "warning",
+    message: "/ping is answered by the runtime (200 when a worker is ready), not by this route of the application.",
+    help: 'Choose another path, for example "/health". Behind a prefix, as in "/api/ping", it is reached.',
+  }),
   "svc-name": (name) => {
     if (RESOURCES.test(name)) {
       const help = "Write @Endpoint(name=…, gpu=…, workers=(0, 3)) above the function: it takes the settings itself.";

@@ -59,6 +59,7 @@ def app():
         body = names.get(b"authorization", b"none") + b" " + names.get(b"x-svc-tagged", b"plain") + b" " + scope["path"][-2:].encode()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
+    serve.routes = [type("Route", (), {"path": "/ping"})]
     return serve
 
 links = Endpoint(name="links", workers=(0, 2), max_concurrency=20)
@@ -304,6 +305,12 @@ describe("routes that are open", () => {
     return json?.code === undefined ? status : `${status} ${json.code}`;
   };
   const WRONG = "403 WRONG_SIGNATURE";
+
+  test("an application's own /ping is answered by the runtime, which its log says", async () => {
+    assert.equal((await anybody(`${on.url.whole}/ping`)).text, '{"status":"ready"}');
+    const logs = await on.platform.svc(["logs", "whole"], { cwd: on.cwd });
+    assert.match(logs.stdout, /svc: \/ping is answered by the runtime, not by the application's route/);
+  });
 
   test("a signed URL makes one call without a key; its function sees nothing of the signature, and no log has it", async () => {
     const url = await signed(["links", "/report?year=2026", "--expires", "10m"]);

@@ -21,7 +21,10 @@ class Requests:
         """Raises BootFailure when the application says that it cannot start."""
         from svc._runtime.http.asgi import Application
 
-        self._application = Application(self.routes.application, worker.who.endpoint, worker.endpoint_id)
+        app = self.routes.application
+        if any(getattr(route, "path", None) == "/ping" for route in _routes_of(app)):
+            print("svc: /ping is answered by the runtime, not by the application's route of that path", flush=True)
+        self._application = Application(app, worker.who.endpoint, worker.endpoint_id)
         await self._application.lifespan.startup()
 
     async def stop(self) -> None:
@@ -78,6 +81,12 @@ class Requests:
         finally:
             await values.aclose()
         return last_frame(work, reply)
+
+
+def _routes_of(app) -> tuple:
+    """Those of a FastAPI or Starlette application; of another nobody knows."""
+    routes = getattr(app, "routes", None)
+    return tuple(routes) if isinstance(routes, (list, tuple)) else ()
 
 
 async def _async_values(worker, work, stream):
