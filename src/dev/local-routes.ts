@@ -2,7 +2,8 @@
  * Where each function of the project answers on the local server: below the path of its worker file.
  *
  * A queue-based function has the job routes: `/<module>/runsync`, or `/<module>/<function>/runsync` when its file has
- * several. A load-balanced route keeps its own path behind the module's. Where two would be the same, the later
+ * several; of several endpoints of one name of a function (a class with other options) the later ones have
+ * `/<module>/<endpoint>/runsync`. A load-balanced route keeps its own path behind the module's. Where two would be the same, the later
  * endpoint's routes stand below its name: `/<module>/<endpoint>/<path>`.
  */
 import type { EndpointDeclaration } from "../build/endpoint-declaration.ts";
@@ -29,6 +30,14 @@ export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRou
   const queued = endpoints.filter((endpoint) => endpoint.kind === "queue");
   const routed = endpoints.filter((endpoint) => endpoint.kind === "load-balanced");
   const inModule = new Map<string, number>();
+  const named = new Set<string>();
+  const pathOf = (fn: ManifestFunction, endpoint: string) => {
+    if (inModule.get(fn.module) === 1) return modulePath(fn.module);
+    const path = `${modulePath(fn.module)}/${fn.name}`;
+    if (named.has(path)) return `${modulePath(fn.module)}/${endpoint}`;
+    named.add(path);
+    return path;
+  };
   for (const { functions } of queued) {
     for (const { module } of functions) inModule.set(module, (inModule.get(module) ?? 0) + 1);
   }
@@ -36,7 +45,7 @@ export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRou
     endpoint.functions.map((fn) => ({
       kind: "queue",
       method: "POST",
-      path: `${modulePath(fn.module)}${inModule.get(fn.module) === 1 ? "" : `/${fn.name}`}`,
+      path: pathOf(fn, endpoint.name),
       routePath: "",
       endpoint: endpoint.name,
       function: fn,

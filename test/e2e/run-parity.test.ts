@@ -9,7 +9,7 @@ import { project, startPlatform, type TestPlatform } from "./platform.ts";
 const JOBS = `
 import helper
 from pathlib import Path
-from svc import Endpoint, enter, progress
+from svc import Endpoint, enter, option, progress
 
 SHIFT = 40
 WORDS = Path(__file__).with_name("words.txt")
@@ -44,6 +44,14 @@ class Counter:
         return self.start + by
     def down(self, by: int = 1):
         return self.start - by
+
+@Endpoint()
+class Sized:
+    size: str = option("small")
+    def which(self):
+        return self.size
+
+Large = Sized.with_options(size="large")
 `;
 
 const HELPER = `
@@ -127,6 +135,8 @@ describe("a call through svc run and the same call to the deployed endpoint", ()
   const QUEUED: [endpoint: string, fn: string, sent: Sent][] = [
     ["add", "add", json({ input: { a: 1 } })],
     ["add", "add", json({ input: { a: "1" } })],
+    ["sized", "Sized", json({ input: {} })],
+    ["sized-large", "sized-large", json({ input: {} })],
     ["add", "add", json({ input: { a: 1, unknown: 2 } })],
     ["add", "add", json({ input: {} })],
     ["add", "add", json({ input: [] })],
