@@ -30,10 +30,6 @@ export class BootRecord {
     record.retryAt = this.#now() + Math.min(BOOT_BACKOFF_MAX_MS, BOOT_BACKOFF_MS * 2 ** (record.failures - 1));
   }
 
-  succeeded(revision: string): void {
-    this.#records.delete(revision);
-  }
-
   /** No revision has failed since its last success. */
   get isClear(): boolean {
     return this.#records.size === 0;
@@ -47,7 +43,7 @@ export class BootRecord {
     return (this.#records.get(revision)?.failures ?? 0) >= BOOT_FAILURES_MAX;
   }
 
-  /** The revision was replaced. */
+  /** The revision has started, or was replaced. */
   forget(revision: string): void {
     this.#records.delete(revision);
   }

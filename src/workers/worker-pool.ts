@@ -282,7 +282,7 @@ export class WorkerPool implements WorkerView {
   async workerReady(worker: Worker): Promise<void> {
     const { store, boots, clock } = this.#deps;
     await setImmediate(); // The jobs that wait for this worker go first.
-    if (this.#isKnown(worker)) boots.succeeded(worker.revision);
+    if (this.#isKnown(worker)) boots.forget(worker.revision);
     this.#unproven.delete(worker.revision);
     this.#live.settled(worker.endpointId, worker.revision);
     this.#refused.forget(worker.endpointId);

@@ -21,6 +21,6 @@ test("Each boot that fails doubles the pause before the next, up to a minute; fi
 test("One success clears the record", () => {
   const record = new BootRecord(() => 0);
   for (let failures = 0; failures < 5; failures++) record.failed("r1", "it failed");
-  record.succeeded("r1");
+  record.forget("r1");
   assert.deepEqual([record.mayStart("r1"), record.isUnhealthy("r1"), record.reason("r1")], [true, false, ""]);
 });
