@@ -11,7 +11,7 @@ export const SDK_NAMES: ReadonlySet<string> = new Set(
   Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
   __version__ configure context enter exit function job job_aio option progress remote with_options
-  declared_class endpoint errors family gpu lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
+  declared_class endpoint errors family generic gpu lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );

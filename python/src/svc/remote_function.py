@@ -10,6 +10,7 @@ How a call travels is not known here: `calls` is told, which svc/__init__.py put
 from __future__ import annotations
 
 from svc import this_worker
+from svc.generic import Generic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,29 +19,29 @@ if TYPE_CHECKING:
         AsyncIterator,
         Callable,
         Coroutine,
-        Generic,
         Iterable,
         Iterator,
         ParamSpec,
+        Protocol,
         TypeVar,
         overload,
     )
 
     from svc._calling.job import Job
-    from svc.endpoint import Endpoint
 
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
     T = TypeVar("T")
     A = TypeVar("A")
+
+    class Declaration(Protocol):
+        """What a function knows of its `Endpoint`, which knows its functions."""
+
+        name: str | None
+        settings: dict[str, Any]
+
 else:
     P = R = None
-
-    class Generic:
-        """typing.Generic without its import."""
-
-        def __class_getitem__(cls, _):
-            return cls
 
     def overload(function):
         return function
@@ -67,7 +68,7 @@ class RemoteFunction(Generic[P, R]):
         __wrapped__: Callable[P, R]
         __name__: str
         __qualname__: str
-        endpoint: Endpoint
+        endpoint: Declaration
         """The declaration."""
         route: tuple[str, str] | None
         """(METHOD, path) of a load-balanced endpoint's route; None for a queue-based endpoint."""
@@ -82,7 +83,7 @@ class RemoteFunction(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, R],
-        endpoint: Endpoint,
+        endpoint: Declaration,
         route: tuple[str, str] | None = None,
         method: str = "",
     ) -> None:

@@ -9,18 +9,17 @@ from svc._calling.connections import Patience
 from svc._calling.outgoing import Outgoing
 from svc._calling.stream import RemoteStream
 from svc._calling.threads import in_thread
+from svc.generic import Generic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Generator, Generic, Iterator, TypeVar
+    from typing import Any, Callable, Generator, Iterator, TypeVar
 
     from svc._calling.discovery import Target
     from svc.errors import RemoteError
 
     T = TypeVar("T", covariant=True)
 else:
-    from svc.remote_function import Generic
-
     T = None
 
 

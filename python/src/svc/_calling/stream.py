@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from svc._calling.threads import in_thread
+from svc.generic import Generic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Generic, Iterator, TypeVar
+    from typing import Any, Callable, Iterator, TypeVar
 
     from svc._calling.connections import Patience
 
     T = TypeVar("T", covariant=True)
 else:
-    from svc.remote_function import Generic
-
     T = None
 
 

@@ -31,7 +31,7 @@ class EventLoopWorker(Worker):
         self._out: list[bytes] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poll: LoopPoll | None = None
-        self._watch = LoopWatch(self)
+        self._watch = LoopWatch(self, self.take_deferred)
         self._ended: asyncio.Future | None = None
         self._thread = 0
         self._threads = None

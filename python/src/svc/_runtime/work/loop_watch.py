@@ -20,13 +20,16 @@ from svc._runtime.link.protocol import FrameError, parse_head
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+    from typing import Callable
 
-    from svc._runtime.work.event_loop import EventLoopWorker
+    from svc._runtime.work.worker import Worker
 
 
 class LoopWatch:
-    def __init__(self, worker: EventLoopWorker) -> None:
+    def __init__(self, worker: Worker, take_deferred: Callable[[], None]) -> None:
+        """`take_deferred` is called on the loop when there is something in `deferred`."""
         self._worker = worker
+        self._take_deferred = take_deferred
         self.reading = threading.RLock()
         """Also held where jobs that wait begin."""
         self.deferred: list = []
@@ -78,7 +81,7 @@ class LoopWatch:
                 if frames is None:
                     return  # The loop finds that out, too.
                 self.deferred += [frame for frame in frames if not self._taken(frame)]
-            loop.call_soon_threadsafe(self._worker.take_deferred)
+            loop.call_soon_threadsafe(self._take_deferred)
 
     def _taken(self, frame: tuple) -> bool:
         """Whether it could be dealt with outside the loop."""
