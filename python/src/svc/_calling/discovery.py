@@ -172,7 +172,7 @@ def _near(name: str, there: list[str]) -> str:
     """"" where none comes near."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, there, n=3, cutoff=0.5)
+    near = get_close_matches(name, there, n=3, cutoff=0.7)
     return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
