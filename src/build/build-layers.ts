@@ -37,6 +37,8 @@ export interface LayerOptions {
   readonly interpreter?: () => Promise<Interpreter>;
   /** For the interpreter and the installer, and for os.environ["X"] in `env=`. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What is built of the endpoints that were found; throws what is wrong with them. */
+  readonly adjust?: (endpoints: Scan["endpoints"]) => Scan["endpoints"];
   /** Each change of a file is one of every endpoint: whoever compares whole builds must see it. */
   readonly changesTogether?: boolean;
   readonly scanMemory?: ScanMemory;
@@ -69,8 +71,9 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
 
   progress({ step: "scan" });
   const { scanMemory: memory, scanner } = options;
-  const scan = await scanProject({ projectDir, environment: env, python, memory, scanner });
-  requireScan(scan);
+  const found = await scanProject({ projectDir, environment: env, python, memory, scanner });
+  requireScan(found);
+  const scan = options.adjust === undefined ? found : { ...found, endpoints: options.adjust(found.endpoints) };
   await options.onScan?.(scan.endpoints);
   options.signal?.throwIfAborted();
 

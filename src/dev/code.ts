@@ -24,6 +24,7 @@ interface CodeOptions {
   readonly python: string | undefined;
   /** False: the code stays as it was at the start. */
   readonly reload: boolean;
+  readonly adjust?: LayerOptions["adjust"];
   /** What takes time, as it goes on. */
   onProgress(detail: string): void;
   /** A build worked; `before` is the one it replaces. Not called when nothing changed. */
@@ -114,12 +115,13 @@ export class ProjectCode {
   }
 
   async #buildOnce(): Promise<LayersBuild> {
-    const { projectDir, env, cacheDir, onProgress } = this.#options;
+    const { projectDir, env, cacheDir, adjust, onProgress } = this.#options;
     const workDir = workDirectory(projectDir, false);
     try {
       this.#snapshot = takeSnapshot(projectDir);
       return await buildLayers({
         changesTogether: true,
+        adjust,
         projectDir,
         workDir,
         env,

@@ -9,6 +9,8 @@ import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import { LIVE_PREFIX, suggestName } from "../domain/names.ts";
 
+/** Has a worker listen for a debugger. */
+export const DEBUG_VARIABLE = "SVC_DEBUG";
 const USER_MAX_CHARS = 32;
 const HASH_CHARS = 4;
 
@@ -42,16 +44,20 @@ export interface LiveBuild {
   readonly env: Readonly<Record<string, EnvValues>>;
 }
 
-/** The part of a build that some of its endpoints need, as live endpoints: as declared, but without standing workers and schedules, and closed to callers without a key. */
+/**
+ * The part of a build that some of its endpoints need, as live endpoints: as declared, but without schedules and standing workers (one
+ * where a debugger attaches), and closed to callers without a key.
+ */
 export function liveBuild({ manifest, env }: LayersBuild, names: readonly string[]): LiveBuild {
   const chosen = names.filter((name) => manifest.resources[name] !== undefined);
   const pick = <T>(record: Readonly<Record<string, T>>) =>
     Object.fromEntries(
       chosen.flatMap((name) => (record[name] === undefined ? [] : [[liveName(name), record[name]] as const])),
     );
-  const resources = Object.entries(pick(manifest.resources)).map(
-    ([name, resource]) => [name, { ...resource, workersMin: 0, schedule: null, publicRoutes: "" }] as const,
-  );
+  const resources = Object.entries(pick(manifest.resources)).map(([name, resource]) => {
+    const workersMin = pick(env)[name]?.[DEBUG_VARIABLE] === undefined ? 0 : 1;
+    return [name, { ...resource, workersMin, schedule: null, publicRoutes: "" }] as const;
+  });
   const live = { ...manifest, resources: Object.fromEntries(resources), routes: pick(manifest.routes) };
   return { manifest: live, env: pick(env) };
 }

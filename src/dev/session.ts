@@ -18,6 +18,7 @@ import { CallLogs } from "./call-logs.ts";
 import { CallView } from "./call-view.ts";
 import { Calls, sendError } from "./calls.ts";
 import { ProjectCode } from "./code.ts";
+import type { Debugging } from "./debug.ts";
 import { answerOwnPage, type DocsChange, docsPage } from "./docs-page.ts";
 import { listen } from "./listen.ts";
 import { type LivePlace, liveEnvironment, liveName, userName } from "./live.ts";
@@ -41,6 +42,8 @@ export interface SessionOptions {
   readonly port: number;
   readonly reload: boolean;
   readonly autoProvision: boolean;
+  /** Has an endpoint wait for a debugger. */
+  readonly debug?: Debugging;
   /** Live endpoints stay when it closes. */
   readonly keep: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -96,6 +99,8 @@ interface Parts {
   /** Told of every build, for open pages of the explorer. */
   readonly pages: { readonly listeners: Set<(change: DocsChange) => void>; newest: DocsChange };
   readonly callLogs: CallLogs;
+  /** Shows what the endpoint prints. */
+  follow(name: string, live: LiveEndpoint): Promise<void>;
   close(): void;
 }
 
@@ -143,6 +148,7 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
   });
   const code = new ProjectCode({
     ...options,
+    adjust: options.debug?.adjust,
     projectDir,
     onProgress: (text) => narrator.progress("", text),
     onBuilt: (build, before) => {
@@ -177,7 +183,20 @@ async function assemble({ projectDir, screen, host, app, ...options }: SessionOp
     code.close();
     through.close();
   };
-  return { place, gone: gone.promise, code, platform, provisioner, calls, resources, known, pages, callLogs, close };
+  return {
+    place,
+    gone: gone.promise,
+    code,
+    platform,
+    provisioner,
+    calls,
+    resources,
+    known,
+    pages,
+    callLogs,
+    follow: onUse,
+    close,
+  };
 }
 
 /** First build, server, watcher, table, and with --auto-provision the endpoints. */
@@ -223,6 +242,11 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
   if (options.autoProvision) {
     await autoProvision(first, provisioner, platform.controlPlane, parts.known, screen);
     await parts.resources.keep(place, platform.controlPlane.platform.url, provisioner);
+  }
+  if (options.debug !== undefined) {
+    const live = await provisioner.ensure(first, options.debug.name);
+    await parts.follow(options.debug.name, live);
+    for (const line of await options.debug.ready()) screen.out(line);
   }
   return {
     port: server.port,

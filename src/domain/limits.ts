@@ -348,6 +348,9 @@ export const GRAPHQL_FIELDS_MAX = 500;
 export const GRAPHQL_DEPTH_MAX = 10;
 /** Names given by saveEndpoint; names in code follow NAME_MAX_CHARS. */
 export const SAVED_NAME_MAX_CHARS = 191;
+/** Where the debugger of svc run listens when that is free; a worker that starts has so long until it does. */
+export const DEBUG_PORT_DEFAULT = 5678;
+export const DEBUGGER_ANSWER_MAX_MS = 60_000;
 export const LOCAL_PORT_DEFAULT = 8888;
 export const LOCAL_PORTS_TRIED_MAX = 100;
 export const LOCAL_TOKEN_BYTES = 18;

@@ -1,6 +1,8 @@
 import { realpathSync } from "node:fs";
+import { isLoopback } from "../../dev/open-token.ts";
+import { SvcError } from "../../domain/errors.ts";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
-import { command, switchFlag, valueFlag, wholeNumber } from "../command.ts";
+import { command, endpointParameter, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { connectWithKey, findPlatform } from "../connect.ts";
 import { cacheDir, configDir } from "../paths.ts";
 import { detectedApp } from "../project-settings.ts";
@@ -12,6 +14,7 @@ export const runCommand = command({
   examples: [
     ["svc run", "Serve on port 8888, with an explorer at /docs"],
     ["svc run --port 9000 --auto-provision", "Another port, all endpoints live at once"],
+    ["svc run --debug hello", "Attach a debugger to hello; breakpoint() waits for it"],
     ["svc run --no-reload", "Keep to the code as it is now"],
   ],
   flags: {
@@ -26,14 +29,29 @@ export const runCommand = command({
     ),
     reload: { kind: "boolean", optional: true, brief: "Run every call on the newest code; default: on" },
     keep: switchFlag("Leave live endpoints in place at the end; with --auto-provision they stay without it"),
+    debug: switchFlag("Have one endpoint wait for a debugger: the named one, or the only one"),
     autoProvision: switchFlag("Deploy all live endpoints at the start instead of with their first calls"),
   },
   aliases: { p: "port" },
-  async run(flags) {
+  parameters: [{ ...endpointParameter("Endpoint that --debug is about"), optional: true }],
+  async run(flags, name) {
     const { terminal, env } = this;
-    const { controlPlane } = await connectWithKey(this);
+    if (name !== undefined && !flags.debug) {
+      throw new SvcError("USAGE", `svc run serves all endpoints; "${name}" goes with --debug only.`, {
+        help: `svc run --debug ${name}`,
+      });
+    }
+    const { controlPlane, url: platformUrl } = await connectWithKey(this);
+    if (flags.debug && !isLoopback(new URL(platformUrl).hostname.replace(/^\[|\]$/g, ""))) {
+      throw new SvcError("USAGE", `--debug needs a platform on this machine, and ${platformUrl} is another.`, {
+        help: "Start one with svc platform start, and call svc run without PLATFORM_URL.",
+      });
+    }
     const { startSession } = await import("../../dev/session.ts");
     const projectDir = realpathSync(this.cwd);
+    const debug = flags.debug
+      ? await import("../../dev/debug.ts").then(({ Debugging }) => Debugging.begin(projectDir, name))
+      : undefined;
     const stopped = new Promise<undefined>((resolve) => {
       this.interrupt.claim((again) => (again ? this.interrupt.end() : resolve(undefined)));
     });
@@ -44,6 +62,7 @@ export const runCommand = command({
       port: flags.port ?? LOCAL_PORT_DEFAULT,
       reload: flags.reload ?? true,
       autoProvision: flags.autoProvision ?? false,
+      debug,
       keep: flags.keep ?? flags.autoProvision ?? false,
       env,
       cacheDir: cacheDir(env),

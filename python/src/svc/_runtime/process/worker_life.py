@@ -12,6 +12,7 @@ from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import encode
+from svc._runtime.process import debugger
 from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
 
@@ -81,6 +82,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     worker.capture_output()
     _leave_in_children(worker.forked)
     try:
+        debugger.prepare(start.get("paths") or [""])
         worker.prepare()
         worker.callables = endpoint.callables()
         worker.enter(endpoint.instances)
