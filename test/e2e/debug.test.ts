@@ -191,7 +191,7 @@ test("svc run --debug: an editor attaches, stops at a line of the project's own 
 });
 
 test("a file of configurations that is no plain JSON, or of another shape, stays as it is", async (t) => {
-  const cwd = project(t, {});
+  const cwd = project(t, { "launch.json": "" });
   const file = path.join(cwd, "launch.json");
   const launch = { name: "svc: a", request: "attach" };
   for (const text of ['{\n  // mine\n  "configurations": []\n}\n', "[]", '{"configurations": 3}']) {
