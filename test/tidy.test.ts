@@ -40,6 +40,7 @@ const INTERFACES = [
   "src/artifacts/artifact-store.ts",
   "src/logs/log-store.ts",
   "src/drivers/worker-driver.ts",
+  "src/volumes/volume-store.ts",
 ];
 const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform)/;
 

@@ -50,6 +50,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     env: async () => (await import("./commands/environments.ts")).environmentCommands,
     app: async () => (await import("./commands/environments.ts")).appCommands,
     secret: async () => (await import("./commands/secret.ts")).secretCommands,
+    volume: async () => (await import("./commands/volume.ts")).volumeCommands,
     key: async () => (await import("./commands/key.ts")).keyCommands,
     platform: async () => (await import("./commands/platform.ts")).platformCommands,
   },

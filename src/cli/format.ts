@@ -28,6 +28,15 @@ export function formatSize(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
+/** "1.2 GB of 20.0 GB"; "" before the volume was measured. */
+export function volumeSizeText(volume: {
+  readonly sizeBytes: number | null;
+  readonly limitBytes: number | null;
+}): string {
+  const limit = volume.limitBytes === null ? "" : ` of ${formatSize(volume.limitBytes)}`;
+  return volume.sizeBytes === null ? "" : `${formatSize(volume.sizeBytes)}${limit}`;
+}
+
 /** "340 ms", "3.2 s", "4 min 10 s", "2 h 5 min". */
 export function formatDuration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;

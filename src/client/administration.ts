@@ -29,6 +29,16 @@ export interface SecretRecord {
   readonly updatedAt: number;
 }
 
+export interface VolumeRecord {
+  readonly name: string;
+  /** Null until it was measured. */
+  readonly sizeBytes: number | null;
+  /** Null: none. */
+  readonly limitBytes: number | null;
+  /** That name it. */
+  readonly endpoints: readonly string[];
+}
+
 export interface KeyRequest {
   readonly name: string;
   readonly scopes: readonly KeyScope[];
@@ -48,6 +58,7 @@ interface EnvironmentPart<T> {
 }
 
 const BUILD_FIELDS = "id createdAt live endpoints message gitCommit keyName verdict reason verdictAt";
+const VOLUME_FIELDS = "name sizeBytes limitBytes endpoints";
 const KEY_FIELDS = "id name prefix scopes createdAt expiresAt lastUsedAt app environment endpoint";
 
 export class Administration {
@@ -117,6 +128,27 @@ export class Administration {
 
   async revokeKey(id: string): Promise<void> {
     await this.#query("mutation ($id: String!) { revokeKey(id: $id) }", { id });
+  }
+
+  async volumes(place: Place): Promise<readonly VolumeRecord[]> {
+    const document = `query ($app: String!, $environment: String!) {
+      volumes(app: $app, environment: $environment) { ${VOLUME_FIELDS} }
+    }`;
+    return (await this.#query<{ volumes: VolumeRecord[] }>(document, { ...place })).volumes;
+  }
+
+  async createVolume(place: Place, name: string): Promise<VolumeRecord> {
+    const document = `mutation ($app: String!, $environment: String!, $name: String!) {
+      createVolume(app: $app, environment: $environment, name: $name) { ${VOLUME_FIELDS} }
+    }`;
+    return (await this.#query<{ createVolume: VolumeRecord }>(document, { ...place, name })).createVolume;
+  }
+
+  async deleteVolume(place: Place, name: string): Promise<void> {
+    const document = `mutation ($app: String!, $environment: String!, $name: String!) {
+      deleteVolume(app: $app, environment: $environment, name: $name)
+    }`;
+    await this.#query(document, { ...place, name });
   }
 
   #query<T>(query: string, variables: Readonly<Record<string, unknown>> = {}): Promise<T> {

@@ -1,7 +1,14 @@
 /** One request to a platform, and the translation of everything that can go wrong into a SvcError. */
-import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type RequestOptions } from "node:http";
+import {
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import { CONNECT_MAX_MS } from "../domain/limits.ts";
@@ -138,8 +145,32 @@ export async function sendStream(
     throw unreachable(platform.url, error);
   } finally {
     bytes.destroy();
+    // Nobody reads the rest of what was refused.
+    if (!outgoing.writableFinished) outgoing.destroy();
     await sent;
   }
+}
+
+/** The answer's bytes as they come; whatever ends them early is an error. */
+export async function receive(platform: Platform, path: string, options: RequestOptions): Promise<IncomingMessage> {
+  const outgoing = open(platform, platform.url + path, options);
+  outgoing.end();
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once("error", reject).once("response", resolve);
+  }).catch((error) => {
+    throw options.signal?.aborted ? error : unreachable(platform.url, error);
+  });
+  if (response.statusCode === 200) return response;
+  throw refusalOf(platform, response.statusCode ?? 0, await text(response));
+}
+
+/** The error of an answer with another status than 2xx. */
+export function refusalOf(platform: Platform, status: number, text: string): SvcError {
+  if (status === 401) return keyError(platform);
+  const error = answerError(platform.url, status, text);
+  // A proxy speaks for a platform that is being started again.
+  const isProxy = error.code === "INTERNAL" && status >= 502 && status <= 504;
+  return isProxy ? unreachable(platform.url, new Error(`it answered ${status}`)) : error;
 }
 
 function authorization(platform: Platform): Record<string, string> {

@@ -19,8 +19,8 @@ import {
   UPLOAD_PATIENCE_MS,
   UPLOAD_UNASKED_MAX_BYTES,
 } from "../domain/limits.ts";
-import { answerError, keyError, type Platform, unreachable } from "./answer-error.ts";
-import { fetchText, sendStream } from "./request.ts";
+import { type Platform, unreachable } from "./answer-error.ts";
+import { fetchText, refusalOf, sendStream } from "./request.ts";
 
 export interface UploadOptions {
   /** Bytes sent so far; fewer than before when it broke off and the platform has not got them all. */
@@ -98,12 +98,7 @@ async function sendFrom(
     headers: { ...(offset > 0 && rest), "content-length": size - offset },
     timeout: UPLOAD_IDLE_MAX_MS,
   });
-  if (status === 401) throw keyError(platform);
-  if (status < 300) return;
-  const error = answerError(platform.url, status, text);
-  // A proxy speaks for a platform that is being started again.
-  const isProxy = error.code === "INTERNAL" && status >= 502 && status <= 504;
-  throw isProxy ? unreachable(platform.url, new Error(`it answered ${status}`)) : error;
+  if (status >= 300) throw refusalOf(platform, status, text);
 }
 
 /** Ends with the first break after which nothing arrived for `ms`. */

@@ -6,6 +6,7 @@ import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import type { VolumeStore } from "../volumes/volume-store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
@@ -41,6 +42,9 @@ export interface ControlPlaneDeps {
     Pick<JobReader, "counts"> &
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
+  readonly volumes: VolumeStore;
+  /** Files came or went: they are worth measuring. */
+  readonly volumesChanged: () => void;
   /** What the operator should know about the whole platform now; usually nothing. */
   readonly notices: () => readonly string[];
   /** Seals the values of secrets; what is sealed is never opened here. */

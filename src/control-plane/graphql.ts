@@ -26,6 +26,7 @@ import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
 import { signUrl } from "./resolvers/sign-url.ts";
 import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
+import { createVolume, deleteVolume, volumes } from "./resolvers/volumes.ts";
 
 export type GraphQLHandler = (
   request: IncomingMessage,
@@ -67,6 +68,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           mayDeploy: deploy(mayDeploy),
           planBuild: read(planBuild),
           templates: read(templates, UNBOUND),
+          volumes: read(volumes),
         },
         Mutation: {
           // Also for workers, of endpoints of their environment.
@@ -83,6 +85,8 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           deleteApp: deploy(deleteApp, UNBOUND),
           setSecret: deploy(setSecret),
           deleteSecret: deploy(deleteSecret),
+          createVolume: deploy(createVolume),
+          deleteVolume: deploy(deleteVolume),
           createKey: admin(createKey, UNBOUND),
           revokeKey: admin(revokeKey),
         },

@@ -1,5 +1,6 @@
 /** What the control plane's routes have in common: reading addresses, writing answers. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { finished, PassThrough } from "node:stream";
 import { errorBody, SvcError } from "../domain/errors.ts";
 
 /** Writes a JSON answer; a HEAD request gets the headers alone. */
@@ -37,4 +38,13 @@ export function decodedPart(text: string): string {
   } catch {
     throw new SvcError("BAD_INPUT", `${JSON.stringify(text.slice(0, 200))} is not well encoded.`);
   }
+}
+
+/** The body as a stream of its own: whoever gives it up does not close the connection the answer needs. */
+export function bodyOf(request: IncomingMessage): PassThrough {
+  const body = new PassThrough();
+  finished(request, { writable: false }, (error) => {
+    if (error) body.destroy(error);
+  });
+  return request.pipe(body);
 }

@@ -7,12 +7,11 @@
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { finished, PassThrough } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { SharedDeps } from "./context.ts";
-import { methodNotAllowed, sendError, sendJson } from "./http.ts";
+import { bodyOf, methodNotAllowed, sendError, sendJson } from "./http.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const OFFSET = /^\d{1,15}$/;
@@ -113,13 +112,4 @@ async function requireBytes(request: IncomingMessage, digest: string, offset: nu
   const hash = createHash("sha256");
   for await (const chunk of request as AsyncIterable<Buffer>) hash.update(chunk);
   if (hash.digest("hex") !== digest) throw new SvcError("LAYER_CORRUPT", `The bytes are not those of layer ${digest}.`);
-}
-
-/** The body as a stream of its own: whoever gives it up does not close the connection the answer needs. */
-function bodyOf(request: IncomingMessage): PassThrough {
-  const body = new PassThrough();
-  finished(request, { writable: false }, (error) => {
-    if (error) body.destroy(error);
-  });
-  return request.pipe(body);
 }

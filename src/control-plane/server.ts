@@ -1,6 +1,6 @@
 /**
- * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, /device for
- * logins, GET /. Everything else is a 404.
+ * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, files of volumes below
+ * /volumes, /device for logins, GET /. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
@@ -14,6 +14,7 @@ import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
+import { answerVolume } from "./volume-files.ts";
 
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -42,6 +43,7 @@ async function route(
   const url = requestUrl(request);
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
+  if (url.pathname.startsWith("/volumes/")) return answerVolume(deps, request, response, url);
   if (url.pathname === "/logs" || url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
   if (url.pathname === "/device" || url.pathname.startsWith("/device/")) return device.answer(request, response, url);
   if (url.pathname !== "/") {

@@ -2,6 +2,7 @@
 
 export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
+export * from "./volume-limits.ts";
 
 const KB = 1024;
 const MB = 1024 * KB;
@@ -219,12 +220,6 @@ export const CACHED_KEYS_MAX = 10_000;
 export const CACHED_ENDPOINTS_MAX = 20_000;
 /** Source layers of builds. */
 export const CACHED_BUILDS_MAX = 10_000;
-
-// Volumes
-/** Of one endpoint. */
-export const VOLUMES_MAX = 16;
-export const VOLUME_PATH_MAX_CHARS = 200;
-export const VOLUMES_MEASURE_MS = 60_000;
 
 // Workers
 export const FRAME_MAX_BYTES = 64 * MB;

@@ -55,6 +55,20 @@ export function volumePathProblem(path: string): string | undefined {
   return `A volume at ${shown} would cover what belongs to the system or the worker's runtime: choose another place, such as "/models" or "/mnt/models".`;
 }
 
+const PART_MAX_BYTES = 255;
+const PARTS_MAX = 64;
+
+/** What is wrong with the names of a path in a volume, from its top downwards. */
+export function volumePathProblems(parts: readonly string[]): string[] {
+  const problems = parts.flatMap((part) => {
+    const shown = JSON.stringify(part.slice(0, PART_MAX_BYTES));
+    if (part === "" || part === "." || part === "..") return `A path in a volume has no part ${shown}.`;
+    if (/[/\0]/.test(part) || !part.isWellFormed()) return `${shown} cannot name a file.`;
+    return Buffer.byteLength(part) > PART_MAX_BYTES ? `${shown}… is longer than ${PART_MAX_BYTES} bytes.` : [];
+  });
+  return parts.length > PARTS_MAX ? [...problems, `A path has at most ${PARTS_MAX} parts.`] : problems;
+}
+
 /** Bytes of "500MB", "100GB", "2TB" (powers of 1000); undefined for any other text. */
 export function sizeLimitBytes(text: string): number | undefined {
   const [, digits, unit] = SIZE.exec(text) ?? [];

@@ -7,6 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
+import type { Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
@@ -108,6 +109,10 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   /** Containers have it all. */
   cannotGive(): readonly string[] {
     return [];
+  }
+
+  async makeVolume(volume: Volume): Promise<void> {
+    await this.#volumes.ensure(volume);
   }
 
   async attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {

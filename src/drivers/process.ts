@@ -6,6 +6,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { type DriverWishes, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
+import type { Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
@@ -124,6 +125,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   /** What this machine lacks of what the tier promises, in words. */
   get missingIsolation(): readonly string[] {
     return this.#options.isolation === "none" ? [] : this.#launcher.link.isolation.missing;
+  }
+
+  async makeVolume(volume: Volume): Promise<void> {
+    await this.#volumes.ensure(volume);
   }
 
   /** What workers here cannot have, each a sentence with what to do. */

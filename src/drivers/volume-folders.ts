@@ -1,4 +1,5 @@
 /** The folders of volumes on this machine: `<root>/<app>/<environment>/<name>`, made when a worker first needs one. */
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
@@ -19,6 +20,7 @@ export class VolumeFolders {
   /** Resolves the folder. Throws SvcError. */
   ensure(volume: Volume): Promise<string> {
     const folder = path.join(this.#root, volume.app, volume.environment, volume.name);
+    if (!existsSync(folder)) this.#made.delete(folder); // It was removed meanwhile.
     const made = getOrInsert(this.#made, folder, () => this.#make(volume, folder));
     made.catch(() => this.#made.delete(folder)); // The next one tries again.
     return made;

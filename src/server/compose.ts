@@ -23,7 +23,6 @@ import {
   RESERVED_FILES_MAX,
   RESERVED_FILES_PART,
   SWEEP_MS,
-  VOLUMES_MEASURE_MS,
 } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Lack, storageFull } from "../domain/storage.ts";
@@ -48,8 +47,6 @@ import { expiredLeases } from "../upkeep/expired-leases.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../upkeep/removed-endpoints.ts";
 import { Schedules } from "../upkeep/schedules.ts";
 import { removeUnusedLayers } from "../upkeep/unused-layers.ts";
-import { volumeLimits } from "../upkeep/volume-limits.ts";
-import { VolumeSizes } from "../volumes/volume-sizes.ts";
 import { openWebhookSecret } from "../webhooks/message.ts";
 import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
@@ -63,6 +60,7 @@ import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { readSecretKey } from "./secret-key.ts";
+import { Volumes } from "./volumes.ts";
 
 const PYTHON_PATH = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
@@ -201,7 +199,15 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     const told = broken.callerWaits(endpointId);
     if (told !== undefined) own("telling who waits", told);
   };
-  const volumeSizes = new VolumeSizes(config.volumesDir, (line) => log.info(line));
+  const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
+  const volumes = new Volumes({
+    root: config.volumesDir,
+    store,
+    make: (volume) => driver.makeVolume(volume),
+    clock,
+    told: (line) => log.info(line),
+    onError: reconcilerFailed,
+  });
   const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     store,
@@ -210,7 +216,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     images,
     boots,
     envOf: (endpoint) => secrets.envOf(endpoint),
-    isFull: (volume) => volumeSizes.isFull(volume),
+    isFull: (volume) => volumes.isFull(volume),
     broken,
     link,
     clock,
@@ -234,7 +240,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     onError: failed("the autoscaler"),
   });
 
-  const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
   const removed = new Reconciler(
     "removed-endpoints",
     RECONCILE_MS,
@@ -265,22 +270,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     onError: reconcilerFailed,
   });
   const rows = new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed);
-  const limitVolumes = async () => volumeSizes.limit(await volumeLimits(store));
-  const measureVolumes = async () => {
-    await limitVolumes();
-    await volumeSizes.measure();
-  };
-  const measured = new Reconciler("volumes", VOLUMES_MEASURE_MS, measureVolumes, reconcilerFailed);
-  const volumes = {
-    start() {
-      measured.start();
-      measured.nudge();
-    },
-    stop() {
-      volumeSizes.close();
-      return measured.stop();
-    },
-  };
   const reconcilers = [
     volumes,
     webhooks,
@@ -319,7 +308,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     if (change.table !== "keys") verdicts.nudge();
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;
-    if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", limitVolumes());
+    if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", volumes.readLimits());
     if (endpoint?.schedule) schedules.nudge();
     if (endpoint !== undefined) pool.endpointChanged(endpoint);
     else {
@@ -340,6 +329,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     jobs: queue,
     logs: logFiles,
+    volumes: volumes.store,
+    volumesChanged: () => volumes.changed(),
     notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
     seal,
     cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],

@@ -1,6 +1,7 @@
 /** The driver that the configuration asks for. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { DriverWishes } from "../domain/driver-offers.ts";
+import type { Volume } from "../domain/volume.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
 import type { LauncherChannel } from "../drivers/launcher-link.ts";
@@ -19,6 +20,8 @@ export interface LocalDriver extends WorkerDriver, PreparedFiles {
   platformUrl(): Promise<string>;
   /** What of these settings its workers cannot have, each a sentence with what to do; once the driver is open. */
   cannotGive(wishes: DriverWishes): readonly string[];
+  /** Makes its folder, the workers' own, when it is not there. Throws SvcError; once the driver is open. */
+  makeVolume(volume: Volume): Promise<void>;
   /** What the machine lacks of what keeps workers apart, in words; once the driver is open. */
   readonly missingIsolation?: readonly string[];
 }

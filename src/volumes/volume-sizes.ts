@@ -6,13 +6,7 @@ import { glob } from "node:fs/promises";
 import path from "node:path";
 import type { Volume } from "../domain/volume.ts";
 import { runProcess } from "../lib/run-process.ts";
-
-export interface VolumeUse {
-  /** Undefined until it has been measured. */
-  readonly sizeBytes: number | undefined;
-  /** The smallest that a deployed endpoint sets; undefined: none. */
-  readonly limitBytes: number | undefined;
-}
+import type { VolumeUse } from "./volume-store.ts";
 
 /** "app/environment/name" of each volume that has one → bytes. */
 export type VolumeLimits = ReadonlyMap<string, number>;

@@ -1,7 +1,7 @@
 /** A control plane over real HTTP, on the real SQLite store and the real artifact directory. */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -20,6 +20,8 @@ import { createKeyChecker } from "../../src/store/key-check.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
+import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
 
 export interface GraphQLAnswer {
   readonly status: number;
@@ -58,8 +60,16 @@ export async function startPlatform(
   const logged: string[] = [];
   const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   let url = "";
+  const volumesDir = join(dir, "volumes");
+  const volumes = new DiskVolumes({
+    root: volumesDir,
+    sizes: new VolumeSizes(volumesDir, () => {}),
+    make: ({ app, environment, name }) => mkdir(join(volumesDir, app, environment, name), { recursive: true }),
+  });
   const controlPlane = createControlPlane({
     notices: () => [],
+    volumes,
+    volumesChanged: () => {},
     logs: new LogFiles(join(dir, "logs"), Date.now),
     store,
     artifacts,

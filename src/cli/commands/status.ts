@@ -1,3 +1,4 @@
+import { Administration, type VolumeRecord } from "../../client/administration.ts";
 import type { EndpointRecord } from "../../client/records.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { appFlag, command, endpointParameter, envFlag, type FlagsOf, jsonFlag, switchFlag } from "../command.ts";
@@ -5,7 +6,7 @@ import { type Connection, requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
 import { endpointJson, endpointTable, GPU_EMULATED, openText, stateText, workersText } from "../endpoints-view.ts";
 import { callsOfRecord } from "../example-call.ts";
-import { clockTime } from "../format.ts";
+import { clockTime, volumeSizeText } from "../format.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
 
@@ -36,7 +37,8 @@ export const statusCommand = command({
     const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
     if (name !== undefined) {
       const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));
-      return flags.why ? showWhy(this, connection, endpoint, flags) : showOne(this, endpoint, flags);
+      if (flags.why) return showWhy(this, connection, endpoint, flags);
+      return showOne(this, endpoint, await volumesOf(connection, endpoint), flags);
     }
     if (flags.why) {
       throw new SvcError("USAGE", "--why explains one endpoint.", { help: "svc status ENDPOINT_NAME --why" });
@@ -47,10 +49,23 @@ export const statusCommand = command({
   },
 });
 
-function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJson>[0], flags: Flags): void {
+/** Of an endpoint of a deployed environment; a platform of an earlier version does not say. */
+async function volumesOf({ controlPlane }: Connection, endpoint: EndpointRecord): Promise<readonly VolumeRecord[]> {
+  const { app, environment, name } = endpoint;
+  if (app === null || environment === null) return [];
+  const all = await new Administration(controlPlane.platform).volumes({ app, environment }).catch(() => []);
+  return all.filter(({ endpoints }) => endpoints.includes(name));
+}
+
+function showOne(
+  { terminal }: CliContext,
+  endpoint: EndpointRecord,
+  volumes: readonly VolumeRecord[],
+  flags: Flags,
+): void {
   const examples = callsOfRecord(endpoint);
   if (flags.json) {
-    terminal.json({ ...endpointJson(endpoint), pods: endpoint.pods, examples });
+    terminal.json({ ...endpointJson(endpoint), volumes, pods: endpoint.pods, examples });
     return;
   }
   const rows: (readonly [label: string, value: string])[] = [
@@ -68,6 +83,7 @@ function showOne({ terminal }: CliContext, endpoint: Parameters<typeof endpointJ
     ],
     ["build", endpoint.buildId ?? "none"],
     ...(endpoint.publicRoutes === "" ? [] : ([["open", openText(endpoint)]] as const)),
+    ...volumes.map((volume): [string, string] => ["volume", `${volume.name} ${volumeSizeText(volume)}`.trim()]),
   ];
   for (const [label, value] of rows) terminal.out(`${label.padEnd(10)}${value}`);
   if (endpoint.status.reason !== "") terminal.out(`${"reason".padEnd(10)}${endpoint.status.reason}`);

@@ -1,0 +1,67 @@
+/** Volumes as the platform has them: reached from outside, measured now and then, and cleared of what broke off. */
+import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_MEASURE_MS } from "../domain/limits.ts";
+import type { Volume } from "../domain/volume.ts";
+import { Reconciler } from "../lib/reconciler.ts";
+import type { Store } from "../store/store.ts";
+import { volumeLimits } from "../upkeep/volume-limits.ts";
+import { DiskVolumes } from "../volumes/disk-volumes.ts";
+import { VolumeSizes } from "../volumes/volume-sizes.ts";
+
+interface VolumesNeeds {
+  readonly root: string;
+  readonly store: Store;
+  readonly make: (volume: Volume) => Promise<void>;
+  readonly clock: () => number;
+  readonly told: (line: string) => void;
+  readonly onError: (name: string, error: unknown) => void;
+}
+
+export class Volumes {
+  readonly store: DiskVolumes;
+  readonly #store: Store;
+  readonly #sizes: VolumeSizes;
+  readonly #clock: () => number;
+  readonly #measured: Reconciler;
+  #sweepBefore: number;
+
+  constructor({ root, store, make, clock, told, onError }: VolumesNeeds) {
+    this.#store = store;
+    this.#clock = clock;
+    // What an earlier run of the platform left is of no use any more.
+    this.#sweepBefore = clock();
+    this.#sizes = new VolumeSizes(root, told);
+    this.store = new DiskVolumes({ root, sizes: this.#sizes, make });
+    this.#measured = new Reconciler("volumes", VOLUMES_MEASURE_MS, () => this.#measure(), onError);
+  }
+
+  isFull(volume: Volume): boolean {
+    return this.#sizes.isFull(volume);
+  }
+
+  /** Files came or went. */
+  changed(): void {
+    this.#measured.nudge();
+  }
+
+  /** Endpoints came, went or have other volumes. */
+  async readLimits(): Promise<void> {
+    this.#sizes.limit(await volumeLimits(this.#store));
+  }
+
+  start(): void {
+    this.#measured.start();
+    this.#measured.nudge();
+  }
+
+  stop(): Promise<void> {
+    this.#sizes.close();
+    return this.#measured.stop();
+  }
+
+  async #measure(): Promise<void> {
+    await this.store.sweep(this.#sweepBefore);
+    this.#sweepBefore = Math.max(this.#sweepBefore, this.#clock() - VOLUME_UPLOAD_KEPT_MS);
+    await this.readLimits();
+    await this.#sizes.measure();
+  }
+}
