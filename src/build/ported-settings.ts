@@ -57,10 +57,14 @@ export function translatePorted(given: Given, report: Report): Given {
 
   const volume = given.get("volume");
   const volumes = volume?.kind === "list" ? volume.items : volume === undefined ? [] : [volume];
-  const [first] = volumes.map((each) => volumeName(each, note));
+  const [first] = volumes.map((each) => asVolume(each, note));
   if (first !== undefined) given.set("volume", first);
   if (volumes.length > 1) {
     note(volume!, "volume= names several volumes: workers have the first.", "Name the one that is meant.");
+  }
+  const mounts = given.get("volumes");
+  if (mounts?.kind === "dict") {
+    given.set("volumes", { ...mounts, entries: mounts.entries.map(([key, each]) => [key, asVolume(each, note)]) });
   }
 
   const cpu = given.get("cpu");
@@ -116,15 +120,28 @@ function merged(before: Value & { kind: "dict" }, own: Value | undefined): Value
   return own.kind === "dict" ? { ...own, entries: [...before.entries, ...own.entries] } : own;
 }
 
-/** The name as a text; any other value as it is. */
-function volumeName(value: Value, note: Note): Value {
+/** A NetworkVolume as a Volume, whose limit is its size; any other value as it is. */
+function asVolume(value: Value, note: Note): Value {
   if (value.kind !== "made" || value.class !== "NetworkVolume") return value;
   const fields = fieldsOf(value);
-  const rest = [...fields.keys()].filter((field) => !["name", "id"].includes(field));
+  const size = fields.get("size");
+  const isWhole = size?.kind === "number" && Number.isInteger(size.value) && size.value > 0;
+  const rest = [...fields.keys()].filter((field) => !["name", "id", ...(isWhole ? ["size"] : [])].includes(field));
   if (rest.length > 0) {
     const shown = rest.map((field) => `${field}=`).join(", ");
     note(value, `${shown} of a NetworkVolume has no meaning here: a volume is a folder of its environment.`);
   }
   const name = fields.get("name") ?? fields.get("id");
-  return name ?? { kind: "unknown", why: "NetworkVolume(…) has no name", at: value.at };
+  if (name === undefined) return { kind: "unknown", why: "NetworkVolume(…) has no name", at: value.at };
+  if (!isWhole) return name;
+  const limit: Value = { kind: "string", value: `${size.value}GB`, at: size.at };
+  return {
+    kind: "made",
+    class: "Volume",
+    arguments: [
+      ["name", name],
+      ["size_limit", limit],
+    ],
+    at: value.at,
+  };
 }

@@ -22,11 +22,7 @@ test("The example of docs/reference/porting.md is deployed after its sed, with n
   if (/lacks namespaces/.test(deploy.stderr)) return t.skip(`this machine mounts no volumes: ${deploy.stderr}`);
   assert.equal(deploy.code, 0, deploy.stderr);
   const said = deploy.stdout + deploy.stderr;
-  for (const note of [
-    "datacenter= has no meaning here",
-    "size=, datacenter= of a NetworkVolume",
-    "workers get the first",
-  ])
+  for (const note of ["datacenter= has no meaning here", "datacenter= of a NetworkVolume", "workers get the first"])
     assert.ok(said.includes(note), `${note}: ${said}`);
   const urls = Object.fromEntries((await platform.endpoints()).map(({ name, url }) => [name, url]));
   assert.deepEqual(Object.keys(urls).sort(), ["counter", "resize"]);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from svc.volume import Volume
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -64,18 +66,17 @@ class CudaVersion(str, metaclass=_Members):
         return str(self)
 
 
-class NetworkVolume:
-    """A volume for `volume=`: its name alone does as well.
+class NetworkVolume(Volume):
+    """A `Volume` by another name.
 
-    name: of the folder that stays, `/volumes/<name>` and `/runpod-volume`. What else there is (`size` in GB,
-    `datacenter`) has no meaning here. Raises TypeError without a name.
+    name: of the folder that stays, `/volumes/<name>` and `/runpod-volume`; `id` does as well. size: in GB, its `size_limit`.
+        What else there is (`datacenter`) has no meaning here. Raises TypeError without a name, ValueError as a `Volume` does.
     """
 
-    def __init__(self, name: str | None = None, *, id: str | None = None, **settings: Any) -> None:
+    def __init__(self, name: str | None = None, *, id: str | None = None, size: int | None = None, **other: Any) -> None:
         if not (name or id):
             raise TypeError('a NetworkVolume has a name: NetworkVolume(name="models")')
-        self.name = name or id
-        self.settings = settings
+        super().__init__(name or id or "", size_limit=f"{size}GB" if size else None)
 
 
 class PodTemplate:
