@@ -101,9 +101,15 @@ function noEndpoints(scan: Scan): SvcError {
     dropped.length === 0
       ? ""
       : `\nLeft out by a rule:\n${list(dropped.map(({ path: file, rule }) => `${file}  by ${rule}`))}`;
+  const notebooks = scan.files.files.filter(({ path: file }) => file.endsWith(".ipynb")).slice(0, 3);
+  const cells =
+    notebooks.length === 0
+      ? ""
+      : `\nNotebooks are not read (${notebooks.map(({ path: file }) => file).join(", ")}): begin the cell that declares the endpoint with ` +
+        "%%writefile worker.py, and run it.";
   const near = scan.diagnostics.map((each) => `\n\n${formatDiagnostic(each)}`).join("");
   return new BuildProblems(scan.diagnostics, "NO_ENDPOINTS", {
-    message: `No function of the project is decorated with Endpoint.\n${looked}${left}${near}`,
+    message: `No function of the project is decorated with Endpoint.\n${looked}${left}${cells}${near}`,
     help: 'Decorate a function with @Endpoint(name="hello") from svc, or start with `svc init`.',
   });
 }

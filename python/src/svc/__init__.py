@@ -169,6 +169,7 @@ _CALLS = {
     **dict.fromkeys(("call", "call_async", "spawn", "spawn_async"), "_calling.dispatch"),
     **dict.fromkeys(("map_items", "map_items_async"), "_calling.mapping"),
     "EndpointClient": "_calling.client",
+    "Progress": "_calling.progress",
     "proxy_of": "_calling.proxy",
     "signed_url": "_calling.signed_url",
 }

@@ -145,6 +145,7 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[T]: ...
     @overload
     def map(
@@ -154,9 +155,16 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[T]: ...
     def map(
-        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Any,
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Any:
         """Calls the function with each item as its first argument; an iterator of the results.
 
@@ -165,10 +173,13 @@ class RemoteFunction(Generic[P, R]):
         ordered: results come in the items' order; False gives each as soon as it is there.
         return_exceptions: a failed call gives its exception as its result. Otherwise it is raised where its result would
             be.
+        progress: how many are done, how many failed and how long the rest takes, in one line on standard error that moves
+            on a terminal and in a notebook; elsewhere it is written once, at the end.
 
         Leaving the loop early, an exception and Ctrl+C stop taking items and cancel the calls still on their way.
         """
-        return calls.map_items(self, ((item,) for item in items), concurrency, return_exceptions, ordered)
+        shown = calls.Progress(self.__name__, items) if progress else None
+        return calls.map_items(self, ((item,) for item in items), concurrency, return_exceptions, ordered, shown)
 
     @overload
     def starmap(
@@ -178,6 +189,7 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[T]: ...
     @overload
     def starmap(
@@ -187,12 +199,21 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[R]: ...
     def starmap(
-        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Any,
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Any:
         """`map` for functions of several arguments: each item is a tuple of them."""
-        return calls.map_items(self, (tuple(item) for item in items), concurrency, return_exceptions, ordered)
+        shown = calls.Progress(self.__name__, items) if progress else None
+        tuples = (tuple(item) for item in items)
+        return calls.map_items(self, tuples, concurrency, return_exceptions, ordered, shown)
 
     @overload
     def map_aio(  # type: ignore[misc]
@@ -202,6 +223,7 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[T]: ...
     @overload
     def map_aio(
@@ -211,12 +233,20 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[T]: ...
     def map_aio(
-        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Any,
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Any:
         """`map` for `async for`."""
-        return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions, ordered)
+        shown = calls.Progress(self.__name__, items) if progress else None
+        return calls.map_items_async(self, ((item,) for item in items), concurrency, return_exceptions, ordered, shown)
 
     @overload
     def starmap_aio(
@@ -226,6 +256,7 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[T]: ...
     @overload
     def starmap_aio(
@@ -235,12 +266,21 @@ class RemoteFunction(Generic[P, R]):
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[R]: ...
     def starmap_aio(
-        self, items: Any, *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Any,
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Any:
         """`starmap` for `async for`."""
-        return calls.map_items_async(self, (tuple(item) for item in items), concurrency, return_exceptions, ordered)
+        shown = calls.Progress(self.__name__, items) if progress else None
+        tuples = (tuple(item) for item in items)
+        return calls.map_items_async(self, tuples, concurrency, return_exceptions, ordered, shown)
 
     def is_here(self) -> bool:
         """Whether a call stays in this process: it is a worker of the function's endpoint."""

@@ -13,6 +13,7 @@ from svc._calling import discovery, dispatch, mapping
 from svc._calling.client import EndpointClient
 from svc._calling.connections import Patience
 from svc._calling.limits import PEER_CACHE_S
+from svc._calling.progress import Progress
 from svc._calling.threads import in_thread, runs_in_loop
 from svc.errors import CallError
 from svc.remote_function import RemoteFunction
@@ -77,11 +78,17 @@ class DeployedFunction:
                 yield chunk
 
     def map(
-        self, items: Iterable[Any], *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[Any]:
         """See `RemoteFunction.map`."""
         singles = ((item,) for item in items)
-        return mapping.map_items(self._known(), singles, concurrency, return_exceptions, ordered)
+        return mapping.map_items(self._known(), singles, concurrency, return_exceptions, ordered, self._shown(items, progress))
 
     def starmap(
         self,
@@ -90,16 +97,24 @@ class DeployedFunction:
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> Iterator[Any]:
         """See `RemoteFunction.starmap`."""
         tuples = (tuple(item) for item in items)
-        return mapping.map_items(self._known(), tuples, concurrency, return_exceptions, ordered)
+        return mapping.map_items(self._known(), tuples, concurrency, return_exceptions, ordered, self._shown(items, progress))
 
     def map_aio(
-        self, items: Iterable[Any], *, concurrency: int = 32, ordered: bool = True, return_exceptions: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        concurrency: int = 32,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[Any]:
         """`map` for `async for`."""
-        return self._map_aio(((item,) for item in items), concurrency, return_exceptions, ordered)
+        shown = self._shown(items, progress)
+        return self._map_aio(((item,) for item in items), concurrency, return_exceptions, ordered, shown)
 
     def starmap_aio(
         self,
@@ -108,9 +123,11 @@ class DeployedFunction:
         concurrency: int = 32,
         ordered: bool = True,
         return_exceptions: bool = False,
+        progress: bool = False,
     ) -> AsyncIterator[Any]:
         """`starmap` for `async for`."""
-        return self._map_aio((tuple(item) for item in items), concurrency, return_exceptions, ordered)
+        shown = self._shown(items, progress)
+        return self._map_aio((tuple(item) for item in items), concurrency, return_exceptions, ordered, shown)
 
     async def _map_aio(self, items: Iterator[tuple[Any, ...]], *how: Any) -> AsyncIterator[Any]:
         known = await in_thread(self._known)
@@ -120,6 +137,9 @@ class DeployedFunction:
                 yield result
         finally:
             await results.aclose()  # type: ignore[attr-defined]
+
+    def _shown(self, items: Iterable[Any], progress: bool) -> Progress | None:
+        return Progress(self.name, items) if progress else None
 
     def _known(self) -> _Known:
         if self._found is None or monotonic() - self._found[0] > PEER_CACHE_S:

@@ -16,6 +16,7 @@ from svc._calling import settings
 from svc._calling.ask import ask, problem_of
 from svc._calling.connections import Patience
 from svc._calling.limits import ANSWER_LATE_S, PEER_CACHE_S
+from svc._calling.progress import in_notebook
 from svc.errors import CallError, NotDeployed, PlatformError
 
 TYPE_CHECKING = False
@@ -189,6 +190,11 @@ def _why_not(key: tuple[str, str, str, str], has_app: bool, environments: dict[s
     else:
         near = _near(name, [one["name"] for one in environments[environment]])
         why, other = f"environment {environment!r} of app {app!r} has no endpoint of that name{near}", ""
+    if in_notebook():
+        command = (
+            "svc deploy, which reads .py files and no notebooks: begin the cell that declares it with "
+            f"%%writefile worker.py, import it from there, and deploy by !{command}"
+        )
     return f"endpoint {name!r} is not deployed: {why}. Run {command}{other}."
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from svc._calling import jobs
 from svc._calling.ask import TimeOver
 from svc._calling.chunks import job_chunks
 from svc._calling.connections import Patience
+from svc._calling.limits import SHOWN_JOB_MAX_S
 from svc._calling.outgoing import Outgoing
 from svc._calling.stream import RemoteStream
 from svc._calling.threads import in_thread
@@ -153,6 +156,18 @@ class Job(Generic[T]):
 
         self._job = jobs.read_job(answer, self._hints)
         return str(self._job["status"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table of its state as it is at that moment."""
+        from svc._calling.job_table import job_table
+
+        note = ""
+        if self._job["status"] not in jobs.FINAL or not self._is_whole():
+            try:
+                self._update(jobs.look(self._target, self.id, Patience(monotonic() + SHOWN_JOB_MAX_S)))
+            except Exception as error:
+                note = f"as it was last seen: {error or type(error).__name__}"
+        return job_table(self._job, self._target.name, note)
 
     def __repr__(self) -> str:
         return f"<Job {self.id} of {self._target.name!r}: {self._job['status']}>"

@@ -32,6 +32,11 @@ THREADS_MAX = 128
 # An error's own way to say goodbye to its job must not hold it up for long.
 CANCEL_MAX_S = 2.0
 
+# The line of a map is written anew so often at most.
+PROGRESS_S = 0.1
+# A notebook that shows a job waits so long for its state.
+SHOWN_JOB_MAX_S = 3.0
+
 MAP_CONCURRENCY_MAX = 512
 # Results that may wait for an earlier one of a map, as a multiple of its concurrency.
 MAP_AHEAD = 8

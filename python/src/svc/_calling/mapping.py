@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any, AsyncIterator, Iterator
 
+    from svc._calling.progress import Progress
     from svc.remote_function import RemoteFunction
 
     Function = RemoteFunction[..., Any]
@@ -47,28 +48,43 @@ def check_concurrency(concurrency: int) -> int:
 
 
 def map_items(
-    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool, ordered: bool
+    function: Function,
+    items: Iterator[tuple[Any, ...]],
+    concurrency: int,
+    return_exceptions: bool,
+    ordered: bool,
+    progress: Progress | None = None,
 ) -> Iterator[Any]:
     """Threads take the items; the iterator hands their results on, and stops them when it is closed."""
     check_concurrency(concurrency)
     if arguments.is_generator(function.__wrapped__):
         raise TypeError(f"{function.__name__} is a generator: map has one result an item")
     if function.is_here():
-        return _map_here(function, items, return_exceptions)
-    return _Mapped(function, items, concurrency, return_exceptions, ordered).results()
+        return _map_here(function, items, return_exceptions, progress)
+    return _Mapped(function, items, concurrency, return_exceptions, ordered, progress).results()
 
 
-def _map_here(function: Function, items: Iterator[tuple[Any, ...]], return_exceptions: bool) -> Iterator[Any]:
+def _map_here(
+    function: Function, items: Iterator[tuple[Any, ...]], return_exceptions: bool, progress: Progress | None
+) -> Iterator[Any]:
     import asyncio
 
-    for args in items:
-        try:
-            value = function.__wrapped__(*args)
-            yield asyncio.run(value) if hasattr(value, "__await__") else value
-        except Exception as error:
-            if not return_exceptions:
-                raise
-            yield error
+    try:
+        for args in items:
+            failed = False
+            try:
+                value = function.__wrapped__(*args)
+                result = asyncio.run(value) if hasattr(value, "__await__") else value
+            except Exception as error:
+                if not return_exceptions:
+                    raise
+                result, failed = error, True
+            if progress is not None:
+                progress.step(failed)
+            yield result
+    finally:
+        if progress is not None:
+            progress.end()
 
 
 class _Mapped:
@@ -81,8 +97,10 @@ class _Mapped:
         concurrency: int,
         return_exceptions: bool,
         ordered: bool,
+        progress: Progress | None,
     ) -> None:
         self._function = function
+        self._progress = progress
         self._items = items
         self._concurrency = concurrency
         self._return_exceptions = return_exceptions
@@ -112,6 +130,8 @@ class _Mapped:
                     raise slot.error
         finally:
             self._close()
+            if self._progress is not None:
+                self._progress.end()
 
     def _first(self) -> _Slot | None:
         with self._state:
@@ -150,6 +170,8 @@ class _Mapped:
             self._finish(slot)
 
     def _finish(self, slot: _Slot) -> None:
+        if self._progress is not None:
+            self._progress.step(slot.error is not None)
         with self._state:
             slot.done = True
             slot.prepared = None
@@ -198,7 +220,12 @@ class _Mapped:
 
 
 async def map_items_async(
-    function: Function, items: Iterator[tuple[Any, ...]], concurrency: int, return_exceptions: bool, ordered: bool
+    function: Function,
+    items: Iterator[tuple[Any, ...]],
+    concurrency: int,
+    return_exceptions: bool,
+    ordered: bool,
+    progress: Progress | None = None,
 ) -> AsyncIterator[Any]:
     """The same in an event loop: tasks instead of an iterator's own threads."""
     import asyncio
@@ -214,6 +241,8 @@ async def map_items_async(
         running -= 1
         finished.append(task)
         some_ended.set()
+        if progress is not None:
+            progress.step(task.cancelled() or task.exception() is not None)
 
     try:
         exhausted = False
@@ -248,5 +277,7 @@ async def map_items_async(
             else:
                 raise error
     finally:
+        if progress is not None:
+            progress.end()
         for task in tasks:
             task.cancel()
