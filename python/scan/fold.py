@@ -11,6 +11,7 @@ import builtins
 from math import isfinite
 
 from scan.family import MADE, text_of
+from scan.image import image_of
 from scan.module import Module
 from scan.names import Meaning, Names
 from scan.value import Value
@@ -252,6 +253,9 @@ class Folder:
                 arguments.append((each.arg or "**", fold(module, each.value, depth + 1)))
             size = 1 + sum(value.size for _, value in arguments)
             return Value("made", (meaning.path[0], arguments), place, size=size)
+        image = image_of(lambda each: self._fold(module, each, depth + 1), meaning, module, node, place)
+        if image is not None:
+            return image
         builtin = node.func.id if type(node.func) is ast.Name else ""
         if builtin in ("list", "tuple") and len(given) == 1 and not node.keywords:
             value = self._fold(module, given[0], depth + 1)

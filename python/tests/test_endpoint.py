@@ -124,6 +124,17 @@ class Declaration(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "has a name"):
             svc.NetworkVolume(size=50)
 
+    def test_an_image_is_data_that_its_methods_do_not_change(self):
+        base = svc.Image.from_registry("python:3.12-slim").apt("ffmpeg", "git=1:2")
+        more = base.run("make").env(MODE="fast")
+        self.assertEqual((base.name, base.steps), ("python:3.12-slim", (("apt", ("ffmpeg", "git=1:2")),)))
+        self.assertEqual(more.steps[1:], (("run", ("make",)), ("env", {"MODE": "fast"})))
+        self.assertEqual(svc.Image.debian().name, "")
+        self.assertIs(Endpoint(name="x", image=more, system_dependencies=["git"]).settings["image"], more)
+        for wrong in (lambda: svc.Image.from_registry(""), lambda: base.apt(7), lambda: base.env(A=svc.Secret("A"))):
+            with self.assertRaises(TypeError):
+                wrong()
+
     def test_gpu_and_cpu_exclude_each_other(self):
         with self.assertRaisesRegex(TypeError, "gpu or cpu, not both"):
             Endpoint(name="x", gpu=GpuGroup.ANY, cpu="cpu3c-1-2")

@@ -1,5 +1,6 @@
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
+import type { ImageStep } from "../domain/image-steps.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
 import type { Schedule } from "../domain/schedule.ts";
 import type { ServerSettings } from "../domain/server.ts";
@@ -30,6 +31,10 @@ export interface EndpointDeclaration {
   readonly server: ServerSettings | undefined;
   /** When it is called by itself. */
   readonly schedule?: Schedule;
+  /** Packages of Debian. */
+  readonly systemDependencies: readonly string[];
+  /** What is built on `settings.imageName`. */
+  readonly imageSteps: readonly ImageStep[];
   /** Requirements as written. */
   readonly dependencies: readonly string[];
   /** Values of `env=`. */

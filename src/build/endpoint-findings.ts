@@ -8,10 +8,10 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 /** What `from svc import …` finds: the package's `__all__`, its modules, and everything. */
 export const SDK_NAMES: ReadonlySet<string> = new Set(
   `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployedFunction Endpoint EndpointClient GpuGroup GpuType
-  Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
+  Image Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
   __version__ configure context enter exit function job job_aio option progress remote with_options
-  declared_class endpoint errors family generic gpu lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
+  declared_class endpoint errors family generic gpu image lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );

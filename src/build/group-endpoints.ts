@@ -50,8 +50,8 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     if (schedule !== undefined) {
       for (const finding of scheduleFindings(schedule, first!.kind, functions[0])) report(finding);
     }
-    const { settings, gpuPreference, server, dependencies, env, pythonVersion, place, dependenciesPlace } =
-      first!.settings;
+    const { settings, gpuPreference, server, systemDependencies, imageSteps } = first!.settings;
+    const { dependencies, env, pythonVersion, place, dependenciesPlace } = first!.settings;
     endpoints.push({
       name,
       kind: first!.kind,
@@ -61,6 +61,8 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
       routes,
       server,
       schedule: schedule?.schedule,
+      systemDependencies,
+      imageSteps,
       dependencies,
       env,
       pythonVersion,
@@ -191,8 +193,18 @@ function publicRoutes(settings: EndpointSettings, routes: readonly RouteDeclarat
   return keys.sort().join("\n");
 }
 
-function comparable({ settings, gpuPreference, server, dependencies, env, pythonVersion }: ReadSettings): unknown {
-  return [settings, server, gpuPreference, [...dependencies].sort(), Object.entries(env).sort(), pythonVersion];
+function comparable({ settings, gpuPreference, dependencies, env, pythonVersion, ...rest }: ReadSettings): unknown {
+  const { server, systemDependencies, imageSteps } = rest;
+  return [
+    settings,
+    server,
+    systemDependencies,
+    imageSteps,
+    gpuPreference,
+    [...dependencies].sort(),
+    Object.entries(env).sort(),
+    pythonVersion,
+  ];
 }
 
 function routeOf(use: EndpointUse, describe: Describe, sources: Sources, report: Report): RouteDeclaration | undefined {

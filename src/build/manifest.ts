@@ -43,6 +43,8 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     gpuIds: settings.gpuIds,
     functions: [...endpoint.functions],
     ...(endpoint.server === undefined ? {} : { server: { ...endpoint.server, command: [...endpoint.server.command] } }),
+    systemDependencies: [...endpoint.systemDependencies],
+    imageSteps: endpoint.imageSteps.map((step) => ({ ...step })),
     gpuPreference: [...endpoint.gpuPreference],
     gpuCount: settings.gpuCount,
     instanceIds: settings.instanceIds,

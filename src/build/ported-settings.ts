@@ -7,14 +7,7 @@ import { describeValue, type Value } from "./facts.ts";
 import type { Report } from "./sources.ts";
 
 /** Keywords that only they have. */
-export const PORTED = [
-  "datacenter",
-  "flashboot",
-  "template",
-  "accelerate_downloads",
-  "min_cuda_version",
-  "system_dependencies",
-] as const;
+export const PORTED = ["datacenter", "flashboot", "template", "accelerate_downloads", "min_cuda_version"] as const;
 
 /** By keyword. */
 type Given = Map<string, Value>;
@@ -24,7 +17,6 @@ const WITHOUT_MEANING: Partial<Record<(typeof PORTED)[number], string>> = {
   datacenter: "workers run on the platform's own machines.",
   accelerate_downloads: "the platform installs what it needs before a worker starts.",
   min_cuda_version: "the driver of the platform's machines decides.",
-  system_dependencies: "a build installs packages of Python only.",
 };
 
 /** `given` in the words of svc. */
@@ -33,8 +25,7 @@ export function translatePorted(given: Given, report: Report): Given {
     report({ severity: "warning", rule: "no-meaning", message, help, at: value.at });
   for (const [keyword, why] of Object.entries(WITHOUT_MEANING)) {
     const value = given.get(keyword);
-    const help = keyword === "system_dependencies" ? "Give image= one that has them, or leave it out." : undefined;
-    if (value !== undefined) note(value, `${keyword}= has no meaning here: ${why}`, help);
+    if (value !== undefined) note(value, `${keyword}= has no meaning here: ${why}`);
   }
   const wrong = (value: Value, message: string, help: string) =>
     report({ severity: "error", rule: "invalid-setting", message, help, at: value.at });

@@ -8,6 +8,7 @@ import {
 } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import { gpuCountProblem, gpuIds } from "../domain/gpu.ts";
+import type { ImageStep } from "../domain/image-steps.ts";
 import {
   EXECUTION_TIMEOUT_MAX_MS,
   EXECUTION_TIMEOUT_MIN_MS,
@@ -29,10 +30,11 @@ import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readCors } from "./read-cors.ts";
 import { readEnv } from "./read-env.ts";
+import { readImage, readSystemDependencies } from "./read-image.ts";
 import { publicOf } from "./read-public.ts";
 import { readRetries } from "./read-retries.ts";
 import { type DeclaredSchedule, readSchedule, SCHEDULE_KEYWORDS } from "./read-schedule.ts";
-import { readServer } from "./read-server.ts";
+import { type Complaints, readServer } from "./read-server.ts";
 import { readVolumes } from "./read-volumes.ts";
 import { requirementProblem } from "./requirement.ts";
 import { looksLikeSecret } from "./secrets.ts";
@@ -65,6 +67,7 @@ export const KEYWORDS = [
   "ready_timeout",
   "public",
   ...SCHEDULE_KEYWORDS,
+  "system_dependencies",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -76,6 +79,9 @@ export interface ReadSettings {
   readonly gpuPreference: readonly string[];
   /** Of `command=`. */
   readonly server: ServerSettings | undefined;
+  readonly systemDependencies: readonly string[];
+  /** What `image=` builds on the image that it names. */
+  readonly imageSteps: readonly ImageStep[];
   readonly dependencies: readonly string[];
   readonly env: EnvValues;
   readonly pythonVersion: string | undefined;
@@ -95,6 +101,11 @@ export class SettingsReader {
   readonly #report: Report;
   /** Values of `env=` that look like secrets, so that no message repeats them. */
   readonly secrets = new Set<string>();
+
+  readonly #complaints: Complaints = {
+    unknown: (value, keyword, wanted) => this.#unknown(value, keyword, wanted),
+    error: (value, message, help) => this.#error("invalid-setting", value, message, help),
+  };
 
   /** `environment` is where os.environ["X"] of an `env=` is looked up. */
   constructor(sources: Sources, environment: Environment, report: Report) {
@@ -120,6 +131,7 @@ export class SettingsReader {
     const defaults = defaultSettings(kind, gpu ?? "");
     const [workersMin, workersMax] = this.#workers(given) ?? [defaults.workersMin, defaults.workersMax];
     const scalerType = this.#choice(given, "scaler_type", SCALER_TYPES) ?? defaults.scalerType;
+    const image = readImage(given.get("image"), this.#complaints);
     const settings: EndpointSettings = {
       ...defaults,
       instanceIds: cpu !== undefined && gpu === undefined ? cpu : defaults.instanceIds,
@@ -140,7 +152,7 @@ export class SettingsReader {
       scalerType,
       scalerValue: this.#whole(given, "scaler_value", 1, SCALER_VALUE_MAX) ?? defaults.scalerValue,
       svcBootType: this.#choice(given, "boot", BOOT_TYPES) ?? defaults.svcBootType,
-      imageName: this.#text(given, "image") ?? defaults.imageName,
+      imageName: image.name ?? defaults.imageName,
       networkVolumeId: readVolumes(given.get("volume"), given.get("volumes"), this.#report),
       cors: readCors(given.get("cors"), this.#report),
       requestTimeoutMs:
@@ -162,10 +174,9 @@ export class SettingsReader {
       name: named === undefined && unnamed !== undefined ? unnamed : this.#name(object, named),
       settings,
       gpuPreference: gpuPreference ?? [],
-      server: readServer(given, workersMax, {
-        unknown: (value, keyword, wanted) => this.#unknown(value, keyword, wanted),
-        error: (value, message, help) => this.#error("invalid-setting", value, message, help),
-      }),
+      server: readServer(given, workersMax, this.#complaints),
+      systemDependencies: readSystemDependencies(given.get("system_dependencies"), this.#complaints),
+      imageSteps: image.steps,
       dependencies: this.#dependencies(dependencies),
       env,
       pythonVersion: this.#pythonVersion(given.get("python_version")),

@@ -15,6 +15,8 @@ export interface EndpointCode {
   readonly pythonVersion: string;
   /** Best first: which GPU a worker gets of those that it may have. */
   readonly gpuPreference: readonly string[];
+  /** What is built on its image; "" for nothing. */
+  readonly image: string;
 }
 
 /** null when the manifest has no such endpoint. */
@@ -22,6 +24,7 @@ export function codeOf(manifest: Manifest, endpointName: string): EndpointCode |
   const resource = own(manifest.resources, endpointName);
   if (resource === undefined) return null;
   const { handler, dependencyLayer, baseDependencies, pythonVersion, codeDigest, gpuPreference } = resource;
+  const { systemDependencies = [], imageSteps = [] } = resource; // A manifest of an earlier version has none.
   return {
     source: codeDigest ?? manifest.sourceLayer,
     handler,
@@ -29,6 +32,7 @@ export function codeOf(manifest: Manifest, endpointName: string): EndpointCode |
     baseDependencies,
     pythonVersion,
     gpuPreference,
+    image: systemDependencies.length + imageSteps.length === 0 ? "" : JSON.stringify([imageSteps, systemDependencies]),
   };
 }
 
@@ -64,6 +68,7 @@ export function revisionOf(endpoint: Revisable, code: EndpointCode | null, secre
       .map(([name, value]) => [name, typeof value === "string" ? value : [value.secret, secrets.get(value.secret)]])
       .sort(([a], [b]) => (a! < b! ? -1 : 1)),
     code && [code.source, code.handler, code.dependencyLayer, [...code.baseDependencies].sort(), code.pythonVersion],
+    ...(code?.image ? [code.image] : []),
   ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }

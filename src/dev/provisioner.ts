@@ -202,8 +202,9 @@ function keyOf(build: LayersBuild, name: string): string {
 }
 
 function preparationOf({ manifest }: LayersBuild, name: string): string {
-  const { dependencyLayer, baseDependencies, pythonVersion, imageName } = manifest.resources[name]!;
-  return JSON.stringify([dependencyLayer, baseDependencies, pythonVersion, imageName]);
+  const { dependencyLayer, baseDependencies, pythonVersion, imageName, ...rest } = manifest.resources[name]!;
+  const { systemDependencies, imageSteps } = rest;
+  return JSON.stringify([dependencyLayer, baseDependencies, pythonVersion, imageName, systemDependencies, imageSteps]);
 }
 
 function keyOfLive(live: LiveEndpoint): string {

@@ -1,11 +1,14 @@
 /** What workers of a driver cannot have: a deploy that asks for it is refused, and nothing is left out in silence. */
 import { CPU_IMAGE, type EndpointSettings, GPU_IMAGE } from "./endpoint.ts";
+import type { ImageStep } from "./image-steps.ts";
 import { isWithin, mountPaths, volumesOf } from "./volume.ts";
 
 /** The settings that not every driver can give. */
 export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "networkVolumeId"> {
   /** The fixed port of its server; 0 or undefined: none. */
   readonly serverPort?: number;
+  readonly systemDependencies?: readonly string[];
+  readonly imageSteps?: readonly ImageStep[];
 }
 
 /** The settings that not every platform can give, whatever its driver. */
@@ -17,7 +20,7 @@ export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds"
  * machine that every worker's view must show.
  */
 export function processProblems(wishes: DriverWishes, noView: string, needed: readonly string[] = []): string[] {
-  const { imageName, networkVolumeId, serverPort } = wishes;
+  const { imageName, networkVolumeId, serverPort, imageSteps = [] } = wishes;
   const problems: string[] = [];
   if (serverPort) {
     problems.push(
@@ -25,7 +28,12 @@ export function processProblems(wishes: DriverWishes, noView: string, needed: re
         "Write {port} in the command and leave port= out, or start the platform with SVC_DRIVER=docker.",
     );
   }
-  if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
+  if (imageSteps.length > 0) {
+    problems.push(
+      "image=Image(…) needs containers, and this platform runs workers as processes of its machine. " +
+        "Leave image= out, or start the platform with SVC_DRIVER=docker.",
+    );
+  } else if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
     problems.push(
       `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +
         "Leave image= out, or start the platform with SVC_DRIVER=docker.",

@@ -2,6 +2,7 @@
 
 export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
+export * from "./image-limits.ts";
 export * from "./volume-limits.ts";
 
 const KB = 1024;
@@ -362,11 +363,3 @@ export const PLATFORM_RETRY_MS = 500;
 /** A larger .platform/resources.pkl is not read. */
 export const RESOURCES_FILE_MAX_BYTES = 1 * MB;
 export const PLATFORM_PORT_DEFAULT = 7878;
-
-/** Of a server that an endpoint starts by a command. Workers are no root, who alone may have ports below 1024. */
-export const SERVER_COMMAND_MAX = 200;
-export const SERVER_COMMAND_MAX_CHARS = 16_384;
-export const SERVER_PORT_MIN = 1024;
-export const SERVER_PORT_MAX = 65_535;
-export const SERVER_READY_DEFAULT_S = 300;
-export const SERVER_READY_MAX_S = 3600;

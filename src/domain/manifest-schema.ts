@@ -43,6 +43,15 @@ export const manifestFunction = z.object({
   methodReturns: z.record(z.string(), jsonSchema).optional(),
 });
 
+const imageStep = z.union([
+  /** Packages of Debian. */
+  z.strictObject({ apt: z.array(z.string()) }),
+  /** A line of /bin/sh, run as root. */
+  z.strictObject({ run: z.string() }),
+  /** Variables. */
+  z.strictObject({ env: z.record(z.string(), z.string()) }),
+]);
+
 const server = z.object({
   /** Program and arguments; `{port}` in them becomes the port. */
   command: z.array(z.string()),
@@ -64,6 +73,10 @@ export const manifestResource = z.object({
 
   /** The command that answers its requests; without it, functions do. */
   server: server.optional(),
+  /** Packages of Debian: "ffmpeg". */
+  systemDependencies: z.array(z.string()).default([]),
+  /** What is built on the image, before the system dependencies. */
+  imageSteps: z.array(imageStep).default([]),
   /** Selectors of `gpu=` in the order of preference: groups and members of GpuType. */
   gpuPreference: z.array(z.string()).default([]),
   /** GPUs of one worker, or below 1 the part of a GPU that is its own. */

@@ -11,7 +11,8 @@ import type { Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
-import { type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
+import { removeBuilt } from "./docker/image-build.ts";
+import { builtNames, type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
 import { LABEL } from "./docker/labels.ts";
 import { type ContainerNetwork, ensureNetwork, removeNetwork } from "./docker/network.ts";
@@ -133,7 +134,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
 
   async #prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const { engine, shelf } = this.#engine;
-    const facts = await prepareImage({ engine, shelf, names: this.#options.images, image, report });
+    const { images: names, env } = this.#options;
+    const labels = this.#labels();
+    const facts = await prepareImage({ engine, shelf, names, image, labels, proxies: proxiesOf(env), report });
     const source = await this.#layers.ensure(image.sourceLayer);
     const mounts: Mount[] = [
       { from: this.#options.pythonPath, to: INSIDE.runtime },
@@ -195,6 +198,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
 
   async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
     await this.#layers.removeUnused(keep, before);
+    const { engine, shelf } = this.#engine;
+    const needed = await builtNames(keep, shelf, this.#options.images);
+    await removeBuilt(engine, `${LABEL.platform}=${this.#platformId}`, needed, before);
   }
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
@@ -353,6 +359,12 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
 /** Names the containers and the network of the platform with this data directory. */
 export function platformIdOf(dataDir: string): string {
   return createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12);
+}
+
+/** What programs of a build need to reach the world where this machine has to ask for it. */
+function proxiesOf(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const named = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(named.filter(([name]) => /^(https?|no)_proxy$/i.test(name)));
 }
 
 /** What surrounds a worker besides what its launcher says. */

@@ -16,6 +16,7 @@ import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { startHead, workerExit, zygoteKey } from "./start-head.ts";
+import { cannotBeChecked, missingPackages } from "./system-packages.ts";
 import { VolumeFolders } from "./volume-folders.ts";
 import type {
   Capacity,
@@ -136,11 +137,13 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const lack = this.#launcher.link.isolation.missing.find((one) => one.startsWith("namespaces"));
     const { isolation, dataDir, pythonPath, socketPath } = this.#options;
     const off = isolation === "none";
-    return processProblems(
+    const problems = processProblems(
       wishes,
       off ? "SVC_ISOLATION=none gives workers no paths of their own" : lack ? `this machine lacks ${lack}` : "",
       [dataDir, pythonPath, path.dirname(socketPath)],
     );
+    const missing = missingPackages(wishes.systemDependencies ?? []);
+    return missing === undefined ? problems : [...problems, missing];
   }
 
   attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
@@ -153,6 +156,11 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     if (image.volumes.length > 0) await this.#mountsOf(image);
+    // Its machine may have lost what it had when the endpoint was deployed.
+    const missing = missingPackages(image.systemDependencies);
+    if (missing !== undefined) throw new SvcError("INVALID_SETTING", missing);
+    const unknown = cannotBeChecked(image.systemDependencies);
+    if (unknown !== undefined) report(unknown);
     const interpreter = await this.#interpreters.find(image.pythonVersion);
     const source = await this.#layers.ensure(image.sourceLayer);
     const paths = [path.join(source, "src")];

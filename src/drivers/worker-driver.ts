@@ -4,6 +4,7 @@
  */
 import type { Machine, Share } from "../domain/capacity.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
+import type { ImageStep } from "../domain/image-steps.ts";
 import type { MountedVolume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
 
@@ -19,6 +20,10 @@ export interface WorkerImage {
   readonly pythonVersion: string;
   readonly handler: string;
   readonly imageName: string;
+  /** Packages of Debian that it needs. */
+  readonly systemDependencies: readonly string[];
+  /** What is built on the image before them. */
+  readonly imageSteps: readonly ImageStep[];
   readonly bootType: BootType;
   readonly volumes: readonly MountedVolume[];
 }

@@ -129,6 +129,8 @@ export class Images {
       pythonVersion: resource.pythonVersion,
       handler: resource.handler,
       imageName: endpoint.imageName,
+      systemDependencies: resource.systemDependencies ?? [], // A manifest of an earlier version has none.
+      imageSteps: resource.imageSteps ?? [],
       bootType: endpoint.svcBootType,
       volumes: mountedVolumes(endpoint, app?.name, environment?.name),
     };

@@ -145,6 +145,8 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       pythonVersion: await localPython(),
       handler: `handlers/${name}.py`,
       imageName: CPU_IMAGE,
+      systemDependencies: [],
+      imageSteps: [],
       bootType: "SVCBOOT",
       volumes: [],
     };

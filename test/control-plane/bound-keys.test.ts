@@ -133,3 +133,39 @@ test("a key cannot be bound in two ways, half, or with the scope admin", async (
   assert.equal((await create({ app: "shop", environment: "nope" })).errors![0]!.extensions.code, "NOT_FOUND");
   assert.equal((await create({ endpointId: "nope" })).errors![0]!.extensions.code, "ENDPOINT_NOT_FOUND");
 });
+
+test("a bound key deploys nothing whose image is built by code that runs as root", async (t) => {
+  const { platform, build, create } = await twoEnvironments(t);
+  const bound = (await create({ app: "shop", environment: "staging" })).data.createKey.secret;
+  const unbound = (await create({})).data.createKey.secret;
+  const problems = async (secret: string, changes: object) => {
+    const resources = Object.entries(build.resources).map(([name, resource]) => [name, { ...resource, ...changes }]);
+    const manifest = { ...build, resources: Object.fromEntries(resources) };
+    const input = { app: "shop", environment: "staging", manifest, env: ENV };
+    const query = "query($input: BuildInput!) { planBuild(input: $input) { problems } }";
+    const mutation = "mutation($input: BuildInput!) { deployBuild(input: $input) { buildId } }";
+    const planned = (await platform.ask(query, { input }, secret)).data.planBuild.problems;
+    const { errors } = await platform.ask(mutation, { input }, secret);
+    assert.equal(errors === undefined, planned.length === 0, "the deploy says what the plan says");
+    return planned.join("\n");
+  };
+  const wanted = [
+    { imageSteps: [{ run: "id" }] },
+    { imageName: "acme/own:1", imageSteps: [{ apt: ["ffmpeg"] }] },
+    { imageName: "acme/own:1", systemDependencies: ["ffmpeg"] },
+  ];
+  for (const changes of wanted) {
+    assert.match(await problems(bound, changes), /bound to the environment .*runs code of the deploy as root/);
+    assert.equal(await problems(unbound, changes), "");
+  }
+  const packages = { imageSteps: [{ apt: ["ffmpeg"] }, { env: { A: "b" } }], systemDependencies: ["git"] };
+  assert.equal(await problems(bound, packages), "");
+  // The platform trusts no build: what `svc build` refuses it refuses too.
+  for (const apt of ["ffmpeg; rm -rf /", "-o Foo", "ffmpeg-", "a\nRUN id"]) {
+    assert.match(await problems(unbound, { imageSteps: [{ apt: [apt] }] }), /is no Debian package/);
+    assert.match(await problems(unbound, { systemDependencies: [apt] }), /is no Debian package/);
+  }
+  assert.match(await problems(unbound, { imageSteps: [{ env: { A: "b\nRUN id" } }] }), /holds a line break/);
+  assert.match(await problems(unbound, { imageSteps: [{ env: { "A B": "c" } }] }), /cannot name a variable/);
+  assert.match(await problems(unbound, { imageSteps: [{ run: " " }] }), /is empty/);
+});

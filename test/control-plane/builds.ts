@@ -13,6 +13,8 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     functions: [
       { name, module: name, kind: "function", async: false, generator: false, doc: "", parameters: [], methods: [] },
     ],
+    systemDependencies: [],
+    imageSteps: [],
     gpuPreference: [],
     gpuCount: 1,
     instanceIds: "cpu3c-1-2",

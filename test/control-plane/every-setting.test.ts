@@ -92,6 +92,12 @@ const SERVER: Record<string, Expectation> = {
   port: { written: "8000" },
   ready_path: { written: '"/up"' },
   ready_timeout: { written: "7" },
+  image: {
+    written: 'Image.debian().apt("git").run("true")',
+    record: { imageName: "svc/worker-cpu:latest" },
+    manifest: { imageSteps: [{ apt: ["git"] }, { run: "true" }] },
+  },
+  system_dependencies: { written: '["ffmpeg"]', manifest: { systemDependencies: ["ffmpeg"] } },
 };
 
 function declaration(name: string, settings: Record<string, Expectation>): string {
@@ -111,7 +117,7 @@ test("every keyword of a declaration arrives in the manifest, the record and the
 
   const projectDir = await mkdtemp(join(tmpdir(), "svc-settings-"));
   t.after(() => rm(projectDir, { recursive: true, force: true }));
-  const code = `from svc import Endpoint, GpuGroup, GpuType, Retries, Secret, Volume
+  const code = `from svc import Endpoint, GpuGroup, GpuType, Image, Retries, Secret, Volume
 
 @${declaration("job", QUEUE)}
 async def job(n=None): ...

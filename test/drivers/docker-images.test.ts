@@ -10,6 +10,7 @@ import { type TestContext, test } from "node:test";
 import tar from "tar-stream";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
+import { dockerfileOf } from "../../src/drivers/docker/image-build.ts";
 import { imageCandidates } from "../../src/drivers/docker/image-check.ts";
 import { isMet } from "../../src/drivers/docker/requirement.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
@@ -274,4 +275,20 @@ test("A requirement is met by a version as indexes say", () => {
   }
   assert.ok(isMet("torch==2.5.1", "2.5.1+cu124"));
   assert.ok(isMet('numpy>=9; python_version < "3"', "2.1.3"));
+});
+
+test("Each step becomes one instruction, whatever its texts hold", () => {
+  const file = dockerfileOf("sha256:0", [
+    { apt: ["ffmpeg", "git=1:2"] },
+    { run: 'echo "a"\nFROM evil\nRUN --mount=type=bind x \\' },
+    { env: { A: '" B="c\\', C: "$PATH" } },
+  ]);
+  const lines = file.trimEnd().split("\n");
+  assert.deepEqual(
+    lines.map((line) => line.split(" ")[0]),
+    ["FROM", "USER", "RUN", "RUN", "ENV", "ENV"],
+  );
+  assert.deepEqual(JSON.parse(lines[2]!.slice(4)).slice(3), ["apt", "ffmpeg", "git=1:2"]);
+  assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'echo "a"\nFROM evil\nRUN --mount=type=bind x \\');
+  assert.deepEqual(lines.slice(4), ['ENV A="\\" B=\\"c\\\\"', 'ENV C="\\$PATH"']);
 });

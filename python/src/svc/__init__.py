@@ -18,6 +18,7 @@ from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.family import CpuInstanceType, CudaVersion, DataCenter, NetworkVolume, PodTemplate, ServerlessScalerType
 from svc.gpu import GpuGroup, GpuType
+from svc.image import Image
 from svc.lifecycle import enter, exit
 from svc.options import option, with_options
 from svc.remote_function import RemoteFunction, remote
@@ -61,6 +62,7 @@ __all__ = [
     "EndpointClient",
     "GpuGroup",
     "GpuType",
+    "Image",
     "Job",
     "JobCancelled",
     "JobNotFound",

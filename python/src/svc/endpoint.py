@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from svc._calling.client import EndpointClient
     from svc.family import NetworkVolume, PodTemplate, ServerlessScalerType
     from svc.gpu import GpuGroup, GpuType
+    from svc.image import Image
     from svc.retries import Retries
     from svc.secret import Secret
     from svc.volume import Volume
@@ -48,10 +49,11 @@ PARAMETERS = (
     "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
     "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "public",
     "schedule", "timezone", "every", "schedule_input", "missed", "overlap",
+    "system_dependencies",
 )  # fmt: skip
 
 PORTED = (
-    "datacenter", "flashboot", "template", "accelerate_downloads", "min_cuda_version", "system_dependencies",
+    "datacenter", "flashboot", "template", "accelerate_downloads", "min_cuda_version",
 )  # fmt: skip
 """Of projects of the same family: the build translates them, or says that they have no meaning."""
 
@@ -102,7 +104,7 @@ class Endpoint:
         scaler_type: `"QUEUE_DELAY"` or `"REQUEST_COUNT"`.
         scaler_value: seconds a job may wait (QUEUE_DELAY) or requests per worker (REQUEST_COUNT). Default 4.
         env: environment variables of its workers; a value is a text or `Secret("NAME")`.
-        image: container image; a platform that runs workers as processes refuses it.
+        image: container image, by name or as an `Image`; a platform that runs workers as processes refuses it.
         volume: a folder that stays, at `/volumes/<name>`: its name or a `Volume`
             (a `NetworkVolume` stands for its name). All endpoints of the environment that
             name it share it.
@@ -134,10 +136,12 @@ class Endpoint:
             for all of them.
         overlap: while the call of the tick before is not over, the next one is queued (`"queue"`, the default) or left out
             (`"skip"`).
+        system_dependencies: Debian packages such as `["ffmpeg"]`, perhaps with a version (`"git=1:2.39.5-0+deb12u2"`). In
+            containers they are built into the image; elsewhere the machine must have them, which the deploy checks.
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
-    `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`, `system_dependencies`: these have
-    no meaning here, which the build says.
+    `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`: these have no
+    meaning here, which the build says.
 
     Raises TypeError for an unknown keyword, naming the nearest one, and for `gpu` together with `cpu`.
     """
@@ -172,7 +176,7 @@ class Endpoint:
             scaler_type: ScalerType | None = None,
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
-            image: str | None = None,
+            image: str | Image | None = None,
             volume: str | Volume | NetworkVolume | Sequence[NetworkVolume] | None = None,
             volumes: Mapping[str, str | Volume] | None = None,
             python_version: str | None = None,
@@ -214,7 +218,7 @@ class Endpoint:
             scaler_type: ScalerType | None = None,
             scaler_value: int | None = None,
             env: Mapping[str, str | Secret] | None = None,
-            image: str | None = None,
+            image: str | Image | None = None,
             volume: str | Volume | NetworkVolume | Sequence[NetworkVolume] | None = None,
             volumes: Mapping[str, str | Volume] | None = None,
             python_version: str | None = None,

@@ -65,9 +65,10 @@ export const deployCommand = command({
     const { manifest, layers, env } = await buildDirectory(this, {
       ...flags,
       onScan: async (declared) => {
-        const wanted = declared.map(({ name, settings, server }) => {
+        const wanted = declared.map(({ name, settings, server, systemDependencies, imageSteps }) => {
           const { workersMax, imageName, networkVolumeId, instanceIds } = settings;
-          return { name, workersMax, imageName, networkVolumeId, instanceIds, serverPort: server?.port };
+          const wishes = { serverPort: server?.port, systemDependencies, imageSteps };
+          return { name, workersMax, imageName, networkVolumeId, instanceIds, ...wishes };
         });
         refuseProblems(await controlPlane.mayDeploy(target, wanted, keepRemoved));
       },

@@ -4,6 +4,7 @@ import type { DriverWishes } from "../../domain/driver-offers.ts";
 import { type EndpointKind, type EndpointSettings, retriesProblem, settingsProblems } from "../../domain/endpoint.ts";
 import { type EnvValues, isEnvName } from "../../domain/env.ts";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
+import { imageStepsProblems, systemPackagesProblems } from "../../domain/image-steps.ts";
 import { DEPLOY_MESSAGE_MAX } from "../../domain/limits.ts";
 import type { Manifest, ManifestResource } from "../../domain/manifest.ts";
 import { manifestSchema } from "../../domain/manifest-schema.ts";
@@ -36,7 +37,7 @@ export interface DesiredEndpoint {
   readonly schedule: string;
   readonly code: EndpointCode;
   /** What else its driver must be able to give. */
-  readonly wishes: Pick<DriverWishes, "serverPort">;
+  readonly wishes: Required<Pick<DriverWishes, "serverPort" | "systemDependencies" | "imageSteps">>;
 }
 
 export interface Problem {
@@ -144,7 +145,12 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
     env,
     schedule: storedSchedule(resource.schedule),
     code: codeOf(manifest, name)!,
-    wishes: { serverPort: resource.server?.port },
+    wishes: {
+      serverPort: resource.server?.port ?? 0,
+      // A manifest of an earlier version has none.
+      systemDependencies: resource.systemDependencies ?? [],
+      imageSteps: resource.imageSteps ?? [],
+    },
   };
 }
 
@@ -178,7 +184,11 @@ function resourceProblems(manifest: Manifest, name: string): Problem[] {
   if (retries !== undefined) {
     problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${retries.message} ${retries.help}` });
   }
-  for (const message of resource.server === undefined ? [] : serverProblems(resource.server, resource.workersMax)) {
+  for (const message of [
+    ...(resource.server === undefined ? [] : serverProblems(resource.server, resource.workersMax)),
+    ...systemPackagesProblems(resource.systemDependencies),
+    ...imageStepsProblems(resource.imageSteps),
+  ]) {
     problems.push({ code: "INVALID_SETTING", message: `Endpoint "${name}": ${message}` });
   }
   problems.push(...scheduleFaults(name, resource));

@@ -95,6 +95,7 @@ function codeDifferences(wanted: EndpointCode, code: EndpointCode | null): strin
   if (wanted.pythonVersion !== code.pythonVersion) {
     details.push(`pythonVersion ${code.pythonVersion} → ${wanted.pythonVersion}`);
   }
+  if (wanted.image !== code.image) details.push("what is built on the image");
   if (wanted.gpuPreference.join() !== code.gpuPreference.join()) details.push("order of GPUs");
   return details;
 }

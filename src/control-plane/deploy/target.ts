@@ -1,13 +1,15 @@
 /** The app and environment a build goes to, as the store has them now, and what the build would change there. */
+import { boundTo } from "../../domain/api-key.ts";
 import type { PlatformWishes } from "../../domain/driver-offers.ts";
 import { environmentProblem, secretNames } from "../../domain/env.ts";
+import { buildsAsRoot } from "../../domain/image-steps.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
-import type { ControlPlaneDeps } from "../context.ts";
+import type { ControlPlaneDeps, RequestContext } from "../context.ts";
 import { codeOf, type SecretTimes, secretTimes } from "../revision.ts";
-import type { BuildRequest, Problem } from "./build-request.ts";
+import type { BuildRequest, DesiredEndpoint, Problem } from "./build-request.ts";
 import { type Change, type CurrentEndpoint, diffEnvironment } from "./diff.ts";
 
 export interface Target {
@@ -19,7 +21,7 @@ export interface Target {
 }
 
 /** What the platform as a whole allows an endpoint. */
-export type Allowance = Pick<ControlPlaneDeps, "config" | "cannotGive">;
+export type Allowance = Pick<ControlPlaneDeps, "config" | "cannotGive"> & Pick<RequestContext, "principal">;
 
 export async function readTarget(store: Store, request: BuildRequest, allowance: Allowance): Promise<Target> {
   const app = await store.apps.findByName(request.app);
@@ -32,6 +34,7 @@ export async function readTarget(store: Store, request: BuildRequest, allowance:
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
   for (const { name, settings, wishes } of request.desired) {
     problems.push(...driverProblemsOf(name, { ...settings, ...wishes }, allowance).map(asProblem));
+    problems.push(...rootProblems(name, { ...settings, ...wishes }, allowance));
   }
   problems.push(...(await environmentProblems(store, request, environment)));
   if (overQuota !== undefined) problems.push({ code: "QUOTA_EXCEEDED", message: overQuota });
@@ -41,6 +44,24 @@ export async function readTarget(store: Store, request: BuildRequest, allowance:
 /** What its workers could not have here, in sentences that name the endpoint. */
 export function driverProblemsOf(name: string, wishes: PlatformWishes, { cannotGive }: Pick<Allowance, "cannotGive">) {
   return cannotGive(wishes).map((sentence) => `Endpoint "${name}": ${sentence}`);
+}
+
+/** Lines that run as root of the engine are for those who are trusted with the whole platform. */
+function rootProblems(
+  name: string,
+  { imageName, systemDependencies, imageSteps }: DesiredEndpoint["wishes"] & Pick<PlatformWishes, "imageName">,
+  { principal }: Allowance,
+): Problem[] {
+  const bound = boundTo(principal);
+  if (bound === undefined || !buildsAsRoot(imageName, systemDependencies, imageSteps)) return [];
+  const what =
+    "and building the image runs code of the deploy as root of a container: .run(), or apt of an image of your own";
+  return [
+    {
+      code: "FORBIDDEN",
+      message: `Endpoint "${name}": ${bound}, ${what}. Use Image.debian() with .apt() and .env(), or a key that is bound to nothing.`,
+    },
+  ];
 }
 
 function asProblem(message: string): Problem {

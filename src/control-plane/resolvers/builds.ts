@@ -33,10 +33,16 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
     environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
   const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
   const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
-  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds, serverPort }) => {
+  const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds, ...more }) => {
     const image = imageName ?? CPU_IMAGE;
     const wishes = { imageName: image, networkVolumeId: networkVolumeId ?? "", instanceIds: instanceIds ?? "" };
-    return driverProblemsOf(name, { ...wishes, serverPort: serverPort ?? 0 }, context);
+    const { serverPort, systemDependencies, imageSteps } = more;
+    const rest = {
+      serverPort: serverPort ?? 0,
+      systemDependencies: systemDependencies ?? [],
+      imageSteps: imageSteps ?? [],
+    };
+    return driverProblemsOf(name, { ...wishes, ...rest }, context);
   });
   return problem === undefined ? ofDriver : [problem, ...ofDriver];
 }

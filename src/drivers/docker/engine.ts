@@ -98,11 +98,41 @@ function unreachable(
   return fail(`The Docker daemon cannot be used: ${engineWords(error)}.`, "Check DOCKER_HOST and the daemon's log.");
 }
 
+/** What the engine says while it builds, pulls or imports. */
+export interface EngineEvent {
+  /** Of a build: what its steps print. */
+  readonly stream?: string;
+  readonly error?: string;
+}
+
+/** No event is longer; of one that is, the end is lost. */
+const EVENT_MAX_CHARS = 1024 * 1024;
+
 /** Waits for a build, pull or import to end; rejects with what the engine said. */
-export function followed(engine: Engine, stream: NodeJS.ReadableStream): Promise<void> {
-  return new Promise((resolve, reject) => {
-    engine.modem.followProgress(stream, (error) => (error ? reject(error) : resolve()));
-  });
+export async function followed(
+  stream: NodeJS.ReadableStream,
+  onEvent: (event: EngineEvent) => void = () => {},
+): Promise<void> {
+  let failure: string | undefined;
+  let rest = "";
+  const take = (line: string) => {
+    let event: EngineEvent;
+    try {
+      event = JSON.parse(line) as EngineEvent;
+    } catch {
+      return; // An empty line, or one that was cut.
+    }
+    failure ??= event.error;
+    onEvent(event);
+  };
+  stream.setEncoding("utf8");
+  for await (const text of stream) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop()!.slice(0, EVENT_MAX_CHARS);
+    for (const line of lines) take(line);
+  }
+  take(rest);
+  if (failure !== undefined) throw new Error(failure);
 }
 
 /** Whether the engine answered with this HTTP status. */

@@ -55,7 +55,7 @@ async function usualBase({ dockerfile, python }: BaseOptions): Promise<string> {
 
 async function pullBase(engine: Engine, name: string): Promise<void> {
   try {
-    await followed(engine, await engine.pull(name));
+    await followed(await engine.pull(name));
   } catch (error) {
     throw new SvcError(
       "IMAGE_MISSING",
@@ -81,7 +81,7 @@ async function importBase(engine: Engine, rootfs: string, report: (line: string)
       .catch(() => {});
   };
   try {
-    await followed(engine, await engine.importImage(archive, { repo: "svc/base", tag }));
+    await followed(await engine.importImage(archive, { repo: "svc/base", tag }));
   } catch (error) {
     throw new SvcError("IMAGE_UNSUITABLE", `${rootfs} cannot be imported: ${engineWords(error)}.`, {
       help: "It has to be the folder, or a tar file, of a whole root file system.",

@@ -3,8 +3,10 @@
 import { BASE_PACKAGES } from "../../domain/base-requirement.ts";
 import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
+import type { ImageStep } from "../../domain/image-steps.ts";
 import type { WorkerImage } from "../worker-driver.ts";
 import { type Engine, engineWords, followed } from "./engine.ts";
+import { buildOnImage, builtName } from "./image-build.ts";
 import type { ImageFacts, ImageShelf } from "./image-facts.ts";
 import { isMet, normalizedName } from "./requirement.ts";
 import type { Mount } from "./worker-container.ts";
@@ -28,23 +30,60 @@ interface PrepareImage {
   readonly shelf: ImageShelf;
   readonly names: ImageNames;
   readonly image: WorkerImage;
+  /** Of images that are built. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** Of this machine, for builds. */
+  readonly proxies: Readonly<Record<string, string>>;
   readonly report: (line: string) => void;
 }
 
-/** Throws IMAGE_MISSING and IMAGE_UNSUITABLE. */
-export async function prepareImage({ engine, shelf, names, image, report }: PrepareImage): Promise<ImageFacts> {
+/** Throws IMAGE_MISSING, IMAGE_UNSUITABLE and BUILD_FAILED. */
+export async function prepareImage(prepare: PrepareImage): Promise<ImageFacts> {
+  const { engine, shelf, names, image, report } = prepare;
   const { imageName } = image;
   const candidates = imageCandidates(imageName, image.pythonVersion, names);
-  let facts: ImageFacts;
+  const steps = stepsOf(image);
+  let baseId: string;
   try {
-    facts = await shelf.find(candidates);
+    baseId = await shelf.idOf(candidates);
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== "IMAGE_MISSING") throw error;
     if (candidates.length > 1) throw notBuilt(error, image);
-    facts = await pull(engine, shelf, candidates[0]!, report);
+    await pull(engine, candidates[0]!, report);
+    baseId = await shelf.idOf(candidates);
   }
+  let wanted = candidates;
+  if (steps.length > 0) {
+    const { labels, proxies } = prepare;
+    const { endpointName } = image;
+    wanted = [await buildOnImage({ engine, baseId, steps, labels, proxies, endpointName, report })];
+  }
+  const facts = await shelf.find(wanted);
   refuseUnsuitable(facts, image, isDefaultImage(imageName) ? candidates.at(-1)! : imageName);
   return facts;
+}
+
+/** What is built on its base: the steps of its Image, then the packages that it needs besides. */
+function stepsOf({ imageSteps, systemDependencies }: WorkerImage): ImageStep[] {
+  return [...imageSteps, ...(systemDependencies.length > 0 ? [{ apt: [...systemDependencies] }] : [])];
+}
+
+/** The names of what was built for these endpoints. */
+export async function builtNames(
+  images: readonly WorkerImage[],
+  shelf: ImageShelf,
+  names: ImageNames,
+): Promise<Set<string>> {
+  const built = new Set<string>();
+  for (const image of images) {
+    const steps = stepsOf(image);
+    if (steps.length === 0) continue;
+    const baseId = await shelf
+      .idOf(imageCandidates(image.imageName, image.pythonVersion, names))
+      .catch(() => undefined);
+    if (baseId !== undefined) built.add(builtName(baseId, steps));
+  }
+  return built;
 }
 
 /** Best first. Our own images exist for several versions of Python. */
@@ -95,15 +134,10 @@ function refuseUnsuitable(facts: ImageFacts, image: WorkerImage, name: string): 
   );
 }
 
-async function pull(
-  engine: Engine,
-  shelf: ImageShelf,
-  name: string,
-  report: (line: string) => void,
-): Promise<ImageFacts> {
+async function pull(engine: Engine, name: string, report: (line: string) => void): Promise<void> {
   report(`pulling ${name}`);
   try {
-    await followed(engine, await engine.pull(name));
+    await followed(await engine.pull(name));
   } catch (error) {
     throw new SvcError(
       "IMAGE_MISSING",
@@ -111,7 +145,6 @@ async function pull(
       { help: `Get it with "docker pull ${name}", or build it here; it is looked for again every few seconds.` },
     );
   }
-  return shelf.find([name]);
 }
 
 function notBuilt(cause: SvcError, image: WorkerImage): SvcError {

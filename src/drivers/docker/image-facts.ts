@@ -55,6 +55,15 @@ export class ImageShelf {
     this.#labels = labels;
   }
 
+  /** The id of the first that is there. Throws IMAGE_MISSING. */
+  async idOf(names: readonly string[]): Promise<string> {
+    for (const name of names) {
+      const found = await this.#inspect(name);
+      if (found !== undefined) return found.Id;
+    }
+    throw missing(names);
+  }
+
   /** Throws IMAGE_MISSING and IMAGE_UNSUITABLE. `names`: the first that is there is taken. */
   async find(names: readonly string[]): Promise<ImageFacts> {
     for (const name of names) {
@@ -68,7 +77,7 @@ export class ImageShelf {
       }
       return facts;
     }
-    throw new SvcError("IMAGE_MISSING", `This machine has no image ${names.at(-1)}.`);
+    throw missing(names);
   }
 
   async #inspect(name: string) {
@@ -178,6 +187,10 @@ export function withoutStreamHeaders(raw: Buffer): string {
     at = end;
   }
   return Buffer.concat(parts).toString("utf8");
+}
+
+function missing(names: readonly string[]): SvcError {
+  return new SvcError("IMAGE_MISSING", `This machine has no image ${names.at(-1)}.`);
 }
 
 function unsuitable(message: string, help: string): SvcError {

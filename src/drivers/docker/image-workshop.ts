@@ -140,7 +140,7 @@ export class ImageWorkshop {
       forcerm: true,
     };
     try {
-      await followed(engine, await engine.buildImage(Readable.from(context), options));
+      await followed(await engine.buildImage(Readable.from(context), options));
     } catch (error) {
       throw new SvcError("BUILD_FAILED", `The image could not be built: ${engineWords(error)}.`, {
         where: path.join(this.#options.dockerfiles, kind, "Dockerfile"),
@@ -160,7 +160,7 @@ export class ImageWorkshop {
     const packages = wanted.map((name) => `${name}==${facts.packages[name]}`).join(",");
     const context = packTar([{ name: "Dockerfile", content: Buffer.from(`FROM ${names[0]}\n`) }]);
     const labels = { [LABEL.packages]: packages, [LABEL.python]: facts.pythonVersion };
-    await followed(engine, await engine.buildImage(Readable.from(context), { t: names[0]!, labels, rm: true }));
+    await followed(await engine.buildImage(Readable.from(context), { t: names[0]!, labels, rm: true }));
     for (const name of names.slice(1)) {
       const colon = name.lastIndexOf(":");
       await engine.getImage(names[0]!).tag({ repo: name.slice(0, colon), tag: name.slice(colon + 1) });

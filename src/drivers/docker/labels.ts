@@ -14,6 +14,8 @@ export const LABEL = {
   /** A container that only looks at an image. */
   probe: "svc.probe",
 
+  /** Of images that were built for an endpoint. */
+  built: "svc.built",
   /** Of images: "cpu" or "gpu". */
   image: "svc.image",
   version: "svc.version",
