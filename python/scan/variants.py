@@ -9,6 +9,7 @@ from scan.module import Module
 from scan.names import Meaning, Names
 
 _BASES_MAX = 20
+_DEPTH_MAX = 20
 
 
 class Variants:
@@ -64,22 +65,22 @@ class Variants:
             found[option["name"]] = option
         return list(found.values())
 
-    def _class_of(self, module: Module, call) -> Meaning | None:
+    def _class_of(self, module: Module, call, depth: int = 0) -> Meaning | None:
         """None for any other call."""
         called = call.func
-        if type(called) is not ast.Attribute and type(called) is not ast.Name:
+        if type(called) is not ast.Name and (type(called) is not ast.Attribute or called.attr != "with_options"):
             return None
         meaning = self._names.meaning(module, called)
         if meaning.kind == "svc" and meaning.path == ("with_options",):
             return self._names.meaning(module, call.args[0]) if call.args else meaning
-        if type(called) is not ast.Attribute or called.attr != "with_options":
+        if type(called) is not ast.Attribute:
             return None
         of = self._names.meaning(module, called.value)
         if of.kind != "definition" or type(of.node) is not ast.ClassDef:
             # Of a variant; objects that are not of this package have methods of that name too.
-            return of if of.kind == "expression" and self._is_variant(of) else None
+            return of if of.kind == "expression" and depth < _DEPTH_MAX and self._is_variant(of, depth) else None
         own = any(getattr(each, "name", "") == "with_options" for each in of.node.body)
         return None if own or not of.node.decorator_list else of
 
-    def _is_variant(self, of: Meaning) -> bool:
-        return type(of.node) is ast.Call and self._class_of(of.module, of.node) is not None
+    def _is_variant(self, of: Meaning, depth: int) -> bool:
+        return type(of.node) is ast.Call and self._class_of(of.module, of.node, depth + 1) is not None
