@@ -94,6 +94,7 @@ function record({ id, name, app, environment, kind, workersMin, workersMax, reas
     app,
     environment,
     kind: kind ?? "queue",
+    publicRoutes: "",
     url: `http://platform/v2/${id}`,
     buildId: "b-1",
     gpuIds: gpuIds ?? "",

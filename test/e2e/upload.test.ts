@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { globSync, statSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { eventually } from "../eventually.ts";
 import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const WORKER = `
@@ -105,6 +106,11 @@ test("A deploy goes on when the platform is killed in the middle of the upload a
   const way = await proxy(t, platform, () => full.resolve());
   const deploy = platform.svc(["deploy"], { cwd: dir, env: { PLATFORM_URL: way.url } });
   await Promise.race([full.promise, deploy]);
+  // What the proxy has passed on is with the platform once it is on the disk.
+  await eventually(() => {
+    const arrived = globSync(path.join(platform.dataDir, "**/incoming/*.part")).map((file) => statSync(file).size);
+    assert.ok(arrived.some((bytes) => bytes > 0));
+  });
   way.limitBytes = Number.POSITIVE_INFINITY;
   await platform.kill();
   const again = await platform.restart();
