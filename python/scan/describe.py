@@ -11,30 +11,35 @@ from scan.names import Names
 _NESTED = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-def describe(names: Names, module: Module, definition, is_mark, is_server: bool) -> dict:
-    """`is_mark` says of a decorator whether it makes of a method one that jobs cannot call."""
+def describe(names: Names, module: Module, definition, is_mark, is_server: bool, batch_size) -> dict:
+    """`is_mark` says of a decorator whether it makes of a method one that jobs cannot call, `batch_size` how many inputs a
+    call of a function takes at once: 0 for one that is not batched."""
     if type(definition) in FUNCTIONS:
+        size = batch_size(definition)
         return {
             **_common(module, definition),
+            **({"batchSize": size} if size else {}),
             "kind": "function",
             "async": is_async(definition),
             "generator": is_generator(definition),
-            "parameters": _parameters(names, module, definition),
+            "parameters": _parameters(names, module, definition, size > 0),
             "methods": [],
-            "returns": _returns(names, module, definition),
+            "returns": _returns(names, module, definition, size > 0),
         }
     if type(definition) is ast.ClassDef:
         functions = [each for each in definition.body if type(each) in FUNCTIONS and _is_public(module, each)]
         methods = [each for each in functions if not any(is_mark(mark) for mark in getattr(each, "decorator_list", ()))]
         own = [each for each in definition.body if getattr(each, "name", "") == "__call__" and type(each) in FUNCTIONS]
+        called = [(str(getattr(each, "name", "")), each, batch_size(each)) for each in [*methods, *own]]
         parameters = {
-            str(getattr(each, "name", "")): _parameters(names, module, each)[is_bound(module, each) :]
-            for each in [*methods, *own]
+            name: _parameters(names, module, each, size > 0)[is_bound(module, each) :] for name, each, size in called
         }
-        returns = {str(getattr(each, "name", "")): _returns(names, module, each) for each in [*methods, *own]}
+        returns = {name: _returns(names, module, each, size > 0) for name, each, size in called}
+        largest = max((size for _, _, size in called), default=0)
         return {
             **_common(module, definition),
             "kind": "class",
+            **({"batchSize": largest} if largest else {}),
             "async": any(is_async(each) for each in methods),
             "generator": any(is_generator(each) for each in methods),
             "parameters": _of_unnamed_call(parameters) or [],
@@ -64,12 +69,12 @@ def _of_unnamed_call(by_method: dict):
     return next(iter(by_method.values())) if len(by_method) == 1 else None
 
 
-def _returns(names: Names, module: Module, definition) -> dict:
+def _returns(names: Names, module: Module, definition, batched: bool) -> dict:
     """Schema of the result; a generator's is the list of what it yields."""
     annotation = definition.returns
     classes = Classes(names)
     if not is_generator(definition):
-        return classes.schema(module, annotation)
+        return classes.schema(module, _of_one(annotation) if batched else annotation)
     yielded = annotation.slice if type(annotation) is ast.Subscript else None
     first = yielded.elts[0] if type(yielded) is ast.Tuple and yielded.elts else yielded
     return {"type": "array", "items": classes.schema(module, first)}
@@ -131,26 +136,42 @@ def _clean(text: str) -> str:
     return "\n".join(lines)
 
 
-def _parameters(names: Names, module: Module, definition) -> list[dict]:
+def _parameters(names: Names, module: Module, definition, batched: bool = False) -> list[dict]:
     given = definition.args
     classes = Classes(names)
     plain = [*given.posonlyargs, *given.args]
     defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults]
-    found = [_parameter(classes, module, each, default) for each, default in zip(plain, defaults)]
+    found = [_parameter(classes, module, each, default, "", batched) for each, default in zip(plain, defaults)]
     if given.vararg is not None:
         found.append(_parameter(classes, module, given.vararg, None, "*"))
-    found.extend(_parameter(classes, module, each, default) for each, default in zip(given.kwonlyargs, given.kw_defaults))
+    named = zip(given.kwonlyargs, given.kw_defaults)
+    found.extend(_parameter(classes, module, each, default, "", batched) for each, default in named)
     if given.kwarg is not None:
         found.append(_parameter(classes, module, given.kwarg, None, "**"))
     return found
 
 
-def _parameter(classes: Classes, module: Module, argument, default, stars: str = "") -> dict:
-    schema = classes.schema(module, argument.annotation)
+def _of_one(annotation):
+    """The annotation of one input or result of a batched function: `list[str]` → `str`; None where it does not say."""
+    if type(annotation) is ast.Constant and isinstance(annotation.value, str):
+        try:
+            annotation = getattr(compile(annotation.value, "annotation", "eval", ast.PyCF_ONLY_AST), "body", None)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if type(annotation) is not ast.Subscript:
+        return None
+    name = getattr(annotation.value, "id", getattr(annotation.value, "attr", ""))
+    return annotation.slice if name in ("list", "List", "Sequence") else None
+
+
+def _parameter(classes: Classes, module: Module, argument, default, stars: str = "", batched: bool = False) -> dict:
+    annotation = _of_one(argument.annotation) if batched else argument.annotation
+    unplaced = batched and type(argument.annotation) is ast.Constant
+    schema = classes.schema(module, annotation)
     value = None if default is None else classes.value(module, default)
     return {
         "name": f"{stars}{argument.arg}",
-        "annotation": "" if argument.annotation is None else module.source(argument.annotation),
+        "annotation": "" if annotation is None or unplaced else module.source(annotation),
         "default": None if default is None else module.source(default),
         "schema": schema if value is None else {**schema, "default": value},
     }

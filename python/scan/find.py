@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _ast as ast
 
+from scan.batching import Batching
 from scan.describe import describe
 from scan.lifecycle import Lifecycle
 from scan.fold import Folder
@@ -38,6 +39,7 @@ class Finder:
         self.findings: list[dict] = []
         self._lifecycle = Lifecycle(names, self._finding)
         self._variants = Variants(names, folder, self._finding)
+        self._batching = Batching(names, folder, self._finding)
 
     def look(self, module: Module) -> None:
         for statement in module.tree.body:
@@ -154,7 +156,10 @@ class Finder:
             def is_mark(decorator) -> bool:
                 return bool(self._lifecycle.mark(module, decorator))
 
-            described = describe(self._names, module, definition, is_mark, is_server)
+            def batch_size(function) -> int:
+                return self._batching.size(module, function)
+
+            described = describe(self._names, module, definition, is_mark, is_server, batch_size)
             self.functions[function] = {"described": described, "imports": found}
         use = {"object": key, "file": module.path, "function": function, "at": place, "route": route}
         self.uses.append({**use, "server": True} if is_server else use)

@@ -9,7 +9,8 @@ from scan.scope import Binding, Scope
 
 _DEPTH_MAX = 40
 _OF_THE_PACKAGE = (
-    *("Endpoint", "GpuType", "GpuGroup", "Retries", "Secret", "Volume", "enter", "exit", "remote", "option", "with_options"),
+    *("Endpoint", "GpuType", "GpuGroup", "Retries", "Secret", "Volume"),
+    *("batched", "enter", "exit", "option", "remote", "with_options"),
     *("CpuInstanceType", "CudaVersion", "DataCenter", "NetworkVolume", "PodTemplate", "ServerlessScalerType"),
 )
 _END = (float("inf"), 0)

@@ -10,8 +10,8 @@ export const SDK_NAMES: ReadonlySet<string> = new Set(
   `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployedFunction Endpoint EndpointClient GpuGroup GpuType
   Image Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
-  __version__ configure context enter exit function job job_aio option progress remote with_options
-  declared_class endpoint errors family generic gpu image lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
+  __version__ batched configure context enter exit function job job_aio option progress remote with_options
+  batching declared_class endpoint errors family generic gpu image lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );
@@ -80,6 +80,22 @@ const WORDS: Readonly<Record<string, (name: string) => Words>> = {
     const has = "It has Endpoint, GpuType, GpuGroup, Secret, Response, context and others.";
     return { message: `svc has no ${name}.`, help: near.length === 0 ? has : `Did you mean ${near.join(" or ")}?` };
   },
+  "batched-bare": (name) => ({
+    message: `@svc.batched of ${name}() needs its parentheses.`,
+    help: "Write @svc.batched(max_size=16, wait_ms=5).",
+  }),
+  "batched-variadic": (name) => ({
+    message: `${name}() is batched and has *args or **kwargs, of which no lists can be made.`,
+    help: "Name its parameters.",
+  }),
+  "batched-generator": (name) => ({
+    message: `${name}() is batched and has a yield: it returns a list with one result for each input.`,
+    help: "Return a list, or leave @svc.batched out.",
+  }),
+  "batched-size": (name) => ({
+    message: `max_size of ${name}() must be a whole number from 1 to 500 that is known without running the code.`,
+    help: "Write @svc.batched(max_size=16), or a constant at the top level of a project module.",
+  }),
   "route-path": (name) => {
     const isRoute = name === "route";
     return {

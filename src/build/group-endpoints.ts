@@ -1,6 +1,7 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
 import { type EndpointKind, type EndpointSettings, retriesProblem } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import { concurrencyOf } from "./batches.ts";
 import type { Diagnostic } from "./build-result.ts";
 import type { ImportingFunction } from "./check-imports.ts";
 import { checkRoutes } from "./check-routes.ts";
@@ -55,7 +56,11 @@ export function groupEndpoints(facts: Facts, sources: Sources, reader: SettingsR
     endpoints.push({
       name,
       kind: first!.kind,
-      settings: { ...settings, publicRoutes: publicRoutes(settings, routes) },
+      settings: {
+        ...settings,
+        maxConcurrency: concurrencyOf(settings, first!.settings.concurrencyAt, functions, report),
+        publicRoutes: publicRoutes(settings, routes),
+      },
       gpuPreference,
       functions,
       routes,
@@ -236,7 +241,7 @@ function checkRetries({ uses, settings, kind }: Declared, describe: Describe, re
 function checkConcurrency({ uses, settings }: Declared, describe: Describe, report: Report): void {
   if (settings.settings.maxConcurrency === 1 || settings.concurrencyAt === undefined) return;
   const functions = uses.filter((use) => use.route?.method !== APPLICATION_METHOD);
-  const sync = functions.map((use) => describe(use)).find((each) => !each.async);
+  const sync = functions.map((use) => describe(use)).find((each) => !each.async && each.batchSize === undefined);
   if (sync === undefined) return;
   report({
     severity: "warning",

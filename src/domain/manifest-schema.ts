@@ -32,6 +32,8 @@ export const manifestFunction = z.object({
   kind: z.enum(["function", "class"]).default("function"),
   async: z.boolean().default(false),
   generator: z.boolean().default(false),
+  /** Inputs that a call of it works on at once; absent where it is not batched. */
+  batchSize: z.number().optional(),
   doc: z.string().default(""),
   parameters: z.array(manifestParameter).default([]),
   /** Public methods, when kind is class. */

@@ -14,6 +14,7 @@ Standard library only: nothing here can clash with a package of yours.
 from __future__ import annotations
 
 from svc import remote_function
+from svc.batching import batched
 from svc.context import Cancelled, Context, context, progress
 from svc.endpoint import Endpoint
 from svc.family import CpuInstanceType, CudaVersion, DataCenter, NetworkVolume, PodTemplate, ServerlessScalerType
@@ -83,6 +84,7 @@ __all__ = [
     "Volume",
     "WebSocket",
     "__version__",
+    "batched",
     "configure",
     "context",
     "enter",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, AsyncIterator, Coroutine, Iterator
 
 import svc
 from svc import CpuInstanceType, DataCenter, Endpoint, EndpointClient, GpuGroup, GpuType, Job, NetworkVolume, PodTemplate
@@ -43,6 +43,17 @@ def sized() -> None: ...
 
 @Endpoint(name="small", cpu="0.5-1")
 def small() -> None: ...
+
+
+@Endpoint(name="batched")
+@svc.batched(max_size=8)
+def batched(text: list[str], top: list[int]) -> list[float]:
+    return [float(len(each)) for each in text]
+
+
+@svc.batched()
+async def batched_later(text: list[str]) -> list[bytes]:
+    return [each.encode() for each in text]
 
 
 @Endpoint(name="model")
@@ -89,6 +100,10 @@ async def chat(socket: svc.WebSocket, room: str) -> None:
 
 def calls() -> None:
     assert_type(plain(1, name="a"), str)
+    assert_type(batched("a", 1), float)
+    assert_type(batched.spawn("a", 1), Job[float])
+    later_batch: Coroutine[Any, Any, bytes] = batched_later("a")
+    later_batch.close()
     assert_type(plain.local(1), str)
     assert_type(plain.spawn(1), Job[str])
     assert_type(plain.spawn(1).wait(timeout=5), str)

@@ -69,6 +69,8 @@ class LoadedEndpoint:
         waiting = self.functions()
         while waiting:
             function = plain(waiting.pop())
+            if hasattr(function, "__svc_batched__"):
+                function = function.__svc_batched__
             code = getattr(function, "__code__", None)
             if code is None or code in seen:
                 continue
