@@ -31,6 +31,8 @@ export interface SecretRecord {
 
 export interface VolumeRecord {
   readonly name: string;
+  /** What workers of the environment fetch is kept there. */
+  readonly cache: boolean;
   /** Null until it was measured. */
   readonly sizeBytes: number | null;
   /** Null: none. */
@@ -58,7 +60,7 @@ interface EnvironmentPart<T> {
 }
 
 const BUILD_FIELDS = "id createdAt live endpoints message gitCommit keyName verdict reason verdictAt";
-const VOLUME_FIELDS = "name sizeBytes limitBytes endpoints";
+const VOLUME_FIELDS = "name cache sizeBytes limitBytes endpoints";
 const KEY_FIELDS = "id name prefix scopes createdAt expiresAt lastUsedAt app environment endpoint";
 
 export class Administration {

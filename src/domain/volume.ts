@@ -135,6 +135,19 @@ export function volumeFull(name: string): SvcError {
   });
 }
 
+/** The volume of each environment where what workers fetch is kept: weights of models, packages. */
+export const CACHE_VOLUME = "svc-cache";
+
+/** Where libraries look for their caches, when this folder is the one. */
+export function cacheEnv(folder: string): Readonly<Record<string, string>> {
+  return {
+    HF_HOME: `${folder}/huggingface`,
+    TORCH_HOME: `${folder}/torch`,
+    XDG_CACHE_HOME: folder,
+    PIP_CACHE_DIR: `${folder}/pip`,
+  };
+}
+
 /** `path` is `folder` or lies below it. */
 export function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);

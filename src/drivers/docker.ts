@@ -7,7 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
-import type { Volume } from "../domain/volume.ts";
+import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
@@ -155,6 +155,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     for (const volume of image.volumes) {
       const from = await this.#volumes.ensure(volume);
       for (const to of volume.paths) mounts.push({ from, to, writable: !volume.readOnly });
+    }
+    if (image.cache !== undefined) {
+      mounts.push({ from: await this.#volumes.ensure(image.cache), to: INSIDE.cache, writable: true });
     }
     const handler = `${INSIDE.source}/${image.handler}`;
     this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
@@ -339,7 +342,13 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       python: prepared.facts.python,
       handler: prepared.handler,
       paths: prepared.paths,
-      env: { ...prepared.facts.env, ...spec.env, ...ledger.gpuEnv(spec, share) },
+      // An image may hold weights in a cache of its own.
+      env: {
+        ...(spec.image.cache && cacheEnv(INSIDE.cache)),
+        ...prepared.facts.env,
+        ...spec.env,
+        ...ledger.gpuEnv(spec, share),
+      },
       socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
       platformUrl: this.#engine.platformUrl,
       gpu: ledger.hasGpu(share),

@@ -1,4 +1,5 @@
 /** Workers as processes of this machine, forked by the launcher. */
+import { existsSync } from "node:fs";
 import { chmod, mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import path from "node:path";
@@ -6,7 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { type DriverWishes, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
-import type { Volume } from "../domain/volume.ts";
+import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
@@ -61,6 +62,12 @@ interface Prepared {
   readonly handler: string;
   readonly paths: readonly string[];
   readonly user: WorkerUser | undefined;
+  readonly cache: Cache | undefined;
+}
+
+interface Cache {
+  readonly folder: string;
+  readonly groups: readonly number[];
 }
 
 export class ProcessDriver implements WorkerDriver, PreparedFiles {
@@ -172,11 +179,12 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       paths.push(await this.#baseLayers.ensure(image.baseDependencies, interpreter, report));
     }
     const handler = path.join(source, image.handler);
+    const cache = await this.#cacheOf(image);
     await mkdir(this.#tempDir(image), { recursive: true, mode: 0o700 });
     const user = await this.#users?.userOf(image.endpointId);
     // The folder above lets no other user of this machine in.
     if (user !== undefined) for (const folder of [source, ...paths]) await chmod(folder, 0o755);
-    this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths, user });
+    this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths, user, cache });
   }
 
   async start(spec: WorkerSpec): Promise<void> {
@@ -188,22 +196,25 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
     // Without one, START leaves in this turn.
     const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
+    const isCacheThere = prepared.cache === undefined || existsSync(prepared.cache.folder);
+    const cache = isCacheThere ? prepared.cache : await this.#cacheOf(image);
     const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
         python: prepared.python,
         handler: prepared.handler,
         paths: prepared.paths,
-        env: { ...spec.env, ...ledger.gpuEnv(spec, share) },
+        env: { ...(cache && cacheEnv(cache.folder)), ...spec.env, ...ledger.gpuEnv(spec, share) },
         socket: socketPath,
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),
         tempDir,
         isolation,
         hidden,
-        writable,
+        writable: cache === undefined ? writable : [...writable, cache.folder],
         ...prepared.user,
-        ...volumes,
+        volumes: volumes?.mounts,
+        groups: [...(volumes?.groups ?? []), ...(cache?.groups ?? [])],
       });
       link.startWorker(head);
     });
@@ -251,19 +262,32 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     else this.#launcher.letGo();
   }
 
-  async #mountsOf({ imageName, volumes: wanted }: WorkerImage): Promise<Pick<StartHead, "volumes" | "groups">> {
+  async #mountsOf({ imageName, volumes: wanted }: WorkerImage) {
     // Its platform may have lost what it had when the endpoint was deployed.
     const names = wanted.map(({ name }) => name).join(",");
     const problem = this.cannotGive({ imageName, networkVolumeId: names })[0];
     if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
-    const volumes: StartHead["volumes"][] = [];
+    const mounts: NonNullable<StartHead["volumes"]>[number][] = [];
     const groups: number[] = [];
     for (const volume of wanted) {
       const from = await this.#volumes.ensure(volume);
-      volumes.push(volume.paths.map((to) => ({ from, to, readOnly: volume.readOnly })));
+      mounts.push(...volume.paths.map((to) => ({ from, to, readOnly: volume.readOnly })));
       if (this.#users !== undefined) groups.push(await this.#users.shareVolume(from));
     }
-    return { volumes: volumes.flatMap((mounts) => mounts ?? []), groups };
+    return { mounts, groups };
+  }
+
+  /** A worker can do without: undefined, and told, when there is none to be had. */
+  async #cacheOf({ cache }: WorkerImage): Promise<Cache | undefined> {
+    if (cache === undefined) return undefined;
+    try {
+      const folder = await this.#volumes.ensure(cache);
+      return { folder, groups: this.#users === undefined ? [] : [await this.#users.shareVolume(folder)] };
+    } catch (error) {
+      const { app, environment } = cache;
+      this.#options.hooks.told("Workers have no cache that stays.", { app, environment, error });
+      return undefined;
+    }
   }
 
   #exited(head: ExitedHead): void {

@@ -5,7 +5,7 @@
 import type { Machine, Share } from "../domain/capacity.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 import type { ImageStep } from "../domain/image-steps.ts";
-import type { MountedVolume } from "../domain/volume.ts";
+import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
@@ -26,6 +26,8 @@ export interface WorkerImage {
   readonly imageSteps: readonly ImageStep[];
   readonly bootType: BootType;
   readonly volumes: readonly MountedVolume[];
+  /** Of its environment; undefined: none. */
+  readonly cache: Volume | undefined;
 }
 
 export interface WorkerSpec {

@@ -1,7 +1,7 @@
 /** What each endpoint's revision needs on this machine, prepared once in the background and told about meanwhile. */
 import { SvcError } from "../domain/errors.ts";
 import { nameBeforeRemoval } from "../domain/names.ts";
-import { type MountedVolume, mountPaths, volumesOf } from "../domain/volume.ts";
+import { CACHE_VOLUME, mountPaths, volumesOf } from "../domain/volume.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -132,7 +132,7 @@ export class Images {
       systemDependencies: resource.systemDependencies ?? [], // A manifest of an earlier version has none.
       imageSteps: resource.imageSteps ?? [],
       bootType: endpoint.svcBootType,
-      volumes: mountedVolumes(endpoint, app?.name, environment?.name),
+      ...volumesOfEndpoint(endpoint, app?.name, environment?.name),
     };
     return {
       image,
@@ -143,13 +143,14 @@ export class Images {
   }
 }
 
-function mountedVolumes({ networkVolumeId }: Endpoint, app = "", environment = ""): MountedVolume[] {
-  if (app === "" || environment === "") return [];
+function volumesOfEndpoint({ networkVolumeId }: Endpoint, app = "", environment = "") {
+  if (app === "" || environment === "") return { volumes: [], cache: undefined };
   // Workers that drain a removed environment have the files they had.
   const place = { app: nameBeforeRemoval(app), environment: nameBeforeRemoval(environment) };
-  return volumesOf(networkVolumeId).map((mount) => {
+  const volumes = volumesOf(networkVolumeId).map((mount) => {
     return { ...place, name: mount.name, paths: mountPaths(mount), readOnly: mount.readOnly };
   });
+  return { volumes, cache: { ...place, name: CACHE_VOLUME } };
 }
 
 function key(endpoint: Endpoint): string {

@@ -149,6 +149,7 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       imageSteps: [],
       bootType: "SVCBOOT",
       volumes: [],
+      cache: undefined,
     };
     await this.driver.prepare(image, () => {});
     return image;

@@ -106,12 +106,14 @@ test("Only endpoints that name a volume reach it, and they change each other's f
   const folder = path.join(platform.dataDir, "volumes/app/production/shared");
   assert.equal(readFileSync(path.join(folder, "deep/file"), "utf8"), "one two");
   for (const name of ["other", "none"]) {
-    for (const at of ["/volumes/shared", folder, path.dirname(folder), `/volumes/else/../shared`]) {
+    for (const at of ["/volumes/shared", folder, `/volumes/else/../shared`]) {
       assert.match(await act(name, "list", at), /^refused: /, `${name} ${at}`);
       assert.match(await act(name, "read", `${at}/deep/file`), /^refused: /, `${name} ${at}`);
     }
   }
   assert.deepEqual(await act("other", "list", "/volumes"), ["else"]);
+  // Beside the volumes it sees the cache that all of its environment share, and no other name.
+  assert.deepEqual(await act("none", "list", path.dirname(folder)), ["svc-cache"]);
   assert.deepEqual(await act("other", "list", "/runpod-volume"), []);
   // A link leads no further than the view of who follows it.
   execFileSync("ln", ["-s", path.join(folder, "deep/file"), path.join(path.dirname(folder), "else/link")]);
@@ -169,6 +171,63 @@ async function several(t: TestContext, env: Record<string, string>) {
 test("An endpoint has several volumes at paths of its own, and changes none that it may only read", (t) =>
   several(t, {}));
 test("Containers have several volumes, too", { skip: docker.skip }, (t) => several(t, docker.env));
+
+const CACHING = `
+import os, pathlib
+from svc import Endpoint
+
+def fetched(name: str):
+    found = {}
+    for variable in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "PIP_CACHE_DIR"):
+        file = pathlib.Path(os.environ[variable], "weights", name)
+        found[variable] = file.exists()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    return found
+
+@Endpoint(name="fetch")
+def fetch(name: str):
+    return fetched(name)
+
+@Endpoint(name="share")
+def share(name: str):
+    return fetched(name)
+
+@Endpoint(name="own", env={"HF_HOME": "/tmp/mine"})
+def own():
+    return os.environ["HF_HOME"]
+`;
+
+async function caches(t: TestContext, env: Record<string, string>) {
+  const platform = await startPlatform(t, env);
+  const cwd = project(t, { "main.py": CACHING });
+  await deploy(platform, cwd);
+  const found = async (name: string, file: string, environment?: string) => {
+    const { output, error } = await run(platform, name, { name: file }, environment);
+    assert.equal(typeof output, "object", error);
+    return [...new Set(Object.values(output))];
+  };
+  assert.deepEqual(await found("fetch", "a"), [false]);
+  assert.deepEqual(await found("share", "a"), [true], "another endpoint of the environment");
+  assert.equal((await run(platform, "own", {})).output, "/tmp/mine");
+  cpSync(path.join(cwd, "main.py"), path.join(cwd, "copy.txt")); // another source, and so other workers
+  await deploy(platform, cwd);
+  assert.deepEqual(await found("fetch", "a"), [true], "after a deploy");
+  await deploy(platform, cwd, "--env", "staging");
+  assert.deepEqual(await found("fetch", "a", "staging"), [false], "another environment");
+
+  const listed = await platform.svc(["volume", "list", "--env", "production"], { cwd });
+  assert.match(listed.stdout, /svc-cache .*all \(cache of what workers fetch\)/);
+  const place = ["--env", "production"];
+  const deleted = await platform.svc(["volume", "delete", "svc-cache", "--force", ...place], { cwd });
+  assert.match(deleted.stderr, /used by fetch, share, own|used by .*fetch/);
+  assert.equal((await platform.svc(["volume", "rm", "svc-cache", "/", "--recursive", ...place], { cwd })).code, 0);
+  assert.deepEqual(await found("share", "a"), [false], "it was emptied");
+}
+
+test("What workers fetch stays for all of their environment, and for no other", (t) => caches(t, {}));
+test("So it does without isolation", (t) => caches(t, { SVC_ISOLATION: "none" }));
+test("So it does in containers", { skip: docker.skip }, (t) => caches(t, docker.env));
 
 test("A strict worker writes to its volume", async (t) => {
   const platform = await startPlatform(t, { SVC_ISOLATION: "strict" });

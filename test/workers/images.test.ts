@@ -61,4 +61,5 @@ test("Workers of a removed environment that drain have the volume that they had"
     { ...place, name: "models", paths: ["/volumes/models", "/runpod-volume"], readOnly: false },
     { ...place, name: "data", paths: ["/data"], readOnly: true },
   ]);
+  assert.deepEqual(image.cache, { ...place, name: "svc-cache" });
 });

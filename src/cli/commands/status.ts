@@ -54,7 +54,7 @@ async function volumesOf({ controlPlane }: Connection, endpoint: EndpointRecord)
   const { app, environment, name } = endpoint;
   if (app === null || environment === null) return [];
   const all = await new Administration(controlPlane.platform).volumes({ app, environment }).catch(() => []);
-  return all.filter(({ endpoints }) => endpoints.includes(name));
+  return all.filter(({ cache, endpoints }) => !cache && endpoints.includes(name));
 }
 
 function showOne(

@@ -48,12 +48,7 @@ const listVolumes = command({
     if (volumes.length === 0) return this.terminal.note(`${shown(place)} has no volumes. Next: svc volume create NAME`);
     await this.terminal.table(
       ["VOLUME", "SIZE", "LIMIT", "ENDPOINTS"],
-      volumes.map((volume) => [
-        volume.name,
-        sizeText(volume.sizeBytes),
-        limitText(volume),
-        volume.endpoints.join(", "),
-      ]),
+      volumes.map((volume) => [volume.name, sizeText(volume.sizeBytes), limitText(volume), usersText(volume)]),
     );
   },
 });
@@ -199,6 +194,10 @@ export const volumeCommands = group("Folders that stay, and their files", {
   rm: removeFiles,
   delete: deleteVolume,
 });
+
+function usersText({ cache, endpoints }: VolumeRecord): string {
+  return cache ? "all (cache of what workers fetch)" : endpoints.join(", ");
+}
 
 function sizeText(bytes: number | null): string {
   return bytes === null ? "not measured yet" : formatSize(bytes);

@@ -1,6 +1,6 @@
 import { SvcError } from "../../domain/errors.ts";
 import { isRemoved } from "../../domain/removal.ts";
-import { type Volume, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
+import { CACHE_VOLUME, type Volume, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
 import type { Store } from "../../store/store.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
@@ -44,13 +44,21 @@ export async function deleteVolume({ app, environment, name }: Volume, context: 
 
 async function describe({ app, environment, name }: Volume, environmentId: string, { store, volumes }: RequestContext) {
   const { sizeBytes = null, limitBytes = null } = volumes.use({ app, environment, name });
-  return { name, sizeBytes, limitBytes, endpoints: await usersOf(store, environmentId, name) };
+  return {
+    name,
+    cache: name === CACHE_VOLUME,
+    sizeBytes,
+    limitBytes,
+    endpoints: await usersOf(store, environmentId, name),
+  };
 }
 
 async function usersOf(store: Store, environmentId: string, volume: string): Promise<string[]> {
   const endpoints = await store.endpoints.listByEnvironment(environmentId);
-  const users = endpoints.filter(({ networkVolumeId }) =>
-    volumesOf(networkVolumeId).some(({ name }) => name === volume),
-  );
+  // Every worker has the cache, whatever it names.
+  const users =
+    volume === CACHE_VOLUME
+      ? endpoints
+      : endpoints.filter(({ networkVolumeId }) => volumesOf(networkVolumeId).some(({ name }) => name === volume));
   return users.map((endpoint) => (isRemoved(endpoint) ? `${endpoint.name} (finishing)` : endpoint.name));
 }

@@ -1,6 +1,6 @@
 /**
  * The container of one endpoint's revision: the launcher and all its workers. It sees the endpoint's code, the runtime and
- * the folder of the platform's socket, all read-only, its volume and a temporary folder in memory; nothing of the platform or of
+ * the folder of the platform's socket, all read-only, its volumes, its environment's cache and a temporary folder in memory; nothing of the platform or of
  * other endpoints. It has no capabilities, no way to new privileges, and a network of the driver's own.
  */
 import type { ContainerCreateOptions } from "dockerode";
@@ -11,6 +11,7 @@ export const INSIDE = {
   runtime: "/opt/svc/python",
   source: "/opt/svc/source",
   dependencies: "/opt/svc/dependencies",
+  cache: "/opt/svc/cache",
   socketDir: "/run/svc",
   temp: "/tmp",
 } as const;

@@ -14,9 +14,9 @@ import {
 import { request as httpRequest } from "node:http";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { deploy, manifest, resource } from "../control-plane/builds.ts";
+import { startPlatform } from "../control-plane/platform.ts";
 import { eventually } from "../eventually.ts";
-import { deploy, manifest, resource } from "./builds.ts";
-import { startPlatform } from "./platform.ts";
 
 const PLACE = 'app: "shop", environment: "production"';
 const BASE = "/volumes/shop/production/models";
@@ -206,8 +206,10 @@ test("Who may do what with volumes, and one that is used stays", async (t) => {
   }
   assert.equal((await send("GET", "/entries/", undefined, {}, elsewhere)).status, 403);
 
-  const listed = await platform.ask(`{ volumes(${PLACE}) { name sizeBytes limitBytes endpoints } }`, {}, reader);
-  assert.deepEqual(listed.data.volumes, [{ name: "models", sizeBytes: null, limitBytes: null, endpoints: ["hello"] }]);
+  const listed = await platform.ask(`{ volumes(${PLACE}) { name cache sizeBytes limitBytes endpoints } }`, {}, reader);
+  assert.deepEqual(listed.data.volumes, [
+    { name: "models", cache: false, sizeBytes: null, limitBytes: null, endpoints: ["hello"] },
+  ]);
   const remove = () => platform.ask(`mutation { deleteVolume(${PLACE}, name: "models") }`);
   const { errors } = await remove();
   assert.equal(errors?.[0]?.extensions.code, "CONFLICT");

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
+import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
+
+test("What a killed platform left of uploads and removals goes, what is under way stays, and links lead nowhere", async (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-volumes-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const root = path.join(dir, "volumes");
+  const kept = path.join(dir, "kept");
+  const uploads = path.join(root, "shop/production/.uploads");
+  mkdirSync(path.join(uploads, "removed/deep"), { recursive: true });
+  mkdirSync(kept);
+  writeFileSync(path.join(kept, "file"), "");
+  symlinkSync(kept, path.join(uploads, "removed/deep/link"));
+  for (const name of ["upload", "under-way"]) writeFileSync(path.join(uploads, name), "half");
+  for (const name of ["upload", "removed"]) utimesSync(path.join(uploads, name), 1, 1);
+  const volumes = new DiskVolumes({ root, sizes: new VolumeSizes(root, () => {}), make: async () => {} });
+  await volumes.sweep(1_000_000);
+  assert.deepEqual(readdirSync(uploads), ["under-way"]);
+  assert.deepEqual(readdirSync(kept), ["file"]);
+  assert.deepEqual(await volumes.names({ app: "shop", environment: "production" }), []);
+});
