@@ -10,7 +10,7 @@ import { type TestContext, test } from "node:test";
 import tar from "tar-stream";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
-import { dockerfileOf } from "../../src/drivers/docker/image-build.ts";
+import { builtName, dockerfileOf } from "../../src/drivers/docker/image-build.ts";
 import { imageCandidates } from "../../src/drivers/docker/image-check.ts";
 import { isMet } from "../../src/drivers/docker/requirement.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
@@ -275,6 +275,24 @@ test("A requirement is met by a version as indexes say", () => {
   }
   assert.ok(isMet("torch==2.5.1", "2.5.1+cu124"));
   assert.ok(isMet('numpy>=9; python_version < "3"', "2.1.3"));
+});
+
+test("What was built for an endpoint stays while a build needs it", { skip }, async (t) => {
+  const platform = await openPlatform(t);
+  const image = { ...(await platform.image("fine")), imageSteps: [{ env: { TEST: String(process.pid) } }] };
+  await platform.driver.prepare(image, () => {});
+  const built = async () => {
+    const found = await engine.listImages({ filters: { label: ["svc.built=1"] } });
+    return found.filter(({ RepoTags }) => RepoTags?.some((tag) => tag === name)).length;
+  };
+  const { Id } = await engine.getImage(docker.image).inspect();
+  const name = builtName(Id, image.imageSteps);
+  const later = Date.now() + 60_000;
+  await platform.driver.removeUnused([image], later);
+  await platform.driver.removeUnused([], 0);
+  assert.equal(await built(), 1, "needed, or younger than that");
+  await platform.driver.removeUnused([], later);
+  assert.equal(await built(), 0);
 });
 
 test("Each step becomes one instruction, whatever its texts hold", () => {

@@ -163,6 +163,13 @@ async function life(platform: TestPlatform, cwd: string): Promise<void> {
   assert.match(told, /the server was killed by SIGKILL/);
   assert.match(told, /the server exited with code 7; the last it printed:\n.*the last words/);
 
+  // A worker that is killed takes its server along.
+  const orphan = hostPid(await pid())!;
+  const worker = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${orphan}/status`, "utf8"))![1]!;
+  process.kill(Number(worker), "SIGKILL");
+  await eventually(() => assert.ok(!existsSync(`/proc/${orphan}`)));
+  await eventually(async () => assert.match(await pid(), /^pid:/));
+
   // A deploy waits for what runs, then asks the server to stop.
   const slow = platform.call(`${url}/wait?s=3`);
   const old = await pid();
@@ -187,8 +194,8 @@ test("In containers it is the same, and a server may have a fixed port", { skip:
 });
 
 test("Two workers on one machine have a port each; a slow server gets the requests once it is ready", async (t) => {
-  const platform = await startPlatform(t);
-  const settings = 'workers=(0, 2), scaler_value=1, env={"SLOW": "1", "MODE": "fast"}';
+  const platform = await startPlatform(t, { SVC_ISOLATION: "strict" });
+  const settings = 'boot="OFF", workers=(0, 2), scaler_value=1, env={"SLOW": "1", "MODE": "fast"}';
   const url = await deployed(platform, project(t, { "main.py": declared(settings), "server.py": SERVER }));
   const ports = new Set<string>();
   await eventually(async () => {
@@ -217,8 +224,12 @@ test("A server that cannot start fails the deploy with what is wrong", async (t)
   assert.match(await failing(`["no-such-program"]`), /'no-such-program' cannot be run: No such file/);
   const never = await failing(`["python", "-c", "import time; print('loading'); time.sleep(60)"]`, ", ready_timeout=1");
   assert.match(never, /ServerNotReady: .*it was not ready after 1 s: port \d+: nobody listens there\nloading/);
-  const sick = `["sh", "-c", "while :; do printf 'HTTP/1.1 503 No\\\\r\\\\n\\\\r\\\\n' | python -c 'import socket,sys,os; s=socket.create_server((\\"127.0.0.1\\", int(os.environ[\\"PORT\\"]))); c,_=s.accept(); c.recv(9999); c.sendall(sys.stdin.buffer.read())'; done"]`;
-  assert.match(await failing(sick, ', ready_path="/up", ready_timeout=2'), /GET \/up on port \d+: status 503/);
+  const busy = `import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_error(503)
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()`;
+  const sick = await failing(JSON.stringify(["python", "-c", busy]), ', ready_path="/up", ready_timeout=8');
+  assert.match(sick, /it was not ready after 8 s: GET \/up on port \d+: status 503/);
   assert.match(
     await failing('["sleep", "9"]', ", port=18000"),
     /port=18000 needs a network of its own.*\{port\}.*SVC_DRIVER=docker/,
