@@ -50,7 +50,7 @@ const build = {
 
 test("a live build has only the endpoints asked for, as declared but closed and without standing workers", () => {
   const { manifest, env } = liveBuild(build, ["a", "gone"]);
-  const live = { workersMin: 0, workersMax: 4, idleTimeout: 60, publicRoutes: "" };
+  const live = { workersMin: 0, workersMax: 4, idleTimeout: 60, publicRoutes: "", schedule: null };
   assert.deepEqual(manifest.resources, { "live-a": live });
   assert.deepEqual([manifest.routes, env], [{}, { "live-a": { MODE: "x" } }]);
   assert.deepEqual(liveBuild(build, ["b"]).manifest.routes, { "live-b": { "GET /": "root" } });
