@@ -48,6 +48,11 @@ export class Terminal {
     });
   }
 
+  /** Whether a person reads the result, not a program or a file. */
+  get isRead(): boolean {
+    return this.#streams.stdout.isTTY === true;
+  }
+
   /** For texts that are broken into lines: as wide as is read well. */
   get columns(): number {
     const { isTTY, columns } = this.#streams.stdout;

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { type Sandbox, sandbox } from "./run-svc.ts";
 
 interface Started {
@@ -44,7 +45,17 @@ describe("svc platform", () => {
     assert.throws(() => process.kill(pid, 0), { code: "ESRCH" });
     assert.equal((await box.svc(["platform", "status"])).code, 1);
     assert.match((await box.svc(["platform", "stop"])).stdout, /No platform runs/);
-    assert.notEqual((await box.svc(["platform", "logs"])).stdout, "");
+    const log = (await box.svc(["platform", "logs", "-n", "1"])).stdout;
+    const [, time, rest] = /^(\d{4}-\d\d-\d\dT\S+Z) (.*)\n$/.exec(log)!;
+    // On a terminal the times are those of its clock.
+    const far = { cwd: box.cwd, env: { ...box.env, TZ: "Asia/Kolkata" } };
+    const terminal = openPseudoTerminal([process.execPath, ...box.command(["platform", "logs", "-n", "1"])], {
+      ...far,
+      columns: 400,
+    });
+    assert.equal(await terminal.ended, 0);
+    const local = new Date(Date.parse(time!) + 5.5 * 3_600_000).toISOString();
+    assert.equal(terminal.text.trim(), `${local.replace("T", " ").replace("Z", "")} ${rest}`);
   });
 
   test("the key is shown at the first start only and stays valid at another port", async () => {

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../../domain/errors.ts";
 import { DRAIN_WAIT_MAX_MS, POLL_FIRST_MS } from "../../domain/limits.ts";
 import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
-import { dateTime, formatAge } from "../format.ts";
+import { clockTime, dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
 import { isAlive, livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
 import { imagesCommands } from "./platform-images.ts";
@@ -143,7 +143,7 @@ const status = command({
 
 const logs = command({
   brief: "Print the platform's log",
-  text: "Prints the end of the platform's log.",
+  text: "Prints the end of the platform's log: with local times on a terminal, as the file has it (UTC) elsewhere.",
   examples: [
     ["svc platform logs", "The last 200 lines"],
     ["svc platform logs -f -n 0", "What comes from now on"],
@@ -169,8 +169,9 @@ const logs = command({
     });
     const lines = text.toString("utf8").split("\n");
     if (lines.at(-1) === "") lines.pop();
-    for (const line of flags.lines === 0 ? [] : lines.slice(-flags.lines)) this.terminal.out(line);
-    if (flags.follow) await follow(path, text.length, (chunk) => this.terminal.write(chunk));
+    const shown = this.terminal.isRead ? withLocalTimes : (chunk: string) => chunk;
+    for (const line of flags.lines === 0 ? [] : lines.slice(-flags.lines)) this.terminal.out(shown(line));
+    if (flags.follow) await follow(path, text.length, (chunk) => this.terminal.write(shown(chunk)));
   },
 });
 
@@ -181,6 +182,14 @@ export const platformCommands = group("The platform of this machine", {
   logs,
   images: imagesCommands,
 });
+
+/** The file has times of UTC at the beginning of its lines: people get those of their clocks. */
+function withLocalTimes(text: string): string {
+  return text.replace(/^\d{4}-\d\d-\d\dT[\d:]{8}(\.\d{3})Z(?= )/gm, (time, fraction: string) => {
+    const at = Date.parse(time);
+    return `${dateTime(at).slice(0, 10)} ${clockTime(at)}${fraction}`;
+  });
+}
 
 /** Prints what is appended, until the process is interrupted. A log that was made anew is read from its start. */
 function follow(path: string, from: number, print: (chunk: string) => void): Promise<never> {
