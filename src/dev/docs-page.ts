@@ -27,6 +27,8 @@ interface DocsPageOptions {
   readonly newest?: () => DocsChange;
   /** What the call printed to which its page gave this id. */
   readonly callLines?: (id: string) => Promise<CallLines>;
+  /** Callers have to send a token: code that the page gives out says where it stands. */
+  readonly asksForToken?: boolean;
   /** Ends the connections of open pages. */
   readonly signal?: AbortSignal;
 }
@@ -44,7 +46,7 @@ export function docsPage(options: DocsPageOptions): DocsPage {
     const { method } = request;
     if (method !== "GET" && method !== "HEAD") return false;
     const [path = "", query = ""] = (request.url ?? "").split("?", 2);
-    if (path === "/docs" || path === "/docs/") send(request, response, page(assets));
+    if (path === "/docs" || path === "/docs/") send(request, response, page(assets, options.asksForToken === true));
     else if (DOCUMENT_PATHS.includes(path)) send(request, response, json(options.document()));
     else if (path === "/docs/changes") stream(request, response, options);
     else if (method === "GET" && CALL_PATH.test(path)) sendLines(response, path.slice("/docs/calls/".length), options);
@@ -117,9 +119,9 @@ function swaggerFile(name: string): URL | string {
   return existsSync(carried) ? carried : import.meta.resolve(`swagger-ui-dist/${name}`);
 }
 
-function page(assets: Assets): Content {
+function page(assets: Assets, asksForToken: boolean): Content {
   const html = `<!doctype html>
-<html lang="en">
+<html lang="en"${asksForToken ? " data-asks-for-token" : ""}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -206,7 +206,9 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
   const stopping = new AbortController();
   const first = await code.start();
   for (const warning of first.warnings) screen.note(formatDiagnostic(warning, screen.errColors.isColorSupported));
+  const token = isLoopback(host) ? undefined : new OpenToken();
   const docs = docsPage({
+    asksForToken: token !== undefined,
     document: () => openApiDocument({ title: options.app, endpoints: code.current.scan.endpoints }),
     onChange: (listener) => {
       pages.listeners.add(listener);
@@ -216,7 +218,6 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
     callLines: (id) => parts.callLogs.read(id, stopping.signal),
     signal: stopping.signal,
   });
-  const token = isLoopback(host) ? undefined : new OpenToken();
   const server = await listen({
     host,
     port: options.port,

@@ -1,6 +1,9 @@
 /** `svc run --host 0.0.0.0` runs code with the developer's key: the network gets it only with the token. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+// @ts-expect-error: a file of the page, without types
+import { codeExamples } from "../../src/dev/explorer/code-examples.js";
+import { runProcess } from "../../src/lib/run-process.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { project, startPlatform } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
@@ -51,6 +54,18 @@ test("svc run that is open to the network answers those alone who have the token
   }
   const page = await rawCall(url, { path: `/docs?svc_token=${token}` });
   assert.equal(page.status, 200);
+  // The page does not see the token: code that it gives out has its place, and works once it stands there.
+  assert.match(page.text, /<html lang="en" data-asks-for-token>/);
+  const { curl } = codeExamples({
+    url: `${url}/job/runsync`,
+    method: "POST",
+    headers: {},
+    body: '{"input":{}}',
+    asksForToken: true,
+  });
+  assert.match(curl, /^# TOKEN: what stands behind svc_token= in the address that svc run shows\ncurl /);
+  const { stdout } = await runProcess("bash", ["-c", curl.replace("Bearer TOKEN", `Bearer ${token}`)]);
+  assert.match(stdout, /"output":1/);
   const [, cookie] = /Set-Cookie: (\S+); HttpOnly; SameSite=Strict/.exec(page.text)!;
   assert.equal(cookie, `svc_token_${new URL(url).port}=${token}`, "a browser sends it to the host's other ports too");
   const job = { method: "POST", path: "/job/runsync", body: '{"input":{}}' };

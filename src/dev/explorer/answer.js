@@ -190,7 +190,11 @@ export function answerComponent({ React, calls }) {
   }
 
   function Code({ call }) {
-    const examples = codeExamples({ ...call.sent, saveAs: fileOf(call) });
+    const examples = codeExamples({
+      ...call.sent,
+      saveAs: fileOf(call),
+      asksForToken: "asksForToken" in document.documentElement.dataset,
+    });
     const [name, choose] = useState("curl");
     const tabs = Object.keys(examples).map((each) =>
       h(

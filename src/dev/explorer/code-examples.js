@@ -12,13 +12,21 @@ const PYTHON_WORDS = { true: "True", false: "False", null: "None" };
  * @property {Record<string, string>} headers
  * @property {string | Blob | FormData | undefined} body
  * @property {string} [saveAs] The answer is no text: the file it goes to
+ * @property {boolean} [asksForToken] The server wants one, which a page does not see
  */
 
 /** @param {Sent} sent */
 export function codeExamples(sent) {
   const call = { ...sent, headers: headersOf(sent), parts: partsOf(sent.body), json: isJson(sent) };
-  return { curl: curl(call), Python: python(call), TypeScript: typescript(call) };
+  if (!sent.asksForToken) return { curl: curl(call), Python: python(call), TypeScript: typescript(call) };
+  call.headers.push(["Authorization", "Bearer TOKEN"]);
+  return {
+    curl: `# ${WHERE}\n${curl(call)}`,
+    Python: `# ${WHERE}\n${python(call)}`,
+    TypeScript: `// ${WHERE}\n${typescript(call)}`,
+  };
 }
+const WHERE = "TOKEN: what stands behind svc_token= in the address that svc run shows";
 
 /** Those that say something: what a library sets by itself is left to it. */
 function headersOf({ headers, body }) {
