@@ -71,7 +71,7 @@ async function pool(t: TestContext) {
     errors: [] as unknown[],
   };
   const prepared = {
-    image: { buildId: "build-1", endpointId: endpoint.id },
+    image: { buildId: "build-1", endpointId: endpoint.id, volumes: [] },
     appName: "",
     environmentName: "",
     gpuPreference: [],
