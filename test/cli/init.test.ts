@@ -3,8 +3,10 @@ import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { VERSION } from "../../src/domain/version.ts";
+import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { sandbox } from "./run-svc.ts";
 
 /** The wheel of svc's Python package lies in .svc. */
@@ -32,6 +34,21 @@ describe("svc init", () => {
       assert.ok(!(await readFile(join(cwd, "My Project", file), "utf8")).match(/__[A-Z_]+__/), file);
     }
     assert.match(stdout, /svc deploy/);
+  });
+
+  test("nothing that it prints wraps on a terminal of 80 columns, the question neither", async () => {
+    const box = await sandbox();
+    const svc = fileURLToPath(new URL("../../bin/svc", import.meta.url));
+    await writeFile(join(box.cwd, "lb_worker.py"), "mine");
+    const terminal = openPseudoTerminal([svc, "init", "."], { cwd: box.cwd, env: box.env, columns: 80 });
+    await terminal.shows(/\[y\/N\]/);
+    terminal.type("y\r");
+    assert.equal(await terminal.ended, 0, terminal.text);
+    assert.match(terminal.text, /^Next:\n {2}cp \.env\.example/m);
+    assert.deepEqual(
+      terminal.text.split("\n").filter((line) => line.length > 80),
+      [],
+    );
   });
 
   test('"." initialises the current directory', async () => {

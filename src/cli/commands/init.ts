@@ -21,10 +21,11 @@ const WHEEL = "__WHEEL__";
 /** Beside what builds leave there; .gitignore lets it into the repository, so a clone of the project installs too. */
 const WHEEL_FOLDER = ".svc/wheels";
 
+/** No line is wider than a terminal of 80 columns. */
 const NEXT_STEPS = [
-  "cp .env.example .env                   # set the platform's address and key there; not needed for one on this machine",
-  "pip install -r requirements.txt        # to call your endpoints from Python, and for your editor",
-  "svc run                                # then open http://localhost:8888/docs",
+  "cp .env.example .env             # only for a platform of another machine",
+  "pip install -r requirements.txt  # to call endpoints from Python",
+  "svc run                          # then open http://localhost:8888/docs",
   "svc deploy",
 ];
 

@@ -23,7 +23,11 @@ const listSchedules = command({
     ["svc schedule", "Every schedule of the platform"],
     ["svc schedule list --json", "The same for programs, times in milliseconds since the epoch"],
   ],
-  flags,
+  flags: {
+    app: { ...appFlag, brief: "Only this app" },
+    env: { ...envFlag, brief: "Only this environment" },
+    json: jsonFlag,
+  },
   aliases,
   async run(flags) {
     const { terminal } = this;

@@ -20,8 +20,7 @@ const EXPIRES_DEFAULT_S = 3600;
 /** The URL alone goes to stdout: `curl "$(svc url api /report)"`. */
 export const urlCommand = command({
   brief: "Make a URL that calls a route without a key, for a time",
-  text: `Signs a URL of a load-balanced endpoint: who has it can make this one call, with no key, until it expires. It is for browsers,
-WebSockets and downloads. It ends earlier with the key that signed it (svc key revoke).`,
+  text: "Signs a URL of a load-balanced endpoint: who has it can make this one call, with no key, until it expires. It is for browsers, WebSockets and downloads. It ends earlier with the key that signed it (svc key revoke).",
   examples: [
     ["svc url api /report.pdf", "For an hour"],
     ["svc url api '/export?year=2026' --expires 7d", "With a query; a week at most"],
