@@ -153,6 +153,34 @@ test("ARCHITECTURE.md names every folder", () => {
   );
 });
 
+test("README.md links every page of the reference, and no link of a page leads nowhere", () => {
+  const pages = globSync(["*.md", "docs/**/*.md", "examples/**/*.md"], { cwd: root });
+  const prose = (page: string) => read(page).replace(/^ *```[\s\S]*?^ *```/gm, "");
+  const headings = (page: string) =>
+    Array.from(prose(page).matchAll(/^#+ (.*)$/gm), ([, title]) =>
+      title!
+        .toLowerCase()
+        .replace(/[^\w -]/g, "")
+        .replaceAll(" ", "-"),
+    );
+  const dead: string[] = [];
+  for (const page of pages) {
+    for (const [, link] of prose(page).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
+      const [file, anchor] = link!.split("#");
+      const target = file ? path.join(path.dirname(page), file) : page;
+      const leads = existsSync(path.join(root, target)) && (!anchor || headings(target).includes(anchor));
+      if (!leads) dead.push(`${page}: ${link}`);
+    }
+  }
+  assert.deepEqual(dead, []);
+  const readme = read("README.md");
+  const reference = pages.filter((page) => page.startsWith("docs/reference/"));
+  assert.deepEqual(
+    reference.filter((page) => !readme.includes(`](${page})`)),
+    [],
+  );
+});
+
 test("Every error code is documented, and no other", () => {
   const documented = [...read("docs/reference/errors.md").matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]!);
   assert.deepEqual(documented.sort(), Object.keys(ERROR_CATALOGUE).sort());

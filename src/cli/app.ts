@@ -63,7 +63,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
 const LOADERS = Object.assign({}, ...Object.values(COMMANDS)) as Record<string, () => Promise<Route>>;
 
 /** Every command for the overview and for a wrong word; else the one that is called. */
-async function commandsFor(word: string | undefined): Promise<Root> {
+export async function commandsFor(word: string | undefined): Promise<Root> {
   const known = word !== undefined && Object.hasOwn(LOADERS, word);
   const names = known ? [word] : Object.keys(LOADERS);
   const routes = await Promise.all(names.map(async (name) => [name, await LOADERS[name]!()] as const));

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
+import { commandsFor } from "../../src/cli/app.ts";
+import type { Route } from "../../src/cli/command.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { sandbox } from "./run-svc.ts";
 
@@ -56,6 +59,32 @@ describe("svc manners", () => {
     for (const [name] of COMMANDS) assert.equal(stdout.match(new RegExp(`^ {2}${name} {2,}`, "gm"))?.length, 1, name);
     assert.match(stdout, /^Start:\n {2}init [\s\S]*^Develop:\n[\s\S]*^Deploy:\n {2}deploy /m);
     assert.equal((await box.svc(["help"])).stdout, stdout);
+  });
+
+  test("the reference has every command and flag, and no other flag", async () => {
+    const page = readFileSync(new URL("../../docs/reference/cli.md", import.meta.url), "utf8");
+    const [table, ...sections] = page.split(/^## (?=svc )/m);
+    const flags = new Set(["--help", "--version"]);
+    const missing: string[] = [];
+    const look = (section: string, route: Route, typed: string) => {
+      if (!section.includes(typed)) missing.push(typed);
+      for (const { names } of route.page.flags) {
+        const [, negated, flag] = /--(\[no-\])?([a-z-]+)/.exec(names)!;
+        const forms = negated === undefined ? [`--${flag}`] : [`--${flag}`, `--no-${flag}`];
+        if (!forms.some((form) => new RegExp(`${form}(?![a-z-])`).test(section))) missing.push(`${typed} ${forms[0]}`);
+        for (const form of forms) flags.add(form);
+      }
+      for (const [word, each] of Object.entries(route.commands ?? {})) look(section, each, `${typed} ${word}`);
+    };
+    for (const [name, route] of Object.entries((await commandsFor(undefined)).commands)) {
+      if (!table!.includes(`\`svc ${name}`)) missing.push(`svc ${name} in the table`);
+      look(sections.find((text) => new RegExp(`^svc .*\\b${name}\\b`).test(text)) ?? table!, route, `svc ${name}`);
+    }
+    assert.deepEqual(missing, []);
+    assert.deepEqual(
+      page.match(/(?<=[`[ ])--[a-z][a-z-]+/g)!.filter((flag) => !flags.has(flag)),
+      [],
+    );
   });
 
   test("a page of help shows each flag with its letter and its value, and says no more than once", async () => {
