@@ -105,8 +105,8 @@ function noEndpoints(scan: Scan): SvcError {
   const cells =
     notebooks.length === 0
       ? ""
-      : `\nNotebooks are not read (${notebooks.map(({ path: file }) => file).join(", ")}): begin the cell that declares the endpoint with ` +
-        "%%writefile worker.py, and run it.";
+      : `\nNotebooks are not read (${notebooks.map(({ path: file }) => file).join(", ")}): call svc.deploy(function) in it, or begin the cell that declares ` +
+        "the endpoint with %%writefile worker.py, and run it.";
   const near = scan.diagnostics.map((each) => `\n\n${formatDiagnostic(each)}`).join("");
   return new BuildProblems(scan.diagnostics, "NO_ENDPOINTS", {
     message: `No function of the project is decorated with Endpoint.\n${looked}${left}${cells}${near}`,

@@ -32,7 +32,7 @@ from svc.websocket import SocketClosed, WebSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from svc._calling.client import EndpointClient
     from svc._calling.deployed import DeployedFunction
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from svc.errors import (
         CallCycle,
         CallError,
+        DeployFailed,
         JobCancelled,
         JobNotFound,
         JobTimedOut,
@@ -58,6 +59,7 @@ __all__ = [
     "CpuInstanceType",
     "CudaVersion",
     "DataCenter",
+    "DeployFailed",
     "DeployedFunction",
     "Endpoint",
     "EndpointClient",
@@ -87,6 +89,7 @@ __all__ = [
     "batched",
     "configure",
     "context",
+    "deploy",
     "enter",
     "exit",
     "function",
@@ -119,6 +122,23 @@ def configure(
     from svc._calling.settings import configure
 
     configure({"app": app, "environment": environment, "url": url, "api_key": api_key})
+
+
+def deploy(*declared: Callable[..., Any] | Endpoint) -> None:
+    """Deploys what cells of a notebook declare, shows how that goes, and returns when the endpoints take calls.
+
+        svc.deploy(double)
+
+    declared: functions, classes, or the endpoints of routes. Each one's cell is deployed, down to its call of
+        `svc.deploy`, with the imports of other cells that it uses, as a file in `.svc/notebook/`.
+    The endpoints go to the app and environment that calls go to (see `svc.configure`); others that are there stay, and
+    what has not changed is left as it is. Needs the `svc` command: on the PATH, or SVC_COMMAND.
+    Raises `svc.DeployFailed` with everything that stands in the way, in lines of the cells; `svc.PlatformError` without a
+    platform or key; TypeError for what no endpoint declares.
+    """
+    from svc._notebook.deploy import deploy
+
+    deploy(declared)
 
 
 def function(
@@ -163,6 +183,7 @@ async def job_aio(
 
 _LATE = {
     **dict.fromkeys(("CallCycle", "CallError", "JobCancelled", "JobNotFound", "JobTimedOut"), "errors"),
+    "DeployFailed": "errors",
     **dict.fromkeys(("NotDeployed", "NotSendable", "PlatformError", "RemoteError"), "errors"),
     "DeployedFunction": "_calling.deployed",
     "EndpointClient": "_calling.client",

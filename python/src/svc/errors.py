@@ -81,6 +81,10 @@ class CallCycle(CallError):
     """The call would come back to an endpoint that already waits for it: a → b → a."""
 
 
+class DeployFailed(Exception):
+    """`svc.deploy` deployed nothing, or what it deployed does not run; the message says why and what to do."""
+
+
 class NotSendable(CallError, TypeError):
     """An argument or a result holds a value that cannot be sent; the message names the place inside the value."""
 
@@ -98,7 +102,8 @@ class PlatformError(CallError):
 
 
 for _error in (
-    CallError, RemoteError, JobTimedOut, JobCancelled, JobNotFound, NotDeployed, CallCycle, NotSendable, PlatformError
+    CallError, RemoteError, JobTimedOut, JobCancelled, JobNotFound, NotDeployed, CallCycle, NotSendable, PlatformError,
+    DeployFailed,
 ):  # fmt: skip
     _error.__module__ = "svc"  # as it is imported, also in failures
 

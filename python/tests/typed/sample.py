@@ -165,6 +165,7 @@ def wrong() -> None:
     svc.remote(Model).predict(1)  # type: ignore[arg-type]
     analyze(1)  # type: ignore[arg-type]
     plain.map(["1"])  # type: ignore[list-item]
+    svc.deploy("plain")  # type: ignore[arg-type]
     later.map_aio(["1"])  # type: ignore[list-item]
     Endpoint(nmae="x")  # type: ignore[call-overload]
     Endpoint("x", "cpu3c-1-2")  # type: ignore[call-overload]
@@ -179,7 +180,10 @@ def wrong() -> None:
 
 def problems() -> str:
     try:
+        svc.deploy(plain, later, Model, api)
         return plain(1)
+    except svc.DeployFailed as failed:
+        return str(failed)
     except svc.JobTimedOut as error:
         return error.job_id
     except svc.RemoteError as error:

@@ -192,8 +192,8 @@ def _why_not(key: tuple[str, str, str, str], has_app: bool, environments: dict[s
         why, other = f"environment {environment!r} of app {app!r} has no endpoint of that name{near}", ""
     if in_notebook():
         command = (
-            "svc deploy, which reads .py files and no notebooks: begin the cell that declares it with "
-            f"%%writefile worker.py, import it from there, and deploy by !{command}"
+            "svc.deploy(the function) where a cell declares it; for a file, as of a cell that begins with "
+            f"%%writefile worker.py, !{command}"
         )
     return f"endpoint {name!r} is not deployed: {why}. Run {command}{other}."
 

@@ -37,6 +37,9 @@ PROGRESS_S = 0.1
 # A notebook that shows a job waits so long for its state.
 SHOWN_JOB_MAX_S = 3.0
 
+# Of what svc deploy says, so much is kept for the error that it ends with.
+DEPLOY_SAID_MAX_LINES = 1_000
+
 MAP_CONCURRENCY_MAX = 512
 # Results that may wait for an earlier one of a map, as a multiple of its concurrency.
 MAP_AHEAD = 8

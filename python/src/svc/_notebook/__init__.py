@@ -1,0 +1,1 @@
+"""Deploys what cells of a notebook declare."""
