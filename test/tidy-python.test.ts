@@ -136,7 +136,7 @@ test("Modules are named in full, and every file says first what it is for", () =
 
 test("Python code imports the standard library only", () => {
   const known = new Set(
-    "__future__ _ast _json abc argparse array ast asyncio atexit base64 binascii builtins collections contextlib contextvars copy ctypes dataclasses datetime difflib email enum errno fcntl functools gc hashlib heapq hmac html http importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy scan secrets select selectors shutil signal site socket socketserver ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time tokenize traceback types typing _thread unicodedata urllib uuid warnings weakref zlib svc".split(
+    "__future__ _ast _json abc argparse array ast asyncio atexit base64 binascii builtins collections contextlib contextvars copy ctypes dataclasses datetime difflib email enum errno fcntl functools gc hashlib heapq hmac html http importlib inspect io itertools json linecache logging marshal math mimetypes mmap multiprocessing operator os pathlib pickle platform posixpath queue random re resource runpy scan secrets select selectors shlex shutil signal site socket socketserver ssl stat string struct subprocess symtable sys sysconfig tempfile textwrap threading time tokenize traceback types typing _thread unicodedata urllib uuid warnings weakref zlib svc".split(
       " ",
     ),
   );

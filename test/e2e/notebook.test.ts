@@ -113,7 +113,7 @@ test("svc.deploy puts what cells declare live, leaves what has not changed, and 
   assert.match(said(10), /~ update +area .*\ndeployed\n$/s);
   assert.equal(value(11), "[10, 2]");
   assert.match(error(12), /--> In\[12\]:2:\d+\n +\|\n +2 \| @Endpoint\(name="bad"/);
-  assert.match(error(13), /Cell In\[13\], line 3[^]*only here/);
+  assert.match(error(13), /Cell In\[13\], line 3.*only here/s);
   assert.equal(error(15), "");
   assert.equal(value(16), "(101, 'A')");
   assert.match(error(17), /takes functions and classes that an Endpoint declares, and it, not <built-in/);
