@@ -11,7 +11,7 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
-import { CONNECT_MAX_MS } from "../domain/limits.ts";
+import { CLIENT_ANSWER_MAX_MS, CONNECT_MAX_MS } from "../domain/limits.ts";
 import { answerError, keyError, knownCode, type Platform, parsed, unreachable } from "./answer-error.ts";
 
 interface GraphqlAnswer {
@@ -39,6 +39,7 @@ export async function request<T>(
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     signal,
+    idleMs: CLIENT_ANSWER_MAX_MS,
   });
   const answer = parsed<GraphqlAnswer>(text);
   if (status === 401) throw keyError(platform);
@@ -75,7 +76,9 @@ export async function fetchText(
 function open(platform: Platform, address: string, options: RequestOptions): ClientRequest {
   const url = new URL(address);
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const outgoing = send(url, { ...options, headers: { ...options.headers, ...authorization(platform) } });
+  // Without a time of its own a request would have that of the agent, 5 s.
+  const { timeout = 0, headers } = options;
+  const outgoing = send(url, { ...options, timeout, headers: { ...headers, ...authorization(platform) } });
   const giveUp = () => outgoing.destroy(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" }));
   outgoing.once("timeout", giveUp);
   outgoing.once("socket", (socket) => {
