@@ -25,7 +25,7 @@ export const urlCommand = command({
     ["svc url api /report.pdf", "For an hour"],
     ["svc url api '/export?year=2026' --expires 7d", "With a query; a week at most"],
     ["svc url api /files/ --prefix", "Every path below it"],
-    ["svc url api /chat --method WEBSOCKET", "A wss:// address"],
+    ["svc url api /chat --method WEBSOCKET", "For a WebSocket of a page"],
   ],
   flags: {
     expires: valueFlag("TIME", "How long it is valid: 10m, 1h, 7d at most; default: 1h", duration),
