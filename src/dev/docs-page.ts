@@ -82,6 +82,7 @@ const FILES: Readonly<Record<string, { readonly from: "swagger-ui-dist" | "explo
   "code-examples.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
   "header.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
   "history.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
+  "repeat.js": { from: "explorer", type: "text/javascript; charset=utf-8" },
   "header.css": { from: "explorer", type: "text/css; charset=utf-8" },
   "icon.svg": { from: "explorer", type: "image/svg+xml" },
 };

@@ -69,6 +69,7 @@ describe("GET /docs", () => {
       "icon.svg",
       "inputs.css",
       "main.js",
+      "repeat.js",
       "swagger-ui-bundle.js",
       "swagger-ui.css",
     ]);

@@ -229,6 +229,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       assert.match(await status.locator("input").inputValue(), /-l1$/);
       await status.locator(".execute").click();
       assert.match((await (await answer(status)).textContent())!, /COMPLETED/);
+      await status.locator("input").fill("typed");
     });
 
     await t.test("a running job is cancelled from where it is followed", async () => {
@@ -236,6 +237,11 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       await operation.locator("textarea").fill('{"input": {"count": 1000}}');
       await operation.locator(".execute").click();
       await operation.locator(".svc-badge", { hasText: "IN_PROGRESS" }).waitFor();
+      const known = page.locator('.opblock-get:has([data-path="/queued/steps/status/{id}"]) input');
+      await page.waitForFunction(
+        (input) => /-l1$/.test((input as HTMLInputElement).value),
+        await known.elementHandle(),
+      );
       await operation.getByRole("button", { name: "Cancel job" }).click();
       await operation.locator(".svc-badge", { hasText: "CANCELLED" }).waitFor();
     });
@@ -343,6 +349,58 @@ test("the explorer calls every kind of route in a real browser", { timeout: 300_
       assert.equal(await past.locator(".svc-badge").textContent(), "200");
       await other.close();
     });
+
+    await t.test(
+      "a past call is repeated with its input, also over a reload and where its form was closed",
+      async () => {
+        const watched = await openPage(on.browser, url);
+        const other = watched.page;
+        await other.goto(`${url}/docs`);
+        const add = await openOperation(other, "post", "/queued/add/runsync");
+        await add.locator("textarea").fill('{"input": {"a": 20, "b": 3}}');
+        await add.locator(".execute").click();
+        await answer(add);
+        await add.locator("textarea").fill('{"input": {"a": 1, "b": 1}}');
+        await add.locator(".execute").click();
+        await add.locator("pre", { hasText: /^\{\s*"sum": 2\s/ }).waitFor();
+        const put = await openOperation(other, "put", "/shop/routes/items/{item_id}");
+        await put.locator("input").fill("31");
+        await put.locator("textarea").fill('{"name": "spade"}');
+        await put.locator(".execute").click();
+        await answer(put);
+        await put.locator("input").fill("32");
+        await put.locator("textarea").fill('{"name": "bucket"}');
+
+        const past = (text: string) => other.locator(".svc-history li", { hasText: text });
+        const again = (row: Locator) => row.getByRole("button", { name: "Repeat" }).click();
+        await other.locator(".svc-history summary").click();
+        await again(past("/items/31"));
+        await other.locator(".svc-history summary", { hasText: "(4)" }).waitFor();
+        assert.match((await (await answer(put)).textContent())!, /"item_id": 31,\s*"name": "spade"/);
+        assert.equal(await put.locator("input").inputValue(), "31");
+
+        await other.reload();
+        await other.getByLabel("Filter the routes").fill("put item");
+        await other.locator(".svc-history summary").click();
+        await again(past("/queued/add/runsync").last());
+        await add.locator("pre", { hasText: /^\{\s*"sum": 23\s/ }).waitFor();
+        assert.equal(await add.locator("textarea").inputValue(), '{"input": {"a": 20, "b": 3}}');
+        await past("/queued/add/runsync").first().locator(".svc-good", { hasText: "COMPLETED" }).waitFor();
+        const told = watched.problems.filter((one) => !/escaping deep link/.test(one));
+        assert.deepEqual(told, [], "nothing but what Swagger UI says of any reload");
+
+        const upload = await openOperation(other, "post", "/shop/routes/upload");
+        await upload.locator('input[type="text"]').fill("a cat");
+        const picture = { name: "cat.png", mimeType: "image/png", buffer: Buffer.from("cat") };
+        await upload.locator('input[type="file"]').setInputFiles(picture);
+        await upload.locator(".execute").click();
+        await answer(upload);
+        const button = past("/upload").getByRole("button", { name: "Repeat" });
+        assert.equal(await button.isDisabled(), true);
+        assert.match((await button.getAttribute("title"))!, /file or too long.*choose it in the form/);
+        await other.close();
+      },
+    );
 
     await t.test("a call is copied as code that makes it again", async () => {
       const operation = page.locator('.opblock-post:has([data-path="/shop/routes/orders"])');

@@ -1,4 +1,5 @@
 /** Above the routes: the project, a filter of the routes, and the last calls of this tab. */
+import { repeat, whyNoRepeat } from "./repeat.js";
 
 /** @param {{ system: object, history: import("./history.js").History, document: string }} tools */
 export function headerComponents({ system, history, document: address }) {
@@ -56,6 +57,7 @@ export function headerComponents({ system, history, document: address }) {
   }
 
   function Past({ past }) {
+    const reason = whyNoRepeat(system, past);
     return h(
       "li",
       null,
@@ -63,6 +65,18 @@ export function headerComponents({ system, history, document: address }) {
       h("b", { className: `svc-method-${past.method}` }, past.method.toUpperCase()),
       h("code", null, past.shown),
       past.state && h("span", { className: `svc-badge svc-${past.tone}` }, past.state),
+      h(
+        "button",
+        {
+          type: "button",
+          className: "svc-button",
+          disabled: reason !== undefined,
+          title: reason ?? "Fills the form with its input and sends it again",
+          "aria-label": `Repeat ${past.method.toUpperCase()} ${past.shown}`,
+          onClick: () => repeat(system, past),
+        },
+        "Repeat",
+      ),
     );
   }
 

@@ -8,6 +8,7 @@ const CALLS_MAX = 20;
  * @property {string} path Of the operation
  * @property {string} method
  * @property {string} shown Path and query that were called
+ * @property {import("./repeat.js").Input} [input] Undefined: it cannot be repeated
  * @property {number} at Milliseconds since the epoch
  * @property {string} [state]
  * @property {string} [tone]

@@ -3,6 +3,7 @@ import { answerComponent, stateOf } from "./answer.js";
 import { Calls } from "./calls.js";
 import { filterRoutes, headerComponents } from "./header.js";
 import { History } from "./history.js";
+import { fillIn, inputOf } from "./repeat.js";
 
 const DOCUMENT = "/docs/openapi.json";
 const calls = new Calls();
@@ -85,7 +86,7 @@ function fetcher(system, { pathName, method }) {
   };
   return async (url, options) => {
     const { pathname, search } = new URL(url);
-    history.add({ path: pathName, method, shown: pathname + search });
+    history.add({ path: pathName, method, shown: pathname + search, input: inputOf(system, pathName, method) });
     const response = await calls.fetch(`${method} ${pathName}`, url, options, about);
     if (makesJob && response.ok) rememberJob(system, base, response.clone());
     return response;
@@ -100,7 +101,7 @@ async function rememberJob(system, base, response) {
     ["stream", "get"],
     ["cancel", "post"],
   ]) {
-    system.specActions.changeParam([`${base}/${route}/{id}`, method], "id", "path", id, false);
+    fillIn(system, `${base}/${route}/{id}`, method, "id", "path", id);
   }
 }
 
