@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from time import monotonic
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BAR_CHARS = 20
+_COLUMNS = 80
+_ECHO_CHARS = 2
+"""What a terminal shows of Ctrl+C: it finds room in the line, and the last line covers it."""
 
 
 def in_notebook() -> bool:
@@ -28,7 +32,8 @@ class Progress:
         self._name = name
         self._total: int | None = len(items) if hasattr(items, "__len__") else None
         self._stream = sys.stderr
-        self._moves = self._stream.isatty() or in_notebook()
+        self._is_terminal = self._stream.isatty()
+        self._moves = self._is_terminal or in_notebook()
         self._lock = threading.Lock()
         self._began = monotonic()
         self._shown_at = self._began
@@ -56,11 +61,11 @@ class Progress:
 
     def _line(self, seconds: float) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0
-        parts = [self._name]
+        bar = ""
         if self._total:
             filled = min(_BAR_CHARS, _BAR_CHARS * self._done // self._total)
-            parts.append(f"[{'#' * filled}{'.' * (_BAR_CHARS - filled)}]")
-        parts.append(str(self._done) if self._total is None else f"{self._done}/{self._total}")
+            bar = f"  [{'#' * filled}{'.' * (_BAR_CHARS - filled)}]"
+        parts = [str(self._done) if self._total is None else f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
         parts.append(f"{rate:.1f}/s")
@@ -68,10 +73,29 @@ class Progress:
             parts.append(f"in {_clock(seconds)}")
         elif self._total is not None and rate > 0:
             parts.append(f"{_clock(max(0, self._total - self._done) / rate)} left")
-        return "  ".join(parts)
+        return self._fitting(bar, "".join(f"  {part}" for part in parts))
+
+    def _fitting(self, bar: str, numbers: str) -> str:
+        """One line of the terminal, as nothing moves back over two: the bar is left out, then the end of the name."""
+        room = self._room()
+        if len(self._name) + len(bar) + len(numbers) <= room:
+            return f"{self._name}{bar}{numbers}"
+        if len(self._name) + len(numbers) <= room:
+            return f"{self._name}{numbers}"
+        return f"{self._name[: max(0, room - len(numbers) - 3)]}...{numbers}"[:room]
+
+    def _room(self) -> int:
+        if not self._is_terminal:
+            return sys.maxsize
+        try:
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+        return max(1, (columns or _COLUMNS) - _ECHO_CHARS - 1)
 
     def _write(self, before: str, line: str, after: str) -> None:
-        padding = " " * max(0, self._shown_chars - len(line)) if self._moves else ""
+        echo = _ECHO_CHARS if self._ended and self._is_terminal else 0
+        padding = " " * max(0, self._shown_chars + echo - len(line)) if self._moves else ""
         self._shown_chars = len(line)
         try:
             self._stream.write(f"{before}{line}{padding}{after}")
