@@ -6,9 +6,10 @@ import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { keepLaunch } from "../../src/dev/debug.ts";
+import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { eventually } from "../eventually.ts";
-import { project, startPlatform } from "./platform.ts";
+import { project, ROOT, startPlatform } from "./platform.ts";
 
 const HELLO = `from svc import Endpoint
 
@@ -188,6 +189,38 @@ test("svc run --debug: an editor attaches, stops at a line of the project's own 
   assert.equal((await variableAt(again, stop.threadId)).words, "'bye Bob'");
   again.end();
   assert.equal((await third).output, "bye Bob");
+});
+
+test("svc run --debug on a terminal says how to attach, and Ctrl+C ends it: nothing of it stays", async (t) => {
+  const platform = await startPlatform(t);
+  const cwd = project(t, { "hello.py": HELLO }, "shop");
+  const env = {
+    PATH: process.env.PATH!,
+    HOME: process.env.HOME!,
+    PLATFORM_URL: platform.url,
+    PLATFORM_API_KEY: platform.key,
+    SVC_CONFIG_DIR: path.join(platform.dir, "config"),
+  };
+  const terminal = openPseudoTerminal([path.join(ROOT, "bin/svc"), "run", "--debug", "--port", "0"], { cwd, env });
+  t.after(terminal.close);
+  await terminal.shows(/Listening on http:\/\/localhost:\d+, .*Ctrl\+C stops it/);
+  const port = Number(
+    /The debugger of hello is at localhost:(\d+) \(Debug Adapter Protocol\)\./.exec(terminal.text)?.[1],
+  );
+  assert.match(terminal.text, /In VS Code start "svc: hello" under Run and Debug; \.vscode\/launch\.json has it\./);
+  terminal.type(CTRL_C);
+  assert.equal(await terminal.ended, 0, terminal.text);
+  assert.match(terminal.text, /Removed: live-hello\n/);
+  assert.ok(terminal.raw.lastIndexOf("\x1b[?25h") >= terminal.raw.lastIndexOf("\x1b[?25l"), "the cursor is there");
+  assert.deepEqual(await platform.endpoints(), []);
+  await eventually(async () => {
+    const socket = connect(port, "127.0.0.1");
+    const came = await new Promise((resolve) => {
+      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    });
+    socket.destroy();
+    assert.equal(came, false, "the debugger has gone");
+  });
 });
 
 test("a file of configurations that is no plain JSON, or of another shape, stays as it is", async (t) => {
