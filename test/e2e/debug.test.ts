@@ -17,12 +17,15 @@ const HELLO = `from svc import Endpoint
 @Endpoint(name="hello", execution_timeout_ms=5000)
 def hello(name: str = "you") -> str:
     words = f"hello {name}"
+    if name == "alone?":
+        import debugpy
+        return str(not debugpy.is_client_connected())
     if name == "break":
         breakpoint()
     return words
 `;
 const OTHER = 'from svc import Endpoint\n\n@Endpoint(name="other")\ndef other(): ...\n';
-const BREAK_LINE = 9;
+const BREAK_LINE = 12;
 
 interface Message {
   readonly type: "response" | "event" | "request";
@@ -165,6 +168,7 @@ test("svc run --debug: an editor attaches, stops at a line of the project's own 
   editor.end();
 
   // Nobody is attached: breakpoint() says where, and waits.
+  await eventually(async () => assert.equal((await call("alone?")).output, "True"));
   const waits = call("break");
   await eventually(() =>
     assert.match(server.output(), new RegExp(`breakpoint\\(\\) waits for a debugger at localhost:${port}`)),
