@@ -50,6 +50,8 @@ export async function sandbox(): Promise<Sandbox> {
     SVC_CONFIG_DIR: configDir,
     SVC_DATA_DIR: dataDir,
     SVC_CACHE_DIR: join(root, "cache"),
+    // A platform of whoever runs the tests may have the usual one.
+    SVC_PORT: "0",
   };
   const svc = (args: readonly string[], options: RunOptions = {}) =>
     runSvc(args, { cwd: options.cwd ?? cwd, env: { ...own, ...options.env }, input: options.input });

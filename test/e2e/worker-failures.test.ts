@@ -132,7 +132,9 @@ test("A worker that misbehaves ends only its own job, with the cause", async (t)
 
   await t.test("the platform's files are not there for user code", async () => {
     const job = await run("listing", platform.dataDir);
-    assert.deepEqual([job.status, job.output], ["COMPLETED", ["layers", "run", "tmp"]]);
+    assert.deepEqual([job.status, job.output], ["COMPLETED", ["layers", "run", "tmp", "volumes"]]);
+    const volumes = await run("listing", path.join(platform.dataDir, "volumes"));
+    assert.equal(volumes.output.length, 1, "no volume but those that it has, and its environment's cache");
   });
   await t.test("no variable of the user's own is in the launcher's environment", async () => {
     const { pid } = JSON.parse(readFileSync(path.join(platform.dataDir, "launcher.json"), "utf8"));
