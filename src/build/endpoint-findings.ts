@@ -11,7 +11,7 @@ export const SDK_NAMES: ReadonlySet<string> = new Set(
   Image Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
   __version__ batched configure context enter exit function job job_aio option progress remote with_options
-  batching declared_class endpoint errors family generic gpu image lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
+  batching declared_class deploy endpoint errors family generic gpu image lifecycle names options remote_function response retries secret this_worker version volume websocket *`.split(
     /\s+/,
   ),
 );
