@@ -7,7 +7,7 @@ export const ROUTE_METHODS = ["get", "post", "put", "patch", "delete", "head", "
 
 /** What `from svc import …` finds: the package's `__all__`, its modules, and everything. */
 export const SDK_NAMES: ReadonlySet<string> = new Set(
-  `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployedFunction Endpoint EndpointClient GpuGroup GpuType
+  `CallCycle CallError Cancelled Context CpuInstanceType CudaVersion DataCenter DeployFailed DeployedFunction Endpoint EndpointClient GpuGroup GpuType
   Image Job JobCancelled JobNotFound JobTimedOut NetworkVolume NotDeployed NotSendable PlatformError PodTemplate RemoteError
   RemoteFunction RemoteStream Response Retries Secret ServerlessScalerType SocketClosed Volume WebSocket
   __version__ batched configure context enter exit function job job_aio option progress remote with_options
