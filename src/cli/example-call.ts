@@ -6,6 +6,7 @@
 import { exampleValue } from "../build/example-value.ts";
 import type { EndpointRecord } from "../client/records.ts";
 import { firstCall, type ManifestFunction, type ManifestParameter } from "../domain/manifest.ts";
+import { isPublic } from "../domain/public-routes.ts";
 
 export interface ExampleCall {
   /** `POST /analyze`, or `POST /runsync` of a queue-based endpoint. */
@@ -15,9 +16,9 @@ export interface ExampleCall {
   readonly command: string;
 }
 
-/** One call for each route in the order of the code, or one `/runsync` call. */
+/** One call for each route in the order of the code, or one `/runsync` call. Open routes are called without a key. */
 export function exampleCalls(
-  endpoint: Pick<EndpointRecord, "kind" | "url" | "functions" | "routes">,
+  endpoint: Pick<EndpointRecord, "kind" | "url" | "functions" | "routes"> & { readonly publicRoutes?: string },
   functionOfRoute: (route: string) => string | undefined,
 ): ExampleCall[] {
   if (endpoint.kind === "queue") return [queueCall(endpoint.url, endpoint.functions[0])];
@@ -25,11 +26,12 @@ export function exampleCalls(
   const routes = endpoint.routes.filter((route) => !route.startsWith("WEBSOCKET "));
   return routes.map((route) => {
     const name = functionOfRoute(route);
-    return routeCall(
+    const call = routeCall(
       endpoint.url,
       route,
       endpoint.functions.find((fn) => fn.name === name),
     );
+    return isPublic(endpoint.publicRoutes ?? "", route) ? withoutKey(call) : call;
   });
 }
 

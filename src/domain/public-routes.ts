@@ -8,6 +8,11 @@ export function publicRoutesOf(publicRoutes: string): string[] {
   return publicRoutes === "" ? [] : publicRoutes.split("\n");
 }
 
+/** Whether callers without a key reach the route, a key of the manifest. */
+export function isPublic(publicRoutes: string, route: string): boolean {
+  return publicRoutes === ALL_ROUTES || publicRoutesOf(publicRoutes).includes(route);
+}
+
 /** In words, for people: "everything", or the routes. */
 export function publicWords(publicRoutes: string): string {
   if (publicRoutes === "") return "nothing";

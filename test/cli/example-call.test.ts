@@ -120,6 +120,12 @@ describe("example calls", () => {
     const find = await paste(calls[2]!.command);
     assert.equal(new URL(find.url!, base).searchParams.has("query"), true);
     assert.equal(new URL(find.url!, base).searchParams.has("limit"), false);
+
+    const open = exampleCalls({ ...endpoint, publicRoutes: "GET /health" }, (route) => names[route]);
+    assert.deepEqual(
+      open.map((call) => call.command.includes("Authorization")),
+      [false, true, true],
+    );
   });
 
   test("the call shown first is one with a body", () => {

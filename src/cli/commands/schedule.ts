@@ -4,9 +4,11 @@ import { appFlag, command, endpointParameter, envFlag, group, jsonFlag } from ".
 import { type Connection, requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
 import { endpointClient } from "../find-job.ts";
-import { dateTime, formatAge } from "../format.ts";
+import { clockTime, dateTime, formatAge } from "../format.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
+
+const DAY_MS = 24 * 3_600_000;
 
 const flags = { app: appFlag, env: envFlag, json: jsonFlag };
 const aliases = { a: "app", e: "env" } as const;
@@ -119,7 +121,9 @@ async function scheduled(context: CliContext, { controlPlane }: Connection, flag
 
 function nextText({ schedule: { paused, next } }: ScheduleRecord): string {
   if (paused) return "paused";
-  return next === null ? "never" : `${dateTime(next)} (in ${formatAge(next - Date.now())})`;
+  if (next === null) return "never";
+  const inMs = next - Date.now();
+  return inMs < DAY_MS ? `in ${formatAge(inMs)} (${clockTime(next)})` : dateTime(next);
 }
 
 function lastText({ schedule: { lastTick, lastJobId } }: ScheduleRecord): string {
