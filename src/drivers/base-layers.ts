@@ -24,19 +24,31 @@ export class BaseLayers {
   readonly #dir: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #confined: ConfinedInstaller | undefined;
+  readonly #cpuWheels: string | undefined;
   readonly #installing = new Map<string, Promise<string>>();
   readonly #use: FolderUse;
 
-  /** `env` has PATH and the user's settings of pip and uv. Without `confined` the installer may do what the platform may. */
-  constructor(dir: string, env: Readonly<Record<string, string | undefined>>, confined?: ConfinedInstaller) {
+  /**
+   * `env` has PATH and the user's settings of pip and uv. Without `confined` the installer may do what the platform may.
+   * `cpuWheels`: an index or a folder where builds for the CPU alone are, beside what the settings say.
+   */
+  constructor(
+    dir: string,
+    env: Readonly<Record<string, string | undefined>>,
+    confined?: ConfinedInstaller,
+    cpuWheels?: string,
+  ) {
     this.#dir = dir;
     this.#env = env;
     this.#confined = confined;
+    this.#cpuWheels = cpuWheels;
     this.#use = new FolderUse(dir);
   }
 
   path(requirements: readonly string[], interpreter: Interpreter): string {
-    const text = JSON.stringify([[...requirements].sort(), interpreter.version]);
+    const asked: unknown[] = [[...requirements].sort(), interpreter.version];
+    if (this.#cpuWheels !== undefined) asked.push(this.#cpuWheels);
+    const text = JSON.stringify(asked);
     return path.join(this.#dir, createHash("sha256").update(text).digest("hex").slice(0, 32));
   }
 
@@ -79,9 +91,10 @@ export class BaseLayers {
         },
       );
     }
-    const large = largeOnes(requirements);
+    const large = this.#cpuWheels === undefined ? largeOnes(requirements) : [];
     const size = `: several GB with the GPU libraries of ${large.join(", ")}, once for this machine`;
-    report(`installing ${requirements.join(", ")}${large.length > 0 ? size : ""}`);
+    const cpu = this.#cpuWheels === undefined ? "" : ", for the CPU where there is such a build";
+    report(`installing ${requirements.join(", ")}${large.length > 0 ? size : cpu}`);
     await makeDurableFolder(this.#dir);
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
@@ -113,13 +126,19 @@ export class BaseLayers {
     const { env, named } = await makeInstallerHome(home, this.#env);
     const onMissing = (what: string) =>
       report(`the installer is kept apart less than usual: this machine lacks ${what}`);
-    const room = { folder, home, named, userHome: this.#env.HOME ?? "/", onMissing };
+    const cpuFolder = this.#cpuWheels !== undefined && path.isAbsolute(this.#cpuWheels) ? [this.#cpuWheels] : [];
+    const room = { folder, home, named: [...named, ...cpuFolder], userHome: this.#env.HOME ?? "/", onMissing };
     const run: typeof runProcess = (command, args, options = {}) =>
       this.#confined?.run(room, interpreter.path, command, args, options) ?? runProcess(command, args, options);
     await new PythonInstaller(env, [interpreter.path], run).install({
       target,
       pythonVersion: interpreter.version,
       requirements,
+      // "1.0+cpu" is above "1.0": where both are, it is taken.
+      options:
+        this.#cpuWheels === undefined
+          ? []
+          : [cpuFolder.length > 0 ? "--find-links" : "--extra-index-url", this.#cpuWheels],
       cwd: home,
       env,
       onLine: (line) => {

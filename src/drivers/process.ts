@@ -39,6 +39,8 @@ interface ProcessDriverOptions {
   readonly python: string | undefined;
   /** Environment of pip and uv; the launcher inherits a few of its variables. */
   readonly installerEnv: Readonly<Record<string, string | undefined>>;
+  /** Where base packages have builds for the CPU alone, which is all that this machine needs. */
+  readonly cpuWheels?: string | undefined;
   readonly isolation: "none" | "standard" | "strict";
   /** Folders of the platform and its users that workers must not see. */
   readonly hidden: readonly string[];
@@ -96,7 +98,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     this.#interpreters = new Interpreters(options.python);
     const { pythonPath, hidden, socketPath, logFd, zygoteMemoryMb, installerEnv: env } = options;
     const room = new ConfinedInstaller({ pythonPath, hidden, uid: this.#users?.installer });
-    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), env, isolation === "none" ? undefined : room);
+    const confined = isolation === "none" ? undefined : room;
+    this.#baseLayers = new BaseLayers(path.join(dataDir, "base"), env, confined, options.cpuWheels);
     const zygoteMemoryBytes = zygoteMemoryMb === undefined ? totalmem() / 4 : zygoteMemoryMb * 1024 ** 2;
     this.#launcher = new Launcher(
       { env, stateDir: dataDir, pythonPath, socketPath, logFd, zygoteMemoryBytes, tempRoot: this.#tempRoot },

@@ -131,6 +131,11 @@ const schema = z.object({
   SVC_MEMORY_OVERCOMMIT: number(0.1, 1000).default(2),
   /** Run GPU endpoints on the CPU of a machine without GPUs. */
   SVC_EMULATE_GPU: flag.default(false),
+  /** Builds for the CPU alone, beside what the usual index has: the address of a package index, or a folder of wheels. */
+  SVC_CPU_WHEELS: z
+    .string()
+    .refine((text) => path.isAbsolute(text) || URL.canParse(text), "is neither an address nor an absolute path")
+    .optional(),
   /** GPUs that the platform takes this machine to have: comma list of GpuType members or product strings. */
   SVC_EMULATED_GPUS: gpuProducts.default([]),
   /** MB that zygotes without workers may hold together. */
@@ -191,6 +196,7 @@ export interface Config {
   readonly cpuOvercommit: number;
   readonly memoryOvercommit: number;
   readonly emulateGpu: boolean;
+  readonly cpuWheels: string | undefined;
   /** Product strings. */
   readonly emulatedGpus: readonly string[];
   readonly zygoteMemoryMb: number | undefined;
@@ -249,6 +255,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     cpuOvercommit: c.SVC_CPU_OVERCOMMIT,
     memoryOvercommit: c.SVC_MEMORY_OVERCOMMIT,
     emulateGpu: c.SVC_EMULATE_GPU,
+    cpuWheels: c.SVC_CPU_WHEELS,
     emulatedGpus: c.SVC_EMULATED_GPUS,
     zygoteMemoryMb: c.SVC_ZYGOTE_MEMORY_MB,
     requestTimeoutMs: c.SVC_REQUEST_TIMEOUT_MS,

@@ -63,7 +63,13 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     workerUids: config.workerUids,
     python: config.python,
     installerEnv: config.installerEnv,
+    cpuWheels: onlyEmulates(config, common.ledger) ? config.cpuWheels : undefined,
     logFd: 2,
     zygoteMemoryMb: config.zygoteMemoryMb,
   });
+}
+
+/** No endpoint here ever sees a GPU. */
+function onlyEmulates({ emulateGpu, emulatedGpus }: Config, { capacity }: CapacityLedger): boolean {
+  return (emulateGpu || emulatedGpus.length > 0) && capacity.gpus.every(({ emulated }) => emulated);
 }

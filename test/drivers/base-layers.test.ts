@@ -17,7 +17,7 @@ import { BaseLayers } from "../../src/drivers/base-layers.ts";
 import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
 import { type Interpreter, Interpreters } from "../../src/drivers/interpreter.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { makeWheels } from "../build/wheels.ts";
+import { makeWheels, offlineEnv } from "../build/wheels.ts";
 import { ROOT } from "../e2e/platform-process.ts";
 
 function folder(t: TestContext): string {
@@ -140,6 +140,28 @@ describe("numpy on a fresh machine", () => {
     const size = "several GB with the GPU libraries of torch, once for this machine";
     assert.equal(said[0], `installing numpy, torch>=1: ${size}`, "what is large is said before");
     assert.equal(said.at(-1), "preparing bytecode; several GB in all");
+  });
+
+  test("is for the CPU alone where only GPUs are emulated and such builds are to be had", async (t) => {
+    const interpreter = await new Interpreters(undefined).default();
+    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    const [dir, wheels, cpu] = [folder(t), folder(t), folder(t)];
+    const gpu = { name: "nvidia-cublas", version: "1.0", files: { "cublas.py": "" } };
+    makeWheels(wheels, [
+      { name: "torch", version: "2.0", requires: ["nvidia-cublas"], files: { "torch.py": "" } },
+      gpu,
+    ]);
+    makeWheels(cpu, [{ name: "torch", version: "2.0+cpu", files: { "torch.py": "" } }]);
+    for (const one of [wheels, cpu]) chmodSync(one, 0o755);
+    const said: string[] = [];
+    const inside = async (cpuWheels?: string) => {
+      const layers = new BaseLayers(path.join(dir, "base"), offlineEnv(wheels), confined(dir), cpuWheels);
+      return readdirSync(await layers.ensure(["torch"], interpreter, (line) => said.push(line)));
+    };
+    assert.ok((await inside()).includes("cublas.py"));
+    const small = await inside(cpu);
+    assert.deepEqual([small.includes("torch.py"), small.includes("cublas.py")], [true, false]);
+    assert.ok(said.includes("installing torch, for the CPU where there is such a build"), said.join("\n"));
   });
 
   test("without any installer says which to install", async (t) => {
