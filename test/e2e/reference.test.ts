@@ -39,7 +39,8 @@ test("Examples of the reference run as they stand: routes, signed URLs, WebSocke
   timeout: 300_000,
 }, async (t) => {
   const platform = await startPlatform(t);
-  const cell = example("calling.md", "%%writefile worker.py").replace("%%writefile worker.py\n", "");
+  // What a notebook does with it is in notebook.test.ts.
+  const cell = example("calling.md", "svc.deploy(double)").replace("svc.deploy(double)\n", "");
   const cwd = project(
     t,
     {
@@ -101,8 +102,8 @@ test("Examples of the reference run as they stand: routes, signed URLs, WebSocke
   const many = example("calling.md", "in infer.map").replace("...", "print(result)");
   const mapped = await python(`from infer import infer\nrows = lambda: ["a", "bb"]\n${many}`);
   assert.deepEqual(mapped.trim().split("\n").sort(), ["[1.0]", "[2.0]"]);
-  const cells = example("calling.md", "!svc deploy").replace("!svc deploy\n", "");
-  assert.equal(await python(`${cells}print(results[99], job.result())`), "198 42\n");
+  const cells = example("calling.md", "double.map(").replace("await double(21)\n", "");
+  assert.equal(await python(`from worker import double\n${cells}print(results[99], job.result())`), "198 42\n");
 
   const batch = example("batching.md", "svc call lengths").replace("svc deploy\n", "");
   assert.equal(await shell(batch), "10\n");
