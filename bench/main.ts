@@ -7,6 +7,10 @@ import Table from "cli-table3";
 import type { Bench } from "./bench.ts";
 
 const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Bench }> }> = {
+  batching: {
+    about: "svc.batched against LitServe and against one input at a time: a product of matrices behind a route",
+    load: () => import("./batching.ts"),
+  },
   build: {
     about: "start of the CLI; svc build: nothing changed, an edit under 500 MB, a first install beside pip and uv",
     load: () => import("./build.ts"),
