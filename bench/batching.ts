@@ -1,13 +1,13 @@
 /**
- * The same function, a product of a 1024 × 1024 matrix with a vector for each input, behind a route: batched by us, batched by
- * LitServe, and one input at a time by us. Interleaved; the peer checks no key. Ray Serve is not compared: with its dependencies it
- * is too large to install beside a bench.
+ * The same function, a product of a 1024 × 1024 matrix with a vector for each input, behind a route: batched by us, by LitServe and by
+ * Ray Serve, and one input at a time by us. Interleaved; the peers check no key.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { atLeast, type Bench, median } from "./bench.ts";
 import { type Load, load, requireWrk } from "./load.ts";
-import { pythonEnvironment, startPlatform, startServer } from "./processes.ts";
+import { pythonEnvironment, startPlatform, startServers } from "./processes.ts";
 
 const CONNECTIONS = [1, 16, 64];
 const SECONDS = 2;
@@ -43,17 +43,26 @@ def predict_one(n: float) -> float:
 export const bench: Bench = async ({ rounds }) => {
   const wrk = await requireWrk();
   const bin = await pythonEnvironment("litserve", ["litserve", "numpy"]);
-  const versions = (await runProcess(`${bin}/python`, ["-m", "pip", "freeze"])).stdout;
-  const version = (name: string) => new RegExp(`^${name}==(.*)$`, "m").exec(versions)?.[1];
-  const platform = await startPlatform();
-  const litserve = await startServer(`${bin}/python`, (port) => ["bench/peers/litserve_app.py", String(port)]);
+  const rayBin = await pythonEnvironment("ray", ["ray[serve]", "numpy"]);
+  const versions = [bin, rayBin].map((each) => runProcess(`${each}/python`, ["-m", "pip", "freeze"]));
+  const frozen = (await Promise.all(versions)).map(({ stdout }) => stdout).join("");
+  const version = (name: string) => new RegExp(`^${name}==(.*)$`, "m").exec(frozen)?.[1];
+  const started: { stop(): Promise<void> }[] = [];
+  const stopped = async <T extends { stop(): Promise<void> }>(server: Promise<T>): Promise<T> => {
+    started.push(await server);
+    return server;
+  };
   try {
+    const platform = await stopped(startPlatform());
+    const litserve = await stopped(startServers(`${bin}/python`, (at) => ["bench/peers/litserve_app.py", `${at}`]));
+    const ray = await stopped(startServers(`${rayBin}/python`, (at) => ["bench/peers/ray_app.py", `${at}`]));
     const urls = await platform.deploy({ "worker.py": WORKER, "model.py": MODEL });
     const key = { authorization: `Bearer ${platform.key}` };
     const ways: Record<string, [url: string, headers: Record<string, string>]> = {
       "ours, batched": [`${urls.batched}/predict`, key],
       "ours, one by one": [`${urls.single}/predict`, key],
       litserve: [`http://127.0.0.1:${litserve.port}/predict`, {}],
+      ray: [`http://127.0.0.1:${ray.port}/predict`, {}],
     };
     const target = ([url, headers]: [string, Record<string, string>]) => ({
       url,
@@ -61,7 +70,10 @@ export const bench: Bench = async ({ rounds }) => {
       headers: { "content-type": "application/json", ...headers },
       body: BODY,
     });
-    for (const way of Object.values(ways)) await load(target(way), 16, SECONDS);
+    for (const way of Object.values(ways)) {
+      await answers(way);
+      await load(target(way), 16, SECONDS);
+    }
     const seen = new Map<string, Load[]>();
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
@@ -78,20 +90,39 @@ export const bench: Bench = async ({ rounds }) => {
       figures[`${name} p50 ms`] = median(loads.map((one) => one.p50Ms));
     }
     for (const at of CONNECTIONS) {
-      figures[`batched/litserve @${at}`] = rate(`ours, batched @${at}`) / rate(`litserve @${at}`);
+      for (const peer of ["litserve", "ray"]) {
+        figures[`batched/${peer} @${at}`] = rate(`ours, batched @${at}`) / rate(`${peer} @${at}`);
+      }
       figures[`batched/one by one @${at}`] = rate(`ours, batched @${at}`) / rate(`ours, one by one @${at}`);
     }
     return {
       conditions: {
         function: "numpy: 1024 numbers × a matrix of 1024 × 1024 for each input; max_size 16, wait 5 ms; 1 worker",
         ours: "auth on, Server-Timing on",
-        peers: `litserve ${version("litserve")}, numpy ${version("numpy")}: no auth`,
+        peers: `litserve ${version("litserve")}, ray ${version("ray")}, numpy ${version("numpy")}: no auth`,
         load: `${wrk}, 1 thread, ${SECONDS} s each, same machine, ${rounds} rounds interleaved`,
       },
       figures,
-      bars: { "batched/litserve @64": atLeast(figures["batched/litserve @64"]!, 1) },
+      bars: {
+        "batched/litserve @64": atLeast(figures["batched/litserve @64"]!, 1),
+        "batched/ray @64": atLeast(figures["batched/ray @64"]!, 1),
+      },
     };
   } finally {
-    await Promise.all([platform.stop(), litserve.stop()]);
+    await Promise.all(started.map((each) => each.stop()));
   }
 };
+
+/** A server may listen a while before what it serves is there. */
+async function answers([url, headers]: [url: string, headers: Record<string, string>]): Promise<void> {
+  for (let attempt = 0; attempt < 600; attempt++) {
+    const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: BODY };
+    const status = await fetch(url, init).then(
+      (response) => response.status,
+      () => 0,
+    );
+    if (status === 200) return;
+    await delay(100);
+  }
+  throw new Error(`${url} does not answer`);
+}

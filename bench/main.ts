@@ -8,7 +8,7 @@ import type { Bench } from "./bench.ts";
 
 const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Bench }> }> = {
   batching: {
-    about: "svc.batched against LitServe and against one input at a time: a product of matrices behind a route",
+    about: "svc.batched against LitServe, Ray Serve and one input at a time: a product of matrices behind a route",
     load: () => import("./batching.ts"),
   },
   build: {

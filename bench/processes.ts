@@ -27,8 +27,30 @@ export async function startServer(command: string, args: (port: number) => strin
   return { port, pid: child.pid!, stop: () => end(child, "SIGTERM") };
 }
 
+/** The same for a server of many processes, not all of which go when the first one does. */
+export async function startServers(command: string, args: (port: number) => string[]): Promise<Peer> {
+  const port = await getPort({ host: "127.0.0.1" });
+  const child = spawn(command, args(port), { cwd: root, stdio: "ignore", detached: true });
+  const stop = async () => {
+    child.kill("SIGTERM");
+    await Promise.race([once(child, "exit"), delay(5_000)]);
+    try {
+      process.kill(-child.pid!, "SIGKILL");
+    } catch {
+      // None is left.
+    }
+  };
+  try {
+    await listening(port, child);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { port, pid: child.pid!, stop };
+}
+
 async function listening(port: number, child: ChildProcess): Promise<void> {
-  for (let attempt = 0; attempt < 400; attempt++) {
+  for (let attempt = 0; attempt < 2400; attempt++) {
     if (child.exitCode !== null) throw new Error(`the peer ended with exit code ${child.exitCode}`);
     const socket = connect(port, "127.0.0.1");
     const open = await Promise.race([
