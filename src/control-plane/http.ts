@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { errorBody, SvcError } from "../domain/errors.ts";
+import { UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
 
 /** Writes a JSON answer; a HEAD request gets the headers alone. */
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {
@@ -38,6 +39,16 @@ export function decodedPart(text: string): string {
   } catch {
     throw new SvcError("BAD_INPUT", `${JSON.stringify(text.slice(0, 200))} is not well encoded.`);
   }
+}
+
+/** Of the header Upload-Offset, in bytes. */
+export const UPLOAD_OFFSET = /^\d{1,15}$/;
+
+/** A sender that is gone without a word would keep the others out; one that waits for us is not gone. */
+export function endWhenIdle(request: IncomingMessage, idleMs: number = UPLOAD_IDLE_MAX_MS): void {
+  request.setTimeout(idleMs, () => {
+    if (!request.complete && !request.isPaused()) request.destroy();
+  });
 }
 
 /** The body as a stream of its own: whoever gives it up does not close the connection the answer needs. */

@@ -8,13 +8,12 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
-import { ARTIFACT_MAX_BYTES, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
+import { ARTIFACT_MAX_BYTES } from "../domain/limits.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { SharedDeps } from "./context.ts";
-import { bodyOf, methodNotAllowed, sendError, sendJson } from "./http.ts";
+import { bodyOf, endWhenIdle, methodNotAllowed, sendError, sendJson, UPLOAD_OFFSET } from "./http.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
-const OFFSET = /^\d{1,15}$/;
 
 export async function answerLayer(
   deps: SharedDeps,
@@ -62,7 +61,7 @@ async function setOffset(deps: SharedDeps, response: ServerResponse, digest: str
 
 function offsetOf({ headers }: IncomingMessage): number {
   const offset = String(headers["upload-offset"] ?? "");
-  if (!OFFSET.test(offset) || headers["upload-complete"] === "?0") {
+  if (!UPLOAD_OFFSET.test(offset) || headers["upload-complete"] === "?0") {
     throw new SvcError("BAD_INPUT", "A PATCH of a layer brings all the rest of it.", {
       help: "Give Upload-Offset: <bytes that are there, from HEAD> and Upload-Complete: ?1.",
     });
@@ -88,10 +87,7 @@ async function store(
   if (offset + Number(request.headers["content-length"] ?? 0) > maxBytes) {
     throw new SvcError("TOO_LARGE", `A layer has at most ${maxBytes} bytes.`, { help: "Use --exclude." });
   }
-  // A sender that is gone without a word would keep the others out; one that waits for us is not gone.
-  request.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => {
-    if (!request.complete && !request.isPaused()) request.destroy();
-  });
+  endWhenIdle(request, deps.config.uploadIdleMs);
   try {
     // The bytes of a layer that is there already are read and dropped: a caller that is cut off cannot see the answer.
     if (known) request.resume();

@@ -12,16 +12,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
-import { UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
 import { volumePathProblems } from "../domain/volume.ts";
 import type { VolumeFiles } from "../volumes/volume-store.ts";
 import { authenticate, requireEnvironment, requireScope } from "./authenticate.ts";
 import type { SharedDeps } from "./context.ts";
-import { bodyOf, decodedPart, methodNotAllowed, sendJson } from "./http.ts";
+import { bodyOf, decodedPart, endWhenIdle, methodNotAllowed, sendJson, UPLOAD_OFFSET } from "./http.ts";
 import { knownEnvironment } from "./known.ts";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const OFFSET = /^\d{1,15}$/;
 const FORM = "/volumes/<app>/<environment>/<volume>/{entries,files,uploads}/<path>";
 
 export async function answerVolume(
@@ -119,12 +117,10 @@ async function storePart(
   const offset = String(request.headers["upload-offset"] ?? "0");
   const complete = request.headers["upload-complete"] !== "?0";
   const isPart = offset !== "0" || !complete;
-  if (!OFFSET.test(offset) || (upload !== null && !UUID.test(upload)) || (isPart && upload === null)) {
+  if (!UPLOAD_OFFSET.test(offset) || (upload !== null && !UUID.test(upload)) || (isPart && upload === null)) {
     throw new SvcError("BAD_INPUT", "A part of a file has ?upload=<UUID> and Upload-Offset: <bytes that are there>.");
   }
-  request.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => {
-    if (!request.complete && !request.isPaused()) request.destroy();
-  });
+  endWhenIdle(request, deps.config.uploadIdleMs);
   const id = upload ?? randomUUID();
   try {
     const arrived = await files.write(path, { id, offset: Number(offset), complete, bytes: bodyOf(request) });
