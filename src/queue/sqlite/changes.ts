@@ -6,7 +6,7 @@
 import { SvcError } from "../../domain/errors.ts";
 import { JOB_STATES, type JobState } from "../../domain/job.ts";
 import { JOB_LOSSES_MAX } from "../../domain/limits.ts";
-import type { Claim, ClaimedJob, Job, NewJob, Outcome, Queue } from "../queue.ts";
+import type { Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
 import { delayJob, waitBefore } from "./attempts.ts";
 import type { QueueCore } from "./core.ts";
 import {
@@ -61,16 +61,18 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
     finish(claim, outcome) {
       const job = held(core, claim);
       if (job === undefined) return Promise.resolve(false);
-      const waitMs = outcome.state === "FAILED" && outcome.again !== undefined && waitBefore(core, job, outcome.again);
-      if (typeof waitMs === "number") {
-        const { error, again } = outcome as Outcome & { readonly state: "FAILED" };
-        return bodies.keep(claim.jobId, [], () =>
-          core.run(() => {
-            const still = held(core, claim);
-            if (still !== undefined) delayJob(core, still, waitMs, { error, of: again!.max + 1 });
-            return still !== undefined;
-          }),
-        );
+      if (outcome.state === "FAILED" && outcome.again !== undefined) {
+        const failed = { error: outcome.error, of: outcome.again.max + 1 };
+        const waitMs = waitBefore(core, job, outcome.again);
+        if (waitMs !== undefined) {
+          return bodies.keep(claim.jobId, [], () =>
+            core.run(() => {
+              const still = held(core, claim);
+              if (still !== undefined) delayJob(core, still, waitMs, failed);
+              return still !== undefined;
+            }),
+          );
+        }
       }
       const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
       const error = outcome.state === "COMPLETED" ? "" : outcome.error;
