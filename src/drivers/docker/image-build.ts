@@ -10,6 +10,7 @@ import { Readable } from "node:stream";
 import { SvcError } from "../../domain/errors.ts";
 import type { ImageStep } from "../../domain/image-steps.ts";
 import { IMAGE_BUILD_LINES, IMAGE_BUILD_MAX_MS } from "../../domain/limits.ts";
+import { LastLines } from "../../lib/last-lines.ts";
 import { packTar } from "../../lib/tar-pack.ts";
 import { type Engine, engineWords, followed, hasStatus } from "./engine.ts";
 import { LABEL } from "./labels.ts";
@@ -34,7 +35,9 @@ export async function buildOnImage(build: BuildOnImage): Promise<string> {
   const { engine, baseId, steps, labels, proxies, report } = build;
   const name = builtName(baseId, steps);
   if (await isThere(engine, name)) return name;
-  const lines: string[] = [];
+  const printed = new LastLines(IMAGE_BUILD_LINES, (line) => {
+    if (/^Step \d+/.test(line)) report(`building its image: ${line.slice(0, 120)}`);
+  });
   report("building its image");
   try {
     const context = packTar([{ name: "Dockerfile", content: Buffer.from(dockerfileOf(baseId, steps)) }]);
@@ -48,20 +51,15 @@ export async function buildOnImage(build: BuildOnImage): Promise<string> {
       abortSignal: AbortSignal.timeout(IMAGE_BUILD_MAX_MS),
     };
     const stream = await engine.buildImage(Readable.from(context), options);
-    await followed(stream, ({ stream: text = "" }) => {
-      for (const line of text.split(/[\r\n]+/).filter((one) => one.trim() !== "")) {
-        lines.push(line.slice(0, 500));
-        if (/^Step \d+/.test(line)) report(`building its image: ${line.slice(0, 120)}`);
-      }
-      lines.splice(0, lines.length - IMAGE_BUILD_LINES);
-    });
+    await followed(stream, ({ stream: text = "" }) => printed.add(text));
   } catch (error) {
+    printed.end();
     const why =
       (error as Error).name === "TimeoutError"
         ? `it took over ${IMAGE_BUILD_MAX_MS / 60_000} minutes`
         : engineWords(error);
     throw new SvcError("BUILD_FAILED", `The image of endpoint "${build.endpointName}" could not be built: ${why}.`, {
-      help: `The last that the build said:\n${lines.join("\n")}`,
+      help: `The last that the build said:\n${printed.lines.join("\n")}`,
     });
   }
   return name;

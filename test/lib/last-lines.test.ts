@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { LastLines } from "../../src/lib/last-lines.ts";
+
+test("Pieces become lines, without colours; the last ones are kept, and long ones cut", () => {
+  const told: string[] = [];
+  const printed = new LastLines(3, (line) => told.push(line));
+  for (const piece of [
+    "one\ntw",
+    "o\r\n\n",
+    "\u001b[91mE\u001b[0m",
+    "\u001b[91m: no",
+    " such\u001b[0m",
+    "\n",
+    "x".repeat(2000),
+  ])
+    printed.add(piece);
+  assert.deepEqual(printed.lines, ["one", "two", "E: no such"]);
+  printed.end();
+  printed.end();
+  assert.deepEqual(printed.lines, ["two", "E: no such", "x".repeat(500)]);
+  assert.deepEqual(told, ["one", "two", "E: no such", "x".repeat(500)]);
+});
