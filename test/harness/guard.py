@@ -6,12 +6,14 @@ The guard is the subreaper of the program: a process whose parent dies becomes t
 its own. So all that came of the program are the guard's descendants, and it kills what is left of them: at the limit, on
 SIGTERM, when its own parent dies, and when the program has ended. SIGUSR1 says that the last test is over: the program then
 has END_MAX_S to end. What is alive LEAVE_MAX_S after a program that ended by itself was left behind. To file descriptor 3
-goes one line of JSON: {"code", "why": "ended" | "limit" | "lingered" | "stopped", "left": [{"pid", "command"}]}.
+goes one line of JSON: {"code", "why": "ended" | "limit" | "lingered" | "stopped", "left": [{"pid", "command"}],
+"cpu_s"}, the last being processor time of all that was collected.
 """
 
 import ctypes
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -53,7 +55,10 @@ def main() -> None:
             reap(0)
     left = [{"pid": pid, "command": command_of(pid)} for pid in descendants()]
     kill_all()
-    os.write(3, json.dumps({"code": code, "why": why, "left": left}).encode() + b"\n")
+    reap(0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ending = {"code": code, "why": why, "left": left, "cpu_s": used.ru_utime + used.ru_stime}
+    os.write(3, json.dumps(ending).encode() + b"\n")
 
 
 def reap(program: int) -> int | None:

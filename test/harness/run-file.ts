@@ -35,6 +35,8 @@ export interface FileResult {
   readonly skipped: readonly { readonly name: string; readonly reason: string }[];
   readonly failures: readonly { readonly file: string; readonly name: string; readonly text: string }[];
   readonly seconds: number;
+  /** Processor time of the file and all that it started, but for what the Docker daemon did. */
+  readonly cpuSeconds: number;
 }
 
 /** What the guard says at the end. */
@@ -42,6 +44,7 @@ interface Ending {
   readonly code: number | null;
   readonly why: "ended" | "limit" | "lingered" | "stopped";
   readonly left: readonly { readonly pid: number; readonly command: string }[];
+  readonly cpu_s: number;
 }
 
 const HERE = import.meta.dirname;
@@ -104,6 +107,7 @@ export async function runFile(
     skipped: tests.flatMap(({ kind, name, text = "" }) => (kind === "skipped" ? [{ name, reason: text }] : [])),
     failures,
     seconds: (performance.now() - started) / 1000,
+    cpuSeconds: ending.cpu_s,
   };
 }
 
@@ -152,7 +156,7 @@ async function guarded(
   const said = await json(child.stdio[3] as Readable).catch(() => undefined);
   await exit;
   signal?.removeEventListener("abort", stop);
-  const ending = (said ?? { code: null, why: "stopped", left: [] }) as Ending;
+  const ending = (said ?? { code: null, why: "stopped", left: [], cpu_s: 0 }) as Ending;
   return { ending, output };
 }
 
