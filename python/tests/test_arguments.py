@@ -66,6 +66,29 @@ class TypedArguments(LauncherTest):
         failure = link.run(2, {"name": 5, "$svc": {"tagged": True, "convert": True}}).json
         self.assertRegex(failure["error_message"], "^name: Input should be a valid string")
 
+    def test_a_method_may_stand_in_the_input_as_callers_of_the_same_family_have_it(self):
+        code = "class Model:\n    def predict(self, n=1):\n        return n\n    def train(self, method):\n        return method\n"
+        link = self.ready(code, "Model", kind="class")
+        self.assertEqual(link.run(1, {"method": "predict", "n": 4}).json, 4)
+        self.assertEqual(link.run(2, {"method": "predict", "__empty": True}).json, 1)
+        # A parameter of that name stays an argument, and what names no method is told.
+        self.assertEqual(link.run(3, {"method": "train"}, method="train").json, "train")
+        self.assertRegex(link.run(4, {"method": "train"}).json["error_message"], "choose one")
+        self.assertRegex(link.run(5, {"method": ["predict"]}).json["error_message"], "choose one")
+
+    def test_the_only_method_may_be_named_too(self):
+        one = self.ready("class Model:\n    def predict(self, n=1):\n        return n\n", "Model", kind="class")
+        self.assertEqual(one.run(1, {"method": "predict"}).json, 1)
+        self.assertRegex(one.run(2, {"method": "other"}).json["error_message"], "unknown argument 'method'")
+
+    def test_empty_stands_for_no_arguments(self):
+        link = self.ready("def run(n=1, **more):\n    return [n, sorted(more)]\n")
+        self.assertEqual(link.run(1, {"__empty": True}).json, [1, []])
+
+    def test_a_parameter_named_so_is_an_argument(self):
+        own = self.ready("def run(__empty):\n    return __empty\n")
+        self.assertEqual(own.run(1, {"__empty": 5}).json, 5)
+
 
 class Plans(unittest.TestCase):
     def test_plain_annotations_and_none_need_no_converter_and_no_import(self):

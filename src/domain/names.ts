@@ -7,6 +7,18 @@ export function isValidName(name: string): boolean {
   return NAME.test(name);
 }
 
+/** In an endpoint's place: which one is meant stands in headers (src/gateway/named-endpoint.ts). */
+export const BY_NAME = "flash";
+
+/** First parts of paths below /v2 that are the management API's. An endpoint's id has 14 letters and digits, and is none of them. */
+const RESERVED_IDS = new Set(
+  "serverless templates registries catalog account pods billing network-volumes global-volumes clusters".split(" "),
+);
+
+export function isReservedId(id: string): boolean {
+  return RESERVED_IDS.has(id);
+}
+
 /** `svc run` puts it before the names of its environment and endpoints. */
 export const LIVE_PREFIX = "live-";
 

@@ -14,6 +14,7 @@ import type { Endpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
 import type { JobOwners } from "./job-owner.ts";
+import type { EndpointName } from "./named-endpoint.ts";
 import type { OpenCall, OpenCalls, Signing } from "./open-calls.ts";
 import type { PeerCalls } from "./peer-calls.ts";
 import type { RateLimiter, RateLimits } from "./rate-limits.ts";
@@ -21,6 +22,7 @@ import type { RateLimiter, RateLimits } from "./rate-limits.ts";
 export interface GatewayDeps {
   readonly queue: JobQueue;
   readonly endpoints: EndpointFinder;
+  readonly endpointNamed: (name: EndpointName) => Promise<Endpoint | undefined>;
   readonly keys: KeyChecker;
   readonly forwarder: RequestForwarder;
   readonly workers: WorkerView;

@@ -9,6 +9,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
+import { BY_NAME } from "../domain/names.ts";
 import { SIGNATURE } from "../domain/signed-url.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, authorise, presentsKey, secretOf } from "./authenticate.ts";
@@ -19,6 +20,7 @@ import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
 import { loadBalanced } from "./load-balanced.ts";
+import { namedEndpoint } from "./named-endpoint.ts";
 import type { Admitted } from "./open-calls.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
 import type { Target } from "./target.ts";
@@ -74,7 +76,9 @@ export async function admit(
   const secret = secretOf(req);
   const checked = authenticate(secret, gateway.keys);
   const principal = checked instanceof Promise ? await checked : checked;
-  const found = gateway.endpoints.find(target.endpointId);
+  const { endpointId } = target;
+  const found =
+    endpointId === BY_NAME ? namedEndpoint(req, principal, gateway.endpointNamed) : gateway.endpoints.find(endpointId);
   const endpoint = known(found instanceof Promise ? await found : found, target);
   authorise(principal, endpoint, scopes);
   checkKind(endpoint, target);

@@ -1,5 +1,6 @@
 /** What a request's URL and Host name: a job route, a path of a load-balanced endpoint, or neither. */
 import type { IncomingMessage } from "node:http";
+import { isReservedId } from "../domain/names.ts";
 
 export interface Target {
   readonly kind: "job" | "load-balanced";
@@ -30,6 +31,7 @@ export function findTarget(req: IncomingMessage, domain: string): Target | undef
     const parts = path.split("/"); // "", "v2", endpoint, route, job
     const whole = parts.length <= 5;
     const [, , endpointId = "", route = "", jobId = ""] = parts;
+    if (isReservedId(endpointId)) return undefined;
     return { kind: "job", endpointId, route: whole ? route : "", jobId, path, query };
   }
   if (path.startsWith(LOAD_BALANCED_PREFIX)) {

@@ -41,6 +41,7 @@ import { SecretValues } from "../logs/secret-values.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
 import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
+import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { expiredLeases } from "../upkeep/expired-leases.ts";
@@ -349,6 +350,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const gateway: Gateway = createGateway({
     queue,
     endpoints,
+    endpointNamed: (name) => findNamedEndpoint(store, name),
     keys,
     forwarder: link,
     workers: pool,

@@ -120,6 +120,8 @@ test("Examples of the reference run as they stand: routes, signed URLs, WebSocke
 print([is_genuine(secret, "t=${sent},v1=${v1}", b'${body}') for secret in ("s", "other")])`;
   assert.equal(await python(genuine), "[True, False]\n");
 
+  assert.match(await shell(example("job-api.md", "X-Flash-App")), /"output":\[5\.0\]/);
+
   // Its third pause is longer than the 5 s that Node's agent gives a connection on which nothing comes.
   assert.equal(await deadLetter, "");
   assert.match(await shell(failed!), /FAILED/);

@@ -73,6 +73,8 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
   const gateway = createGateway({
     queue,
     endpoints: { find: (id) => endpoints.get(id) },
+    endpointNamed: async ({ app, environment, endpoint: name }) =>
+      app === "shop" && environment === "production" ? endpoints.get(name) : undefined,
     keys: { check: (secret) => PRINCIPALS.get(secret) },
     forwarder: {
       forward: options.forward ?? (() => Promise.reject(new Error("no forwarder in this test"))),

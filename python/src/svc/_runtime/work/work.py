@@ -72,19 +72,23 @@ class Identity:
 
 def job_call(work: Work, callables: dict):
     """The function and the keyword arguments of a job. Raises BadInput."""
-    method = work.head.get("method") or ""
-    function = callables.get(method)
-    if function is None:
-        known = ", ".join(sorted(name for name in callables if name))
-        if method:
-            raise BadInput(f"no method {method!r}; there are {known}")
-        raise BadInput(f'choose one with "method": {known}')
     try:
         given = codec.decode(work.body) if work.body else {}
     except ValueError as error:
         raise BadInput(f"the input is not JSON: {error}") from None
     if given.__class__ is not dict:
         raise BadInput("the input is not an object of arguments by name")
+    method = work.head.get("method") or ""
+    if "method" in given and not method:
+        method = method_in(given, callables)
+    function = callables.get(method)
+    if function is None:
+        known = ", ".join(sorted(name for name in callables if name))
+        if method:
+            raise BadInput(f"no method {method!r}; there are {known}")
+        raise BadInput(f'choose one with "method": {known}')
+    if "__empty" in given and "__empty" not in function.signature.names:
+        del given["__empty"]  # Callers of the same family send {"__empty": true} for no arguments.
     if "$svc" in given:
         from svc._runtime.work.peer import accept_job
 
@@ -93,6 +97,15 @@ def job_call(work: Work, callables: dict):
     if function.conversion is not None and work.converts:
         function.conversion.convert(given)
     return function, given
+
+
+def method_in(given: dict, callables: dict) -> str:
+    """A method that the input names, as callers of the same family do: then it is no argument. "" for none."""
+    name = given["method"]
+    if not isinstance(name, str) or not name or name not in callables or "method" in callables[name].signature.names:
+        return ""
+    del given["method"]
+    return name
 
 
 def encoded(work: Work, value) -> bytes:
