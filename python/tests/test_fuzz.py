@@ -1,4 +1,4 @@
-"""Frames that no platform of ours would send: a worker ends or goes on, and never hangs. SVC_FUZZ_FRAMES sets how many, SVC_FUZZ_SEED which."""
+"""Frames that no platform of ours would send: a worker ends or goes on, a launcher goes on, and none hangs. SVC_FUZZ_FRAMES sets how many, SVC_FUZZ_SEED which."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import LauncherTest, Link, encode, protocol
+from support import LauncherTest, Link, encode, protocol, wait_until
 
 from svc._runtime.link.protocol import MORE
 
@@ -112,6 +112,65 @@ def test_of(name: str):
 
 for name in SOURCES:
     setattr(FramesOfThePlatform, f"test_a_worker_ends_or_goes_on_whatever_it_is_sent_{name.replace(' ', '_')}", test_of(name))
+
+class FramesToTheLauncher(LauncherTest):
+    def start_of(self, some: random.Random, worker: str) -> tuple[dict, bytes]:
+        """A START, mostly wrong. Fields that name folders and files never name others: what a launcher is told to remove it removes."""
+        head = {
+            "worker": worker, "token": "t", "zygote": f"ep-fuzz:{some.randrange(3)}", "python": sys.executable, "boot": "SVCBOOT",
+            "handler": self.entry, "paths": [self.source], "env": {}, "concurrency": 1, "socket": self.platform.path, "reconnectMs": 60_000,
+            "endpoint": {"id": "ep", "name": "fuzz", "app": "a", "environment": "e", "kind": "queue"}, "platformUrl": "http://127.0.0.1:1",
+            "tempDir": os.path.join(self.directory, "tmp", worker), "share": {"vcpus": 1, "memoryGb": 1, "gpus": []},
+        }  # fmt: skip
+        for _ in range(some.choice((1, 1, 2, 3))):
+            key = some.choice([*head, "limits", "isolation", "volumes", "extra"])
+            if key == "worker":
+                continue
+            if some.random() < 0.4:
+                head.pop(key, None)
+            else:
+                head[key] = some.choice([value for value in VALUES if not isinstance(value, str) or key in ("boot", "token", "zygote")])
+        return head, some.choice((b"", b"", b"", b'{"A":"b"}', b"null", b"[]", b"nul", b"\xff"))
+
+    def throw(self, seed: int) -> None:
+        some = random.Random(f"launcher {seed}")
+        workers = [f"f-{seed}-{number}" for number in range(4)]
+        for worker in workers:
+            head, env = self.start_of(some, worker)
+            self.launcher.send(protocol.START, 0, head, env)
+            for type in (protocol.STOP, protocol.RETIRE, protocol.START, 0, 77, 255):
+                if some.random() < 0.3:
+                    wrong = {"worker": some.choice([*workers, *VALUES]), "graceMs": some.choice(VALUES), "zygote": some.choice(VALUES)}
+                    text = json.dumps(wrong).encode() if some.random() < 0.8 else some.choice(WHOLE)
+                    if type != protocol.START or some.random() < 0.5:
+                        text = some.choice(WHOLE) if type == protocol.START else text
+                        self.launcher.sock.sendall(encode(type, some.choice((0, 5)), text, some.choice(BODIES)))
+        for worker in workers:
+            self.launcher.send(protocol.STOP, 0, {"worker": worker, "graceMs": 0})
+        self.launcher.send(protocol.PING)
+        self.launcher.expect(protocol.PONG, timeout=ANSWER_S)
+
+    def test_it_goes_on_and_keeps_no_worker_that_never_was(self) -> None:
+        self.write("worker_file.py", "def run():\n    return 1\n")
+        self.entry = self.handler("fuzz", "queue", [{"module": "worker_file", "name": "run", "kind": "function"}])
+        ended = 0
+        for number in range(max(1, FRAMES // 60)):
+            seed = SEED + number
+            self.throw(seed)
+            ended += len(self.launcher.seen(protocol.EXITED))
+            self.assertIsNone(self.process.poll(), f"the launcher ended: SVC_FUZZ_SEED={seed}")
+        self.assertGreater(ended, 0, "some ended")
+        self.assertEqual(self.ready("def run(n=1):\n    return n\n").run(1, {"n": 3}).json, 3)
+        wait_until(lambda: not self.ghosts(), ANSWER_S, "all that were started are gone")
+
+    def ghosts(self) -> list[str]:
+        """What a launcher that connects again names as alive."""
+        self.launcher.close()
+        self.launcher = self.platform.link("launcher")
+        known = self.launcher.expect(protocol.WORKERS).head["workers"]
+        return [one["worker"] for one in known if one["worker"].startswith("f-")]
+
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -40,7 +40,7 @@ from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
 from svc._runtime.process.remains import Remains
 from svc._runtime.process.worker_life import boot_failed
-from svc._runtime.process.worker_record import WorkerRecord, exit_reason, signal_name
+from svc._runtime.process.worker_record import WorkerRecord, check_start, exit_reason, signal_name
 from svc._runtime.process.worker_watch import LimitWatch, StoppedWorkers
 from svc._runtime.process.zygote_pool import ZygotePool
 
@@ -197,13 +197,16 @@ class Launcher:
         began = monotonic()
         record = WorkerRecord(start, began)
         self._workers[record.id] = record
-        start["startedAt"] = began
-        start["offers"] = self._isolation.facts
-        start["platform"] = self._link.platform(bool(self._isolation.way(start)))
         try:
+            check_start(start)
+            start["startedAt"] = began
+            start["offers"] = self._isolation.facts
+            start["platform"] = self._link.platform(bool(self._isolation.way(start)))
             self._bring_up(record)
         except OSError as error:
             self.no_process(record, error.strerror)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self.no_process(record, f"START is not as it should be: {error!r}")
 
     def _bring_up(self, record: WorkerRecord) -> None:
         start = record.start
@@ -331,7 +334,7 @@ class Launcher:
         if record.group is not None:
             self._remains.remove_group(record.group)
         directory = record.start.get("tempDir")
-        if directory:
+        if directory and isinstance(directory, str):
             self._remains.remove_directory(directory)
 
 

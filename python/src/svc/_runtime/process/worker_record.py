@@ -6,6 +6,18 @@ from svc._runtime.confine.cgroups import Group
 from svc._runtime.work.output import OutputPipe
 
 
+FIELDS = {"token": str, "socket": str, "handler": str, "endpoint": dict}
+MAY_LACK = {"zygote": str, "boot": str, "python": str, "tempDir": str, "paths": list, "env": dict}
+
+
+def check_start(start: dict) -> None:
+    """Raises TypeError for a START whose worker could neither be started nor be cleared away."""
+    wrong = [name for name, type in FIELDS.items() if not isinstance(start.get(name), type)]
+    wrong += [name for name, type in MAY_LACK.items() if start.get(name) is not None and not isinstance(start[name], type)]
+    if wrong:
+        raise TypeError(", ".join(wrong))
+
+
 class WorkerRecord:
     __slots__ = (
         "began", "group", "how", "id", "killed", "pid", "pipes", "reason", "start", "stop_at", "stopping",
