@@ -16,7 +16,7 @@ const LINES_MAX = 400;
 
 /** Who may import whom: the folder on the left, those on the right. Drawn in ARCHITECTURE.md. */
 const SEAMS = ["store", "queue", "artifacts", "logs", "drivers", "volumes"];
-const SERVICES = ["control-plane", "gateway", "worker-link", "autoscaler", "workers", "webhooks", "upkeep"];
+const SERVICES = ["control-plane", "console", "gateway", "worker-link", "autoscaler", "workers", "webhooks", "upkeep"];
 const DIRECTIONS: Record<string, readonly string[]> = {
   lib: [],
   domain: [],

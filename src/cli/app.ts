@@ -41,6 +41,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
   "Call and look": {
     call: async () => (await import("./commands/call.ts")).callCommand,
     url: async () => (await import("./commands/url.ts")).urlCommand,
+    console: async () => (await import("./commands/console.ts")).consoleCommand,
     status: async () => (await import("./commands/status.ts")).statusCommand,
     logs: async () => (await import("./commands/logs.ts")).logsCommand,
     jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,

@@ -119,6 +119,12 @@ export class ControlPlane {
     return (await this.#query<{ signUrl: { url: string; expiresAt: number } }>(document, { input })).signUrl;
   }
 
+  /** Opens the console once. Its address is the platform's own, which need not be the one it is reached by. */
+  async createConsoleLink(): Promise<{ readonly url: string; readonly expiresAt: number }> {
+    const document = "mutation { createConsoleLink { url expiresAt } }";
+    return (await this.#query<{ createConsoleLink: { url: string; expiresAt: number } }>(document)).createConsoleLink;
+  }
+
   async planBuild(input: BuildInput): Promise<Plan> {
     const document = `query ($input: BuildInput!) { planBuild(input: $input) { ${PLAN_FIELDS} } }`;
     return (await this.#query<{ planBuild: Plan }>(document, { input })).planBuild;

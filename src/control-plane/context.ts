@@ -49,6 +49,8 @@ export interface ControlPlaneDeps {
   readonly notices: () => readonly string[];
   /** Seals the values of secrets; what is sealed is never opened here. */
   readonly seal: { seal(text: string, label: string): string };
+  /** A code that is worth one session of the console. Throws FORBIDDEN, RATE_LIMITED. */
+  readonly openConsole: (principal: Principal) => string;
   /** Of signed URLs. */
   readonly signingKey: Uint8Array;
   readonly config: ControlPlaneConfig;

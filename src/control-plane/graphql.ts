@@ -9,7 +9,7 @@ import { requireScope, requireUnbound } from "./authenticate.ts";
 import type { RequestContext, SharedDeps } from "./context.ts";
 import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
-import { account } from "./resolvers/account.ts";
+import { account, createConsoleLink } from "./resolvers/account.ts";
 import {
   app,
   application,
@@ -89,6 +89,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           deleteVolume: deploy(deleteVolume),
           createKey: admin(createKey, UNBOUND),
           revokeKey: admin(revokeKey),
+          createConsoleLink: read(createConsoleLink),
         },
         Account: account,
         App: application,

@@ -1,6 +1,6 @@
 /**
  * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, files of volumes below
- * /volumes, /device for logins, GET /. Everything else is a 404.
+ * /volumes, /device for logins, GET / for programs. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";

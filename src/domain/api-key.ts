@@ -21,6 +21,8 @@ export interface Principal {
   readonly ofEndpoint?: string;
   /** A key may reach one endpoint alone. */
   readonly endpointId?: string | null;
+  /** The session of a console that the key is used through. */
+  readonly sessionId?: string;
 }
 
 /** Finds the principal of a presented secret; undefined when it is unknown or expired. */
@@ -35,14 +37,16 @@ export interface NewSecret {
   readonly hash: string;
 }
 
-export function newSecret(kind: "key" | "worker"): NewSecret {
-  const secret = `${kind === "key" ? "svc_" : "svcw_"}${randomBytes(32).toString("base64url")}`;
+const PREFIXES = { key: "svc_", worker: "svcw_", session: "svcc_" } as const;
+
+export function newSecret(kind: keyof typeof PREFIXES): NewSecret {
+  const secret = `${PREFIXES[kind]}${randomBytes(32).toString("base64url")}`;
   return { secret, prefix: secret.slice(0, 10), hash: hashSecret(secret) };
 }
 
 /** Whether it has the form of a key or token, whoever's it is. */
 export function isSecret(text: string): boolean {
-  return text.startsWith("svc_") || text.startsWith("svcw_");
+  return Object.values(PREFIXES).some((prefix) => text.startsWith(prefix));
 }
 
 export function hashSecret(secret: string): string {

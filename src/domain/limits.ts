@@ -189,6 +189,16 @@ export const DEVICE_GUESS_WINDOW_MS = 600_000;
 export const DEVICE_GUESSERS_MAX = 10_000;
 export const DEVICE_BODY_MAX_BYTES = 16 * KB;
 
+// Console
+/** A one-time link waits so long for its browser. */
+export const CONSOLE_LINK_MS = 120_000;
+export const CONSOLE_LINKS_PER_KEY_MAX = 5;
+export const CONSOLE_LINKS_MAX = 1000;
+export const CONSOLE_SESSION_MS = 12 * 3_600_000;
+/** A further one ends the oldest. */
+export const CONSOLE_SESSIONS_PER_KEY_MAX = 10;
+export const CONSOLE_LOGIN_BODY_MAX_BYTES = 1 * KB;
+
 // Secrets
 export const SECRET_NAME_MAX_CHARS = 63;
 export const SECRET_MAX_BYTES = 64 * KB;

@@ -122,6 +122,8 @@ export interface Call {
   readonly jobId: string;
   /** Below the endpoint's URL; only for load-balanced calls. */
   readonly path: string;
+  /** Asked for under a host of the endpoint's own. */
+  readonly hosted: boolean;
   /** What the caller proved itself with; never passed on. */
   readonly secret: string;
   readonly principal: Principal;

@@ -1,5 +1,6 @@
 /** Which headers pass between the caller and a function, in both directions. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
+import { PAGE_TOKEN_HEADER, setsSession, withoutSessions } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
 import { SIGNATURE } from "../domain/signed-url.ts";
@@ -8,10 +9,16 @@ import { SOURCE_HEADER } from "./check-source.ts";
 import { serverTiming } from "./server-timing.ts";
 
 /** Those of the connection, and one that is answered where the body is read. */
-const NOT_PASSED: ReadonlySet<string> = new Set([...HOP_BY_HOP, "expect"]);
+const NOT_PASSED: ReadonlySet<string> = new Set([...HOP_BY_HOP, "expect", PAGE_TOKEN_HEADER]);
 
 /** Only the platform says these. */
 const OWN = new Set(["x-svc-worker-id"]);
+
+/**
+ * What would let a page of an endpoint get hold of a page of the platform that has the same origin: a window of the console, or
+ * what is fetched for it. An endpoint with a host of its own is another origin.
+ */
+const OF_ORIGIN = new Set(["cross-origin-opener-policy", "service-worker-allowed"]);
 
 /** Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. */
 export function forwardedHeaders(rawHeaders: readonly string[], secret: string): HeaderList {
@@ -19,9 +26,11 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!.toLowerCase();
-    const value = rawHeaders[i + 1]!;
+    let value = rawHeaders[i + 1]!;
+    if (name === "cookie") value = withoutSessions(value);
     if (name === "connection") named = listedNames(value, named);
     if (name === "authorization" || name === SOURCE_HEADER || NOT_PASSED.has(name) || value.includes(secret)) continue;
+    if (name === "cookie" && value === "") continue;
     headers.push([name, value]);
   }
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
@@ -33,18 +42,21 @@ export function openHeaders(rawHeaders: readonly string[]): HeaderList {
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!.toLowerCase();
-    if (name === "connection") named = listedNames(rawHeaders[i + 1]!, named);
-    if (name.startsWith("x-svc-") || NOT_PASSED.has(name) || rawHeaders[i + 1]!.includes(SIGNATURE)) continue;
-    headers.push([name, rawHeaders[i + 1]!]);
+    let value = rawHeaders[i + 1]!;
+    if (name === "cookie") value = withoutSessions(value);
+    if (name === "connection") named = listedNames(value, named);
+    if (name.startsWith("x-svc-") || NOT_PASSED.has(name) || value.includes(SIGNATURE)) continue;
+    if (name === "cookie" && value === "") continue;
+    headers.push([name, value]);
   }
   return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
 }
 
 /**
  * The flat list for writeHead: the function's headers, the worker's id and the timing. Throws BAD_RESPONSE for a
- * status or header that would break the HTTP message.
+ * status or header that would break the HTTP message. `hosted`: the endpoint was asked for under a host of its own.
  */
-export function responseHeaders(response: LoadBalancedResponse, isHead: boolean): string[] {
+export function responseHeaders(response: LoadBalancedResponse, isHead: boolean, hosted: boolean): string[] {
   const { status, body, workerId, timing } = response;
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     throw new SvcError("BAD_RESPONSE", `The function answered with the status ${status}; it must be from 200 to 599.`);
@@ -55,6 +67,7 @@ export function responseHeaders(response: LoadBalancedResponse, isHead: boolean)
     const lower = name.toLowerCase();
     if (NOT_PASSED.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead && Buffer.isBuffer(body)))
       continue;
+    if ((OF_ORIGIN.has(lower) && !hosted) || (lower === "set-cookie" && setsSession(value))) continue;
     flat.push(name, value);
   }
   const bodyless = isHead || status === 204 || status === 304;

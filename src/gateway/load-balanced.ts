@@ -59,12 +59,12 @@ async function requestBody({ req, res }: Call, gateway: GatewayContext) {
   return limitedStream(req, LOAD_BALANCED_BODY_MAX_BYTES);
 }
 
-async function sendResponse({ req, res }: Call, response: LoadBalancedResponse): Promise<void> {
+async function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse): Promise<void> {
   const { body } = response;
   const whole = Buffer.isBuffer(body);
   let headers: string[];
   try {
-    headers = responseHeaders(response, req.method === "HEAD");
+    headers = responseHeaders(response, req.method === "HEAD", hosted);
     if (whole && body.length > LOAD_BALANCED_BODY_MAX_BYTES) {
       throw new SvcError(
         "BAD_RESPONSE",

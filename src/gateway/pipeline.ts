@@ -40,14 +40,18 @@ export async function answer(
       const asked = await gateway.endpoints.find(target.endpointId);
       if (asked !== undefined && answerForPage(asked, req, res)) return;
     }
+    refuseServiceWorker(req, target);
     const route = target.kind === "job" ? jobRoute(target, req.method ?? "") : undefined;
     const { endpoint, secret, principal, open } = await admit(req, target, gateway, route?.scopes ?? CALL);
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (req.headers[SOURCE_HEADER] !== undefined && open === undefined) await checkSource(req, endpoint, gateway);
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
-    const { jobId, path } = target;
+    const { jobId, path, hosted } = target;
     const query = open?.signedQuery ?? target.query;
-    await (route?.handle ?? loadBalanced)({ req, res, endpoint, query, jobId, path, secret, principal, open }, gateway);
+    await (route?.handle ?? loadBalanced)(
+      { req, res, endpoint, query, jobId, path, hosted, secret, principal, open },
+      gateway,
+    );
   } catch (error) {
     if (error instanceof CallerGone) return;
     if (!(error instanceof SvcError)) {
@@ -83,6 +87,14 @@ export async function admit(
   authorise(principal, endpoint, scopes);
   checkKind(endpoint, target);
   return { endpoint, secret, principal };
+}
+
+/** It would answer in place of this address's pages, with headers that no endpoint may set for them (forwarded-headers.ts). */
+function refuseServiceWorker({ headers }: IncomingMessage, { hosted }: Target): void {
+  if (headers["service-worker"] === undefined || hosted) return;
+  throw new SvcError("FORBIDDEN", "A service worker needs an address of its endpoint's own.", {
+    help: "Give the platform a domain (SVC_DOMAIN): each endpoint then has a host of its own.",
+  });
 }
 
 function jobRoute(target: Target, method: string): JobRoute {

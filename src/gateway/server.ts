@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { admitPage } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
   ARRIVAL_CHECK_MS,
@@ -119,6 +120,7 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     req.socket.end(rawError(connectionError(undefined)));
     return;
   }
+  admitPage(req);
   const target = findTarget(req, context.settings.domain);
   if (target !== undefined) {
     answer(req, res, target, context).catch((error) => context.log.error("a call was not answered", { error }));

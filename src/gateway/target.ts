@@ -12,6 +12,8 @@ export interface Target {
   readonly path: string;
   /** Without "?". */
   readonly query: string;
+  /** Asked for under a host of the endpoint's own, not below the platform's address. */
+  readonly hosted: boolean;
 }
 
 const JOB_PREFIX = "/v2/";
@@ -25,20 +27,28 @@ export function findTarget(req: IncomingMessage, domain: string): Target | undef
   const query = question === -1 ? "" : url.slice(question + 1);
 
   const host = domain === "" ? "" : endpointOfHost(req.headers.host ?? "", domain);
-  if (host !== "") return { kind: "load-balanced", endpointId: host, route: "", jobId: "", path, query };
+  if (host !== "") return { kind: "load-balanced", endpointId: host, route: "", jobId: "", path, query, hosted: true };
 
   if (path.startsWith(JOB_PREFIX)) {
     const parts = path.split("/"); // "", "v2", endpoint, route, job
     const whole = parts.length <= 5;
     const [, , endpointId = "", route = "", jobId = ""] = parts;
     if (isReservedId(endpointId)) return undefined;
-    return { kind: "job", endpointId, route: whole ? route : "", jobId, path, query };
+    return { kind: "job", endpointId, route: whole ? route : "", jobId, path, query, hosted: false };
   }
   if (path.startsWith(LOAD_BALANCED_PREFIX)) {
     const slash = path.indexOf("/", LOAD_BALANCED_PREFIX.length);
     const end = slash === -1 ? path.length : slash;
     const endpointId = path.slice(LOAD_BALANCED_PREFIX.length, end);
-    return { kind: "load-balanced", endpointId, route: "", jobId: "", path: path.slice(end) || "/", query };
+    return {
+      kind: "load-balanced",
+      endpointId,
+      route: "",
+      jobId: "",
+      path: path.slice(end) || "/",
+      query,
+      hosted: false,
+    };
   }
   return undefined;
 }

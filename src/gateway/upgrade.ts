@@ -64,7 +64,7 @@ async function passThrough(
   response: LoadBalancedResponse,
   answer: Readable,
 ): Promise<void> {
-  const flat = responseHeaders({ ...response, status: 200 }, false);
+  const flat = responseHeaders({ ...response, status: 200 }, false, false);
   const lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"];
   for (let i = 0; i < flat.length; i += 2) if (flat[i] !== "content-type") lines.push(`${flat[i]}: ${flat[i + 1]}`);
   socket.write(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
@@ -80,7 +80,7 @@ function refuse(req: IncomingMessage, socket: Socket, response: LoadBalancedResp
     body.destroy();
     throw new SvcError("BAD_RESPONSE", "The worker answered an upgrade with a stream.");
   }
-  res.writeHead(response.status, responseHeaders(response, false));
+  res.writeHead(response.status, responseHeaders(response, false, false));
   endWith(res, body);
 }
 

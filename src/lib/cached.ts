@@ -7,7 +7,8 @@ export interface Cached<V> {
 
 /**
  * A bounded memory in front of `load`. What is not found is not kept. `nameOf` says by which name a change speaks of a value;
- * without it that is its key.
+ * without it that is its key. Several
+ * values may have one name.
  */
 export function cached<V>(
   max: number,
@@ -15,7 +16,7 @@ export function cached<V>(
   nameOf: (value: V, key: string) => string = (_value, key) => key,
 ): Cached<V> {
   const known = new Map<string, V>();
-  const keys = new Map<string, string>();
+  const keys = new Map<string, Set<string>>();
   let changes = 0;
 
   async function fill(key: string): Promise<V | undefined> {
@@ -28,7 +29,8 @@ export function cached<V>(
       keys.clear();
     }
     known.set(key, value);
-    keys.set(nameOf(value, key), key);
+    const name = nameOf(value, key);
+    keys.set(name, (keys.get(name) ?? new Set()).add(key));
     return value;
   }
 
@@ -36,10 +38,8 @@ export function cached<V>(
     find: (key) => known.get(key) ?? fill(key),
     changed(name) {
       changes++;
-      const key = keys.get(name);
-      if (key === undefined) return;
+      for (const key of keys.get(name) ?? []) known.delete(key);
       keys.delete(name);
-      known.delete(key);
     },
   };
 }

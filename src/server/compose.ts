@@ -11,6 +11,8 @@ import { fileURLToPath } from "node:url";
 import envPaths from "env-paths";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
+import { ConsoleLinks } from "../console/links.ts";
+import { Console } from "../console/server.ts";
 import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -322,8 +324,17 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const signingKey = createHmac("sha256", secretKey).update("signed urls").digest();
+  const links = new ConsoleLinks(now);
+  const pages = new Console({
+    store,
+    keys,
+    links,
+    clock,
+    log: { error: (message, cause) => log.error(message, { cause }) },
+  });
   const controlPlane = createControlPlane({
     signingKey,
+    openConsole: (principal) => links.open(principal),
     store,
     artifacts,
     keys,
@@ -371,7 +382,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     acceptFailed: (error) => {
       if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
     },
-    fallback: (req: IncomingMessage, res: ServerResponse) => own("the management API", controlPlane(req, res)),
+    fallback: (req: IncomingMessage, res: ServerResponse) =>
+      own("the management API", pages.answer(req, res) ?? controlPlane(req, res)),
     log,
   });
   return { storage, database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };

@@ -1,5 +1,5 @@
 /**
- * Who a presented secret belongs to: an API key, or the token of a worker. Answers at once for a secret seen before;
+ * Who a presented secret belongs to: an API key, also through a session of the console, or the token of a worker. Answers at once for a secret seen before;
  * what is known is dropped as soon as the store says it changed. Unknown secrets are not kept.
  */
 import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.ts";
@@ -23,7 +23,7 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
   const byHash = cached<Known>(
     CACHED_KEYS_MAX,
     async (hash) => {
-      const known = (await findKey(store, hash)) ?? (await findWorker(store, hash));
+      const known = (await findKey(store, hash)) ?? (await findWorker(store, hash)) ?? (await findSession(store, hash));
       return known && (isExpired(known) ? undefined : known);
     },
     ({ principal }) => principal.id,
@@ -86,6 +86,18 @@ function knownKey(key: ApiKey | undefined): Known | undefined {
     principal: { kind: "key", id, name, scopes, environmentId, endpointId },
     expiresAt: key.expiresAt,
     usedAt: key.lastUsedAt ?? Number.NEGATIVE_INFINITY,
+  };
+}
+
+async function findSession(store: Store, hash: string): Promise<Known | undefined> {
+  const session = await store.consoleSessions.findByHash(hash);
+  const known = session && knownKey(await store.keys.find(session.keyId));
+  if (session === undefined || known === undefined) return undefined;
+  const { principal, expiresAt, usedAt } = known;
+  return {
+    principal: { ...principal, sessionId: session.id },
+    expiresAt: Math.min(session.expiresAt, expiresAt ?? session.expiresAt),
+    usedAt,
   };
 }
 

@@ -216,6 +216,21 @@ const schedules: Migration = {
   },
 };
 
+/** Browsers that look at the console. */
+const consoleSessions: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable("consoleSessions")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("hash", "text", (c) => c.notNull().unique())
+      .addColumn("keyId", "text", (c) => c.notNull().references("apiKeys.id").onDelete("cascade"))
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("expiresAt", "bigint", (c) => c.notNull())
+      .execute();
+    await db.schema.createIndex("consoleSessionsByKey").on("consoleSessions").columns(["keyId", "createdAt"]).execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -227,6 +242,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0007-retries": retries,
   "0008-public-routes": publicRoutes,
   "0009-schedules": schedules,
+  "0010-console-sessions": consoleSessions,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

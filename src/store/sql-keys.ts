@@ -1,6 +1,13 @@
 import type { KeyScope } from "../domain/api-key.ts";
 import type { Session } from "./session.ts";
-import type { ApiKey, KeyRepository, SecretRepository, Template, TemplateRepository } from "./store.ts";
+import type {
+  ApiKey,
+  ConsoleSessionRepository,
+  KeyRepository,
+  SecretRepository,
+  Template,
+  TemplateRepository,
+} from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 function read(row: Tables["apiKeys"]): ApiKey {
@@ -36,6 +43,28 @@ export function keyRepository({ db, changed, guard }: Session): KeyRepository {
     async delete(id) {
       await db.deleteFrom("apiKeys").where("id", "=", id).execute();
       changed({ table: "keys", id });
+    },
+  };
+}
+
+export function consoleSessionRepository({ db, changed }: Session): ConsoleSessionRepository {
+  return {
+    findByHash: (hash) => db.selectFrom("consoleSessions").selectAll().where("hash", "=", hash).executeTakeFirst(),
+    async insert(session, keptMax) {
+      const { keyId, createdAt } = session;
+      await db.deleteFrom("consoleSessions").where("expiresAt", "<=", createdAt).execute();
+      const newest = db.selectFrom("consoleSessions").select("id").where("keyId", "=", keyId);
+      const kept = newest
+        .orderBy("createdAt", "desc")
+        .orderBy("id")
+        .limit(keptMax - 1);
+      await db.deleteFrom("consoleSessions").where("keyId", "=", keyId).where("id", "not in", kept).execute();
+      await db.insertInto("consoleSessions").values(session).execute();
+      changed({ table: "keys", id: keyId });
+    },
+    async delete({ id, keyId }) {
+      await db.deleteFrom("consoleSessions").where("id", "=", id).execute();
+      changed({ table: "keys", id: keyId });
     },
   };
 }

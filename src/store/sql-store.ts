@@ -5,7 +5,7 @@ import type { EnvColumn } from "./sealed-env.ts";
 import type { Guard, Session } from "./session.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
-import { keyRepository, secretRepository, templateRepository } from "./sql-keys.ts";
+import { consoleSessionRepository, keyRepository, secretRepository, templateRepository } from "./sql-keys.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
@@ -60,6 +60,7 @@ function repositories(session: Session) {
     endpoints: endpointRepository(session),
     workers: workerRepository(session),
     keys: keyRepository(session),
+    consoleSessions: consoleSessionRepository(session),
     secrets: secretRepository(session),
     templates: templateRepository(session),
   };

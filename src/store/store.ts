@@ -191,6 +191,24 @@ export interface KeyRepository {
   delete(id: string): Promise<void>;
 }
 
+/** A browser that was let in with a key, by a one-time link. It may what the key may, and ends with it. */
+export interface ConsoleSession {
+  readonly id: string;
+  /** SHA-256 of its cookie. */
+  readonly hash: string;
+  readonly keyId: string;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export interface ConsoleSessionRepository {
+  findByHash(hash: string): Promise<ConsoleSession | undefined>;
+  /** Ends expired ones, and those of the key that are older than its newest `keptMax`. */
+  insert(session: ConsoleSession, keptMax: number): Promise<void>;
+  /** Takes effect at once. */
+  delete(session: Pick<ConsoleSession, "id" | "keyId">): Promise<void>;
+}
+
 export interface SecretRepository {
   listByEnvironment(environmentId: string): Promise<StoredSecret[]>;
   /** Makes the secret or replaces its value; the time it was made stays. */
@@ -222,6 +240,7 @@ export interface Store {
   readonly endpoints: EndpointRepository;
   readonly workers: WorkerRepository;
   readonly keys: KeyRepository;
+  readonly consoleSessions: ConsoleSessionRepository;
   readonly secrets: SecretRepository;
   readonly templates: TemplateRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */

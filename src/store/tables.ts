@@ -1,5 +1,14 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
-import type { App, BuildVerdict, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
+import type {
+  App,
+  BuildVerdict,
+  ConsoleSession,
+  Endpoint,
+  Environment,
+  StoredSecret,
+  Template,
+  Worker,
+} from "./store.ts";
 
 interface BuildTable {
   id: string;
@@ -39,6 +48,7 @@ export interface Tables {
   endpoints: EndpointTable;
   workers: Worker;
   apiKeys: ApiKeyTable;
+  consoleSessions: ConsoleSession;
   secrets: StoredSecret;
   templates: TemplateTable;
 }

@@ -280,6 +280,27 @@ function keys(store: () => Store): void {
     await store().keys.delete(key.id);
     assert.equal(await store().keys.findByHash(key.hash), undefined);
   });
+
+  test("a key has so many sessions of the console at most, none that is expired, and none once it is revoked", async () => {
+    const [key, other] = [newKey(), newKey()];
+    for (const each of [key, other]) await store().keys.insert(each);
+    const sessions = store().consoleSessions;
+    const session = (createdAt: number, keyId = key.id, lifetime = 100) => {
+      const id = unique("session");
+      return { id, hash: `hash of ${id}`, keyId, createdAt, expiresAt: createdAt + lifetime };
+    };
+    const isThere = async ({ hash }: { hash: string }) => (await sessions.findByHash(hash)) !== undefined;
+    const [foreign, expired] = [session(NOW, other.id), session(NOW, other.id, 2)];
+    const own = [1, 2, 3].map((at) => session(NOW + at));
+    for (const each of [foreign, expired, ...own]) await sessions.insert(each, 2);
+    const known = await Promise.all([foreign, expired, ...own].map(isThere));
+    assert.deepEqual(known, [true, false, false, true, true]);
+    assert.deepEqual(await sessions.findByHash(own[1]!.hash), own[1]);
+    await sessions.delete(own[1]!);
+    assert.equal(await isThere(own[1]!), false);
+    await store().keys.delete(key.id);
+    assert.deepEqual(await Promise.all([own[2]!, foreign].map(isThere)), [false, true]);
+  });
 }
 
 function templates(store: () => Store): void {

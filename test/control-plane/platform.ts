@@ -83,6 +83,7 @@ export async function startPlatform(
     cannotGive,
     emulatesGpu: (gpuIds) => gpuIds !== "",
     seal,
+    openConsole: () => "code",
     signingKey: randomBytes(32),
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },

@@ -1,4 +1,5 @@
 import { reaches } from "../../domain/api-key.ts";
+import { CONSOLE_LINK_MS } from "../../domain/limits.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { VERSION } from "../../domain/version.ts";
 import { requireScope } from "../authenticate.ts";
@@ -20,3 +21,9 @@ export const account = {
   version: () => VERSION,
   notices: (_: unknown, _args: unknown, { notices }: RequestContext) => notices(),
 };
+
+/** The code stands behind the #: it reaches no log of the platform or of a proxy. */
+export function createConsoleLink(_args: object, { principal, openConsole, config, clock }: RequestContext) {
+  const code = openConsole(principal);
+  return { url: `${config.publicUrl()}/console/login#${code}`, expiresAt: clock() + CONSOLE_LINK_MS };
+}
