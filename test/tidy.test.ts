@@ -15,8 +15,18 @@ const sources = globSync(["src/**/*.ts", "bin/*.ts"], { cwd: root }).sort();
 const LINES_MAX = 400;
 
 /** Who may import whom: the folder on the left, those on the right. Drawn in ARCHITECTURE.md. */
-const SEAMS = ["store", "queue", "artifacts", "logs", "drivers", "volumes"];
-const SERVICES = ["control-plane", "console", "gateway", "worker-link", "autoscaler", "workers", "webhooks", "upkeep"];
+const SEAMS = ["store", "queue", "artifacts", "logs", "drivers", "volumes", "history"];
+const SERVICES = [
+  "control-plane",
+  "console",
+  "gateway",
+  "worker-link",
+  "autoscaler",
+  "workers",
+  "webhooks",
+  "upkeep",
+  "telemetry",
+];
 const DIRECTIONS: Record<string, readonly string[]> = {
   lib: [],
   domain: [],
@@ -41,6 +51,7 @@ const INTERFACES = [
   "src/logs/log-store.ts",
   "src/drivers/worker-driver.ts",
   "src/volumes/volume-store.ts",
+  "src/history/series-store.ts",
 ];
 const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform)/;
 

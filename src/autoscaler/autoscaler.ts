@@ -41,6 +41,11 @@ export class Autoscaler {
     this.#deps = deps;
   }
 
+  /** Endpoints that have workers or work, or are to have workers. */
+  get awake(): ReadonlySet<string> {
+    return this.#awake;
+  }
+
   async start(): Promise<void> {
     for (const endpoint of await this.#deps.store.endpoints.list()) this.wake(endpoint.id);
     this.#timer = setInterval(() => {

@@ -2,7 +2,9 @@
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
-import type { ScalingDecision, WorkerStart, WorkerView } from "../domain/worker.ts";
+import type { ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
+import type { Capacity } from "../drivers/worker-driver.ts";
+import type { SeriesStore } from "../history/series-store.ts";
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
@@ -24,6 +26,15 @@ export interface ControlPlaneConfig {
   readonly uploadIdleMs?: number;
 }
 
+/** The machine under the platform. */
+export interface MachineView {
+  capacity(): Promise<Capacity>;
+  /** In use now, by whomever. */
+  used(): Promise<{ readonly vcpus: number; readonly memoryGb: number }>;
+  /** Of the data directory. */
+  disk(): Promise<{ readonly freeBytes: number; readonly totalBytes: number }>;
+}
+
 export interface ControlPlaneDeps {
   readonly store: Store;
   readonly artifacts: ArtifactStore;
@@ -31,6 +42,8 @@ export interface ControlPlaneDeps {
   readonly workers: WorkerView & {
     /** Why workers were started and stopped, oldest first. */
     decisions(endpointId: string): readonly ScalingDecision[];
+    /** Endpoints for whose workers the machine has no room. */
+    readonly waitingForRoom: readonly { endpointId: string; missing: number; reason: string }[];
     /** Undefined while it starts, and for a worker that an earlier run of the platform started. */
     startOf(workerId: string): WorkerStart | undefined;
   };
@@ -42,6 +55,14 @@ export interface ControlPlaneDeps {
     Pick<JobReader, "counts"> &
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
+  readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
+  /** What the worker link knows of a connected worker. */
+  readonly link: {
+    /** Jobs and requests that it has ended; undefined when it is not connected. */
+    doneBy(workerId: string): number | undefined;
+    bootOf(workerId: string): WorkerBoot | undefined;
+  };
+  readonly machine: MachineView;
   readonly volumes: VolumeStore;
   /** Files came or went: they are worth measuring. */
   readonly volumesChanged: () => void;

@@ -20,10 +20,12 @@ import {
   environment,
 } from "./resolvers/apps.ts";
 import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
+import { capacity } from "./resolvers/capacity.ts";
 import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
+import { series, seriesNames } from "./resolvers/series.ts";
 import { signUrl } from "./resolvers/sign-url.ts";
 import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
 import { createVolume, deleteVolume, volumes } from "./resolvers/volumes.ts";
@@ -69,6 +71,9 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           planBuild: read(planBuild),
           templates: read(templates, UNBOUND),
           volumes: read(volumes),
+          series: read(series),
+          seriesNames: read(seriesNames),
+          capacity: read(capacity),
         },
         Mutation: {
           // Also for workers, of endpoints of their environment.

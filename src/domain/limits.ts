@@ -2,6 +2,7 @@
 
 export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
+export * from "./history-limits.ts";
 export * from "./image-limits.ts";
 export * from "./volume-limits.ts";
 

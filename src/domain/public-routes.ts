@@ -2,6 +2,8 @@
  * The `publicRoutes` setting: which routes of a load-balanced endpoint answer callers without a key. "" for none, "*" for
  * everything below its URL, else a line `METHOD /path` for each, as in the manifest.
  */
+import { type RoutePattern, readRoute } from "./route-pattern.ts";
+
 export const ALL_ROUTES = "*";
 
 export function publicRoutesOf(publicRoutes: string): string[] {
@@ -28,14 +30,12 @@ export function publicRoutesProblem(publicRoutes: string, routes: readonly strin
   return unknown === undefined ? undefined : `publicRoutes names ${JSON.stringify(unknown)}, which is no route of it.`;
 }
 
-const PARAMETER = /\{[^{}:]*(:path)?[^{}]*\}/g;
-
 /**
  * Whether a call may be one of a public route. It says yes to every path that the worker takes for one, and to some that
  * it does not: which route a path reaches is the worker's to say, and it refuses calls without a key of any other.
  */
 export class PublicRoutes {
-  readonly #routes: readonly { readonly method: string; readonly path: RegExp }[];
+  readonly #routes: readonly RoutePattern[];
   readonly #all: boolean;
 
   constructor(publicRoutes: string) {
@@ -52,18 +52,6 @@ export class PublicRoutes {
         (route.path.test(path) || route.path.test(decoded)),
     );
   }
-}
-
-function readRoute(key: string): { method: string; path: RegExp } {
-  const space = key.indexOf(" ");
-  const parts = key.slice(space + 1).split(PARAMETER);
-  // split() puts each group between the parts: ":path" or undefined.
-  const source = parts.map((part, i) => (i % 2 === 0 ? escaped(part ?? "") : part === ":path" ? ".*" : "[^/]+"));
-  return { method: key.slice(0, space), path: new RegExp(`^${source.join("")}$`, "s") };
-}
-
-function escaped(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 }
 
 function decodeOrNothing(path: string): string {

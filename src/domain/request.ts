@@ -50,3 +50,24 @@ export interface RequestForwarder {
   /** What bringing the worker up took; undefined once it is gone. */
   bootOf?(workerId: string): WorkerBoot | undefined;
 }
+
+/** A load-balanced request that is over, one way or another, after its caller was let in. */
+export interface EndedRequest {
+  readonly endpoint: { readonly id: string; readonly name: string; readonly buildId: string | null };
+  readonly method: string;
+  /** Below the endpoint's URL, as it was sent. */
+  readonly path: string;
+  /** Of the answer; 499 when the caller had gone before there was one. */
+  readonly status: number;
+  /** Milliseconds from its head's arrival to its end. */
+  readonly totalMs: number;
+  /** Undefined when no worker answered. */
+  readonly served: ServedRequest | undefined;
+}
+
+export interface ServedRequest {
+  /** As the function sees it. */
+  readonly id: string;
+  readonly workerId: string;
+  readonly timing: RequestTiming;
+}

@@ -7,7 +7,7 @@ import {
   RUNSYNC_RETENTION_MS,
   RUNSYNC_WAIT_RETENTION_MS,
 } from "../domain/limits.ts";
-import type { RequestForwarder } from "../domain/request.ts";
+import type { EndedRequest, RequestForwarder, ServedRequest } from "../domain/request.ts";
 import type { WorkerView } from "../domain/worker.ts";
 import type { JobQueue } from "../queue/queue.ts";
 import type { Endpoint } from "../store/store.ts";
@@ -42,6 +42,8 @@ export interface GatewayDeps {
   /** Answers every request that is neither a job route nor a load-balanced one. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly log: GatewayLog;
+  /** Told of every load-balanced request that is over. */
+  readonly requestEnded?: (request: EndedRequest) => void;
   /** A connection could not be accepted. */
   readonly acceptFailed?: (error: Error) => void;
 }
@@ -129,4 +131,6 @@ export interface Call {
   readonly principal: Principal;
   /** Of a caller without a key. */
   readonly open?: OpenCall;
+  /** Of a load-balanced call, once a worker has answered. */
+  served?: ServedRequest;
 }

@@ -20,9 +20,10 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
   const body = await requestBody(call, gateway);
   const signal = gateway.callers.watch(req, res);
   let response: LoadBalancedResponse;
+  const id = gateway.newId();
   try {
     response = await gateway.forwarder.forward({
-      id: gateway.newId(),
+      id,
       endpointId: call.endpoint.id,
       method: req.method ?? "GET",
       path: call.path,
@@ -39,6 +40,7 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
     if (gateway.closing && signal.aborted) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     throw error;
   }
+  call.served = { id, workerId: response.workerId, timing: response.timing };
   // A page that was opened by its signed URL tells it to nobody.
   if (call.open?.signedQuery !== undefined && !res.headersSent) res.setHeader("Referrer-Policy", "no-referrer");
   await sendResponse(call, response);

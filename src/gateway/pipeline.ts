@@ -15,7 +15,7 @@ import type { Endpoint } from "../store/store.ts";
 import { authenticate, authorise, presentsKey, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
 import { checkSource, SOURCE_HEADER } from "./check-source.ts";
-import type { GatewayContext } from "./context.ts";
+import type { Call, GatewayContext } from "./context.ts";
 import { answerForPage } from "./cors.ts";
 import { CALL, type JobRoute } from "./job-route.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
@@ -25,6 +25,9 @@ import type { Admitted } from "./open-calls.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
 import type { Target } from "./target.ts";
 
+/** A status that is never sent: nobody is there to read it. */
+const CALLER_GONE = 499;
+
 /** Answers the call, whatever happens; never rejects. */
 export async function answer(
   req: IncomingMessage,
@@ -33,6 +36,8 @@ export async function answer(
   gateway: GatewayContext,
 ): Promise<void> {
   let leave = () => {};
+  let call: Call | undefined;
+  const startedAt = performance.now();
   try {
     if (gateway.closing)
       throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again soon." });
@@ -48,10 +53,8 @@ export async function answer(
     if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
     const { jobId, path, hosted } = target;
     const query = open?.signedQuery ?? target.query;
-    await (route?.handle ?? loadBalanced)(
-      { req, res, endpoint, query, jobId, path, hosted, secret, principal, open },
-      gateway,
-    );
+    call = { req, res, endpoint, query, jobId, path, hosted, secret, principal, open };
+    await (route?.handle ?? loadBalanced)(call, gateway);
   } catch (error) {
     if (error instanceof CallerGone) return;
     if (!(error instanceof SvcError)) {
@@ -60,7 +63,13 @@ export async function answer(
     sendError(req, res, error, gateway.closing);
   } finally {
     leave();
+    if (target.kind === "load-balanced" && call !== undefined) tellEnd(call, gateway, performance.now() - startedAt);
   }
+}
+
+function tellEnd({ req, res, endpoint, path, served }: Call, { requestEnded }: GatewayContext, totalMs: number): void {
+  const status = res.headersSent ? res.statusCode : CALLER_GONE;
+  requestEnded?.({ endpoint, method: req.method ?? "GET", path, status, totalMs, served });
 }
 
 /** The endpoint, for a caller that may call it. */

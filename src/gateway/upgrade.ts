@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
-import type { LoadBalancedResponse } from "../domain/request.ts";
+import type { EndedRequest, LoadBalancedResponse } from "../domain/request.ts";
 import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
 import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
@@ -27,6 +27,9 @@ export async function upgrade(
   const signal = gateway.callers.watchSocket(socket);
   const body = new PassThrough();
   let leave = () => {};
+  let ended: Pick<EndedRequest, "endpoint" | "served" | "path"> | undefined;
+  let status = 499;
+  const startedAt = performance.now();
   try {
     if (gateway.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     const target = findTarget(req, gateway.settings.domain);
@@ -34,8 +37,10 @@ export async function upgrade(
     const { endpoint, secret, principal, open } = await admit(req, target, gateway, CALL, "WEBSOCKET");
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (open === undefined) await checkSource(req, endpoint, gateway);
+    const id = gateway.newId();
+    ended = { endpoint, path: target.path, served: undefined };
     const response = await gateway.forwarder.forward({
-      id: gateway.newId(),
+      id,
       endpointId: endpoint.id,
       method: "WEBSOCKET",
       path: target.path,
@@ -46,14 +51,21 @@ export async function upgrade(
       publicRoutes: open?.publicRoutes,
       signal,
     });
+    const { workerId, timing } = response;
+    ended = { ...ended, served: { id, workerId, timing } };
+    status = response.status;
     if (response.status !== 101 || Buffer.isBuffer(response.body)) refuse(req, socket, response);
     else await passThrough(socket, head, body, response, response.body);
   } catch (error) {
     if (!(error instanceof SvcError)) gateway.log.error("an upgrade failed", { error });
-    sendError(req, plainAnswer(req, socket), error, true);
+    const answer = plainAnswer(req, socket);
+    sendError(req, answer, error, true);
+    status = answer.statusCode;
   } finally {
     leave();
     body.destroy();
+    const totalMs = performance.now() - startedAt;
+    if (ended !== undefined) gateway.requestEnded?.({ ...ended, method: "WEBSOCKET", status, totalMs });
   }
 }
 

@@ -262,6 +262,19 @@ export interface DelayedJob {
   readonly waitMs: number;
 }
 
+export interface FinishedJob {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: JobState;
+  readonly webhook: string;
+  /** The last that had it; "" when none did. */
+  readonly workerId: string;
+  /** Milliseconds since the epoch; null when it never ran. */
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly finishedAt: number;
+}
+
 export interface QueueEvents {
   /** A job waits and no pending claim took it. */
   jobQueued(listener: (endpointId: string) => void): void;
@@ -269,8 +282,8 @@ export interface QueueEvents {
   jobCancelled(listener: (claim: Claim & { workerId: string }) => void): void;
   /** An attempt failed, and another follows. */
   jobDelayed(listener: (job: DelayedJob) => void): void;
-  /** A job reached a final state (webhooks, scaling). */
-  jobFinished(listener: (job: { id: string; endpointId: string; state: JobState; webhook: string }) => void): void;
+  /** A job reached a final state (webhooks, scaling, series). */
+  jobFinished(listener: (job: FinishedJob) => void): void;
 }
 
 export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, ScheduleBook, JobUpkeep {

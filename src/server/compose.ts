@@ -17,15 +17,7 @@ import { createControlPlane } from "../control-plane/server.ts";
 import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
-import {
-  LAYER_SWEEP_MS,
-  LEASE_CHECK_MS,
-  LEFT_BEHIND_MS,
-  RECONCILE_MS,
-  RESERVED_FILES_MAX,
-  RESERVED_FILES_PART,
-  SWEEP_MS,
-} from "../domain/limits.ts";
+import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Lack, storageFull } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
@@ -35,7 +27,6 @@ import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
-import { Reconciler } from "../lib/reconciler.ts";
 import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { LogFiles } from "../logs/log-files.ts";
@@ -46,16 +37,12 @@ import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
-import { expiredLeases } from "../upkeep/expired-leases.ts";
-import { removeDrainedEndpoints, removeLeftBehind } from "../upkeep/removed-endpoints.ts";
 import { Schedules } from "../upkeep/schedules.ts";
-import { removeUnusedLayers } from "../upkeep/unused-layers.ts";
 import { openWebhookSecret } from "../webhooks/message.ts";
 import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
 import { BrokenCode } from "../workers/broken-code.ts";
-import { judgeBuilds } from "../workers/build-verdicts.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
@@ -63,6 +50,8 @@ import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { readSecretKey } from "./secret-key.ts";
+import { openTelemetry, type Telemetry } from "./telemetry.ts";
+import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
 
 const PYTHON_PATH = fileURLToPath(
@@ -175,7 +164,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       workerReady: (worker) =>
         own(
           "noting a ready worker",
-          storage.keep(() => pool.workerReady(worker)),
+          storage.keep(() => pool.workerReady(worker)).then(() => telemetry.workerReady(worker)),
         ),
       workerIdle: () => pool.workerIdle(),
       workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
@@ -243,18 +232,18 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     onError: failed("the autoscaler"),
   });
 
-  const removed = new Reconciler(
-    "removed-endpoints",
-    RECONCILE_MS,
-    () => removeDrainedEndpoints(store, queue),
-    reconcilerFailed,
-  );
-  const verdicts = new Reconciler(
-    "build-verdicts",
-    RECONCILE_MS,
-    () => judgeBuilds({ store, health: (id) => pool.health(id), clock }),
-    reconcilerFailed,
-  );
+  const telemetry: Telemetry = openTelemetry({
+    dataDir,
+    store,
+    queue,
+    link,
+    workers: pool,
+    awake: () => autoscaler.awake,
+    capacity: () => driver.capacity(),
+    clock,
+    log,
+    onError: failed("recording what happens"),
+  });
   const webhooks = new Webhooks({
     queue,
     jobJson: checkedJobJson,
@@ -272,29 +261,23 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     retentionMs: config.retention.runMs,
     onError: reconcilerFailed,
   });
-  const rows = new Reconciler("worker-pool", RECONCILE_MS, () => pool.reconcile(), reconcilerFailed);
-  const reconcilers = [
-    volumes,
-    webhooks,
-    schedules,
-    removed,
-    verdicts,
-    rows,
-    new Reconciler("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue), reconcilerFailed),
-    new Reconciler("retention", SWEEP_MS, () => queue.sweep(), reconcilerFailed),
-    new Reconciler(
-      "unused-layers",
-      LAYER_SWEEP_MS,
-      () => removeUnusedLayers({ store, artifacts, files: driver, images, clock }),
-      reconcilerFailed,
-    ),
-    new Reconciler("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, [queue, logFiles]), reconcilerFailed),
-  ];
+  const upkeep = makeUpkeep({
+    store,
+    queue,
+    pool,
+    artifacts,
+    files: driver,
+    images,
+    clock,
+    keptByEndpoint: [queue, logFiles, telemetry.series],
+    onError: reconcilerFailed,
+  });
+  const reconcilers = [volumes, webhooks, schedules, ...upkeep.all];
 
   // Workers ended, and endpoints drained, while their rows could not be changed.
   storage.onReturn(() => {
-    rows.nudge();
-    removed.nudge();
+    upkeep.rows.nudge();
+    upkeep.removed.nudge();
   });
   queue.events.jobFinished(({ webhook }) => {
     if (webhook !== "") webhooks.nudge();
@@ -307,8 +290,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     callerWaits(endpointId);
   });
   store.onChange((change) => {
-    if (change.table === "workers") removed.nudge();
-    if (change.table !== "keys") verdicts.nudge();
+    if (change.table === "workers") upkeep.removed.nudge();
+    if (change.table !== "keys") upkeep.verdicts.nudge();
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;
     if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", volumes.readLimits());
@@ -316,8 +299,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     if (endpoint !== undefined) pool.endpointChanged(endpoint);
     else {
       pool.endpointRemoved(id);
-      removed.nudge();
+      upkeep.removed.nudge();
       own("removing a log", logFiles.forget(id));
+      own("removing series", telemetry.series.forget(id));
       secrets.forget(id);
     }
     autoscaler.wake(id);
@@ -341,6 +325,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     jobs: queue,
     logs: logFiles,
+    series: telemetry.series,
+    link,
+    machine: telemetry.machine,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
@@ -379,6 +366,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       retention: config.retention,
       connectionsMax: connectionsMax(openFilesMax()),
     },
+    requestEnded: (request) => telemetry.requestEnded(request),
     acceptFailed: (error) => {
       if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
     },
@@ -386,7 +374,20 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       own("the management API", pages.answer(req, res) ?? controlPlane(req, res)),
     log,
   });
-  return { storage, database, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway };
+  return {
+    storage,
+    database,
+    store,
+    queue,
+    driver,
+    containerCalls,
+    link,
+    pool,
+    autoscaler,
+    reconcilers,
+    gateway,
+    telemetry,
+  };
 }
 
 /** Some descriptors are kept for files and workers. */

@@ -50,8 +50,20 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   const platform = await compose(config, socketPath, log, { public: () => url, local: () => localUrl }).catch(
     cannotStart,
   );
-  const { storage, store, queue, driver, containerCalls, link, pool, autoscaler, reconcilers, gateway, database } =
-    platform;
+  const {
+    storage,
+    store,
+    queue,
+    driver,
+    containerCalls,
+    link,
+    pool,
+    autoscaler,
+    reconcilers,
+    gateway,
+    database,
+    telemetry,
+  } = platform;
   const recordFile = path.join(config.dataDir, "platform.json");
   try {
     const { port } = await gateway.listen(config.host, config.port);
@@ -67,6 +79,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await pool.recover();
     await autoscaler.start();
     for (const reconciler of reconcilers) reconciler.start();
+    telemetry.start();
     const firstKey = await ensureFirstKey(store);
     const record = { pid: process.pid, url, workersDial, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(recordFile, JSON.stringify(record));
@@ -81,6 +94,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       hurry.signal.addEventListener("abort", hasten, { once: true });
       await closing;
       hurry.signal.removeEventListener("abort", hasten);
+      await telemetry.stop();
       autoscaler.stop();
       await Promise.all(reconcilers.map((reconciler) => reconciler.stop()));
       await pool.stopAll(graceMs, hurry.signal);
@@ -92,6 +106,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await queue.close();
       await store.close();
       database.close();
+      await telemetry.close();
       rmSync(recordFile, { force: true });
     };
     let stopping: Promise<void> | undefined;
@@ -110,6 +125,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     storage.close();
     await queue.close().catch(() => {});
     await store.close().catch(() => {});
+    await telemetry.close();
     return cannotStart(error);
   }
 }

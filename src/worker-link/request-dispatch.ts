@@ -33,6 +33,12 @@ export class RequestDispatch {
     return this.#waiting.get(endpointId)?.size ?? 0;
   }
 
+  /** How long the one that waits longest has waited, in milliseconds; 0 when none waits. */
+  oldestWaitMs(endpointId: string): number {
+    const [oldest] = this.#waiting.get(endpointId) ?? [];
+    return oldest === undefined ? 0 : performance.now() - oldest.arrivedAt;
+  }
+
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
     return new Promise((resolve, reject) => {
       this.#place({ request, arrivedAt: performance.now(), resolve, reject });

@@ -49,6 +49,7 @@ export class SessionFrames {
 
   #over(session: WorkerSession, work: Work): void {
     session.remove(work);
+    session.done += 1;
     if (session.works.size === 0) this.#deps.hooks.workerIdle();
     if (session.endpoint.kind === "load-balanced") this.#deps.requests.serve(session);
   }

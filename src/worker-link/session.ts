@@ -27,6 +27,8 @@ export class WorkerSession {
   slots = 0;
   credit: CreditHead | undefined;
   readonly works = new Map<number, Work>();
+  /** Works that it has ended. */
+  done = 0;
   /** What it says that it holds is being looked up. */
   isResuming = false;
   /** When the last work ended, or the worker became ready (`performance.now()`). */

@@ -107,6 +107,16 @@ export class WorkerLink implements RequestForwarder {
     return { startedAt: session.worker.createdAt, bootMs, importMs };
   }
 
+  /** Jobs and requests that a connected worker has ended since it came, or since the platform started. */
+  doneBy(workerId: string): number | undefined {
+    return this.#sessions.find(workerId)?.done;
+  }
+
+  /** How long the request that waits longest has waited, in milliseconds; 0 when none waits. */
+  oldestWaitMs(endpointId: string): number {
+    return this.#requests.oldestWaitMs(endpointId);
+  }
+
   isConnected(workerId: string): boolean {
     return this.#sessions.find(workerId)?.connection.isOpen ?? false;
   }

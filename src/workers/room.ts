@@ -32,6 +32,15 @@ export interface RoomDeps {
   readonly onError: (error: unknown) => void;
 }
 
+/** An endpoint that waits for room. */
+export interface RoomWish {
+  readonly endpointId: string;
+  /** Workers it waits for. */
+  readonly missing: number;
+  /** What they lack, in words. */
+  readonly reason: string;
+}
+
 interface Waiting {
   /** How many workers of its present revision it is to have. */
   readonly desired: number;
@@ -65,6 +74,11 @@ export class Room {
   waits(endpointId: string): { readonly reason: string; readonly lasting: boolean } | undefined {
     const waiting = this.#waiting.get(endpointId);
     return waiting && { reason: waiting.reason, lasting: waiting.inVain };
+  }
+
+  /** All that wait. */
+  get queue(): readonly RoomWish[] {
+    return [...this.#waiting].map(([endpointId, { missing, reason }]) => ({ endpointId, missing, reason }));
   }
 
   /** Workers it waits for. */

@@ -28,7 +28,7 @@ import { DecisionLog } from "./decision-log.ts";
 import { endpointHealth } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
-import { Room } from "./room.ts";
+import { Room, type RoomWish } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
 
 interface WorkerPoolDeps extends StartDeps {
@@ -237,6 +237,11 @@ export class WorkerPool implements WorkerView {
   #noteDecision(endpoint: Endpoint, start: number, stop: number, reason: string): void {
     this.#decisions.note(endpoint.id, { at: this.#deps.clock(), start, stop, reason });
     this.#deps.log(`${endpoint.name}: +${start} -${stop} workers (${reason})`);
+  }
+
+  /** Endpoints for whose workers the machine has no room. */
+  get waitingForRoom(): readonly RoomWish[] {
+    return this.#room.queue;
   }
 
   /** A worker has nothing to do: others may need its room. */

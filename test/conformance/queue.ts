@@ -371,15 +371,23 @@ function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.equal(await queue().wait("unknown", 60_000), undefined);
   });
 
-  test("the end of a job is announced with its webhook", async () => {
+  test("the end of a job is announced with its webhook, its worker and its times", async () => {
     const e = unique("endpoint");
     const heard: unknown[] = [];
     queue().events.jobFinished((job) => {
       if (job.endpointId === e) heard.push(job);
     });
     const id = await enqueued(e, { webhook: "https://example.test/done" });
-    await queue().finish(await claimOne(e), { state: "FAILED", error: "x" });
-    assert.deepEqual(heard, [{ id, endpointId: e, state: "FAILED", webhook: "https://example.test/done" }]);
+    const createdAt = clock.now;
+    clock.now += 20;
+    const claim = await claimOne(e, "w7");
+    const startedAt = clock.now;
+    clock.now += 30;
+    await queue().finish(claim, { state: "FAILED", error: "x" });
+    const times = { workerId: "w7", createdAt, startedAt, finishedAt: startedAt + 30 };
+    assert.deepEqual(heard, [{ id, endpointId: e, state: "FAILED", webhook: "https://example.test/done", ...times }]);
+    await queue().cancel(await enqueued(e));
+    assert.deepEqual((heard[1] as { startedAt: unknown }).startedAt, null);
   });
 
   test("a job that no claim takes is announced", async () => {

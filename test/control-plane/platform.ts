@@ -12,6 +12,10 @@ import type { ControlPlaneConfig, ControlPlaneDeps } from "../../src/control-pla
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
 import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
+import type { Share } from "../../src/domain/capacity.ts";
+import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
+import type { SeriesStore } from "../../src/history/series-store.ts";
+import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
@@ -39,6 +43,10 @@ export interface TestPlatform {
   readonly adminKey: string;
   readonly store: Store;
   readonly queue: JobQueue;
+  readonly series: SeriesStore;
+  readonly history: HistoryDatabase;
+  /** What workers have of the machine, by their ids. */
+  readonly shares: Map<string, Share>;
   /** Everything that was logged, as text. */
   readonly logged: string[];
   /** Sends a document with the admin key, or with `key`. */
@@ -66,8 +74,25 @@ export async function startPlatform(
     sizes: new VolumeSizes(volumesDir, () => {}),
     make: ({ app, environment, name }) => mkdir(join(volumesDir, app, environment, name), { recursive: true }),
   });
+  const history = openHistory(join(dir, "history.db"), { told: (line) => void logged.push(line) });
+  const series = new SqliteSeries(history);
+  const shares = new Map<string, Share>();
   const controlPlane = createControlPlane({
     notices: () => [],
+    series,
+    link: { doneBy: () => undefined, bootOf: () => undefined },
+    machine: {
+      capacity: async () => ({
+        hardware: { vcpus: 2, memoryGb: 4 },
+        vcpus: 16,
+        memoryGb: 8,
+        gpus: [],
+        emulatesGpu: false,
+        shares,
+      }),
+      used: async () => ({ vcpus: 1, memoryGb: 2 }),
+      disk: async () => ({ freeBytes: 1, totalBytes: 2 }),
+    },
     volumes,
     volumesChanged: () => {},
     logs: new LogFiles(join(dir, "logs"), Date.now),
@@ -78,6 +103,7 @@ export async function startPlatform(
       counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
       health: () => ({ state: "READY", reason: "", progress: [] }),
       startOf: () => ({ how: "spawn", reason: "a thread is alive", limits: "cgroup1", isolation: "landlock" }),
+      waitingForRoom: [],
       decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
     cannotGive,
@@ -101,12 +127,16 @@ export async function startPlatform(
     await queue.close();
     await store.close();
     database.close();
+    await history.close();
     await rm(dir, { recursive: true, force: true });
   });
 
   return {
     url,
     dir,
+    series,
+    history,
+    shares,
     adminKey,
     store,
     queue,

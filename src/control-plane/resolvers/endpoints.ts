@@ -3,8 +3,8 @@ import { SvcError } from "../../domain/errors.ts";
 import { LIVE_PREFIX } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { nextTick, readSchedule, scheduleText } from "../../domain/schedule.ts";
-import { isActive } from "../../domain/worker.ts";
-import type { Endpoint } from "../../store/store.ts";
+import { isActive, type WorkerBoot } from "../../domain/worker.ts";
+import type { Endpoint, Worker } from "../../store/store.ts";
 import { requireReach, requireScope } from "../authenticate.ts";
 import type { ControlPlaneConfig, RequestContext } from "../context.ts";
 import { knownEndpoint, own } from "../known.ts";
@@ -29,7 +29,7 @@ export const endpointFields = {
     return environmentId === null ? null : ((await loader.environment(environmentId))?.name ?? null);
   },
 
-  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers }: RequestContext) {
+  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers, link }: RequestContext) {
     return (await loader.workersOf(id)).map((worker) => {
       const start = workers.startOf(worker.id);
       return {
@@ -41,6 +41,10 @@ export const endpointFields = {
         boot: start === undefined ? "" : start.reason === "" ? start.how : `${start.how}: ${start.reason}`,
         limits: start?.limits ?? "",
         isolation: start?.isolation ?? "",
+        startedAt: worker.createdAt,
+        readyAt: worker.readyAt,
+        jobsDone: link.doneBy(worker.id) ?? null,
+        bootParts: bootParts(worker, link.bootOf(worker.id)),
       };
     });
   },
@@ -90,6 +94,13 @@ export async function pauseSchedule(
   const until = Math.max(context.clock(), noted?.until ?? 0);
   await context.jobs.setSchedule(endpointId, { spec: endpoint.schedule, until, paused });
   return endpoint;
+}
+
+/** Where the time of a cold start went. */
+function bootParts({ createdAt, readyAt }: Worker, boot: WorkerBoot | undefined) {
+  if (boot === undefined || readyAt === null) return null;
+  const { bootMs, importMs } = boot;
+  return { waitMs: Math.max(0, readyAt - createdAt - bootMs - importMs), bootMs, importMs };
 }
 
 /** Base URL of an endpoint's calls, without a slash at its end. */

@@ -240,7 +240,8 @@ export function finishJob(
   core.named(job.endpoint, output, error);
   core.unnamed(job.endpoint, job.outputFile);
   const waited = whole !== undefined && (core.finals.has(job.id) || core.chunks.has(job.id));
-  core.finished(job.id, job.endpoint, state, job.webhook, waited ? whole(now) : undefined);
+  const { id, endpoint, webhook } = job;
+  core.finished({ id, endpoint, state, webhook, times: job, finishedAt: now, job: waited ? whole(now) : undefined });
 }
 
 /** Queues a running job again, as it was. Its old fence is of no use any more: the next claim gets a higher one. */
@@ -281,7 +282,16 @@ function cancelJob(core: QueueCore, jobId: string): boolean {
     core.live.count(endpoint, row.state, row.low_priority === 1, -1);
   }
   if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
-  core.finished(jobId, endpoint, CANCELLED, row.webhook);
+  const times = timesOf(row);
+  core.finished({
+    id: jobId,
+    endpoint,
+    state: CANCELLED,
+    webhook: row.webhook,
+    times,
+    finishedAt: now,
+    job: undefined,
+  });
   return true;
 }
 
@@ -294,7 +304,13 @@ export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, er
   if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
   core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
   core.live.count(endpoint, FAILED, false, 1);
-  core.finished(row.id, endpoint, FAILED, row.webhook);
+  const { id, webhook } = row;
+  const times = { ...timesOf(row), workerId };
+  core.finished({ id, endpoint, state: FAILED, webhook, times, finishedAt: now, job: undefined });
+}
+
+function timesOf(row: JobRow) {
+  return { workerId: row.worker_id, createdAt: row.created_at, startedAt: row.started_at };
 }
 
 /** FAILED or TIMED_OUT waits again, as if it had been submitted now. */

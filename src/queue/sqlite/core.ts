@@ -7,7 +7,7 @@ import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import { type StorageWatch, storageFull, UNWATCHED } from "../../domain/storage.ts";
 import { GroupCommit } from "../../lib/group-commit.ts";
 import type { SqliteDatabase } from "../../lib/sqlite.ts";
-import type { Claim, DelayedJob, Job } from "../queue.ts";
+import type { Claim, DelayedJob, FinishedJob, Job } from "../queue.ts";
 import type { BodyFiles } from "./body-files.ts";
 import { DelayedJobs } from "./delayed.ts";
 import { type EndpointState, FAILED, LiveState, TIMED_OUT } from "./live-state.ts";
@@ -37,11 +37,20 @@ interface QueueClocks {
   readonly monotonic: () => number;
 }
 
-interface FinishedJob {
+/** What is known of a final job without a look at its row. */
+interface JobTimes {
+  readonly workerId: string;
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+}
+
+interface Finished {
   readonly id: string;
   readonly endpoint: EndpointState;
   readonly state: number;
   readonly webhook: string;
+  readonly times: JobTimes;
+  readonly finishedAt: number;
   /** Whole, when somebody waits for it and it was at hand. */
   readonly job: Job | undefined;
 }
@@ -81,17 +90,12 @@ export class QueueCore {
 
   readonly queuedListeners: ((endpointId: string) => void)[] = [];
   readonly cancelledListeners: ((claim: Claim & { workerId: string }) => void)[] = [];
-  readonly finishedListeners: ((job: {
-    id: string;
-    endpointId: string;
-    state: Job["state"];
-    webhook: string;
-  }) => void)[] = [];
+  readonly finishedListeners: ((job: FinishedJob) => void)[] = [];
 
   readonly delayedListeners: ((job: DelayedJob) => void)[] = [];
 
   #touched = new Set<EndpointState>();
-  #finished: FinishedJob[] = [];
+  #finished: Finished[] = [];
   #cancelled: (Claim & { workerId: string })[] = [];
   #delayed: DelayedJob[] = [];
   #chunked: string[] = [];
@@ -166,8 +170,9 @@ export class QueueCore {
     this.#touched.add(endpoint);
   }
 
-  finished(id: string, endpoint: EndpointState, state: number, webhook: string, job?: Job): void {
-    this.#finished.push({ id, endpoint, state, webhook, job });
+  finished(finished: Finished): void {
+    const { endpoint, state } = finished;
+    this.#finished.push(finished);
     this.finalSince.add(endpoint);
     if (state === FAILED || state === TIMED_OUT) this.failedSince.add(endpoint);
   }
@@ -237,8 +242,17 @@ export class QueueCore {
     for (const id of this.#chunked.splice(0)) this.chunks.notify(id);
     for (const id of this.#deleted.splice(0)) this.#wake(id);
     for (const { id, job } of finished) this.#wake(id, job);
-    for (const { id, endpoint, state, webhook } of finished) {
-      const event = { id, endpointId: endpoint.id, state: JOB_STATES[state]!, webhook };
+    for (const { id, endpoint, state, webhook, times, finishedAt } of finished) {
+      const event: FinishedJob = {
+        id,
+        endpointId: endpoint.id,
+        state: JOB_STATES[state]!,
+        webhook,
+        workerId: times.workerId,
+        createdAt: times.createdAt,
+        startedAt: times.startedAt,
+        finishedAt,
+      };
       for (const listener of this.finishedListeners) listener(event);
     }
     if (this.#delayed.length > 0) {

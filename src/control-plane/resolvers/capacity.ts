@@ -1,0 +1,68 @@
+/** What the machine has, who holds what of it, and what waits. A key that is bound to a place sees what belongs to that. */
+import { boundTo, reaches } from "../../domain/api-key.ts";
+import type { Share } from "../../domain/capacity.ts";
+import { isLiveName } from "../../domain/names.ts";
+import type { Endpoint } from "../../store/store.ts";
+import type { RequestContext } from "../context.ts";
+
+export async function capacity(_args: unknown, context: RequestContext) {
+  const { machine, store, principal, config, workers } = context;
+  const isBound = boundTo(principal) !== undefined;
+  const [all, rows, found] = await Promise.all([machine.capacity(), store.workers.list(), store.endpoints.list()]);
+  const endpoints = new Map(found.filter((one) => reaches(principal, one)).map((one) => [one.id, one]));
+  const endpointOf = new Map(rows.map((row) => [row.id, endpoints.get(row.endpointId)]));
+  // A worker that just starts or has just gone has a share and no row: it counts, and nobody is named.
+  const seen = [...all.shares].filter(([id]) => !isBound || endpointOf.get(id) !== undefined);
+  const sum = (of: (share: Share) => number) => seen.reduce((total, [, share]) => total + of(share), 0);
+  const used = isBound ? undefined : await machine.used();
+  const { freeBytes, totalBytes } = await machine.disk();
+  return {
+    vcpu: { total: all.vcpus, promised: sum((share) => share.vcpus), used: used?.vcpus ?? null },
+    memoryGb: { total: all.memoryGb, promised: sum((share) => share.memoryGb), used: used?.memoryGb ?? null },
+    gpus: all.gpus.map(({ product }, index) => {
+      const [workerId] = seen.find(([, share]) => share.gpus.includes(index)) ?? [];
+      const endpoint = workerId === undefined ? undefined : endpointOf.get(workerId);
+      return {
+        index,
+        name: product,
+        memoryGb: memoryOf(product),
+        endpoint: endpoint?.id ?? null,
+        workerId: workerId ?? null,
+      };
+    }),
+    holders: holders(seen, endpointOf),
+    waiting: workers.waitingForRoom.flatMap(({ endpointId, missing, reason }) => {
+      const endpoint = endpoints.get(endpointId);
+      return endpoint === undefined ? [] : [{ endpointId, endpoint: endpoint.name, wants: missing, lacks: reason }];
+    }),
+    workersQuota: config.workerQuota,
+    workersPromised: [...endpoints.values()].reduce(
+      (promised, { name, workersMax }) => promised + (isLiveName(name) ? 0 : workersMax),
+      0,
+    ),
+    diskFreeBytes: freeBytes,
+    diskTotalBytes: totalBytes,
+  };
+}
+
+/** As the name says it. */
+function memoryOf(product: string): number {
+  return Number(/(\d+) ?GB/.exec(product)?.[1] ?? 0);
+}
+
+function holders(seen: readonly [string, Share][], endpointOf: ReadonlyMap<string, Endpoint | undefined>) {
+  const byEndpoint = Map.groupBy(seen, ([workerId]) => endpointOf.get(workerId));
+  const all = [...byEndpoint].flatMap(([endpoint, held]) => {
+    if (endpoint === undefined) return [];
+    const sum = (of: (share: Share) => number) => held.reduce((total, [, share]) => total + of(share), 0);
+    return {
+      endpointId: endpoint.id,
+      endpoint: endpoint.name,
+      workers: held.length,
+      vcpu: sum((share) => share.vcpus),
+      memoryGb: sum((share) => share.memoryGb),
+      gpus: new Set(held.flatMap(([, share]) => share.gpus)).size,
+    };
+  });
+  return all.sort((a, b) => b.vcpu - a.vcpu || b.memoryGb - a.memoryGb);
+}

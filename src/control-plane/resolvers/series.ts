@@ -1,0 +1,64 @@
+/** What was recorded of endpoints and of the machine. docs/reference/metrics.md has the metrics. */
+import { boundTo, reaches } from "../../domain/api-key.ts";
+import { SvcError } from "../../domain/errors.ts";
+import { SERIES_STEP_MS } from "../../domain/limits.ts";
+import { nearest } from "../../domain/names.ts";
+import { type Metric, metricNames, metricOf } from "../../domain/series.ts";
+import { requireReach, requireUnbound } from "../authenticate.ts";
+import type { RequestContext } from "../context.ts";
+import { knownEndpoint } from "../known.ts";
+
+interface SeriesArgs {
+  readonly endpoint?: string | null;
+  readonly metric: string;
+  readonly from: number;
+  readonly to: number;
+  readonly step?: number | null;
+}
+
+/** Throws BAD_INPUT, FORBIDDEN, ENDPOINT_NOT_FOUND. */
+export async function series({ endpoint, metric: name, from, to, step }: SeriesArgs, context: RequestContext) {
+  const metric = metricOf(name);
+  if (metric === undefined) throw unknownMetric(name);
+  if (!(Number.isFinite(from) && Number.isFinite(to) && from < to)) {
+    throw new SvcError("BAD_INPUT", "`from` must be before `to`, both milliseconds since the epoch.");
+  }
+  if (step != null && step < SERIES_STEP_MS) {
+    throw new SvcError("BAD_INPUT", `\`step\` must be at least ${SERIES_STEP_MS} milliseconds.`);
+  }
+  const endpointIds = await endpointsOf(endpoint ?? undefined, metric, context);
+  const answer = await context.series.read({ metric, endpointIds, from, to, stepMs: step ?? undefined });
+  return { metric: name, unit: metric.unit, ...answer };
+}
+
+async function endpointsOf(id: string | undefined, metric: Metric, context: RequestContext) {
+  if (metric.ofMachine) {
+    requireUnbound(context);
+    if (id !== undefined) throw new SvcError("BAD_INPUT", `${metric.name} is of the machine: leave \`endpoint\` out.`);
+    return [];
+  }
+  if (id !== undefined) {
+    const found = await knownEndpoint(context.store, id);
+    requireReach(context, found);
+    return [found.id];
+  }
+  const { principal, store } = context;
+  if (boundTo(principal) === undefined) return "all";
+  return (await store.endpoints.list()).filter((found) => reaches(principal, found)).map((found) => found.id);
+}
+
+/** Throws FORBIDDEN, ENDPOINT_NOT_FOUND. */
+export async function seriesNames({ endpoint }: { endpoint?: string | null }, context: RequestContext) {
+  if (endpoint == null) return metricNames();
+  const found = await knownEndpoint(context.store, endpoint);
+  requireReach(context, found);
+  const ofEndpoint = metricNames().filter((name) => !metricOf(name)?.ofMachine);
+  return [...ofEndpoint, ...(await context.series.routeMetrics(found.id))];
+}
+
+function unknownMetric(name: string): SvcError {
+  const close = nearest(name.slice(0, 100), metricNames());
+  return new SvcError("BAD_INPUT", `There is no metric ${JSON.stringify(name.slice(0, 100))}.`, {
+    help: close.length > 0 ? `Did you mean ${close.join(" or ")}?` : "seriesNames lists them.",
+  });
+}

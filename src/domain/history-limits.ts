@@ -1,0 +1,24 @@
+/** Those of limits.ts that bound what is recorded of the past. Import them from there. */
+const MB = 1024 * 1024;
+
+// Series: steps, and how many of each are kept
+export const SERIES_STEP_MS = 10_000;
+export const SERIES_STEPS_KEPT = 360;
+export const SERIES_MINUTE_MS = 60_000;
+export const SERIES_MINUTES_KEPT = 2 * 24 * 60;
+export const SERIES_QUARTER_MS = 900_000;
+export const SERIES_QUARTERS_KEPT = 90 * 24 * 4;
+/** Of all series on the disk: beyond it the oldest steps go before their time. */
+export const SERIES_MAX_BYTES = 1024 * MB;
+/** Points of one answer; a step that would give more is made longer. */
+export const SERIES_POINTS_MAX = 2_000;
+/** Points that a query gets which names no step, about. */
+export const SERIES_POINTS_DEFAULT = 300;
+/** Routes of one endpoint that are told apart; the others count as one. */
+export const SERIES_ROUTES_MAX = 50;
+/** Rows that are read or written before other work of the platform gets its turn. */
+export const HISTORY_ROWS_AT_ONCE = 200;
+/** What waits for the history's file is written so often, in one transaction; */
+export const HISTORY_WRITE_MS = 1_000;
+/** so many changes wait at most, then the oldest are left out. */
+export const HISTORY_PENDING_MAX = 10_000;

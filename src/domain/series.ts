@@ -1,0 +1,123 @@
+/**
+ * Series: what is recorded of endpoints and of the machine, step by step. A step keeps sums, so that steps add up to longer ones:
+ *
+ *   gauge      the sum over its samples; what is shown is divided by their number
+ *   peak       the largest of its samples
+ *   count      how many in the step
+ *   histogram  durations of what ended in the step; `.p50`, `.p95` and `.p99` are read from it
+ */
+import { mergeSparse, quantileMs, type SparseHistogram } from "./log-histogram.ts";
+
+/** Of the machine's own series. */
+export const MACHINE = "machine";
+
+export type MetricKind = "gauge" | "peak" | "count" | "histogram";
+
+export const ENDPOINT_METRICS = {
+  waiting: { kind: "gauge", unit: "jobs" },
+  oldestWaitMs: { kind: "peak", unit: "ms" },
+  running: { kind: "gauge", unit: "jobs" },
+  workersReady: { kind: "gauge", unit: "workers" },
+  workersStarting: { kind: "gauge", unit: "workers" },
+  workersThrottled: { kind: "gauge", unit: "workers" },
+  done: { kind: "count", unit: "jobs" },
+  failed: { kind: "count", unit: "jobs" },
+  coldStarts: { kind: "count", unit: "workers" },
+  waitMs: { kind: "histogram", unit: "ms" },
+  bootMs: { kind: "histogram", unit: "ms" },
+  importMs: { kind: "histogram", unit: "ms" },
+  runMs: { kind: "histogram", unit: "ms" },
+  requests: { kind: "count", unit: "requests" },
+  "requests.2xx": { kind: "count", unit: "requests" },
+  "requests.3xx": { kind: "count", unit: "requests" },
+  "requests.4xx": { kind: "count", unit: "requests" },
+  "requests.5xx": { kind: "count", unit: "requests" },
+  requestMs: { kind: "histogram", unit: "ms" },
+} as const satisfies Readonly<Record<string, { kind: MetricKind; unit: string }>>;
+
+export const MACHINE_METRICS = Object.fromEntries(
+  ["vcpu", "gb", "gpu"].flatMap((resource) =>
+    ["Promised", "Used", "Free"].flatMap((of) =>
+      resource === "gpu" && of === "Used"
+        ? []
+        : [[`machine.${resource}${of}`, { kind: "gauge", unit: resource === "gb" ? "GB" : resource }]],
+    ),
+  ),
+) as Readonly<Record<string, { kind: MetricKind; unit: string }>>;
+
+export const QUANTILES = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
+
+/** Between a metric of requests and the route that is meant. */
+export const ROUTE_MARK = "@";
+
+/** One step of one subject. What is 0 is left out. */
+export interface Recorded {
+  readonly numbers: Readonly<Record<string, number>>;
+  readonly histograms: Readonly<Record<string, SparseHistogram>>;
+}
+
+export const NOTHING_RECORDED: Recorded = { numbers: {}, histograms: {} };
+
+/** What a name asks for; undefined when there is no such metric. */
+export interface Metric {
+  /** As it is recorded. */
+  readonly name: string;
+  readonly kind: MetricKind;
+  readonly unit: string;
+  /** Of a histogram. */
+  readonly quantile?: number;
+  readonly ofMachine: boolean;
+}
+
+export function metricOf(name: string): Metric | undefined {
+  const machine = own(MACHINE_METRICS, name);
+  if (machine !== undefined) return { name, ...machine, ofMachine: true };
+  const mark = name.indexOf(ROUTE_MARK);
+  const base = mark === -1 ? name : name.slice(0, mark);
+  const found = own(ENDPOINT_METRICS, base);
+  if (mark !== -1) {
+    return base.startsWith("requests") && found !== undefined ? { name, ...found, ofMachine: false } : undefined;
+  }
+  if (found !== undefined && found.kind !== "histogram") return { name, ...found, ofMachine: false };
+  const dot = name.lastIndexOf(".");
+  const quantile = own(QUANTILES, name.slice(dot + 1));
+  const histogram = own(ENDPOINT_METRICS, name.slice(0, Math.max(0, dot)));
+  if (quantile === undefined || histogram?.kind !== "histogram") return undefined;
+  return { name: name.slice(0, dot), ...histogram, quantile, ofMachine: false };
+}
+
+/** Every name that metricOf knows but those of routes. */
+export function metricNames(): string[] {
+  const ofEndpoint = Object.entries(ENDPOINT_METRICS).flatMap(([name, { kind }]) =>
+    kind === "histogram" ? Object.keys(QUANTILES).map((quantile) => `${name}.${quantile}`) : [name],
+  );
+  return [...ofEndpoint, ...Object.keys(MACHINE_METRICS)];
+}
+
+/** Two steps, or two subjects in one, as one. */
+export function mergeRecorded(one: Recorded, other: Recorded): Recorded {
+  const numbers: Record<string, number> = { ...one.numbers };
+  for (const [name, value] of Object.entries(other.numbers)) {
+    const before = numbers[name] ?? 0;
+    numbers[name] = metricOf(name)?.kind === "peak" ? Math.max(before, value) : before + value;
+  }
+  const histograms: Record<string, SparseHistogram> = { ...one.histograms };
+  for (const [name, histogram] of Object.entries(other.histograms)) {
+    histograms[name] = mergeSparse(histograms[name] ?? [], histogram);
+  }
+  return { numbers, histograms };
+}
+
+/** What a point of the metric shows. `samples`: how often was looked in that time; 0: nothing was recorded. */
+export function pointOf(metric: Metric, recorded: Recorded, samples: number): number | null {
+  if (samples === 0) return null;
+  if (metric.quantile !== undefined) {
+    return quantileMs(own(recorded.histograms, metric.name) ?? [], metric.quantile) ?? null;
+  }
+  const value = own(recorded.numbers, metric.name) ?? 0;
+  return metric.kind === "gauge" ? Math.round((value / samples) * 1000) / 1000 : value;
+}
+
+function own<T>(record: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(record, key) ? record[key] : undefined;
+}

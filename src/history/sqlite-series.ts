@@ -1,0 +1,287 @@
+/**
+ * Series in the history's file. Steps are numbered as they come, for no clock that is set may make others outlive their time:
+ *
+ *   step of 10 s ──its minute is over──▶ step of 1 min ──its quarter is over──▶ step of 15 min
+ *
+ * Each is kept until so many of its kind came after it. What is not added up yet is read from the shorter steps.
+ */
+import { setImmediate } from "node:timers/promises";
+import {
+  HISTORY_ROWS_AT_ONCE,
+  SERIES_MAX_BYTES,
+  SERIES_MINUTE_MS,
+  SERIES_MINUTES_KEPT,
+  SERIES_POINTS_DEFAULT,
+  SERIES_POINTS_MAX,
+  SERIES_QUARTER_MS,
+  SERIES_QUARTERS_KEPT,
+  SERIES_STEP_MS,
+  SERIES_STEPS_KEPT,
+} from "../domain/limits.ts";
+import { MACHINE, mergeRecorded, NOTHING_RECORDED, pointOf, type Recorded, ROUTE_MARK } from "../domain/series.ts";
+import type { HistoryDatabase } from "./history-database.ts";
+import type { SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
+
+const TIERS = [
+  { stepMs: SERIES_STEP_MS, kept: SERIES_STEPS_KEPT },
+  { stepMs: SERIES_MINUTE_MS, kept: SERIES_MINUTES_KEPT },
+  { stepMs: SERIES_QUARTER_MS, kept: SERIES_QUARTERS_KEPT },
+] as const;
+
+/** The sum over all endpoints. */
+const ALL = "all";
+/** In the machine's rows: how many samples a step has. */
+const SAMPLES = "samples";
+
+interface Row {
+  readonly subject: number;
+  readonly at: number;
+  readonly seq: number;
+  readonly data: string;
+}
+
+export class SqliteSeries implements SeriesStore {
+  readonly #history: HistoryDatabase;
+  readonly #sql: ReturnType<typeof statements>;
+  /** Number by id. */
+  readonly #subjects = new Map<string, number>();
+  readonly #maxBytes: number;
+
+  constructor(history: HistoryDatabase, maxBytes = SERIES_MAX_BYTES) {
+    this.#history = history;
+    this.#maxBytes = maxBytes;
+    history.connection.exec(TABLES);
+    this.#sql = statements(history);
+    this.#recall();
+    history.onUndone(() => this.#recall());
+  }
+
+  #recall(): void {
+    this.#subjects.clear();
+    const subjects = this.#sql.subjects.all() as { id: string; number: number }[];
+    for (const { id, number } of subjects) this.#subjects.set(id, number);
+  }
+
+  record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): void {
+    this.#history.later(() => this.#record(at, endpoints, machine));
+  }
+
+  async #record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): Promise<void> {
+    const seq = this.#nextSeq(0);
+    let all = NOTHING_RECORDED;
+    let rows = 0;
+    for (const [id, recorded] of endpoints) {
+      this.#insert(0, id, at, seq, recorded);
+      all = mergeRecorded(all, withoutRoutes(recorded));
+      if (++rows % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
+    }
+    if (endpoints.size > 0) this.#insert(0, ALL, at, seq, all);
+    this.#insert(0, MACHINE, at, seq, { ...machine, numbers: { ...machine.numbers, [SAMPLES]: 1 } });
+    for (let tier = 1; tier < TIERS.length; tier++) await this.#addUp(tier, at);
+    for (const [tier, { kept }] of TIERS.entries()) this.#sql.prune.run(tier, tier, kept);
+    if (seq % (SERIES_MINUTE_MS / SERIES_STEP_MS) === 0) this.#shrink();
+  }
+
+  /** Writes the steps of the tier that are over at `now`. */
+  async #addUp(tier: number, now: number): Promise<void> {
+    const { stepMs } = TIERS[tier]!;
+    const { rolled } = this.#sql.tier.get(tier) as { rolled: number };
+    const steps = this.#sql.steps.all(tier - 1, this.#number(MACHINE), rolled) as { seq: number; at: number }[];
+    const over = steps.filter(({ at }) => floorTo(at, stepMs) !== floorTo(now, stepMs));
+    const until = over.at(-1)?.seq;
+    if (until === undefined) return;
+    const sums = new Map<number, Map<number, Recorded>>();
+    const rows = this.#sql.between.all(tier - 1, rolled, until) as unknown as Row[];
+    for (const [index, { subject, at, data }] of rows.entries()) {
+      const start = floorTo(at, stepMs);
+      const subjects = sums.get(start) ?? new Map<number, Recorded>();
+      sums.set(start, subjects);
+      const before = subjects.get(subject);
+      const recorded = parse(data);
+      subjects.set(subject, before === undefined ? recorded : mergeRecorded(before, recorded));
+      if (index % HISTORY_ROWS_AT_ONCE === HISTORY_ROWS_AT_ONCE - 1) await setImmediate();
+    }
+    for (const [start, subjects] of sums) {
+      const seq = this.#nextSeq(tier);
+      for (const [subject, recorded] of subjects) this.#sql.insert.run(tier, subject, start, seq, text(recorded));
+    }
+    this.#sql.setRolled.run(until, tier);
+  }
+
+  /** Too large: of each kind the oldest tenth goes, the machine's steps too. */
+  #shrink(): void {
+    const { bytes } = this.#sql.usedBytes.get() as { bytes: number };
+    if (bytes <= this.#maxBytes) return;
+    for (const tier of TIERS.keys()) this.#sql.pruneTenth.run(tier, tier, tier);
+  }
+
+  async read({ metric, endpointIds, from, to, stepMs }: SeriesQuestion): Promise<SeriesAnswer> {
+    const ids = metric.ofMachine ? [MACHINE] : endpointIds === "all" ? [ALL] : endpointIds;
+    const subjects = ids.flatMap((id) => this.#subjects.get(id) ?? []);
+    const machine = this.#subjects.get(MACHINE);
+    const { tier, step } = this.#resolution(from, to, stepMs);
+    const first = floorTo(from, step);
+    const sums = new Map<number, Recorded>();
+    const samples = new Map<number, number>();
+    if (machine !== undefined) {
+      for (const { at, data } of this.#rows(machine, tier, first, to)) {
+        const start = floorTo(at, step);
+        samples.set(start, (samples.get(start) ?? 0) + (parse(data).numbers[SAMPLES] ?? 0));
+      }
+    }
+    let read = 0;
+    for (const subject of subjects) {
+      for (const { at, data } of this.#rows(subject, tier, first, to)) {
+        const start = floorTo(at, step);
+        const recorded = only(parse(data), metric.name);
+        sums.set(start, mergeRecorded(sums.get(start) ?? NOTHING_RECORDED, recorded));
+        if (++read % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
+      }
+    }
+    const points = [];
+    for (let at = first; at < to; at += step) {
+      points.push({ at, value: pointOf(metric, sums.get(at) ?? NOTHING_RECORDED, samples.get(at) ?? 0) });
+    }
+    return { stepMs: step, points };
+  }
+
+  /** The longest steps that are no longer than asked for, unless longer ones reach further back to `from`. */
+  #resolution(from: number, to: number, wantedMs: number | undefined): { tier: number; step: number } {
+    const atLeast = Math.max(SERIES_STEP_MS, (to - from) / SERIES_POINTS_MAX);
+    const wanted = Math.max(atLeast, wantedMs ?? (to - from) / SERIES_POINTS_DEFAULT);
+    let tier = TIERS.findLastIndex(({ stepMs }) => stepMs <= wanted);
+    const oldest = TIERS.map(
+      (_, index) => (this.#sql.oldest.get(index, this.#subjects.get(MACHINE) ?? 0) as { at: number | null }).at,
+    );
+    while (tier + 1 < TIERS.length && from < (oldest[tier] ?? 0) && (oldest[tier + 1] ?? Infinity) < oldest[tier]!)
+      tier++;
+    const { stepMs } = TIERS[tier]!;
+    return { tier, step: Math.ceil(Math.max(wanted, stepMs) / stepMs) * stepMs };
+  }
+
+  /** Of the tier, and of shorter steps what is not added up yet. */
+  #rows(subject: number, tier: number, from: number, to: number): Row[] {
+    const rows: Row[] = [];
+    let since = 0;
+    for (let finer = tier; finer >= 0; finer--) {
+      rows.push(...(this.#sql.range.all(finer, subject, from, to, since) as unknown as Row[]));
+      if (finer > 0) since = (this.#sql.tier.get(finer) as { rolled: number }).rolled;
+    }
+    return rows;
+  }
+
+  async routeMetrics(endpointId: string): Promise<string[]> {
+    const subject = this.#subjects.get(endpointId);
+    if (subject === undefined) return [];
+    const names = new Set<string>();
+    for (const { data } of [
+      ...this.#sql.newest.all(0, subject),
+      ...this.#sql.newest.all(1, subject),
+    ] as unknown as Row[]) {
+      for (const name of Object.keys(parse(data).numbers)) if (name.includes(ROUTE_MARK)) names.add(name);
+    }
+    return [...names].sort();
+  }
+
+  async endpointIds(): Promise<string[]> {
+    return [...this.#subjects.keys()].filter((id) => id !== MACHINE && id !== ALL);
+  }
+
+  async forget(endpointId: string): Promise<void> {
+    this.#history.later(() => {
+      const subject = this.#subjects.get(endpointId);
+      if (subject === undefined) return;
+      for (const tier of TIERS.keys()) this.#sql.forget.run(tier, subject);
+      this.#sql.forgetSubject.run(subject);
+      this.#subjects.delete(endpointId);
+    });
+  }
+
+  #insert(tier: number, id: string, at: number, seq: number, recorded: Recorded): void {
+    this.#sql.insert.run(tier, this.#number(id), at, seq, text(recorded));
+  }
+
+  #number(id: string): number {
+    const known = this.#subjects.get(id);
+    if (known !== undefined) return known;
+    const { number } = this.#sql.addSubject.get(id) as { number: number };
+    this.#subjects.set(id, number);
+    return number;
+  }
+
+  #nextSeq(tier: number): number {
+    return (this.#sql.nextSeq.get(tier) as { seq: number }).seq;
+  }
+}
+
+const TABLES = `
+  CREATE TABLE IF NOT EXISTS series_subjects (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+  CREATE TABLE IF NOT EXISTS series_tiers (tier INTEGER PRIMARY KEY, seq INTEGER NOT NULL, rolled INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS series_steps (
+    tier INTEGER NOT NULL, subject INTEGER NOT NULL, at INTEGER NOT NULL, seq INTEGER NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (tier, subject, at, seq)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS series_by_seq ON series_steps (tier, seq);
+  INSERT OR IGNORE INTO series_tiers VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0);
+`;
+
+function statements({ connection }: HistoryDatabase) {
+  const sql = (text: string) => connection.prepare(text);
+  return {
+    subjects: sql("SELECT id, number FROM series_subjects"),
+    addSubject: sql(
+      "INSERT INTO series_subjects (id) VALUES (?) ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING number",
+    ),
+    forgetSubject: sql("DELETE FROM series_subjects WHERE number = ?"),
+    tier: sql("SELECT seq, rolled FROM series_tiers WHERE tier = ?"),
+    nextSeq: sql("UPDATE series_tiers SET seq = seq + 1 WHERE tier = ? RETURNING seq"),
+    setRolled: sql("UPDATE series_tiers SET rolled = ? WHERE tier = ?"),
+    insert: sql("INSERT OR REPLACE INTO series_steps (tier, subject, at, seq, data) VALUES (?, ?, ?, ?, ?)"),
+    steps: sql("SELECT seq, at FROM series_steps WHERE tier = ? AND subject = ? AND seq > ? ORDER BY seq"),
+    between: sql("SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND seq > ? AND seq <= ?"),
+    range: sql(
+      "SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND subject = ? AND at >= ? AND at < ? AND seq > ?",
+    ),
+    newest: sql(
+      "SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND subject = ? ORDER BY at DESC LIMIT 360",
+    ),
+    oldest: sql("SELECT min(at) AS at FROM series_steps WHERE tier = ? AND subject = ?"),
+    prune: sql("DELETE FROM series_steps WHERE tier = ? AND seq <= (SELECT seq FROM series_tiers WHERE tier = ?) - ?"),
+    pruneTenth: sql(
+      `DELETE FROM series_steps WHERE tier = ? AND seq <= (
+         SELECT min(seq) + (max(seq) - min(seq)) / 10 FROM series_steps WHERE tier = ?
+       ) AND seq < (SELECT max(seq) FROM series_steps WHERE tier = ?)`,
+    ),
+    forget: sql("DELETE FROM series_steps WHERE tier = ? AND subject = ?"),
+    usedBytes: sql(
+      "SELECT (page_count - freelist_count) * page_size AS bytes FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    ),
+  };
+}
+
+function floorTo(at: number, stepMs: number): number {
+  return Math.floor(at / stepMs) * stepMs;
+}
+
+function parse(data: string): Recorded {
+  const { n = {}, h = {} } = JSON.parse(data) as { n?: Recorded["numbers"]; h?: Recorded["histograms"] };
+  return { numbers: n, histograms: h };
+}
+
+function text({ numbers, histograms }: Recorded): string {
+  return JSON.stringify({ n: numbers, h: histograms });
+}
+
+function only({ numbers, histograms }: Recorded, name: string): Recorded {
+  return {
+    numbers: Object.hasOwn(numbers, name) ? { [name]: numbers[name]! } : {},
+    histograms: Object.hasOwn(histograms, name) ? { [name]: histograms[name]! } : {},
+  };
+}
+
+function withoutRoutes({ numbers, histograms }: Recorded): Recorded {
+  return {
+    numbers: Object.fromEntries(Object.entries(numbers).filter(([name]) => !name.includes(ROUTE_MARK))),
+    histograms,
+  };
+}

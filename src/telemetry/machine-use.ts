@@ -1,0 +1,71 @@
+/** What of the machine is promised to workers, and what is in use, by whomever. */
+import { cpus } from "node:os";
+import type { Recorded } from "../domain/series.ts";
+import type { Capacity } from "../drivers/worker-driver.ts";
+
+const GB = 1024 ** 3;
+
+export interface MachineUse {
+  readonly vcpus: { readonly total: number; readonly promised: number; readonly used: number };
+  /** GB. */
+  readonly memory: { readonly total: number; readonly promised: number; readonly used: number };
+  /** Numbers of GPUs; what of them is in use is not measured. */
+  readonly gpus: { readonly total: number; readonly promised: number };
+}
+
+/** Busy and all time of the machine's CPUs so far, in milliseconds. */
+function cpuTimes(): { busy: number; all: number } {
+  let busy = 0;
+  let all = 0;
+  for (const { times } of cpus()) {
+    const { user, nice, sys, irq, idle } = times;
+    busy += user + nice + sys + irq;
+    all += user + nice + sys + irq + idle;
+  }
+  return { busy, all };
+}
+
+export class MachineMeter {
+  #times = cpuTimes();
+  #usedVcpus = 0;
+
+  /** CPUs in use are those of the time since the last call. */
+  read({ hardware, vcpus, memoryGb, gpus, shares }: Capacity): MachineUse {
+    const times = cpuTimes();
+    const passed = times.all - this.#times.all;
+    // Called twice in a moment, the kernel's counters have not moved.
+    if (passed > 0) this.#usedVcpus = Math.min(1, (times.busy - this.#times.busy) / passed) * hardware.vcpus;
+    if (passed > 0) this.#times = times;
+    const held = [...shares.values()];
+    const sum = (of: (share: (typeof held)[number]) => number) => held.reduce((all, share) => all + of(share), 0);
+    return {
+      vcpus: { total: vcpus, promised: sum((share) => share.vcpus), used: this.#usedVcpus },
+      memory: {
+        total: memoryGb,
+        promised: sum((share) => share.memoryGb),
+        used: Math.max(0, hardware.memoryGb - process.availableMemory() / GB),
+      },
+      gpus: { total: gpus.length, promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)) },
+    };
+  }
+}
+
+export function recordedUse({ vcpus, memory, gpus }: MachineUse): Recorded {
+  return {
+    numbers: {
+      "machine.vcpuPromised": vcpus.promised,
+      "machine.vcpuUsed": rounded(vcpus.used),
+      "machine.vcpuFree": rounded(Math.max(0, vcpus.total - vcpus.promised)),
+      "machine.gbPromised": memory.promised,
+      "machine.gbUsed": rounded(memory.used),
+      "machine.gbFree": rounded(Math.max(0, memory.total - memory.promised)),
+      "machine.gpuPromised": gpus.promised,
+      "machine.gpuFree": Math.max(0, gpus.total - gpus.promised),
+    },
+    histograms: {},
+  };
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}

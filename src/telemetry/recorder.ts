@@ -1,0 +1,85 @@
+/**
+ * Every ten seconds of the clock: what was counted since the last time and how loaded endpoints are now becomes a step of the series.
+ * When the platform ends, what is left becomes a last one.
+ */
+import { SERIES_STEP_MS } from "../domain/limits.ts";
+import type { Recorded } from "../domain/series.ts";
+import type { SeriesStore } from "../history/series-store.ts";
+import { type Load, type LoadSamplerDeps, sampleLoads } from "./load-sampler.ts";
+import type { EndpointTally, Tallies } from "./tallies.ts";
+
+/** One step, as it is told to those who follow. */
+export interface Step {
+  /** When it began, milliseconds since the epoch. */
+  readonly at: number;
+  /** By endpoint; those that are at rest are missing. */
+  readonly tallies: ReadonlyMap<string, EndpointTally>;
+  readonly loads: ReadonlyMap<string, Load>;
+  readonly machine: Recorded;
+}
+
+export interface RecorderDeps extends LoadSamplerDeps {
+  readonly series: Pick<SeriesStore, "record">;
+  readonly tallies: Tallies;
+  readonly machine: () => Promise<Recorded>;
+  readonly onStep: (step: Step) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+export class Recorder {
+  readonly #deps: RecorderDeps;
+  #timer: NodeJS.Timeout | undefined;
+  #recording: Promise<void> = Promise.resolve();
+
+  constructor(deps: RecorderDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    const passed = this.#deps.clock() % SERIES_STEP_MS;
+    // A step that has just begun, by a clock that was set or a timer that came early, goes on.
+    const left = SERIES_STEP_MS - passed;
+    const waitMs = left < SERIES_STEP_MS / 2 ? left + SERIES_STEP_MS : left;
+    this.#timer = setTimeout(() => {
+      this.start();
+      this.#record(this.#stepThatEnded());
+    }, waitMs).unref();
+    // The first is due at the next whole ten seconds.
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#record(Math.floor(this.#deps.clock() / SERIES_STEP_MS) * SERIES_STEP_MS);
+    await this.#recording;
+  }
+
+  #stepThatEnded(): number {
+    return Math.round(this.#deps.clock() / SERIES_STEP_MS) * SERIES_STEP_MS - SERIES_STEP_MS;
+  }
+
+  #record(at: number): void {
+    this.#recording = this.#recording.then(() => this.#step(at)).catch(this.#deps.onError);
+  }
+
+  async #step(at: number): Promise<void> {
+    const { series, onStep } = this.#deps;
+    const loads = await sampleLoads(this.#deps);
+    const machine = await this.#deps.machine();
+    const tallies = this.#deps.tallies.take();
+    const step = { at, tallies, loads, machine };
+    series.record(at, rowsOf(step), machine);
+    onStep(step);
+  }
+}
+
+/** What is kept of endpoints: nothing of those on which nothing happened. */
+function rowsOf({ tallies, loads }: Step): Map<string, Recorded> {
+  const rows = new Map<string, Recorded>();
+  for (const id of new Set([...tallies.keys(), ...loads.keys()])) {
+    const { numbers, histograms } = tallies.get(id)?.recorded() ?? { numbers: {}, histograms: {} };
+    const gauges = Object.entries(loads.get(id) ?? {}).filter(([, value]) => value > 0);
+    const all = { ...Object.fromEntries(gauges), ...numbers };
+    if (Object.keys(all).length > 0 || Object.keys(histograms).length > 0) rows.set(id, { numbers: all, histograms });
+  }
+  return rows;
+}

@@ -1,0 +1,291 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { HISTORY_PENDING_MAX, SERIES_POINTS_MAX, SERIES_STEP_MS, SERIES_STEPS_KEPT } from "../../src/domain/limits.ts";
+import { LogHistogram, quantileMs } from "../../src/domain/log-histogram.ts";
+import { metricOf, type Recorded } from "../../src/domain/series.ts";
+import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
+import { SqliteSeries } from "../../src/history/sqlite-series.ts";
+
+const START = Date.UTC(2026, 0, 1);
+const MACHINE: Recorded = { numbers: { "machine.vcpuUsed": 1 }, histograms: {} };
+const jobs = (done: number, waiting = 0): Recorded => ({ numbers: { done, waiting }, histograms: {} });
+
+interface Under {
+  readonly file: string;
+  readonly told: string[];
+  history: HistoryDatabase;
+  series: SqliteSeries;
+  /** Closes the file and opens it again. */
+  reopen(): Promise<void>;
+  steps(count: number, of: (step: number) => [string, Recorded][], from?: number): Promise<void>;
+  read(
+    metric: string,
+    from: number,
+    to: number,
+    stepMs?: number,
+    ids?: readonly string[] | "all",
+  ): Promise<(number | null)[]>;
+}
+
+function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under {
+  const dir = mkdtempSync(join(tmpdir(), "svc-series-"));
+  const file = join(dir, "history.db");
+  const told: string[] = [];
+  const hooks = { told: (line: string) => void told.push(line) };
+  const history = openHistory(file, hooks);
+  const under: Under = {
+    file,
+    told,
+    history,
+    series: new SqliteSeries(history, maxBytes),
+    async reopen() {
+      await under.history.close();
+      under.history = openHistory(file, hooks);
+      under.series = new SqliteSeries(under.history, maxBytes);
+    },
+    async steps(count, of, from = START) {
+      for (let step = 0; step < count; step++) {
+        under.series.record(from + step * SERIES_STEP_MS, new Map(of(step)), MACHINE);
+        if (step % 500 === 499) await under.history.flush();
+      }
+      await under.history.flush();
+    },
+    async read(name, from, to, stepMs = SERIES_STEP_MS, endpointIds = ["a"]) {
+      const { points } = await under.series.read({ metric: metricOf(name)!, endpointIds, from, to, stepMs });
+      return points.map(({ value }) => value);
+    },
+  };
+  t.after(async () => {
+    await under.history.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  return under;
+}
+
+test("Steps come back as they were recorded: 0 where an endpoint was at rest, nothing where nothing was recorded", async (t) => {
+  const under = open(t);
+  await under.steps(3, (step) =>
+    step === 1
+      ? []
+      : [
+          ["a", jobs(step + 1, 4)],
+          ["b", jobs(10)],
+        ],
+  );
+  const to = START + 5 * SERIES_STEP_MS;
+  assert.deepEqual(await under.read("done", START, to), [1, 0, 3, null, null]);
+  assert.deepEqual(await under.read("waiting", START, to), [4, 0, 4, null, null]);
+  assert.deepEqual(await under.read("done", START, to, SERIES_STEP_MS, "all"), [11, 0, 13, null, null]);
+  assert.deepEqual(await under.read("done", START, to, SERIES_STEP_MS, ["a", "b", "unknown"]), [11, 0, 13, null, null]);
+  assert.deepEqual(await under.read("machine.vcpuUsed", START, to), [1, 1, 1, null, null]);
+  assert.deepEqual(await under.read("runMs.p95", START, to), [null, null, null, null, null]);
+});
+
+test("Steps add up to minutes and quarters: counts are summed, gauges averaged, peaks kept, durations merged", async (t) => {
+  const under = open(t);
+  const histogram = new LogHistogram();
+  for (const ms of [10, 10, 10, 1000]) histogram.add(ms);
+  const recorded: Recorded = {
+    numbers: { done: 2, waiting: 3, oldestWaitMs: 50 },
+    histograms: { runMs: histogram.sparse() },
+  };
+  // Half of the steps: the mean of a gauge counts those at which it was 0.
+  await under.steps(6 * 31, (step) => (step % 2 === 0 ? [["a", recorded]] : []));
+  for (const stepMs of [60_000, 900_000]) {
+    const minutes = stepMs / 60_000;
+    const [done] = await under.read("done", START, START + stepMs, stepMs);
+    assert.equal(done, 6 * minutes);
+    assert.deepEqual(await under.read("waiting", START, START + stepMs, stepMs), [1.5]);
+    assert.deepEqual(await under.read("oldestWaitMs", START, START + stepMs, stepMs), [50]);
+    const [p50, p95] = [
+      await under.read("runMs.p50", START, START + stepMs, stepMs),
+      await under.read("runMs.p95", START, START + stepMs, stepMs),
+    ];
+    assert.ok(Math.abs(p50[0]! - 10) < 1 && Math.abs(p95[0]! - 1000) < 95, `${p50} ${p95}`);
+  }
+  // What is not added up yet is in the answer too.
+  const all = await under.read("done", START, START + 3 * 900_000, 900_000);
+  assert.deepEqual(all, [90, 90, 6]);
+});
+
+test("What was added up once is not added up again after a restart, and what was not yet is", async (t) => {
+  const under = open(t);
+  await under.steps(8, () => [["a", jobs(1)]]);
+  await under.reopen();
+  await under.steps(8, () => [["a", jobs(1)]], START + 8 * SERIES_STEP_MS);
+  await under.reopen();
+  assert.deepEqual(await under.read("done", START, START + 180_000, 60_000), [6, 6, 4]);
+});
+
+test("Each kind of step is kept for as long as it was promised, and longer ones reach further back", async (t) => {
+  const under = open(t);
+  const count = SERIES_STEPS_KEPT + 60;
+  await under.steps(count, () => [["a", jobs(1)]]);
+  const { n } = under.history.connection.prepare("SELECT count(*) AS n FROM series_steps WHERE tier = 0").get() as {
+    n: number;
+  };
+  assert.equal(n, 3 * SERIES_STEPS_KEPT, "the endpoint, the sum and the machine");
+  const to = START + count * SERIES_STEP_MS;
+  const { stepMs, points } = await under.series.read({
+    metric: metricOf("done")!,
+    endpointIds: ["a"],
+    from: START,
+    to,
+    stepMs: SERIES_STEP_MS,
+  });
+  assert.equal(stepMs, 60_000);
+  assert.equal(
+    points.reduce((sum, { value }) => sum + (value ?? 0), 0),
+    count,
+  );
+});
+
+test("A clock that is set, forward by years or back, costs nothing of what is kept", async (t) => {
+  const under = open(t);
+  await under.steps(12, () => [["a", jobs(1)]]);
+  const year = 366 * 24 * 3_600_000;
+  await under.steps(12, () => [["a", jobs(5)]], START + year);
+  await under.steps(12, () => [["a", jobs(2)]], START + 60_000);
+  assert.deepEqual(await under.read("done", START, START + 180_000, 60_000), [6, 6 + 12, 12]);
+  // The same second twice: a gauge is still what it was.
+  await under.steps(1, () => [["b", jobs(0, 4)]]);
+  await under.steps(1, () => [["b", jobs(0, 4)]]);
+  const waiting = await under.read("waiting", START, START + SERIES_STEP_MS, SERIES_STEP_MS, ["b"]);
+  assert.ok(waiting[0]! > 0 && waiting[0]! <= 4);
+});
+
+test("What the series take on the disk is bounded: the oldest steps go before their time", async (t) => {
+  const bytes = 1_000_000;
+  const under = open(t, bytes);
+  const wide = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`requests@GET /route-${i}`, 1000 + i]));
+  await under.steps(2_000, (step) =>
+    Array.from({ length: 5 }, (_, i): [string, Recorded] => [
+      `e${i}`,
+      { numbers: { ...wide, done: step + 1 }, histograms: {} },
+    ]),
+  );
+  const used = under.history.connection
+    .prepare(
+      "SELECT (page_count - freelist_count) * page_size AS bytes FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    )
+    .get() as { bytes: number };
+  assert.ok(used.bytes < bytes * 1.5, `${used.bytes} bytes`);
+  const newest = await under.read(
+    "done",
+    START + 1_999 * SERIES_STEP_MS,
+    START + 2_000 * SERIES_STEP_MS,
+    SERIES_STEP_MS,
+    ["e0"],
+  );
+  assert.deepEqual(newest, [2000]);
+});
+
+test("An answer has a bounded number of points, whatever is asked for", async (t) => {
+  const under = open(t);
+  await under.steps(2, () => [["a", jobs(1)]]);
+  const { points } = await under.series.read({
+    metric: metricOf("done")!,
+    endpointIds: ["a"],
+    from: 0,
+    to: START + 60_000,
+    stepMs: SERIES_STEP_MS,
+  });
+  assert.ok(points.length <= SERIES_POINTS_MAX + 1, String(points.length));
+});
+
+test("A removed endpoint leaves nothing of its own, also when its number is used again", async (t) => {
+  const under = open(t);
+  await under.steps(2, () => [["a", jobs(1)]]);
+  await under.series.forget("a");
+  await under.steps(1, () => [["c", jobs(7)]], START + 2 * SERIES_STEP_MS);
+  assert.deepEqual(await under.series.endpointIds(), ["c"]);
+  const to = START + 3 * SERIES_STEP_MS;
+  assert.deepEqual(await under.read("done", START, to), [0, 0, 0]);
+  assert.deepEqual(await under.read("done", START, to, SERIES_STEP_MS, ["c"]), [0, 0, 7]);
+});
+
+test("Writes that fail cost what they had, are told once, and go on when they can", async (t) => {
+  const under = open(t);
+  await under.steps(1, () => [["a", jobs(1)]]);
+  const { connection } = under.history;
+  // As a full disk answers: SQLITE_FULL.
+  const { pages } = connection.prepare("SELECT page_count AS pages FROM pragma_page_count").get() as { pages: number };
+  connection.exec(`PRAGMA max_page_count = ${pages}`);
+  const large = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`requests@GET /route-${i}`, 1]));
+  await under.steps(3, () => [["new", { numbers: large, histograms: {} }]], START + SERIES_STEP_MS);
+  await under.steps(3, () => [["new", { numbers: large, histograms: {} }]], START + 4 * SERIES_STEP_MS);
+  assert.deepEqual(under.told, ["the history cannot be written: what happens now will be missing in it"]);
+  connection.exec("PRAGMA max_page_count = 1073741823");
+  await under.steps(1, () => [["new", jobs(3)]], START + 7 * SERIES_STEP_MS);
+  assert.equal(under.told.at(-1), "the history is written again");
+  const to = START + 8 * SERIES_STEP_MS;
+  assert.deepEqual(await under.read("done", START, to), [1, null, null, null, null, null, null, 0]);
+  assert.deepEqual(await under.read("done", START, to, SERIES_STEP_MS, ["new"]), [
+    0,
+    null,
+    null,
+    null,
+    null,
+    null,
+    null,
+    3,
+  ]);
+});
+
+test("A damaged file is put aside and a new one begins; a path that cannot be opened costs the past alone", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-series-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const told: string[] = [];
+  const hooks = { told: (line: string) => void told.push(line) };
+  writeFileSync(join(dir, "damaged.db"), "this is no database".repeat(1000));
+  mkdirSync(join(dir, "folder.db"));
+  for (const name of ["damaged.db", "folder.db"]) {
+    const history = openHistory(join(dir, name), hooks);
+    const series = new SqliteSeries(history);
+    series.record(START, new Map([["a", jobs(1)]]), MACHINE);
+    await history.flush();
+    const question = {
+      metric: metricOf("done")!,
+      endpointIds: ["a"],
+      from: START,
+      to: START + SERIES_STEP_MS,
+      stepMs: undefined,
+    };
+    assert.deepEqual((await series.read(question)).points, [{ at: START, value: 1 }]);
+    await history.close();
+  }
+  assert.equal(told.length, 2);
+  assert.match(told[0]!, /damaged/);
+  assert.match(told[1]!, /in memory/);
+});
+
+test("What waits to be written is bounded, and a change that throws takes no other along", async (t) => {
+  const under = open(t);
+  let ran = 0;
+  for (let n = 0; n < HISTORY_PENDING_MAX + 5; n++) {
+    under.history.later(() => {
+      ran++;
+      if (n === HISTORY_PENDING_MAX) throw new Error("a defect");
+    });
+  }
+  await under.history.flush();
+  assert.equal(ran, HISTORY_PENDING_MAX);
+  assert.deepEqual(under.told, ["a part of the history was left out"]);
+});
+
+test("A duration is read to 10 %, from the shortest to days; a negative one counts as none", () => {
+  for (const ms of [0.3, 1, 7, 99, 1234, 60_000, 86_400_000]) {
+    const histogram = new LogHistogram();
+    histogram.add(ms);
+    const read = quantileMs(histogram.sparse(), 0.5)!;
+    assert.ok(Math.abs(read - ms) / ms < 0.1, `${ms}: ${read}`);
+  }
+  const odd = new LogHistogram();
+  for (const ms of [-5, Number.NaN, 0, Number.POSITIVE_INFINITY]) odd.add(ms);
+  assert.equal(odd.total, 4);
+  assert.equal(quantileMs(odd.sparse(), 0.5), 0);
+  assert.equal(quantileMs([], 0.5), undefined);
+});
