@@ -37,7 +37,18 @@ async function openPlatform(t: TestContext): Promise<DriverPlatform> {
 async function containersOf(platform: DriverPlatform) {
   const label = [`${LABEL.platform}=${platformIdOf(platform.dataDir)}`];
   const found = await engine.listContainers({ all: true, filters: { label } });
-  return Promise.all(found.map(({ Id }) => engine.getContainer(Id).inspect()));
+  // One may be removed in this moment.
+  const gone = (error: { statusCode?: number }) => {
+    if (error.statusCode !== 404) throw error;
+    return [];
+  };
+  const seen = found.map(({ Id }) =>
+    engine
+      .getContainer(Id)
+      .inspect()
+      .then((one) => [one], gone),
+  );
+  return (await Promise.all(seen)).flat();
 }
 
 /** Asks the engine again until it holds. */
