@@ -37,7 +37,8 @@ process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const tearDown = await setUp(files);
 let next = 0;
-await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, work));
+// One more than there are processors: much of a test is waiting.
+await Promise.all(Array.from({ length: availableParallelism() + 1 }, work));
 rmSync(folder, { recursive: true, force: true });
 if (failed.length > 0) console.log(`\nFailed:\n${failed.join("\n")}`);
 times.sort((a, b) => b.seconds - a.seconds);
