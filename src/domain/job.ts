@@ -64,6 +64,15 @@ export interface JobFailure {
   readonly svc_version?: string;
 }
 
+/** The first line of a job's `error`, with the type of what was raised. */
+export function errorLine(error: string, charsMax: number): string {
+  const failure = failureOf(error);
+  const [line = ""] = (failure === undefined ? error : failureLine(failure.error_type, failure.error_message)).split(
+    "\n",
+  );
+  return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line;
+}
+
 /** What the log says of an attempt after which another follows: "attempt 2 of 4 failed: ValueError: no such colour, again in 4s". */
 export function attemptLine(failed: {
   readonly attempt: number;
@@ -72,10 +81,7 @@ export function attemptLine(failed: {
   readonly waitMs: number;
 }): string {
   const { attempt, of, error, waitMs } = failed;
-  const failure = failureOf(error);
-  const [cause = ""] = (failure === undefined ? error : failureLine(failure.error_type, failure.error_message)).split(
-    "\n",
-  );
+  const cause = errorLine(error, Number.POSITIVE_INFINITY);
   return `[svc] attempt ${attempt} of ${of} failed: ${cause}, again in ${waitMs < 1000 ? `${waitMs}ms` : `${Number((waitMs / 1000).toFixed(1))}s`}\n`;
 }
 

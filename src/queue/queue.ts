@@ -133,6 +133,40 @@ export interface Queue {
   purge(endpointId: string): Promise<number>;
 }
 
+export interface JobSearch {
+  /** All when not given. */
+  readonly endpointIds?: readonly string[];
+  readonly states?: readonly JobState[];
+  /** Of the id, or of the UUID in it. */
+  readonly idStart?: string;
+  /**
+   * When it was submitted, milliseconds since the epoch, both ends included. A job that was retried keeps its place: by its
+   * first submission it is looked for.
+   */
+  readonly from?: number;
+  readonly to?: number;
+  /** Told the `error` of failed jobs whose rows are there; only those it is true for are found. */
+  readonly error?: (text: string, endpointId: string) => boolean;
+  readonly limit: number;
+  /** `next` of the page before. */
+  readonly before?: number;
+}
+
+export interface FoundJob extends Job {
+  /** When a final job's bodies go; null for others, and once they are gone. */
+  readonly expiresAt: number | null;
+}
+
+/** Without outputs. Of an expired job `error` is the first line, with its type. */
+export interface FoundJobs {
+  readonly jobs: readonly FoundJob[];
+  /**
+   * Of the page that follows; undefined after the last. A page may be short, or empty, before the last one: only so many jobs
+   * are looked at for one.
+   */
+  readonly next: number | undefined;
+}
+
 /** The side that looks, waits, and reports what a worker said meanwhile. */
 export interface JobReader {
   find(jobId: string): Promise<Job | undefined>;
@@ -145,6 +179,8 @@ export interface JobReader {
     endpointId: string,
     options: { state?: JobState; limit: number; before?: string; idStart?: string; expired?: boolean },
   ): Promise<Job[]>;
+  /** Newest first over many endpoints, with those whose rows are gone. Never holds up the queue: long searches take turns with it. */
+  search(search: JobSearch): Promise<FoundJobs>;
   counts(endpointId: string): Promise<JobCounts>;
   /** What a worker holds now: compared with what it says it holds when it comes back after a break. */
   claimsOf(workerId: string): Promise<Claim[]>;

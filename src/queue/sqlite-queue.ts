@@ -22,6 +22,7 @@ import { queueOutbox } from "./sqlite/outbox.ts";
 import { queueProgress } from "./sqlite/progress.ts";
 import { queueReads } from "./sqlite/reads.ts";
 import { migrateQueue } from "./sqlite/schema.ts";
+import { searchJobs } from "./sqlite/search.ts";
 import { StoredBodies } from "./sqlite/stored-bodies.ts";
 import { queueTicks } from "./sqlite/ticks.ts";
 import { queueUpkeep } from "./sqlite/upkeep.ts";
@@ -66,6 +67,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
     ...queueTicks(core),
     ...queueUpkeep(core, bodies),
 
+    search: (search) => searchJobs(core, search),
     wakeDelayed: () => core.delays.wake(),
 
     async cancel(jobId) {

@@ -2,19 +2,32 @@
  * What is kept of final jobs whose rows are gone: that they ran, when and how they ended, without their bodies. A sweep writes it
  * where it deletes the row. Rows are numbered in the order they were written, which is the order they go in.
  */
-import { DELETE_BATCH_ROWS, EXPIRED_KEPT_MS } from "../../domain/limits.ts";
+import { errorLine } from "../../domain/job.ts";
+import { DELETE_BATCH_ROWS, EXPIRED_ERROR_MAX_CHARS, EXPIRED_KEPT_MS } from "../../domain/limits.ts";
 import type { QueueCore } from "./core.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, TIMED_OUT } from "./live-state.ts";
-import type { JobRow } from "./statements.ts";
+import type { Body, JobRow } from "./statements.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
-/** Part of a batch that deletes the row. On a full disk what frees room comes first. */
-export function keepExpired(core: QueueCore, row: JobRow): void {
+/** What is kept of a failed job's error: the type and the first line. One that lies in a file is not read for it. */
+export function lineOfError(core: QueueCore, { seq, state }: JobRow): string {
+  if (state !== FAILED && state !== TIMED_OUT) return "";
+  const { error } = core.sql.resultBodies.get(seq) as { error: Body | null };
+  if (error === null || typeof error === "string") return "";
+  return errorLine(
+    Buffer.from(error.buffer, error.byteOffset, error.byteLength).toString("utf8"),
+    EXPIRED_ERROR_MAX_CHARS,
+  );
+}
+
+/** Part of a batch that deletes the row, and knew what lineOfError says of it. On a full disk what frees room comes first. */
+export function keepExpired(core: QueueCore, row: JobRow, line: string): void {
   if (core.storage.lack !== undefined) return;
-  const { seq, id, endpoint, state, retries, worker_id, created_at, started_at, finished_at } = row;
+  const { seq, id, endpoint, state, retries, worker_id, created_at, started_at, finished_at, attempts } = row;
   const until = core.clock() + EXPIRED_KEPT_MS;
-  core.sql.keepExpired.run(seq, id, endpoint, state, retries, worker_id, created_at, started_at, finished_at, until);
+  const times = [created_at, started_at, finished_at, until];
+  core.sql.keepExpired.run(seq, id, endpoint, state, retries, worker_id, ...times, attempts, line);
   core.expiredSince.add(core.live.of(endpoint));
 }
 

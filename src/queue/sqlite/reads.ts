@@ -9,7 +9,7 @@ import type { Body, JobRow } from "./statements.ts";
 
 type Result = { readonly output: Body | null; readonly error: Body | null };
 
-export function queueReads(core: QueueCore): JobReader {
+export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
   const { sql, live } = core;
 
   async function find(jobId: string): Promise<Job | undefined> {
@@ -91,30 +91,40 @@ function oldestQueuedAt(core: QueueCore, endpoint: number): number | null {
   return times.length === 0 ? null : Math.min(...times);
 }
 
-function expiredJob(row: JobRow, endpointId: string): Job {
-  return { ...jobOfRow(row, endpointId, null, ""), expired: true };
+export function expiredJob(row: JobRow, endpointId: string): Job {
+  return { ...jobOfRow(row, endpointId, null, row.line ?? ""), expired: true };
 }
 
 /** The newest rows before `seq`: the newest of each state by its index, merged. */
 function newest(
-  { live, sql }: QueueCore,
+  core: QueueCore,
   endpoint: number,
   state: JobState | undefined,
   seq: number,
   limit: number,
   expired: boolean,
 ): JobRow[] {
-  const states = state === undefined ? JOB_STATES.map((_, index) => index) : [JOB_STATES.indexOf(state)];
-  const rows = states.flatMap((index): JobRow[] => {
-    if (index === IN_PROGRESS) return runningRows({ live, sql }, endpoint, seq);
-    if (index !== IN_QUEUE) {
-      const lists = expired ? [sql.listFinal, sql.listExpired] : [sql.listFinal];
-      return lists.flatMap((list) => list.all(endpoint, index, seq, limit) as unknown as JobRow[]);
-    }
-    const queued = [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit));
-    return [...queued, ...sql.delayedOf.all(endpoint, seq, limit)] as unknown as JobRow[];
-  });
+  const states = state === undefined ? [...JOB_STATES.keys()] : [JOB_STATES.indexOf(state)];
+  const rows = states.flatMap((index) => newestRows(core, endpoint, index, seq, limit, expired));
   return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
+}
+
+/** The newest of one state before `seq`, unsorted: at least the `limit` newest, if there are so many. */
+export function newestRows(
+  { live, sql }: QueueCore,
+  endpoint: number,
+  state: number,
+  seq: number,
+  limit: number,
+  expired: boolean,
+): JobRow[] {
+  if (state === IN_PROGRESS) return runningRows({ live, sql }, endpoint, seq);
+  if (state !== IN_QUEUE) {
+    const lists = expired ? [sql.listFinal, sql.listExpired] : [sql.listFinal];
+    return lists.flatMap((list) => list.all(endpoint, state, seq, limit) as unknown as JobRow[]);
+  }
+  const queued = [0, 1].flatMap((low) => sql.listQueued.all(endpoint, low, seq, limit));
+  return [...queued, ...sql.delayedOf.all(endpoint, seq, limit)] as unknown as JobRow[];
 }
 
 /** Newest first: ids begin with the time. */
@@ -136,10 +146,10 @@ function runningRows({ live, sql }: Pick<QueueCore, "live" | "sql">, endpoint: n
   return rows;
 }
 
-function inline(body: Body | null): Uint8Array | null {
+export function inline(body: Body | null): Uint8Array | null {
   return typeof body === "string" ? null : body;
 }
 
-function text(bytes: Uint8Array | null): string {
+export function text(bytes: Uint8Array | null): string {
   return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }

@@ -141,6 +141,12 @@ const STEPS = [
     job      TEXT    NOT NULL DEFAULT ''
   ) STRICT;
   `,
+  `
+  -- Jobs of all endpoints are listed together; what a failed one said is known as long as the job is, its first line.
+  CREATE INDEX expired_jobs_seq ON expired_jobs (seq);
+  ALTER TABLE expired_jobs ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE expired_jobs ADD COLUMN error TEXT NOT NULL DEFAULT '';
+  `,
 ];
 
 /** Steps of the newest version. */

@@ -22,6 +22,8 @@ export interface JobRow {
   readonly webhook: string;
   /** Of a job that expired. */
   readonly expired?: 1;
+  /** Of a failed job that expired: its type and the first line. */
+  readonly line?: string;
   /** Attempts that failed and were followed by another. */
   readonly attempts: number;
   /** When a delayed job is queued again. */
@@ -36,10 +38,16 @@ const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id,
 
 /** As META, of a job that expired; what is not known of it any more has the type's empty value. */
 const EXPIRED = `seq, id, endpoint, state, 0 AS low_priority, 0 AS fence, retries, worker_id, created_at, started_at, finished_at,
-  0 AS expires_at, 0 AS retention_ms, 0 AS execution_timeout_ms, '' AS method, '' AS webhook, 0 AS attempts, NULL AS due_at, 1 AS expired`;
+  0 AS expires_at, 0 AS retention_ms, 0 AS execution_timeout_ms, '' AS method, '' AS webhook, attempts, NULL AS due_at, 1 AS expired, error AS line`;
 
 /** A job is kept until its webhook is settled. */
 const DELIVERED = "NOT (webhook <> '' AND EXISTS (SELECT 1 FROM webhooks WHERE job = jobs.seq))";
+
+/** Part of a search: JSON lists of numbers of endpoints and of states, or null for all, then the beginning of the id or "". */
+const WANTED = `(?3 IS NULL OR endpoint IN (SELECT value FROM json_each(?3)))
+  AND (?4 IS NULL OR state IN (SELECT value FROM json_each(?4)))
+  AND created_at >= ?5 AND created_at <= ?6
+  AND (?7 = '' OR substr(id, 1, length(?7)) = ?7 OR substr(id, 1, length(?7) + 5) = 'sync-' || ?7)`;
 
 export type Statements = ReturnType<typeof prepareStatements>;
 
@@ -133,7 +141,7 @@ export function prepareStatements(db: DatabaseSync) {
 
     keepExpired:
       prepare(`INSERT INTO expired_jobs (seq, id, endpoint, state, retries, worker_id, created_at, started_at,
-      finished_at, kept_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      finished_at, kept_until, attempts, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     /** The first rows only: those behind them were written later. */
     dropExpired: prepare(`DELETE FROM expired_jobs WHERE kept_until <= ?1 AND n IN
       (SELECT n FROM expired_jobs ORDER BY n LIMIT ?2)`),
@@ -146,6 +154,17 @@ export function prepareStatements(db: DatabaseSync) {
       ORDER BY seq DESC LIMIT ?`),
     expiredIdsFrom: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE id >= ? AND id < ? AND endpoint = ?
       ORDER BY id DESC LIMIT ?`),
+
+    // A search walks both tables by seq, or takes the ids that begin so. NOT INDEXED: by the table's own order.
+    seqBelow: prepare("SELECT seq, created_at FROM jobs NOT INDEXED WHERE seq < ? ORDER BY seq DESC LIMIT 1 OFFSET ?"),
+    expiredSeqBelow: prepare(`SELECT seq, created_at FROM expired_jobs INDEXED BY expired_jobs_seq WHERE seq < ?
+      ORDER BY seq DESC LIMIT 1 OFFSET ?`),
+    searchJobs: prepare(`SELECT ${META} FROM jobs NOT INDEXED WHERE seq < ?1 AND seq >= ?2 AND ${WANTED}
+      ORDER BY seq DESC LIMIT ?8`),
+    searchExpired: prepare(`SELECT ${EXPIRED} FROM expired_jobs INDEXED BY expired_jobs_seq WHERE seq < ?1 AND seq >= ?2
+      AND ${WANTED} ORDER BY seq DESC LIMIT ?8`),
+    anyIdsFrom: prepare(`SELECT ${META} FROM jobs WHERE id >= ? AND id < ? LIMIT ?`),
+    anyExpiredIdsFrom: prepare(`SELECT ${EXPIRED} FROM expired_jobs WHERE id >= ? AND id < ? LIMIT ?`),
 
     schedule: prepare("SELECT spec, until, paused, tick, job AS jobId FROM schedules WHERE endpoint = ?"),
     setSchedule: prepare(`INSERT INTO schedules (endpoint, spec, until, paused) VALUES (?, ?, ?, ?)

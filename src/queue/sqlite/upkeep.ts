@@ -5,7 +5,7 @@ import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import { failQueuedJob, loseJob } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
-import { forgetExpired, keepExpired, trimExpired } from "./expired-jobs.ts";
+import { forgetExpired, keepExpired, lineOfError, trimExpired } from "./expired-jobs.ts";
 import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import type { Body, JobRow } from "./statements.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
@@ -176,12 +176,13 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
 /** Deletes a job that does not run. What it added to the totals stays, unless its endpoint goes too. */
 function deleteResting(core: QueueCore, row: JobRow, keepTotals: boolean): void {
   const endpoint = core.live.of(row.endpoint);
+  const line = keepTotals ? lineOfError(core, row) : "";
   core.delete(row.seq, row.id);
   const failed = row.state === FAILED || row.state === TIMED_OUT;
   if (row.state <= IN_QUEUE) core.live.count(endpoint, row.state, row.low_priority === 1, -1);
   else if (!keepTotals) core.live.count(endpoint, row.state, false, -1);
   else {
     if (row.state === COMPLETED || failed) core.sql.addTotals.run(failed ? 0 : 1, failed ? 1 : 0, 0, endpoint.number);
-    keepExpired(core, row);
+    keepExpired(core, row, line);
   }
 }

@@ -1,0 +1,32 @@
+/** Those of limits.ts that bound what is kept and shown of what happened. Import them from there. */
+/** Of the type, the place and the message that errors are grouped by. */
+export const ERROR_KIND_MAX_CHARS = 300;
+/** Of what is kept of a failed one's error. */
+export const EXPIRED_ERROR_MAX_CHARS = 300;
+/** Jobs that one page of a search looks at, and how many of them before the queue gets its turn. */
+export const SEARCH_ROWS_MAX = 200_000;
+export const SEARCH_WINDOW_ROWS = 1_000;
+/** A search by endpoint and state goes through so many indexes at most; beyond that it goes through the jobs themselves. */
+export const SEARCH_STREAMS_MAX = 40;
+/** So many jobs whose ids begin alike are taken from the index of ids. */
+export const SEARCH_IDS_MAX = 256;
+/** A clock that was set back by no more than that hides no job from a search by time. */
+export const SEARCH_CLOCK_SLACK_MS = 60_000;
+
+/** The audit log: how long, and how many entries of acts and of refused tries. */
+export const AUDIT_KEPT_MS = 366 * 24 * 3_600_000;
+export const AUDIT_KEPT_MAX = 100_000;
+export const AUDIT_REFUSED_KEPT_MAX = 10_000;
+export const AUDIT_TEXT_MAX_CHARS = 500;
+/** Refused tries of one caller become one entry in this time, and those of all callers at most so many. */
+export const AUDIT_REFUSED_EVERY_MS = 60_000;
+export const AUDIT_REFUSED_PER_WINDOW_MAX = 60;
+/** Records of deploys, over all environments. */
+export const DEPLOYS_KEPT_MS = 366 * 24 * 3_600_000;
+export const DEPLOYS_KEPT_MAX = 10_000;
+/** Lines about what one deploy changed. */
+export const DEPLOY_CHANGES_KEPT_MAX = 200;
+/** Of what one query of the management API lists. */
+export const RECORDS_PAGE_MAX = 500;
+/** How often records are looked through for those that were kept long enough. */
+export const RECORDS_SWEEP_MS = 600_000;
