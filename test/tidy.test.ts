@@ -46,6 +46,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
 /** All that the services see of the seams. */
 const INTERFACES = [
   "src/store/store.ts",
+  "src/store/records.ts",
   "src/queue/queue.ts",
   "src/artifacts/artifact-store.ts",
   "src/logs/log-store.ts",

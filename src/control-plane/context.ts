@@ -5,11 +5,14 @@ import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
 import type { SeriesStore } from "../history/series-store.ts";
+import type { ClientAddress } from "../lib/client-address.ts";
+import type { Own } from "../lib/own.ts";
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { VolumeStore } from "../volumes/volume-store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
+import type { RefusedTries } from "./refused.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
 export interface ControlPlaneConfig {
@@ -52,7 +55,7 @@ export interface ControlPlaneDeps {
   /** What of these settings no worker of this platform can have, each a sentence with what to do. */
   readonly cannotGive: (wishes: PlatformWishes) => readonly string[];
   readonly jobs: Pick<JobUpkeep, "forget"> &
-    Pick<JobReader, "counts"> &
+    Pick<JobReader, "counts" | "search"> &
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
   readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
@@ -80,6 +83,7 @@ export interface ControlPlaneDeps {
   /** Milliseconds of a clock that nobody sets. */
   readonly now: () => number;
   readonly random: (bytes: number) => Uint8Array;
+  readonly own: Own;
   /** Told about failures that callers do not get to see. */
   readonly log: { error(message: string, cause: unknown): void };
 }
@@ -87,9 +91,13 @@ export interface ControlPlaneDeps {
 /** What all requests share besides. */
 export interface SharedDeps extends ControlPlaneDeps {
   readonly claims: LayerClaims;
+  readonly refused: RefusedTries;
+  readonly addresses: ClientAddress;
 }
 
 export interface RequestContext extends SharedDeps {
   readonly principal: Principal;
+  /** Network address of the caller. */
+  readonly address: string;
   readonly loader: RequestLoader;
 }

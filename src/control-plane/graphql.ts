@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from "graphql";
 import { createSchema, createYoga } from "graphql-yoga";
-import type { KeyScope, Principal } from "../domain/api-key.ts";
+import type { KeyScope } from "../domain/api-key.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { requireScope, requireUnbound } from "./authenticate.ts";
@@ -22,7 +22,9 @@ import {
 import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
 import { capacity } from "./resolvers/capacity.ts";
 import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
+import { jobs } from "./resolvers/jobs.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
+import { auditLog, deploys } from "./resolvers/records.ts";
 import { saveEndpoint } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
 import { series, seriesNames } from "./resolvers/series.ts";
@@ -30,11 +32,10 @@ import { signUrl } from "./resolvers/sign-url.ts";
 import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
 import { createVolume, deleteVolume, volumes } from "./resolvers/volumes.ts";
 
-export type GraphQLHandler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  who: { readonly principal: Principal },
-) => Promise<void>;
+/** What is known of who asks before the document is read. */
+type Asker = Pick<RequestContext, "principal" | "address">;
+
+export type GraphQLHandler = (request: IncomingMessage, response: ServerResponse, who: Asker) => Promise<void>;
 
 type Resolver<A, R> = (args: A, context: RequestContext) => R;
 
@@ -45,10 +46,19 @@ const UNBOUND = { unbound: true };
 const needs =
   (scope: KeyScope) =>
   <A, R>(resolve: Resolver<A, R>, { unbound } = { unbound: false }) =>
-  (_root: unknown, args: A, context: RequestContext): R => {
-    requireScope(context, scope);
-    if (unbound) requireUnbound(context);
-    return resolve(args, context);
+  (_root: unknown, args: A, context: RequestContext, { fieldName }: { readonly fieldName: string }): R => {
+    const refused = (error: unknown): never => {
+      context.refused.note(error, { who: context.principal, address: context.address, what: fieldName });
+      throw error;
+    };
+    try {
+      requireScope(context, scope);
+      if (unbound) requireUnbound(context);
+      const found = resolve(args, context);
+      return found instanceof Promise ? (found.catch(refused) as R) : found;
+    } catch (error) {
+      return refused(error);
+    }
   };
 const read = needs("read");
 const invoke = needs("invoke");
@@ -56,7 +66,7 @@ const deploy = needs("deploy");
 const admin = needs("admin");
 
 export function createGraphQL(deps: SharedDeps): GraphQLHandler {
-  const yoga = createYoga<{ principal: Principal }, Omit<RequestContext, "principal">>({
+  const yoga = createYoga<Asker, Omit<RequestContext, keyof Asker>>({
     schema: createSchema<RequestContext>({
       typeDefs: readSchema(),
       resolvers: {
@@ -74,6 +84,9 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           series: read(series),
           seriesNames: read(seriesNames),
           capacity: read(capacity),
+          jobs: read(jobs),
+          deploys: read(deploys),
+          audit: admin(auditLog),
         },
         Mutation: {
           // Also for workers, of endpoints of their environment.

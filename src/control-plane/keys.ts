@@ -36,6 +36,14 @@ export async function ensureFirstKey(store: Store, clock: () => number = Date.no
     const request = { name: "first key", scopes: ["admin"], createdAt: now, expiresAt: null } as const;
     const { key, secret } = newKey(request, randomBytes);
     await tx.keys.insert(key);
+    const platform = { keyId: null, keyName: "the platform", address: "" };
+    await tx.audit.append({
+      at: now,
+      ...platform,
+      action: "key.create",
+      target: `first key (${key.id})`,
+      detail: "admin",
+    });
     return secret;
   });
 }

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
+import { ClientAddress } from "../lib/client-address.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
@@ -14,13 +15,19 @@ import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
 import { answerLogs } from "./logs.ts";
+import { RefusedTries } from "./refused.ts";
 import { answerVolume } from "./volume-files.ts";
 
 /** Answers a request; never rejects. */
 export type ControlPlane = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
-  const deps: SharedDeps = { ...given, claims: new LayerClaims(given.store) };
+  const deps: SharedDeps = {
+    ...given,
+    claims: new LayerClaims(given.store),
+    refused: new RefusedTries(given),
+    addresses: new ClientAddress(given.config.trustedProxies ?? []),
+  };
   const graphql = createGraphQL(deps);
   const device = new DeviceLogin(deps);
   return async (request, response) => {
@@ -68,13 +75,15 @@ async function answerGraphQL(
   try {
     principal = await authenticate(deps.keys, request.headers.authorization, url.searchParams);
   } catch (error) {
+    deps.refused.note(error, { who: undefined, address: deps.addresses.of(request), what: "the management API" });
     return refuse(response, error);
   }
+  const address = deps.addresses.of(request);
   // The key stops here: nothing behind this line sees the URL it came with.
   request.url = "/graphql";
   // The body is JSON whatever the caller calls it.
   request.headers["content-type"] = "application/json";
-  await graphql(request, response, { principal });
+  await graphql(request, response, { principal, address });
 }
 
 /** The error body and GraphQL's own form in one, so that both kinds of client understand it. */

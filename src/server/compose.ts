@@ -343,6 +343,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     clock,
     now,
     random: randomBytes,
+    own,
     log: { error: (message, cause) => log.error(message, { cause }) },
   });
   const gateway: Gateway = createGateway({

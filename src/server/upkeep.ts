@@ -1,11 +1,19 @@
 /** The background work on what is stored, each part a reconciler. */
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import { LAYER_SWEEP_MS, LEASE_CHECK_MS, LEFT_BEHIND_MS, RECONCILE_MS, SWEEP_MS } from "../domain/limits.ts";
+import {
+  LAYER_SWEEP_MS,
+  LEASE_CHECK_MS,
+  LEFT_BEHIND_MS,
+  RECONCILE_MS,
+  RECORDS_SWEEP_MS,
+  SWEEP_MS,
+} from "../domain/limits.ts";
 import type { PreparedFiles } from "../drivers/worker-driver.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import type { JobQueue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import { expiredLeases } from "../upkeep/expired-leases.ts";
+import { removeOldRecords } from "../upkeep/old-records.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../upkeep/removed-endpoints.ts";
 import { removeUnusedLayers } from "../upkeep/unused-layers.ts";
 import { judgeBuilds } from "../workers/build-verdicts.ts";
@@ -40,6 +48,7 @@ export function makeUpkeep({ store, queue, pool, clock, onError, ...needs }: Upk
     every("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue)),
     every("retention", SWEEP_MS, () => queue.sweep()),
     every("unused-layers", LAYER_SWEEP_MS, unusedLayers),
+    every("old-records", RECORDS_SWEEP_MS, () => removeOldRecords(store, clock)),
     every("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, keptByEndpoint)),
   ];
   return { all, removed, verdicts, rows };

@@ -1,5 +1,6 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
+import { records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
 export const initial: Migration = {
@@ -243,6 +244,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0008-public-routes": publicRoutes,
   "0009-schedules": schedules,
   "0010-console-sessions": consoleSessions,
+  "0011-records": records,
 };
 
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */

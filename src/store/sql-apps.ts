@@ -1,6 +1,7 @@
+import type { BuildVerdict } from "../domain/build-verdict.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { Session } from "./session.ts";
-import type { AppRepository, Build, BuildRepository, BuildVerdict, EnvironmentRepository } from "./store.ts";
+import type { AppRepository, Build, BuildRepository, EnvironmentRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 export function appRepository({ db, guard }: Session): AppRepository {
@@ -107,6 +108,8 @@ export function buildRepository({ db, guard, env }: Session): BuildRepository {
     },
     async judge(id, verdict) {
       await db.updateTable("builds").set(verdictColumns(verdict)).where("id", "=", id).execute();
+      // The records of its deploys outlive it.
+      await db.updateTable("deploys").set(verdictColumns(verdict)).where("buildId", "=", id).execute();
     },
     async delete(id) {
       await db.deleteFrom("builds").where("id", "=", id).execute();

@@ -6,6 +6,7 @@ import type { Guard, Session } from "./session.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
 import { consoleSessionRepository, keyRepository, secretRepository, templateRepository } from "./sql-keys.ts";
+import { auditRepository, deployRepository } from "./sql-records.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
@@ -63,5 +64,7 @@ function repositories(session: Session) {
     consoleSessions: consoleSessionRepository(session),
     secrets: secretRepository(session),
     templates: templateRepository(session),
+    deploys: deployRepository(session),
+    audit: auditRepository(session),
   };
 }

@@ -3,10 +3,12 @@
  * One interface; SQLite for one machine, PostgreSQL for a team. Every write is durable when its promise resolves.
  */
 import type { KeyScope } from "../domain/api-key.ts";
+import type { BuildVerdict } from "../domain/build-verdict.ts";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
+import type { AuditRepository, DeployRepository } from "./records.ts";
 
 export interface App {
   readonly id: string;
@@ -38,16 +40,6 @@ export interface Build {
   /** Name of the key that deployed it; "" when not known. */
   readonly keyName: string;
   readonly verdict: BuildVerdict;
-}
-
-/** How a build fared when it was live. One that was ready once stays so: what fails later is the machine's doing. */
-export interface BuildVerdict {
-  /** pending: no endpoint failed, not all have shown that they start; unknown: made by a version that did not say. */
-  readonly state: "pending" | "ready" | "failed" | "unknown";
-  /** Why it failed; "" when it did not. */
-  readonly reason: string;
-  /** When it was found; null while pending or unknown. */
-  readonly at: number | null;
 }
 
 /** A serverless endpoint. Keyed by environment + name; one made by saveEndpoint alone has no environment. */
@@ -243,6 +235,8 @@ export interface Store {
   readonly consoleSessions: ConsoleSessionRepository;
   readonly secrets: SecretRepository;
   readonly templates: TemplateRepository;
+  readonly deploys: DeployRepository;
+  readonly audit: AuditRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

@@ -1,14 +1,8 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
-import type {
-  App,
-  BuildVerdict,
-  ConsoleSession,
-  Endpoint,
-  Environment,
-  StoredSecret,
-  Template,
-  Worker,
-} from "./store.ts";
+import type { Generated } from "kysely";
+import type { BuildVerdict } from "../domain/build-verdict.ts";
+import type { AuditEntry, DeployRecord } from "./records.ts";
+import type { App, ConsoleSession, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
 
 interface BuildTable {
   id: string;
@@ -41,6 +35,17 @@ interface ApiKeyTable {
   lastUsedAt: number | null;
 }
 
+interface DeployTable extends Omit<DeployRecord, "id" | "verdict" | "endpoints" | "changes" | "live"> {
+  id: Generated<number>;
+  verdict: BuildVerdict["state"];
+  verdictReason: string;
+  verdictAt: number | null;
+  endpoints: string;
+  changes: string;
+}
+
+type AuditTable = Omit<AuditEntry, "id"> & { id: Generated<number> };
+
 export interface Tables {
   apps: App;
   environments: Environment;
@@ -51,4 +56,6 @@ export interface Tables {
   consoleSessions: ConsoleSession;
   secrets: StoredSecret;
   templates: TemplateTable;
+  deploys: DeployTable;
+  audit: AuditTable;
 }

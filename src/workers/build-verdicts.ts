@@ -1,6 +1,7 @@
+import type { BuildVerdict } from "../domain/build-verdict.ts";
 import { isRemoved } from "../domain/removal.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
-import type { Build, BuildVerdict, Store } from "../store/store.ts";
+import type { Build, Store } from "../store/store.ts";
 
 interface Means {
   readonly store: Pick<Store, "builds" | "endpoints">;

@@ -17,6 +17,7 @@ import { type HistoryDatabase, openHistory } from "../../src/history/history-dat
 import type { SeriesStore } from "../../src/history/series-store.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
+import type { SqliteDatabase } from "../../src/lib/sqlite.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
@@ -42,6 +43,7 @@ export interface TestPlatform {
   /** Secret of the first key. */
   readonly adminKey: string;
   readonly store: Store;
+  readonly database: SqliteDatabase;
   readonly queue: JobQueue;
   readonly series: SeriesStore;
   readonly history: HistoryDatabase;
@@ -116,6 +118,7 @@ export async function startPlatform(
     clock: Date.now,
     now: () => performance.now(),
     random: randomBytes,
+    own: (what, promise) => void promise.catch((error) => logged.push(`${what}: ${error}`)),
     log: { error: (message, cause) => void logged.push(`${message} ${cause instanceof Error ? cause.stack : cause}`) },
   });
   const server = createServer(controlPlane).listen(0, "127.0.0.1");
@@ -139,6 +142,7 @@ export async function startPlatform(
     shares,
     adminKey,
     store,
+    database,
     queue,
     logged,
     async ask(query, variables, key = adminKey) {

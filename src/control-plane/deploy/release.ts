@@ -3,15 +3,16 @@
  * leaves everything as it is and answers with the build that is live; an earlier build is only pointed at again.
  */
 import { SvcError } from "../../domain/errors.ts";
-import { ARTIFACT_MAX_BYTES } from "../../domain/limits.ts";
+import { ARTIFACT_MAX_BYTES, DEPLOY_CHANGES_KEPT_MAX } from "../../domain/limits.ts";
 import { type Manifest, manifestLayers } from "../../domain/manifest.ts";
 import { isRemoved } from "../../domain/removal.ts";
-import type { Endpoint } from "../../store/store.ts";
+import type { Endpoint, Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { applyBuild } from "./apply.ts";
 import { type BuildRequest, refuse } from "./build-request.ts";
-import { nameOf } from "./diff.ts";
+import { type Change, nameOf } from "./diff.ts";
 import { readTarget } from "./target.ts";
 
 export interface Deployment {
@@ -42,11 +43,47 @@ export async function release(
       return { buildId: live, environmentId: target.environment!.id, deleted: [], removed: [] };
     }
     const applied = await applyBuild(store, request, target, context, earlierBuildId);
+    const changes = target.changes.filter(({ action }) => action !== "unchanged").map(changeLine);
+    await recordDeploy(store, { ...applied, changes }, request, context, earlierBuildId !== undefined);
     return { ...applied, removed: target.changes.filter(({ action }) => action === "remove").map(nameOf) };
   });
   for (const id of deleted) await context.jobs.forget(id);
   const { app, environment } = request;
   return { buildId, app, environment, endpoints: await liveEndpoints(request, environmentId, context), removed };
+}
+
+function changeLine(change: Change): string {
+  const details = change.details.length === 0 ? "" : `: ${change.details.join(", ")}`;
+  return `${change.action} ${nameOf(change)}${details}`;
+}
+
+async function recordDeploy(
+  store: Store,
+  { buildId, environmentId, changes }: { buildId: string; environmentId: string; changes: readonly string[] },
+  { app, environment, desired }: BuildRequest,
+  context: RequestContext,
+  isRollback: boolean,
+): Promise<void> {
+  const { gitCommit, message, verdict } = (await store.builds.find(buildId))!;
+  await store.deploys.insert({
+    buildId,
+    environmentId,
+    app,
+    environment,
+    at: context.clock(),
+    action: isRollback ? "rollback" : "deploy",
+    keyName: context.principal.name ?? "",
+    gitCommit,
+    message,
+    verdict,
+    endpoints: desired.map(({ name }) => name),
+    changes: changes.slice(0, DEPLOY_CHANGES_KEPT_MAX),
+  });
+  await audit(store, context, {
+    action: isRollback ? "build.rollback" : "build.deploy",
+    target: `${app}/${environment}`,
+    detail: `${buildId}${changes.length === 0 ? "" : `: ${changes.join("; ")}`}`,
+  });
 }
 
 /** The build's own endpoints, in its order. */

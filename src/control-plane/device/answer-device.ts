@@ -13,8 +13,8 @@ import {
   DEVICE_GUESSES_MAX,
   DEVICE_LIFETIME_MS,
 } from "../../domain/limits.ts";
-import { ClientAddress } from "../../lib/client-address.ts";
-import type { ControlPlaneDeps } from "../context.ts";
+import { type Actor, audit } from "../audit.ts";
+import type { SharedDeps } from "../context.ts";
 import { methodNotAllowed, sendJson } from "../http.ts";
 import { newKey } from "../keys.ts";
 import { DeviceGrants, type Grant } from "./grants.ts";
@@ -25,16 +25,14 @@ const SCOPES_DEFAULT = "deploy invoke";
 const MACHINE_MAX_CHARS = 80;
 
 export class DeviceLogin {
-  readonly #deps: ControlPlaneDeps;
+  readonly #deps: SharedDeps;
   readonly #grants: DeviceGrants;
   readonly #guesses: Guesses;
-  readonly #address: ClientAddress;
 
-  constructor(deps: ControlPlaneDeps) {
+  constructor(deps: SharedDeps) {
     this.#deps = deps;
     this.#grants = new DeviceGrants(deps.now, deps.random);
     this.#guesses = new Guesses(DEVICE_GUESSES_MAX, DEVICE_GUESS_WINDOW_MS, deps.now);
-    this.#address = new ClientAddress(deps.config.trustedProxies ?? []);
   }
 
   async answer(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
@@ -49,7 +47,7 @@ export class DeviceLogin {
 
   #open(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): void {
     const scopes = readScopes(form.get("scope") ?? SCOPES_DEFAULT);
-    const address = this.#address.of(request);
+    const address = this.#deps.addresses.of(request);
     const { deviceCode, grant } = this.#grants.open({ machine: machineName(form), scopes, address });
     const page = `${this.#deps.config.publicUrl()}/device`;
     sendJson(response, 200, {
@@ -94,23 +92,33 @@ export class DeviceLogin {
     if (grant === undefined) return sendPage(response, 404, codePage(UNKNOWN_CODE));
     const principal = await this.#deps.keys.check((form.get("key") ?? "").trim());
     if (principal === undefined || !allows(principal, "admin")) {
+      const error = new SvcError(
+        principal ? "FORBIDDEN" : "WRONG_KEY",
+        `the login of "${grant.machine}" was not approved`,
+      );
+      this.#deps.refused.note(error, { who: principal, address: this.#deps.addresses.of(request), what: "login" });
       const problem = principal ? "This key lacks the scope admin." : "This key is unknown, revoked or expired.";
       return sendPage(response, 403, approvalPage(grant, problem));
     }
     const approved = form.get("decision") === "approve";
-    if (approved) await this.#approve(grant);
+    if (approved)
+      await this.#approve(grant, { principal, address: this.#deps.addresses.of(request), clock: this.#deps.clock });
     else grant.state = "DENIED";
     sendPage(response, 200, donePage(grant.machine, approved));
   }
 
-  async #approve(grant: Grant): Promise<void> {
+  async #approve(grant: Grant, approver: Actor): Promise<void> {
     const { clock, random, store } = this.#deps;
     const { machine: name, scopes } = grant;
     const { key, secret } = newKey({ name, scopes, createdAt: clock(), expiresAt: null }, random);
     // Before the first wait, so that a second click finds nothing to approve.
     grant.state = "APPROVING";
     try {
-      await store.keys.insert(key);
+      await store.transaction(async (tx) => {
+        await tx.keys.insert(key);
+        const detail = `for ${grant.address}: ${scopes.join(", ")}`;
+        await audit(tx, approver, { action: "login", target: `${name} (${key.id}, ${key.prefix}…)`, detail });
+      });
       grant.state = { secret };
     } catch (error) {
       grant.state = "PENDING";
@@ -125,7 +133,7 @@ export class DeviceLogin {
   #find(request: IncomingMessage, code: string): Grant | undefined {
     const grant = this.#grants.find(code);
     if (grant !== undefined) return grant;
-    const address = this.#address.of(request);
+    const address = this.#deps.addresses.of(request);
     this.#guesses.check(address);
     this.#guesses.wrong(address);
     return undefined;

@@ -4,6 +4,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { isRemovedName } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { App, Environment, Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireEnvironment, requireScope, requireUnbound, sees } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { makeEnvironment } from "../deploy/apply.ts";
@@ -95,7 +96,9 @@ export async function ensureEnvironment(
   const found = await findEnvironment(store, names.app, names.environment);
   if (found !== undefined) return found;
   requireUnbound(context);
-  return makeEnvironment(store, names, await store.apps.findByName(names.app), context);
+  const made = await makeEnvironment(store, names, await store.apps.findByName(names.app), context);
+  await audit(store, context, { action: "environment.create", target: `${names.app}/${names.environment}` });
+  return made;
 }
 
 async function findEnvironment(store: Store, appName: string, name: string): Promise<Environment | undefined> {
@@ -112,7 +115,9 @@ export async function deleteEnvironment(
   const { endpoints, deleted } = await context.store.transaction(async (store) => {
     const environment = await knownEnvironment(store, app, name);
     requireEnvironment(context, environment.id);
-    return removeEnvironment(store, environment, context.clock());
+    const removed = await removeEnvironment(store, environment, context.clock());
+    await audit(store, context, { action: "environment.delete", target: `${app}/${name}`, detail: goneWith(removed) });
+    return removed;
   });
   for (const id of deleted) await context.jobs.forget(id);
   return endpoints;
@@ -120,9 +125,15 @@ export async function deleteEnvironment(
 
 /** Resolves the names of all its endpoints: they finish what they run and go. Throws NOT_FOUND. */
 export async function deleteApp({ name }: { name: string }, context: RequestContext): Promise<string[]> {
-  const { endpoints, deleted } = await context.store.transaction(async (store) =>
-    removeApp(store, await knownApp(store, name), context.clock()),
-  );
+  const { endpoints, deleted } = await context.store.transaction(async (store) => {
+    const removed = await removeApp(store, await knownApp(store, name), context.clock());
+    await audit(store, context, { action: "app.delete", target: name, detail: goneWith(removed) });
+    return removed;
+  });
   for (const id of deleted) await context.jobs.forget(id);
   return endpoints;
+}
+
+function goneWith({ endpoints }: { readonly endpoints: readonly string[] }): string {
+  return endpoints.length === 0 ? "" : `with ${endpoints.join(", ")}`;
 }

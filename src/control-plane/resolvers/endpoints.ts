@@ -5,6 +5,7 @@ import { isRemoved } from "../../domain/removal.ts";
 import { nextTick, readSchedule, scheduleText } from "../../domain/schedule.ts";
 import { isActive, type WorkerBoot } from "../../domain/worker.ts";
 import type { Endpoint, Worker } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireReach, requireScope } from "../authenticate.ts";
 import type { ControlPlaneConfig, RequestContext } from "../context.ts";
 import { knownEndpoint, own } from "../known.ts";
@@ -92,6 +93,10 @@ export async function pauseSchedule(
   const noted = await context.jobs.scheduleOf(endpointId);
   if (noted?.paused === paused) return endpoint;
   const until = Math.max(context.clock(), noted?.until ?? 0);
+  await audit(context.store, context, {
+    action: paused ? "schedule.pause" : "schedule.resume",
+    target: `${endpoint.name} (${endpointId})`,
+  });
   await context.jobs.setSchedule(endpointId, { spec: endpoint.schedule, until, paused });
   return endpoint;
 }
@@ -124,6 +129,7 @@ export async function deleteEndpoint({ id }: { id: string }, context: RequestCon
         },
       );
     }
+    await audit(store, context, { action: "endpoint.delete", target: `${endpoint.name} (${id})` });
     return removeEndpoint(store, endpoint, context.clock());
   });
   if (outcome === "deleted") await context.jobs.forget(id);

@@ -1,6 +1,7 @@
 import { KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { ApiKey } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import type { RequestContext } from "../context.ts";
 import { isLiveAdmin, newKey } from "../keys.ts";
 import { knownEndpoint, knownEnvironment } from "../known.ts";
@@ -31,8 +32,21 @@ export async function createKey({ input }: { input: KeyInput }, context: Request
     },
     context.random,
   );
-  await context.store.keys.insert(key);
+  await context.store.transaction(async (store) => {
+    await store.keys.insert(key);
+    await audit(store, context, { action: "key.create", target: named(key), detail: rights(key, input) });
+  });
   return { key, secret };
+}
+
+function named({ id, name, prefix }: ApiKey): string {
+  return `${name} (${id}, ${prefix}…)`;
+}
+
+function rights({ scopes, expiresAt }: ApiKey, { app, environment, endpointId }: KeyInput): string {
+  const bound = endpointId ? `, only ${endpointId}` : environment ? `, only ${app}/${environment}` : "";
+  const until = expiresAt === null ? "" : `, until ${new Date(expiresAt).toISOString()}`;
+  return `${scopes.join(", ")}${bound}${until}`;
 }
 
 /** Environment of a key for an endpoint that has none: it reaches no environment, where null would reach all. */
@@ -69,7 +83,8 @@ function keyProblems({ name, scopes, expiresInSeconds, app, environment, endpoin
 export async function revokeKey({ id }: { id: string }, context: RequestContext): Promise<boolean> {
   return context.store.transaction(async (store) => {
     const keys = await store.keys.list();
-    if (!keys.some((key) => key.id === id)) {
+    const revoked = keys.find((key) => key.id === id);
+    if (revoked === undefined) {
       throw new SvcError("NOT_FOUND", `There is no key with the id "${id}".`, {
         help: "See myself { keys { id name } }.",
       });
@@ -81,6 +96,7 @@ export async function revokeKey({ id }: { id: string }, context: RequestContext)
       });
     }
     await store.keys.delete(id);
+    await audit(store, context, { action: "key.revoke", target: named(revoked) });
     return true;
   });
 }

@@ -5,6 +5,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireReach, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { driverProblemsOf } from "../deploy/target.ts";
@@ -16,9 +17,18 @@ import { checkImageName, keepTemplate, readEnv } from "./templates.ts";
 
 export async function saveEndpoint({ input }: { input: EndpointInput }, context: RequestContext): Promise<Endpoint> {
   const given = givenFields(input);
-  return context.store.transaction((store) =>
-    given.id === undefined ? create(store, given, context) : change(store, given.id, given, context),
-  );
+  return context.store.transaction(async (store) => {
+    const isNew = given.id === undefined;
+    const saved = isNew ? await create(store, given, context) : await change(store, given.id!, given, context);
+    // The names of what was given alone: a value may be private.
+    const detail = isNew
+      ? "made"
+      : `gave ${Object.keys(given)
+          .filter((field) => field !== "id")
+          .join(", ")}`;
+    await audit(store, context, { action: "endpoint.save", target: `${saved.name} (${saved.id})`, detail });
+    return saved;
+  });
 }
 
 async function create(store: Store, given: GivenFields, context: RequestContext): Promise<Endpoint> {

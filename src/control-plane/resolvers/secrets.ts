@@ -5,6 +5,7 @@ import { isRemoved } from "../../domain/removal.ts";
 import { isSecretName, secretLabel } from "../../domain/secret.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
 import type { Environment, Store, StoredSecret } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEnvironment } from "../known.ts";
@@ -40,6 +41,8 @@ export async function setSecret({ input }: { input: SecretInput }, context: Requ
     };
     await store.secrets.save(secret);
     await replaceUsers(store, environment, input.name, now);
+    const detail = before === undefined ? "made" : "its value replaced";
+    await audit(store, context, { action: "secret.set", target: named(input), detail });
     return secret;
   });
 }
@@ -90,9 +93,16 @@ export async function deleteSecret(secret: SecretName, context: RequestContext):
         help: "Deploy them without it first.",
       });
     }
-    if (await store.secrets.delete(id, name)) return true;
+    if (await store.secrets.delete(id, name)) {
+      await audit(store, context, { action: "secret.delete", target: named(secret) });
+      return true;
+    }
     throw new SvcError("NOT_FOUND", `${app}/${environment} has no secret "${name}".`, {
       help: `svc secret list --app ${app} --env ${environment} shows all.`,
     });
   });
+}
+
+function named({ app, environment, name }: SecretName): string {
+  return `${app}/${environment}/${name}`;
 }

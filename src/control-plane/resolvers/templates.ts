@@ -3,6 +3,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { Store, Template } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import type { RequestContext } from "../context.ts";
 import { type EnvEntry, isPrintableName, type TemplateInput } from "../endpoint-input.ts";
 import { randomId } from "../ids.ts";
@@ -41,6 +42,7 @@ export async function keepTemplate(store: Store, input: TemplateInput, context: 
   }
   checkImageName(template.imageName);
   await store.templates.save(template);
+  await audit(store, context, { action: "template.save", target: `${template.name} (${template.id})` });
   return template;
 }
 
@@ -82,6 +84,7 @@ export async function deleteTemplate({ id }: { id: string }, context: RequestCon
         help: "Give them another templateId, or delete them, first.",
       });
     }
+    await audit(store, context, { action: "template.delete", target: `${name} (${id})` });
     return store.templates.delete(id);
   });
 }

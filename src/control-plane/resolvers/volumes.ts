@@ -2,6 +2,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { CACHE_VOLUME, type Volume, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
 import type { Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEnvironment } from "../known.ts";
@@ -22,6 +23,7 @@ export async function createVolume(volume: Volume, context: RequestContext) {
   const { id } = await context.store.transaction(async (store) => {
     const environment = await ensureEnvironment(store, volume, context);
     requireEnvironment(context, environment.id);
+    await audit(store, context, { action: "volume.create", target: named(volume) });
     return environment;
   });
   await context.volumes.create(volume);
@@ -38,6 +40,8 @@ export async function deleteVolume({ app, environment, name }: Volume, context: 
       help: `Take them down first (svc undeploy), or remove its files alone: svc volume rm ${name} / --recursive`,
     });
   }
+  // Before its files go, which are in no transaction.
+  await audit(context.store, context, { action: "volume.delete", target: named({ app, environment, name }) });
   await context.volumes.delete({ app, environment, name });
   return true;
 }
@@ -61,4 +65,8 @@ async function usersOf(store: Store, environmentId: string, volume: string): Pro
       ? endpoints
       : endpoints.filter(({ networkVolumeId }) => volumesOf(networkVolumeId).some(({ name }) => name === volume));
   return users.map((endpoint) => (isRemoved(endpoint) ? `${endpoint.name} (finishing)` : endpoint.name));
+}
+
+function named({ app, environment, name }: Volume): string {
+  return `${app}/${environment}/${name}`;
 }

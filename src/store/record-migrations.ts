@@ -1,0 +1,50 @@
+/** Those of migrations.ts that make the tables of what happened. */
+import { type Kysely, type Migration, sql } from "kysely";
+
+/** What happened: deploys with how they fared, and who did what. Of what is deployed already, the builds tell. */
+export const records: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable("deploys")
+      .addColumn("id", "integer", (c) => c.primaryKey().autoIncrement())
+      .addColumn("buildId", "text", (c) => c.notNull())
+      // No reference: the record outlives its environment.
+      .addColumn("environmentId", "text", (c) => c.notNull())
+      .addColumn("app", "text", (c) => c.notNull())
+      .addColumn("environment", "text", (c) => c.notNull())
+      .addColumn("at", "bigint", (c) => c.notNull())
+      .addColumn("action", "text", (c) => c.notNull())
+      .addColumn("keyName", "text", (c) => c.notNull())
+      .addColumn("gitCommit", "text", (c) => c.notNull())
+      .addColumn("message", "text", (c) => c.notNull())
+      .addColumn("verdict", "text", (c) => c.notNull())
+      .addColumn("verdictReason", "text", (c) => c.notNull())
+      .addColumn("verdictAt", "bigint")
+      .addColumn("endpoints", "text", (c) => c.notNull())
+      .addColumn("changes", "text", (c) => c.notNull())
+      .execute();
+    await db.schema.createIndex("deploysByEnvironment").on("deploys").columns(["environmentId", "id"]).execute();
+    await db.schema.createIndex("deploysByBuild").on("deploys").columns(["buildId"]).execute();
+    await sql`insert into deploys (build_id, environment_id, app, environment, at, action, key_name, git_commit, message,
+        verdict, verdict_reason, verdict_at, endpoints, changes)
+      select b.id, e.id, a.name, e.name, b.created_at, 'deploy', b.key_name, b.git_commit, b.message,
+        b.verdict, b.verdict_reason, b.verdict_at,
+        (select json_group_array(key) from json_each(b.manifest, '$.resources')), '[]'
+      from builds b join environments e on e.id = b.environment_id join apps a on a.id = e.app_id
+      order by b.created_at, b.id`.execute(db);
+    await db.schema
+      .createTable("audit")
+      .addColumn("id", "integer", (c) => c.primaryKey().autoIncrement())
+      .addColumn("at", "bigint", (c) => c.notNull())
+      .addColumn("keyId", "text")
+      .addColumn("keyName", "text", (c) => c.notNull())
+      .addColumn("action", "text", (c) => c.notNull())
+      .addColumn("target", "text", (c) => c.notNull())
+      .addColumn("detail", "text", (c) => c.notNull())
+      .addColumn("address", "text", (c) => c.notNull())
+      .execute();
+    await db.schema.createIndex("auditByAction").on("audit").columns(["action", "id"]).execute();
+    await sql`create trigger audit_append_only before update on audit
+      begin select raise(abort, 'the audit log is only appended to'); end`.execute(db);
+  },
+};
