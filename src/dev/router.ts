@@ -10,7 +10,7 @@ export interface Destination {
 }
 
 const JOB_LOOKS = /^\/(?:(?:status|status-sync|stream|cancel|retry)\/[^/]+|health|requests|purge-queue)$/;
-const JOB_CALLS = /^\/(?:run|runsync)$/;
+const JOB_CALLS = /^\/(?:run|runsync|openai\/.+)$/;
 
 /**
  * `path` is as sent, without the query. Calls of queue-based functions come first, then declared routes, then the looks at

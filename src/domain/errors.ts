@@ -30,6 +30,7 @@ export const ERROR_CATALOGUE = {
   BODIES_FULL: { status: 429, title: "The large bodies of the endpoint's jobs take all their room" },
   RATE_LIMITED: { status: 429, title: "Too many requests" },
   HEADERS_TOO_LARGE: { status: 431, title: "The request's headers are too large" },
+  JOB_FAILED: { status: 500, title: "The function failed" },
   INTERNAL: { status: 500, title: "Internal error" },
   WORKER_LOST: { status: 502, title: "The worker was lost while it handled the request" },
   BAD_RESPONSE: { status: 502, title: "The function's response cannot be sent" },
@@ -100,7 +101,7 @@ export class SvcError extends Error {
   }
 }
 
-/** The one error body of every HTTP answer. */
+/** The one error body of every HTTP answer, but for calls of endpoints that OpenAI clients make. */
 export interface ErrorBody {
   readonly error: string;
   readonly status: number;
@@ -114,4 +115,24 @@ export function errorBody(error: unknown): ErrorBody {
   const known = error instanceof SvcError ? error : new SvcError("INTERNAL", "Something failed inside the platform.");
   const detail = known.help ? `${known.message} ${known.help}` : known.message;
   return { error: detail, status: known.status, title: known.title, detail, code: known.code };
+}
+
+/** The error as OpenAI clients read it. */
+export interface OpenAiError {
+  readonly message: string;
+  readonly type: string;
+  readonly code: string;
+}
+
+/** The same body, its `error` in the form that OpenAI clients read. */
+export function openAiErrorBody(error: unknown): Omit<ErrorBody, "error"> & { readonly error: OpenAiError } {
+  const body = errorBody(error);
+  return { ...body, error: { message: body.detail, type: openAiType(body.status), code: body.code } };
+}
+
+function openAiType(status: number): string {
+  if (status === 401) return "authentication_error";
+  if (status === 403) return "permission_error";
+  if (status === 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
 }

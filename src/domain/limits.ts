@@ -104,6 +104,8 @@ export const WAIT_MIN_MS = 1_000;
 export const WAIT_DEFAULT_MS = 60_000;
 export const WAIT_MAX_MS = 300_000;
 export const STREAM_HOLD_MAX_MS = 8_000;
+/** An OpenAI stream's status is sent with its first chunk, or after this time. */
+export const STREAM_HEAD_HOLD_MAX_MS = 30_000;
 /** Chunks of one answer of /stream; a single larger one comes alone. */
 export const STREAM_ANSWER_MAX_BYTES = 8 * MB;
 /** Chunks of one job that are kept: not taken yet, or read by number. */

@@ -8,7 +8,7 @@ import { CORS_PREFLIGHT_MAX_AGE_S } from "../domain/limits.ts";
 import type { Endpoint } from "../store/store.ts";
 
 /** What a page may read of an answer beside the plain headers. */
-const EXPOSED = "Server-Timing, X-Svc-Worker-Id, Retry-After";
+const EXPOSED = "Server-Timing, X-Svc-Worker-Id, X-Request-Id, Retry-After";
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /** Answers a preflight that is allowed, and then says so; else notes what the answer to an allowed page must carry. */

@@ -32,7 +32,7 @@ export interface JobRequest {
 /** Throws BAD_INPUT with every problem at once. */
 export function parseJobRequest(raw: Buffer): JobRequest {
   const body = withoutMark(raw);
-  const { input, method, webhook, policy } = parseObject(body);
+  const { input, method, webhook, policy } = parseObject(body, '{"input":{"name":"Ada"}}');
   const problems: string[] = [];
   if (!isObject(input)) problems.push(inputProblem(input));
   if (!isAbsent(method) && typeof method !== "string") problems.push(`"method" must be a text, not ${kindOf(method)}.`);
@@ -55,23 +55,40 @@ export function parseJobRequest(raw: Buffer): JobRequest {
   };
 }
 
+const OPENAI_EXAMPLE = '{"model":"m","messages":[{"role":"user","content":"Hello"}]}';
+const NO_BODY = Buffer.from("{}");
+
+/** The body of an OpenAI call: what the function gets is `{"openai_route": route, "openai_input": body}`. Throws BAD_INPUT. */
+export function parseOpenAiRequest(
+  raw: Buffer,
+  route: string,
+  hasBody: boolean,
+): JobRequest & { readonly streams: boolean } {
+  const body = hasBody ? withoutMark(raw) : NO_BODY;
+  const { stream } = parseObject(body, OPENAI_EXAMPLE);
+  const input = Buffer.concat([Buffer.from(`{"openai_route":"${route}","openai_input":`), body, Buffer.from("}")]);
+  const rules = { lowPriority: false, executionTimeoutMs: undefined, ttlMs: JOB_TTL_DEFAULT_MS };
+  return { input, method: "", webhook: "", ...rules, streams: stream === true };
+}
+
 type JsonObject = Readonly<Record<string, unknown>>;
 
-function parseObject(body: Buffer): JsonObject {
+/** `example`: what could be sent. Throws BAD_INPUT. */
+function parseObject(body: Buffer, example: string): JsonObject {
   if (!isUtf8(body)) throw new SvcError("BAD_INPUT", "The body is not UTF-8 text.", { help: "Send JSON in UTF-8." });
   const text = body.toString("utf8");
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw notJson(text);
+    throw notJson(text, example);
   }
   if (isObject(value)) return value;
-  throw new SvcError("BAD_INPUT", `The body must be an object like {"input":{…}}, not ${kindOf(value)}.`);
+  throw new SvcError("BAD_INPUT", `The body must be an object like ${example}, not ${kindOf(value)}.`);
 }
 
-function notJson(text: string): SvcError {
-  const help = 'Send an object like {"input":{"name":"Ada"}}.';
+function notJson(text: string, example: string): SvcError {
+  const help = `Send an object like ${example}.`;
   if (text.trim() === "") return new SvcError("BAD_INPUT", "The body is empty.", { help });
   const error = firstJsonError(text);
   const where = error === undefined ? "" : ` at line ${error.line}, column ${error.column}: expected ${error.expected}`;

@@ -1,4 +1,4 @@
-/** Every route below /v2/<endpoint> but the stream, in the order of the reference. */
+/** Every route below /v2/<endpoint> but the stream and the OpenAI route, in the order of the reference. */
 
 import { SvcError } from "../domain/errors.ts";
 import { isFinal, JOB_STATES, type JobState, runJobId, runsyncJobId } from "../domain/job.ts";
@@ -16,6 +16,7 @@ import type { Job } from "../queue/queue.ts";
 import type { Call, GatewayContext, Retention } from "./context.ts";
 import { checkedJobJson, jobJson, withCreatedAt, withExpired, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
+import { openai } from "./openai.ts";
 import { flag, wholeNumber } from "./query.ts";
 import { sendJson, sendObject } from "./respond.ts";
 import { jobTiming, serverTiming } from "./server-timing.ts";
@@ -229,7 +230,7 @@ function stateOf(text: string | null): JobState | undefined {
 }
 
 export const JOB_ROUTES: ReadonlyMap<string, JobRoute> = new Map(
-  [run, runsync, status, statusSync, stream, cancel, retry, purgeQueue, health, requests].map((route) => [
+  [run, runsync, status, statusSync, stream, cancel, retry, purgeQueue, health, requests, openai].map((route) => [
     route.name,
     route,
   ]),

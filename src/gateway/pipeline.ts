@@ -23,7 +23,7 @@ import { loadBalanced } from "./load-balanced.ts";
 import { namedEndpoint } from "./named-endpoint.ts";
 import type { Admitted } from "./open-calls.ts";
 import { MethodNotAllowed, sendError } from "./respond.ts";
-import type { Target } from "./target.ts";
+import { OPENAI_ROUTE, type Target } from "./target.ts";
 
 /** A status that is never sent: nobody is there to read it. */
 const CALLER_GONE = 499;
@@ -60,7 +60,7 @@ export async function answer(
     if (!(error instanceof SvcError)) {
       gateway.log.error("a call failed inside the gateway", { method: req.method, path: target.path, error });
     }
-    sendError(req, res, error, gateway.closing);
+    sendError(req, res, error, { closing: gateway.closing, forOpenAi: forOpenAi(target) });
   } finally {
     leave();
     if (target.kind === "load-balanced" && call !== undefined) tellEnd(call, gateway, performance.now() - startedAt);
@@ -70,6 +70,11 @@ export async function answer(
 function tellEnd({ req, res, endpoint, path, served }: Call, { requestEnded }: GatewayContext, totalMs: number): void {
   const status = res.headersSent ? res.statusCode : CALLER_GONE;
   requestEnded?.({ endpoint, method: req.method ?? "GET", path, status, totalMs, served });
+}
+
+/** Its clients read errors in a form of their own; a load-balanced endpoint may have any API. */
+function forOpenAi({ kind, route }: Target): boolean {
+  return kind === "load-balanced" || route === OPENAI_ROUTE;
 }
 
 /** The endpoint, for a caller that may call it. */
@@ -127,8 +132,12 @@ function known(endpoint: Endpoint | undefined, target: Target): Endpoint {
 
 function checkKind(endpoint: Endpoint, target: Target): void {
   if (target.kind === "job" && endpoint.kind === "load-balanced") {
+    const own =
+      target.route === OPENAI_ROUTE
+        ? `Its base URL for OpenAI clients is /lb/${endpoint.id}/v1, if it has such routes.`
+        : "";
     throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no job routes.`, {
-      help: `Call its own routes below /lb/${endpoint.id}/.`,
+      help: own || `Call its own routes below /lb/${endpoint.id}/.`,
     });
   }
   if (target.kind === "load-balanced" && endpoint.kind === "queue") {

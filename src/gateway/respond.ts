@@ -1,10 +1,19 @@
 /** Answers: JSON bytes with their length, and the one error body. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type ErrorBody, errorBody, SvcError } from "../domain/errors.ts";
+import { type ErrorBody, errorBody, openAiErrorBody, SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, QUEUE_FULL_RETRY_S } from "../domain/limits.ts";
 import { declaredBytes, drain, hasBody } from "./body.ts";
 import { RateLimited } from "./rate-limits.ts";
 
+/** Of server-sent events. */
+export const STREAM_HEAD = [
+  "Content-Type",
+  "text/event-stream",
+  "Cache-Control",
+  "no-cache",
+  "X-Accel-Buffering",
+  "no",
+];
 const ONE_WRITE_MAX_BYTES = 8 * 1024;
 
 /** Success is exactly 200. */
@@ -24,14 +33,37 @@ export function sendObject(res: ServerResponse, body: object): void {
   sendJson(res, Buffer.from(JSON.stringify(body)));
 }
 
-/** `closing`: the connection ends with this answer. So it does when much of the body is still to come; a little is passed over. */
-export function sendError(req: IncomingMessage, res: ServerResponse, error: unknown, closing = false): void {
+/** Resolves when the caller takes more, or is gone. */
+export function write(res: ServerResponse, data: Buffer | string): Promise<void> | undefined {
+  if (res.destroyed || res.write(data)) return undefined;
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off("drain", done).off("close", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+  });
+}
+
+interface ErrorAnswer {
+  /** The connection ends with this answer. So it does when much of the body is still to come; a little is passed over. */
+  readonly closing?: boolean;
+  /** The caller may be an OpenAI client. */
+  readonly forOpenAi?: boolean;
+}
+
+export function sendError(
+  req: IncomingMessage,
+  res: ServerResponse,
+  error: unknown,
+  { closing = false, forOpenAi = false }: ErrorAnswer = {},
+): void {
   if (res.destroyed) return;
   if (res.headersSent) {
     res.destroy(); // Half an answer cannot be taken back: the caller must see that it is cut.
     return;
   }
-  const body = errorBody(error);
+  const body = forOpenAi ? openAiErrorBody(error) : errorBody(error);
   const bytes = Buffer.from(JSON.stringify(body));
   const bodyLeft = !req.complete && hasBody(req) && (declaredBytes(req) ?? Infinity) > INLINE_BODY_MAX_BYTES;
   const headers = ["Content-Type", "application/json", "Content-Length", String(bytes.length)];

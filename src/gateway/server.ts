@@ -132,7 +132,7 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     context.fallback(req, res);
   } catch (error) {
     if (!(error instanceof SvcError)) context.log.error("a request failed", { method: req.method, error });
-    sendError(req, res, error, context.closing);
+    sendError(req, res, error, { closing: context.closing });
   }
 }
 

@@ -2,13 +2,12 @@
  * Chunks of a generator: as one JSON answer per call, or with Accept: text/event-stream as server-sent events until the
  * job is final. Each is handed out once, unless the caller says which it had last: then it may ask again.
  */
-import type { ServerResponse } from "node:http";
 import { isFinal, type JobState } from "../domain/job.ts";
 import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../domain/limits.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "./job-route.ts";
 import { wholeNumber } from "./query.ts";
-import { sendJson } from "./respond.ts";
+import { STREAM_HEAD, sendJson, write } from "./respond.ts";
 
 export const stream: JobRoute = {
   name: "stream",
@@ -63,7 +62,7 @@ function streamJson({ state, chunks, numbers }: Taken, after: number | undefined
 
 async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSignal): Promise<void> {
   const { res } = call;
-  res.writeHead(200, ["Content-Type", "text/event-stream", "Cache-Control", "no-cache", "X-Accel-Buffering", "no"]);
+  res.writeHead(200, STREAM_HEAD);
   res.flushHeaders();
   let after = afterOf(call);
   while (!signal.aborted) {
@@ -89,16 +88,4 @@ function eventOf(chunk: Uint8Array, number: number | undefined): Buffer {
   for (let at = 0; at < data.length; at++) if (data[at] === 0x0a || data[at] === 0x0d) data[at] = 0x20;
   const id = number === undefined ? "" : `id: ${number}\n`;
   return Buffer.concat([Buffer.from(id), data, Buffer.from("\n\n")]);
-}
-
-/** Resolves when the caller takes more, or is gone. */
-function write(res: ServerResponse, data: Buffer | string): Promise<void> | undefined {
-  if (res.destroyed || res.write(data)) return undefined;
-  return new Promise((resolve) => {
-    const done = () => {
-      res.off("drain", done).off("close", done);
-      resolve();
-    };
-    res.on("drain", done).on("close", done);
-  });
 }

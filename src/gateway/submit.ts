@@ -3,7 +3,7 @@ import { SvcError } from "../domain/errors.ts";
 import { IDEMPOTENCY_KEY_MAX_CHARS } from "../domain/limits.ts";
 import { readBody } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
-import { parseJobRequest } from "./job-request.ts";
+import { type JobRequest, parseJobRequest } from "./job-request.ts";
 
 interface Submission {
   readonly jobId: string;
@@ -11,20 +11,36 @@ interface Submission {
   readonly retentionMs: number;
 }
 
+interface SubmissionAs extends Submission {
+  /** "" for none. */
+  readonly idempotencyKey: string;
+  /** The job that a body asks for. */
+  readonly read: (body: Buffer) => JobRequest;
+}
+
 /** Resolves when the job is committed. `created` is false when the Idempotency-Key named an earlier job. */
 export async function submit(
   call: Call,
   gateway: GatewayContext,
-  { jobId, maxBytes, retentionMs }: Submission,
+  submission: Submission,
 ): Promise<{ readonly id: string; readonly created: boolean }> {
-  const { req, res, endpoint, principal } = call;
+  const { req, principal } = call;
   const given = idempotencyKeyOf(req.headers["idempotency-key"]);
   // The keys of a worker's endpoint are its own: one that it guesses names no job of others.
   const idempotencyKey = given === "" || principal.kind === "key" ? given : `${principal.ofEndpoint} ${given}`;
+  return submitAs(call, gateway, { ...submission, idempotencyKey, read: parseJobRequest });
+}
+
+/** The same for a body of another form. */
+export async function submitAs(
+  { req, res, endpoint }: Call,
+  gateway: GatewayContext,
+  { jobId, maxBytes, retentionMs, idempotencyKey, read }: SubmissionAs,
+): Promise<{ readonly id: string; readonly created: boolean }> {
   refuseEncoding(req.headers["content-encoding"]);
   const body = await readBody(req, res, maxBytes, gateway.bodies);
   try {
-    const request = parseJobRequest(body);
+    const request = read(body);
     return await gateway.queue.enqueue({
       id: jobId,
       endpointId: endpoint.id,

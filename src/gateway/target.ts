@@ -8,7 +8,7 @@ export interface Target {
   /** Job routes: "run", "status", …; "" when the URL names none. */
   readonly route: string;
   readonly jobId: string;
-  /** Load-balanced: path below the endpoint's URL, as it was sent, starting with "/". */
+  /** Load-balanced: path below the endpoint's URL, as it was sent, starting with "/"; of the OpenAI route what stands behind it. */
   readonly path: string;
   /** Without "?". */
   readonly query: string;
@@ -18,6 +18,8 @@ export interface Target {
 
 const JOB_PREFIX = "/v2/";
 const LOAD_BALANCED_PREFIX = "/lb/";
+/** What stands behind it is a path of another API. */
+export const OPENAI_ROUTE = "openai";
 
 /** Undefined: the request is not for an endpoint. */
 export function findTarget(req: IncomingMessage, domain: string): Target | undefined {
@@ -34,6 +36,10 @@ export function findTarget(req: IncomingMessage, domain: string): Target | undef
     const whole = parts.length <= 5;
     const [, , endpointId = "", route = "", jobId = ""] = parts;
     if (isReservedId(endpointId)) return undefined;
+    if (route === OPENAI_ROUTE) {
+      const behind = `/${parts.slice(4).join("/")}`;
+      return { kind: "job", endpointId, route, jobId: "", path: behind, query, hosted: false };
+    }
     return { kind: "job", endpointId, route: whole ? route : "", jobId, path, query, hosted: false };
   }
   if (path.startsWith(LOAD_BALANCED_PREFIX)) {

@@ -59,7 +59,7 @@ export async function upgrade(
   } catch (error) {
     if (!(error instanceof SvcError)) gateway.log.error("an upgrade failed", { error });
     const answer = plainAnswer(req, socket);
-    sendError(req, answer, error, true);
+    sendError(req, answer, error, { closing: true, forOpenAi: true });
     status = answer.statusCode;
   } finally {
     leave();

@@ -200,13 +200,13 @@ export interface JobProgress {
   /**
    * Hands out the chunks not yet handed out, each once. Waits up to `holdMs` for the first one or the final state.
    * At most STREAM_ANSWER_MAX_BYTES of them and one at least; a final state stands only where nothing is left.
-   * undefined: no such job.
+   * `run`: how often the job had begun anew when it gave them. undefined: no such job.
    */
   takeChunks(
     jobId: string,
     holdMs: number,
     signal?: AbortSignal,
-  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[] } | undefined>;
+  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[]; readonly run: number } | undefined>;
   /**
    * The chunks behind the one numbered `after` (0: all) with their numbers, which rise, also from one run of the job to
    * the next. They stay: who lost an answer asks again. Waits as takeChunks does, and as many. Of one job, use one of the two.

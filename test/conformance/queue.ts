@@ -635,12 +635,12 @@ function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqu
     ]);
     const first = await queue().takeChunks(id, 0);
     assert.deepEqual(first?.chunks.map(text), ["1", text(big), "3"]);
-    assert.deepEqual(await queue().takeChunks(id, 0), { state: "IN_PROGRESS", chunks: [] });
+    assert.deepEqual(await queue().takeChunks(id, 0), { state: "IN_PROGRESS", chunks: [], run: 0 });
     void queue().chunk(claim, Buffer.from("4"));
     assert.equal(await queue().finish(claim, { state: "COMPLETED", output: Buffer.from("[1]") }), true);
     const last = await queue().takeChunks(id, 60_000);
     assert.deepEqual([last?.state, last?.chunks.map(text)], ["COMPLETED", ["4"]]);
-    assert.deepEqual(await queue().takeChunks(id, 60_000), { state: "COMPLETED", chunks: [] });
+    assert.deepEqual(await queue().takeChunks(id, 60_000), { state: "COMPLETED", chunks: [], run: 0 });
     assert.equal(await queue().takeChunks("unknown", 60_000), undefined);
   });
 
@@ -762,7 +762,24 @@ function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqu
     assert.deepEqual((await waiting)?.chunks.map(text), ['"a"']);
     const end = queue().takeChunks(id, 60_000);
     await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
-    assert.deepEqual(await end, { state: "COMPLETED", chunks: [] });
+    assert.deepEqual(await end, { state: "COMPLETED", chunks: [], run: 0 });
+  });
+
+  test("chunks say which run of their job they are of: one that was lost and one that failed are followed by others", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const runs: (number | undefined)[] = [];
+    const lost = await claimOne(e);
+    await queue().chunk(lost, Buffer.from("1"));
+    runs.push((await queue().takeChunks(id, 0))?.run);
+    await queue().chunk(lost, Buffer.from("2"));
+    await queue().release(lost, "lost");
+    runs.push((await queue().takeChunks(id, 0))?.run);
+    const waiting = queue().takeChunks(id, 60_000);
+    const second = await claimOne(e);
+    await queue().chunk(second, Buffer.from("1"));
+    const { run, chunks } = (await waiting)!;
+    assert.deepEqual([...runs, run, chunks.map(text)], [0, 1, 1, ["1"]]);
   });
 }
 

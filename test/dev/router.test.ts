@@ -53,6 +53,8 @@ describe("a local path leads to", () => {
     ["GET", "/hello/health", "mixed", "/health", true],
     ["POST", "/hello/health", "hello", "/health", false],
     ["POST", "/workers/gpu/runsync", "detect", "/runsync", true],
+    ["POST", "/hello/openai/v1/chat/completions", "hello", "/openai/v1/chat/completions", true],
+    ["GET", "/hello/openai/v1/models", "hello", "/openai/v1/models", true],
     ["GET", "/web/", "site", "/", true],
     ["GET", "/web", "site", "/", true],
     ["GET", "/web/items/7", "site", "/items/7", true],

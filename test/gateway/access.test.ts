@@ -217,7 +217,10 @@ for (const { title, method, path, key, status, code, detail, header } of CASES) 
     assert.equal(response.status, status);
     assert.equal(response.headers.get("content-type"), "application/json");
     assert.deepEqual(Object.keys(body), ["error", "status", "title", "detail", "code"]);
-    assert.deepEqual([body.status, body.code, body.error], [status, code, body.detail]);
+    const { error } = body;
+    if (path.startsWith("/lb/")) assert.deepEqual([error.message, error.code], [body.detail, code]);
+    else assert.equal(error, body.detail);
+    assert.deepEqual([body.status, body.code], [status, code]);
     if (detail !== undefined) assert.match(body.detail, detail);
     if (header !== undefined) assert.equal(response.headers.get(header[0]), header[1]);
     assert.ok(

@@ -57,6 +57,8 @@ interface Options {
   readonly deps?: Partial<GatewayDeps>;
   /** Jobs of one endpoint that may wait. */
   readonly queuedMax?: number;
+  /** Bytes of one job's chunks that wait or are kept. */
+  readonly streamKeptMax?: number;
   readonly fallback?: (req: IncomingMessage, res: ServerResponse) => void;
 }
 
@@ -64,7 +66,11 @@ interface Options {
 export async function startPlatform(t: TestContext, options: Options = {}): Promise<Platform> {
   const directory = await mkdtemp(join(tmpdir(), "svc-gateway-"));
   const database = openSqlite(join(directory, "platform.db"), "normal");
-  const bounds = options.queuedMax === undefined ? {} : { queuedMax: options.queuedMax };
+  const { queuedMax, streamKeptMax } = options;
+  const bounds = {
+    ...(queuedMax === undefined ? {} : { queuedMax }),
+    ...(streamKeptMax === undefined ? {} : { streamKeptMax }),
+  };
   const queue = await openSqliteQueue({ database, blobDir: join(directory, "blobs"), clock: Date.now, bounds });
   const endpoints = new Map(
     [endpoint("jobs", "queue"), endpoint("other", "queue"), endpoint("web", "load-balanced")].map((e) => [e.id, e]),

@@ -43,11 +43,12 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
   }
 
   /** Chunks not handed out yet, in order; they are gone from the rows when this resolves. */
-  async function take({ seq, id, endpoint }: JobRow): Promise<{ chunks: Uint8Array[]; more: boolean }> {
+  async function take({ seq, id, endpoint }: JobRow): Promise<{ chunks: Uint8Array[]; more: boolean; run: number }> {
     const kept: string[] = [];
     try {
-      const { rows, more } = await core.run(() => {
-        const found = next(seq, 0);
+      const { rows, more, run } = await core.run(() => {
+        const row = sql.meta.get(id) as unknown as JobRow | undefined;
+        const found = { ...next(seq, 0), run: row === undefined ? 0 : runOf(row) };
         const last = found.rows.at(-1);
         if (last === undefined) return found;
         sql.takeChunks.run(seq, last.seq);
@@ -61,7 +62,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
         const bytes = typeof body === "string" ? await files.read(body) : body;
         if (bytes !== undefined) chunks.push(bytes);
       }
-      return { chunks, more };
+      return { chunks, more, run };
     } finally {
       for (const digest of kept) files.release(digest);
     }
@@ -163,7 +164,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
 
     takeChunks: (jobId, holdMs, signal) =>
       heldChunks(jobId, holdMs, signal, async (row) =>
-        sql.anyChunk.get(row.seq) === undefined ? { chunks: [], more: false } : await take(row),
+        sql.anyChunk.get(row.seq) === undefined ? { chunks: [], more: false, run: runOf(row) } : await take(row),
       ),
 
     readChunks: (jobId, after, holdMs, signal) =>
@@ -174,6 +175,10 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
         return { chunks, numbers: rows.map((row) => row.seq), more };
       }),
   };
+}
+
+function runOf({ retries, attempts }: JobRow): number {
+  return retries + attempts;
 }
 
 function costOf(bytes: number): number {

@@ -108,7 +108,8 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       return withReason(endpointId, error, (stored) =>
         core.run(() => {
-          const rows = core.finals.jobIds().flatMap((id) => {
+          const waited = new Set([...core.finals.jobIds(), ...core.chunks.jobIds()]);
+          const rows = [...waited].flatMap((id) => {
             const row = isRunsyncJob(id) ? (sql.meta.get(id) as unknown as JobRow | undefined) : undefined;
             return row?.endpoint === endpoint.number && row.state === IN_QUEUE ? [row] : [];
           });

@@ -95,7 +95,10 @@ def problem_of(answer: Answer, otherwise: str) -> tuple[str, str]:
     """Message and code of an error answer of the platform."""
     try:
         body: Any = json.loads(answer.body)
-        return str(body.get("error") or otherwise), str(body.get("code", ""))
+        error = body.get("error")
+        if isinstance(error, dict):  # as OpenAI clients read it
+            error = error.get("message")
+        return str(error or otherwise), str(body.get("code", ""))
     except (ValueError, AttributeError):
         return otherwise or f"HTTP status {answer.status}", ""
 

@@ -83,10 +83,9 @@ def job_call(work: Work, callables: dict):
         method = method_in(given, callables)
     function = callables.get(method)
     if function is None:
-        known = ", ".join(sorted(name for name in callables if name))
-        if method:
-            raise BadInput(f"no method {method!r}; there are {known}")
-        raise BadInput(f'choose one with "method": {known}')
+        if method or "openai_route" not in given:
+            raise _no_function(method, callables)
+        function = _for_openai(callables)
     if "__empty" in given and "__empty" not in function.signature.names:
         del given["__empty"]  # Callers of the same family send {"__empty": true} for no arguments.
     if "$svc" in given:
@@ -106,6 +105,19 @@ def method_in(given: dict, callables: dict) -> str:
         return ""
     del given["method"]
     return name
+
+
+def _for_openai(callables: dict):
+    """The method of a class that answers OpenAI clients: the one that takes their route. Raises BadInput."""
+    found = [each for each in callables.values() if "openai_route" in each.signature.names]
+    if len(found) == 1:
+        return found[0]
+    raise _no_function("", callables)
+
+
+def _no_function(method: str, callables: dict) -> BadInput:
+    known = ", ".join(sorted(name for name in callables if name))
+    return BadInput(f"no method {method!r}; there are {known}" if method else f'choose one with "method": {known}')
 
 
 def encoded(work: Work, value) -> bytes:
