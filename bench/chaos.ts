@@ -4,6 +4,7 @@
  */
 import { randomInt } from "node:crypto";
 import { allCells, killMatrix, randomCells } from "../test/campaign/kill-matrix.ts";
+import { holdDocker } from "../test/docker.ts";
 import { atMost, type Bench } from "./bench.ts";
 
 const QUEUED = 20_000;
@@ -17,8 +18,10 @@ export const bench: Bench = async ({ rounds }) => {
   const faultMs = Number(process.env.SVC_BENCH_FAULT_MS ?? FAULT_MS);
   const queued = Number(process.env.SVC_BENCH_QUEUED ?? QUEUED);
   console.error(`seed ${seed}`);
-  const cells = randomCells(rounds, seed);
-  const report = await killMatrix({ seed, cells, queued, faultMs, recoverMaxMs: RECOVER_MAX_MS, say: console.error });
+  const place = await placeOf(process.env.SVC_BENCH_DRIVER ?? "process");
+  const cells = randomCells(rounds, seed, place.driver);
+  const times = { queued, faultMs, recoverMaxMs: RECOVER_MAX_MS };
+  const report = await killMatrix({ ...place, seed, cells, ...times, say: console.error }).finally(place.release);
   const { broken, recoveryMs } = report;
   for (const line of Object.entries(broken).flatMap(([kind, all]) =>
     all.slice(0, 20).map((what) => `${kind}: ${what}`),
@@ -30,8 +33,9 @@ export const bench: Bench = async ({ rounds }) => {
   return {
     conditions: {
       seed: `${seed} (SVC_BENCH_SEED plays it again)`,
-      rounds: `${report.rounds} of ${allCells().length} cells, ${report.impossible.length} could not be done here`,
-      faults: `${faultMs} ms each; the clock is stepped in a test of its own (test/e2e/clock-step.test.ts)`,
+      driver: `${place.driver} (SVC_BENCH_DRIVER=docker plays it with containers)`,
+      rounds: `${report.rounds} of ${allCells(place.driver).length} cells, ${report.impossible.length} could not be done here`,
+      faults: `${faultMs} ms each; after a step of the clock results may be gone, which test/e2e/clock-step.test.ts looks at`,
       queued: `${queued} jobs in rounds with a queue`,
     },
     figures: {
@@ -49,6 +53,13 @@ export const bench: Bench = async ({ rounds }) => {
     },
   };
 };
+
+async function placeOf(driver: string) {
+  if (driver !== "docker") return { driver: "processes", env: {}, release: async () => {} } as const;
+  const { docker, release } = await holdDocker();
+  if (docker.skip !== false) throw new Error(docker.skip);
+  return { driver: "containers", env: docker.env, release } as const;
+}
 
 function percentile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b);

@@ -27,7 +27,7 @@ test("what is done to a worker is done to the process that runs jobs, not to the
       assert.deepEqual([status, json.status], [200, "COMPLETED"], text);
       return hostPid(json.output);
     };
-    const processes = { platform: subject.pid, dataDir: subject.dataDir };
+    const processes = { driver: "processes", platform: subject.pid, dataDir: subject.dataDir } as const;
     const pick = () => pidOf("worker", processes, Math.random);
     const worker = await ask();
     assert.equal(await pick(), worker);

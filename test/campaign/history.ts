@@ -52,7 +52,8 @@ export function judge(histories: readonly JobHistory[]): Verdict {
     const gone = seen.find(({ state, atMs }) => state === "GONE" && atMs < history.keptUntilMs);
     const finals = seen.filter(({ state }) => isFinal(state));
     if (gone !== undefined) verdict.lost.push(`${name}: gone at ${gone.atMs} ms`);
-    else if (finals.length === 0) verdict.stuck.push(`${name}: ${seen.at(-1)?.state ?? "never seen"}`);
+    else if (finals.length === 0 && seen.at(-1)?.state !== "GONE")
+      verdict.stuck.push(`${name}: ${seen.at(-1)?.state ?? "never seen"}`);
     const changed = changeAfterFinal(seen);
     if (changed !== undefined) verdict.doubled.push(`${name}: ${changed}`);
   }

@@ -30,7 +30,7 @@ export async function soak(seconds: number) {
     const traffic = startTraffic(subject, urls);
     const samples = Object.fromEntries(PROCESSES.map((name) => [name, [] as Sample[]]));
     // The same zygote each time.
-    const processes = { platform: subject.pid, dataDir: subject.dataDir };
+    const processes = { driver: "processes", platform: subject.pid, dataDir: subject.dataDir } as const;
     const pids = await Promise.all(PROCESSES.map((name) => pidOf(name, processes, () => 0)));
     const rows: Record<string, number>[] = [];
     try {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "../e2e/platform-process.ts";
+import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
 
 const DISK_MB = 192;
 const INTERRUPTS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -28,6 +29,9 @@ export class Subject {
   readonly dir: string;
   readonly dataDir: string;
   readonly hasOwnDisk: boolean;
+  /** Sets the platform's clock so many seconds ahead; undefined where that cannot be done. */
+  readonly setClock: ((seconds: number) => void) | undefined;
+  readonly #env: Readonly<Record<string, string>>;
   /** What it logs, and how often it ended by itself. */
   onLogLine: (line: string) => void = () => {};
   #running!: PlatformProcess;
@@ -35,20 +39,28 @@ export class Subject {
   #urls: Record<string, string> = {};
   #closed: Promise<void> | undefined;
 
-  private constructor(dir: string, hasOwnDisk: boolean) {
+  private constructor(
+    dir: string,
+    hasOwnDisk: boolean,
+    env: Readonly<Record<string, string>>,
+    clock: SettableClock | undefined,
+  ) {
+    this.#env = { ...env, ...clock?.env };
+    this.setClock = clock?.set;
     this.dir = dir;
     this.dataDir = path.join(dir, "disk", "data");
     this.hasOwnDisk = hasOwnDisk;
   }
 
-  static async start(): Promise<Subject> {
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<Subject> {
     if (open.size === 0) for (const name of INTERRUPTS) process.on(name, interrupted);
     const dir = mkdtempSync(path.join(tmpdir(), "svc-campaign-"));
     const disk = path.join(dir, "disk");
     mkdirSync(disk);
     const mount = ["-t", "tmpfs", "-o", `size=${DISK_MB}m`, "tmpfs", disk];
     const mounted = process.getuid?.() === 0 && (await runProcess("mount", mount)).code === 0;
-    const subject = new Subject(dir, mounted);
+    const clock = (await whyNoClock()) === false ? await settableClock(dir) : undefined;
+    const subject = new Subject(dir, mounted, env, clock);
     open.add(subject);
     try {
       await subject.#launch("0");
@@ -80,7 +92,7 @@ export class Subject {
   }
 
   async #launch(port: string): Promise<void> {
-    const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...this.#env };
     const onLogLine = (line: string) => this.onLogLine(line);
     this.#running = await startPlatformProcess({ dataDir: this.dataDir, env, port, onLogLine });
     this.#key ||= this.#running.firstKey ?? "";

@@ -1,38 +1,21 @@
 /** A real platform whose clock is set while it works, by an hour and back: only it is set, its callers' and workers' clocks are not. */
 import assert from "node:assert/strict";
-import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
 import { project, startPlatform, tempDir } from "./platform.ts";
+import { settableClock, whyNoClock } from "./settable-clock.ts";
 
 const HOUR_S = 3_600;
-const compiler =
-  process.platform === "linux" ? await runProcess("cc", ["--version"]).catch(() => undefined) : undefined;
-const skip = compiler?.code === 0 ? false : "needs Linux and a C compiler: what is set is the clock of one process";
+const skip = await whyNoClock();
 
 test("a clock that is set by an hour, forwards or back, costs no job and no call", {
   skip,
   timeout: 300_000,
 }, async (t) => {
-  const dir = tempDir(t);
-  const shim = path.join(dir, "clock.so");
-  const offset = path.join(dir, "offset");
-  const source = path.join(import.meta.dirname, "clock.c");
-  const compiled = await runProcess("cc", ["-shared", "-fPIC", "-o", shim, source, "-ldl"]);
-  assert.equal(compiled.code, 0, compiled.stderr);
-  writeFileSync(offset, Buffer.alloc(8));
-  /** It is mapped into the platform: the file stays, its bytes change. */
-  const set = (seconds: number) => {
-    const bytes = Buffer.alloc(8);
-    bytes.writeBigInt64LE(BigInt(seconds));
-    const file = openSync(offset, "r+");
-    writeSync(file, bytes, 0, 8, 0);
-    closeSync(file);
-  };
-
-  const platform = await startPlatform(t, { LD_PRELOAD: shim, SVC_TEST_CLOCK: offset });
+  const { env, set } = await settableClock(tempDir(t));
+  const platform = await startPlatform(t, env);
   const at = (name: string) => path.join(platform.shared, name);
   const code = `
 import os, time
