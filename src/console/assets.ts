@@ -29,6 +29,11 @@ const LIBRARIES: Readonly<Record<string, string>> = {
   "vendor/uplot.css": "uplot/dist/uPlot.min.css",
 };
 
+const STYLES = [
+  "vendor/uplot.css",
+  ...["base", "parts", "forms", "tables", "times", "texts", "narrow"].map((name) => `styles/${name}.css`),
+];
+
 export class Assets {
   readonly #files: ReadonlyMap<string, Asset>;
   readonly #base: string;
@@ -53,6 +58,11 @@ export class Assets {
 
   address(name: string): string {
     return this.#base + name;
+  }
+
+  /** In the order in which they count: a later one has the last word. */
+  styles(): string[] {
+    return STYLES.map((name) => this.address(name));
   }
 
   /** All modules: a page asks for them at once. */

@@ -45,7 +45,6 @@ export function consolePage(assets: Assets, { secret, keyName, scopes, bound }: 
   return page(
     assets,
     `<meta name="svc-session" content="${escaped(JSON.stringify(session))}">
-<link rel="stylesheet" href="${assets.address("vendor/uplot.css")}">
 ${preloads.join("\n")}
 <script src="${assets.address("vendor/uplot.js")}" defer></script>
 <script type="module" src="${assets.address("main.js")}"></script>`,
@@ -96,7 +95,10 @@ function page(assets: Assets, head: string, body: string): string {
 <meta name="color-scheme" content="light dark">
 <title>svc console</title>
 <link rel="icon" href="${assets.address("icon.svg")}">
-<link rel="stylesheet" href="${assets.address("console.css")}">
+${assets
+  .styles()
+  .map((address) => `<link rel="stylesheet" href="${address}">`)
+  .join("\n")}
 ${head}
 </head>
 <body>

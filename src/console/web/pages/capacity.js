@@ -1,0 +1,112 @@
+/** What the machine has, who holds it, and what waits for which part of it. */
+import { bytes, number } from "../format.js";
+import { html } from "../html.js";
+import { Card, Wait } from "../parts/card.js";
+import { Chart } from "../parts/chart.js";
+import { List } from "../parts/list.js";
+import { RangePicker, rangeOf } from "../parts/range.js";
+import { useSeries } from "../parts/series.js";
+import { to } from "../route.js";
+import { session } from "../session.js";
+import { useQuery } from "../use-query.js";
+
+const CAPACITY = `{ capacity {
+  vcpu { total promised used } memoryGb { total promised used }
+  gpus { index name memoryGb endpoint workerId } holders { endpointId endpoint workers vcpu memoryGb gpus } waiting { endpointId endpoint wants lacks }
+  workersQuota workersPromised diskFreeBytes diskTotalBytes
+} myself { endpoints { id name } } }`;
+const LINES = [
+  { metric: "machine.vcpuPromised", label: "promised to workers", tone: "main", fill: true },
+  { metric: "machine.vcpuUsed", label: "busy", tone: "run" },
+];
+
+export function Capacity({ params }) {
+  const { data, error } = useQuery(CAPACITY, {}, { topics: ["endpoints", "series"], every: 5_000 });
+  if (data === undefined) return html`<${Card} title="Capacity"><${Wait} error=${error} /></${Card}>`;
+  const { vcpu, memoryGb, gpus, holders, waiting, workersQuota, workersPromised, diskFreeBytes, diskTotalBytes } =
+    data.capacity;
+  const names = new Map(data.myself.endpoints.map(({ id, name }) => [id, name]));
+  const link = ({ endpoint, endpointId }) => html`<a href=${to(["endpoint", endpointId])}>${endpoint}</a>`;
+  const holderColumns = [
+    { title: "Endpoint", className: "name", cell: link },
+    { title: "Workers", className: "number", cell: ({ workers }) => number(workers) },
+    { title: "vCPU", cell: (one) => html`<${Part} of=${one.vcpu} all=${vcpu.total} unit="" label="vCPU" />` },
+    {
+      title: "Memory",
+      cell: (one) => html`<${Part} of=${one.memoryGb} all=${memoryGb.total} unit=" GB" label="memory" />`,
+    },
+    { title: "GPUs", className: "number", cell: (one) => number(one.gpus) },
+  ];
+  return html`
+    <h1 class="unseen">Capacity</h1>
+    <div class="halves even">
+      <${Card} id="machine" title="The machine">
+        <${Share} label="vCPU" share=${vcpu} unit="" />
+        <${Share} label="Memory" share=${memoryGb} unit=" GB" />
+        <${Measure} label="Workers that may run" value=${workersPromised} max=${workersQuota} text=${`${number(workersPromised)} of ${number(workersQuota)}`} />
+        <${Measure} label="Disk" value=${diskTotalBytes - diskFreeBytes} max=${diskTotalBytes} text=${`${bytes(diskFreeBytes)} free of ${bytes(diskTotalBytes)}`} />
+      </${Card}>
+      <${Card} id="waiting" title="What waits for what">
+        ${
+          waiting.length === 0
+            ? html`<p class="empty">No endpoint waits for room.</p>`
+            : html`<ul class="waits">${waiting.map(
+                (one) =>
+                  html`<li key=${one.endpointId}>${link(one)} wants ${number(one.wants)} more: <b>${one.lacks}</b></li>`,
+              )}</ul>`
+        }
+      </${Card}>
+    </div>
+    ${!session.bound && html`<${MachineLoad} params=${params} />`}
+    <${Card} id="holders" title="Who holds what">
+      <${List} label="Who holds what" columns=${holderColumns} rows=${holders} keyOf=${({ endpointId }) => endpointId} empty="No worker runs." />
+    </${Card}>
+    ${
+      gpus.length > 0 &&
+      html`<${Card} id="gpus" title="GPUs">
+        <ul class="gpus">
+          ${gpus.map(
+            ({
+              index,
+              name,
+              memoryGb: gb,
+              endpoint,
+              workerId,
+            }) => html`<li key=${index} data-tone=${endpoint === null ? "quiet" : "main"}>
+              <b>${index}</b> ${name}${gb > 0 ? `, ${number(gb)} GB` : ""}
+              ${endpoint === null ? html`<span class="soft">free</span>` : html`<a href=${to(["endpoint", endpoint])}>${names.get(endpoint) ?? endpoint}</a> <span class="mono soft">${workerId}</span>`}
+            </li>`,
+          )}
+        </ul>
+      </${Card}>`
+    }`;
+}
+
+function MachineLoad({ params }) {
+  const range = rangeOf(params);
+  const { data, error } = useSeries(
+    null,
+    LINES.map(({ metric }) => metric),
+    range,
+  );
+  return html`<${Card} id="load" title="vCPU over time" aside=${html`<${RangePicker} params=${params} />`}>
+    ${
+      data === undefined
+        ? html`<${Wait} error=${error} />`
+        : html`<${Chart} label="vCPU promised and busy" at=${data.at} series=${LINES.map((line) => ({ ...line, stepped: true, values: data.values[line.metric] }))} format=${(value) => number(value, 1)} />`
+    }
+  </${Card}>`;
+}
+
+function Share({ label, share: { total, promised, used }, unit }) {
+  const busy = used === null ? "" : `, ${number(used, 1)}${unit} busy`;
+  return html`<${Measure} label=${label} value=${promised} max=${total} text=${`${number(promised, 1)} of ${number(total, 1)}${unit} promised${busy}`} />`;
+}
+
+function Measure({ label, value, max, text }) {
+  return html`<div class="measure"><span>${label}</span><span class="soft">${text}</span><meter min="0" max=${Math.max(max, 0.001)} high=${max * 0.9} optimum="0" value=${value} aria-label=${label}></meter></div>`;
+}
+
+function Part({ of, all, unit, label }) {
+  return html`<span class="workers"><meter min="0" max=${Math.max(all, 0.001)} value=${of} aria-label=${label}></meter> ${number(of, 1)}${unit}</span>`;
+}

@@ -1,0 +1,97 @@
+/** Data of the platform in a component: asked for, kept while it is asked for again, and asked for again when it may have changed. */
+import { useEffect, useRef, useState } from "./html.js";
+import { onChange } from "./live.js";
+import { query } from "./platform.js";
+
+const EVERY_MS = 10_000;
+/** Changes come in bursts: they are looked at together. */
+const GATHER_MS = 400;
+
+/**
+ * `load(signal)` gives the data; `key` names what it is of: another key begins anew. `topics`: what changes it.
+ * Gives {data, error, reload}; data is undefined until it is there.
+ */
+export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
+  const [state, set] = useState({ key, data: undefined, error: undefined });
+  const latest = useRef(load);
+  latest.current = load;
+  const again = useRef(() => {});
+  useEffect(() => {
+    const over = new AbortController();
+    let timer;
+    let running = false;
+    let asked = false;
+    const run = async () => {
+      clearTimeout(timer);
+      if (running) {
+        asked = true;
+        return;
+      }
+      running = true;
+      asked = false;
+      try {
+        const data = await latest.current(over.signal);
+        if (!over.signal.aborted) set({ key, data, error: undefined });
+      } catch (error) {
+        if (!over.signal.aborted) set((before) => ({ key, data: before.key === key ? before.data : undefined, error }));
+      }
+      running = false;
+      if (!over.signal.aborted) timer = setTimeout(look, asked ? GATHER_MS : every);
+    };
+    const look = () => {
+      if (document.hidden) timer = setTimeout(look, every);
+      else run();
+    };
+    const stop = onChange((topic) => {
+      if (topic !== "all" && !topics.includes(topic)) return;
+      clearTimeout(timer);
+      if (running) asked = true;
+      else timer = setTimeout(run, topic === "all" ? 0 : GATHER_MS);
+    });
+    again.current = run;
+    run();
+    return () => {
+      over.abort();
+      clearTimeout(timer);
+      stop();
+    };
+  }, [key]);
+  const isOf = state.key === key;
+  return { data: isOf ? state.data : undefined, error: isOf ? state.error : undefined, reload: () => again.current() };
+}
+
+export function useQuery(document, variables, options) {
+  const key = JSON.stringify([document, variables]);
+  return useData(key, (signal) => query(document, variables, signal), options);
+}
+
+/** Pages of a list, newest first: `load(after, signal)` gives {rows, next}. The first page is kept fresh while no other is there. */
+export function usePages(key, load, options) {
+  const first = useData(key, (signal) => load(undefined, signal), options);
+  const [more, setMore] = useState({ key, rows: [], next: undefined, error: undefined, loading: false });
+  const own = more.key === key ? more : { key, rows: [], next: undefined, error: undefined, loading: false };
+  const next = own.rows.length > 0 || own.next !== undefined ? own.next : first.data?.next;
+  const seen = new Set();
+  const rows = [...(first.data?.rows ?? []), ...own.rows].filter(
+    ({ id }) => id === undefined || (!seen.has(id) && seen.add(id)),
+  );
+  const loadMore = async () => {
+    if (own.loading || next == null) return;
+    setMore({ ...own, loading: true });
+    try {
+      const page = await load(next);
+      setMore({ key, rows: [...own.rows, ...page.rows], next: page.next, error: undefined, loading: false });
+    } catch (error) {
+      setMore({ ...own, error, loading: false });
+    }
+  };
+  const { data, error, reload } = first;
+  return {
+    rows: data && rows,
+    hasMore: next != null,
+    loadMore,
+    loading: own.loading,
+    error: error ?? own.error,
+    reload,
+  };
+}
