@@ -23,9 +23,8 @@ async function follow(signal) {
   while (!signal.aborted && connection() !== "ended") {
     try {
       for await (const line of lines(`/events?topics=${TOPICS.join(",")}`, signal)) {
-        if (!line.startsWith("data:")) continue;
-        const { topic } = JSON.parse(line.slice("data:".length));
-        if (topic !== undefined) tell(topic);
+        const [, topic] = /^event: (\w+)/.exec(line) ?? [];
+        if (TOPICS.includes(topic)) tell(topic);
       }
     } catch {
       // Away, or refused: asked again below.

@@ -35,7 +35,12 @@ export function Chart({ label, at, series, format = String, height = HEIGHT }) {
       cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, (max ?? 1) * 1.1)] } },
       axes: [
-        { ...axis, size: 28, space: 70, values: (_plot, ticks, _axis, _space, step) => ticks.map((tick) => timeOf(tick, step)) },
+        {
+          ...axis,
+          size: 28,
+          space: 70,
+          values: (_plot, ticks, _axis, _space, step) => ticks.map((tick) => timeOf(tick, step)),
+        },
         { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => say.current(tick)) },
       ],
       series: [
