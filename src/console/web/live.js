@@ -23,8 +23,9 @@ async function follow(signal) {
   while (!signal.aborted && connection() !== "ended") {
     try {
       for await (const line of lines(`/events?topics=${TOPICS.join(",")}`, signal)) {
-        const [, topic] = /^event: (\w+)/.exec(line) ?? [];
+        const [, topic] = /^event: ([\w-]+)/.exec(line) ?? [];
         if (TOPICS.includes(topic)) tell(topic);
+        else if (topic !== undefined) tell("all");
       }
     } catch {
       // Away, or refused: asked again below.
