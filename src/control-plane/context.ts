@@ -2,6 +2,7 @@
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
+import type { EventSource } from "../domain/platform-event.ts";
 import type { ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
 import type { SeriesStore } from "../history/series-store.ts";
@@ -66,6 +67,16 @@ export interface ControlPlaneDeps {
     bootOf(workerId: string): WorkerBoot | undefined;
   };
   readonly machine: MachineView;
+  readonly events: EventSource;
+  /** In Prometheus' text format, and who may read them. */
+  readonly metrics: {
+    readonly access: "off" | "on" | "key";
+    read(): Promise<{ readonly contentType: string; readonly text: string }>;
+  };
+  /** Why the platform takes no work now, in words; usually nothing. */
+  readonly notReady: () => Promise<readonly string[]>;
+  /** Aborts when the platform begins to stop. */
+  readonly closing: AbortSignal;
   readonly volumes: VolumeStore;
   /** Files came or went: they are worth measuring. */
   readonly volumesChanged: () => void;

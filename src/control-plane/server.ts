@@ -1,6 +1,6 @@
 /**
  * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, files of volumes below
- * /volumes, /device for logins, GET / for programs. Everything else is a 404.
+ * /volumes, GET /events, /metrics, /healthz and /readyz, /device for logins, GET / for programs. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
@@ -10,7 +10,9 @@ import { ClientAddress } from "../lib/client-address.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
+import { Events } from "./events.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
+import { answerHealth, answerMetrics } from "./health.ts";
 import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
@@ -30,9 +32,10 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
   };
   const graphql = createGraphQL(deps);
   const device = new DeviceLogin(deps);
+  const events = new Events(deps);
   return async (request, response) => {
     try {
-      await route(deps, graphql, device, request, response);
+      await route(deps, { graphql, device, events }, request, response);
     } catch (error) {
       if (!(error instanceof SvcError)) deps.log.error("A request to the control plane failed.", error);
       sendError(response, error);
@@ -42,8 +45,7 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
 
 async function route(
   deps: SharedDeps,
-  graphql: GraphQLHandler,
-  device: DeviceLogin,
+  { graphql, device, events }: { graphql: GraphQLHandler; device: DeviceLogin; events: Events },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -53,6 +55,11 @@ async function route(
   if (url.pathname.startsWith("/volumes/")) return answerVolume(deps, request, response, url);
   if (url.pathname === "/logs" || url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
   if (url.pathname === "/device" || url.pathname.startsWith("/device/")) return device.answer(request, response, url);
+  if (url.pathname === "/events") return events.answer(request, response, url);
+  if (url.pathname === "/metrics") return answerMetrics(deps, request, response);
+  if (url.pathname === "/healthz" || url.pathname === "/readyz") {
+    return answerHealth(deps, request, response, url.pathname);
+  }
   if (url.pathname !== "/") {
     throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);
   }

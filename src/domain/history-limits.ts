@@ -22,3 +22,20 @@ export const HISTORY_ROWS_AT_ONCE = 200;
 export const HISTORY_WRITE_MS = 1_000;
 /** so many changes wait at most, then the oldest are left out. */
 export const HISTORY_PENDING_MAX = 10_000;
+
+// Metrics for Prometheus
+/** Endpoints with lines of their own; all others are one, "other". */
+export const METRICS_ENDPOINTS_MAX = 100;
+/** One on which nothing has happened for so long gives its lines to another. */
+export const METRICS_IDLE_MS = 3_600_000;
+/** A scrape that comes sooner after another gets the same answer. */
+export const METRICS_FRESH_MS = 1_000;
+
+// Followers of GET /events
+export const EVENT_FOLLOWERS_MAX = 200;
+/** Sent to one and not taken by it: what comes beyond is left out. */
+export const EVENT_FOLLOWER_MAX_BYTES = 1 * MB;
+/** Events of single jobs that one gets in a second. */
+export const EVENT_JOBS_PER_S = 100;
+/** How often one is told that nothing happens, and its key is looked at again. */
+export const EVENT_ALIVE_MS = 15_000;

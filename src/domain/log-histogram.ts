@@ -12,7 +12,8 @@ export const HISTOGRAM_BUCKETS = 128;
 export type SparseHistogram = readonly (readonly [bucket: number, count: number])[];
 
 export class LogHistogram {
-  readonly counts = new Uint32Array(HISTOGRAM_BUCKETS);
+  /** Whole numbers; sums of years fit too. */
+  readonly counts = new Float64Array(HISTOGRAM_BUCKETS);
   total = 0;
   sumMs = 0;
 
@@ -21,12 +22,6 @@ export class LogHistogram {
     this.counts[bucketOf(ms)]! += 1;
     this.total += 1;
     if (ms > 0) this.sumMs += ms;
-  }
-
-  clear(): void {
-    this.counts.fill(0);
-    this.total = 0;
-    this.sumMs = 0;
   }
 
   merge(other: LogHistogram): void {

@@ -127,7 +127,9 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     return;
   }
   try {
-    if (context.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    // It lives, whatever it takes.
+    if (context.closing && req.url !== "/healthz")
+      throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     if (req.headers.expect?.toLowerCase() === "100-continue") res.writeContinue();
     context.fallback(req, res);
   } catch (error) {

@@ -7,8 +7,6 @@
 import { createHmac, randomBytes, randomInt } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
-import envPaths from "env-paths";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import { ConsoleLinks } from "../console/links.ts";
@@ -53,18 +51,6 @@ import { readSecretKey } from "./secret-key.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
-
-const PYTHON_PATH = fileURLToPath(
-  new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
-);
-
-/** Where this machine's user keeps a login, built layers and platforms, and all else that has a usual place. */
-function foldersOfUser(env: Config["installerEnv"]): string[] {
-  const { config, cache, data } = envPaths("svc", { suffix: "" });
-  const { SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR } = env;
-  const named = [SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR];
-  return [config, cache, data, ...named.flatMap((folder) => (folder ? [path.resolve(folder)] : []))];
-}
 
 /** Base URLs of the platform's HTTP side, known once it listens. */
 export interface PlatformUrls {
@@ -136,8 +122,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     socketPath,
     platformUrl: urls.local,
     containerCalls,
-    pythonPath: PYTHON_PATH,
-    hidden: [dataDir, config.volumesDir, ...foldersOfUser(config.installerEnv)],
     artifacts,
     ledger,
     hooks: {
@@ -167,7 +151,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
           storage.keep(() => pool.workerReady(worker)).then(() => telemetry.workerReady(worker)),
         ),
       workerIdle: () => pool.workerIdle(),
-      workerGone: (_workerId, endpointId) => autoscaler.wake(endpointId),
+      workerGone: (_workerId, endpointId) => {
+        autoscaler.wake(endpointId);
+        telemetry.workerGone(endpointId);
+      },
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure)),
       workerStuck: (workerId, reason) => own("killing a stuck worker", pool.kill(workerId, reason)),
       workerReplaced: (id) =>
@@ -215,6 +202,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     now,
     peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
+    decided: (endpointId, decision) => telemetry.decided(endpointId, decision),
     log: (line) => log.info(line),
     onError: failed("looking after workers"),
   });
@@ -233,14 +221,17 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const telemetry: Telemetry = openTelemetry({
-    dataDir,
+    config,
     store,
+    endpoints,
+    storage,
     queue,
     link,
+    driver,
     workers: pool,
     awake: () => autoscaler.awake,
-    capacity: () => driver.capacity(),
     clock,
+    now,
     log,
     onError: failed("recording what happens"),
   });
@@ -301,7 +292,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       pool.endpointRemoved(id);
       upkeep.removed.nudge();
       own("removing a log", logFiles.forget(id));
-      own("removing series", telemetry.series.forget(id));
       secrets.forget(id);
     }
     autoscaler.wake(id);
@@ -325,9 +315,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     jobs: queue,
     logs: logFiles,
-    series: telemetry.series,
+    ...telemetry,
     link,
-    machine: telemetry.machine,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
@@ -367,7 +356,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       retention: config.retention,
       connectionsMax: connectionsMax(openFilesMax()),
     },
-    requestEnded: (request) => telemetry.requestEnded(request),
+    requestEnded: telemetry.requestEnded,
     acceptFailed: (error) => {
       if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
     },

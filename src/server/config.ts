@@ -175,6 +175,8 @@ const schema = z.object({
   SVC_DOCKER_LABELS: pairs.default({}),
   /** Runtime of the engine that containers run with, e.g. "runsc" for gVisor; default: the engine's own. */
   SVC_DOCKER_RUNTIME: z.string().default(""),
+  /** GET /metrics: not at all, for everybody, or with a key of the scope read. */
+  SVC_METRICS: z.enum(["off", "on", "key"]).default("key"),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
 });
@@ -227,6 +229,7 @@ export interface Config {
     /** "" is the engine's own. */
     readonly runtime: string;
   };
+  readonly metrics: "off" | "on" | "key";
   readonly webhookPrivate: boolean;
 }
 
@@ -282,6 +285,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       labels: c.SVC_DOCKER_LABELS,
       runtime: c.SVC_DOCKER_RUNTIME,
     },
+    metrics: c.SVC_METRICS,
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
   });
 }

@@ -1,4 +1,7 @@
 /** The driver that the configuration asks for. */
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import envPaths from "env-paths";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { Volume } from "../domain/volume.ts";
@@ -9,6 +12,10 @@ import { ProcessDriver } from "../drivers/process.ts";
 import type { DriverHooks, PreparedFiles, WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Config } from "./config.ts";
 import type { ContainerCalls } from "./container-calls.ts";
+
+const PYTHON_PATH = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
+);
 
 /** A driver of this machine: its launchers dial the platform's own socket. */
 export interface LocalDriver extends WorkerDriver, PreparedFiles {
@@ -31,16 +38,15 @@ interface DriverNeeds {
   readonly socketPath: string;
   readonly platformUrl: () => string;
   readonly containerCalls: ContainerCalls;
-  readonly pythonPath: string;
-  readonly hidden: readonly string[];
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
 }
 
 export function makeDriver(needs: DriverNeeds): LocalDriver {
-  const { config, containerCalls, platformUrl, hidden, ...common } = needs;
+  const { config, containerCalls, platformUrl, ...given } = needs;
   const { dataDir, volumesDir, isolation } = config;
+  const common = { ...given, pythonPath: PYTHON_PATH };
   if (config.driver === "docker") {
     return new DockerDriver({
       ...common,
@@ -58,7 +64,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     volumesDir,
     isolation,
     platformUrl,
-    hidden,
+    hidden: [dataDir, volumesDir, ...foldersOfUser(config.installerEnv)],
     writable: config.workerPaths,
     workerUids: config.workerUids,
     python: config.python,
@@ -67,6 +73,14 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     logFd: 2,
     zygoteMemoryMb: config.zygoteMemoryMb,
   });
+}
+
+/** Where this machine's user keeps a login, built layers and platforms, and all else that has a usual place. */
+function foldersOfUser(env: Config["installerEnv"]): string[] {
+  const { config, cache, data } = envPaths("svc", { suffix: "" });
+  const { SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR } = env;
+  const named = [SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR];
+  return [config, cache, data, ...named.flatMap((folder) => (folder ? [path.resolve(folder)] : []))];
 }
 
 /** No endpoint here ever sees a GPU. */

@@ -87,6 +87,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const hurry = new AbortController();
     const end = async () => {
       const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
+      telemetry.endFollowers();
       const closing = gateway.close(graceMs);
       const hasten = () => {
         gateway.close(0).catch((error) => log.error("the connections of callers were not closed", { error }));

@@ -1,83 +1,147 @@
-/** What the platform records of itself, wired: counts and samples go into series. */
+/** What the platform records of itself, wired: counts and samples become series, metrics and events. */
 import { statfs } from "node:fs/promises";
 import path from "node:path";
-import type { MachineView } from "../control-plane/context.ts";
+import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import type { EndedRequest } from "../domain/request.ts";
-import type { WorkerBoot } from "../domain/worker.ts";
-import type { Capacity } from "../drivers/worker-driver.ts";
+import { type StorageWatch, storageFull } from "../domain/storage.ts";
+import type { ScalingDecision, WorkerBoot } from "../domain/worker.ts";
+import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import { openHistory } from "../history/history-database.ts";
 import type { SeriesStore } from "../history/series-store.ts";
 import { SqliteSeries } from "../history/sqlite-series.ts";
 import type { Log } from "../lib/log.ts";
 import type { QueueEvents } from "../queue/queue.ts";
-import type { Store, Worker } from "../store/store.ts";
-import type { LoadSamplerDeps } from "../telemetry/load-sampler.ts";
+import type { Endpoint, Store, Worker } from "../store/store.ts";
+import { EndpointTotals } from "../telemetry/endpoint-totals.ts";
+import { EventHub } from "../telemetry/event-hub.ts";
+import { type LoadSamplerDeps, sampleLoads } from "../telemetry/load-sampler.ts";
 import { MachineMeter, recordedUse } from "../telemetry/machine-use.ts";
-import { Recorder } from "../telemetry/recorder.ts";
+import { PrometheusText } from "../telemetry/prometheus.ts";
+import { plainNumbers, Recorder } from "../telemetry/recorder.ts";
 import { RouteNames } from "../telemetry/route-names.ts";
 import { Tallies } from "../telemetry/tallies.ts";
+import type { Config } from "./config.ts";
 
 const HISTORY_FILE = "history.db";
 
 interface TelemetryNeeds extends LoadSamplerDeps {
-  readonly dataDir: string;
+  readonly config: Pick<Config, "dataDir" | "metrics">;
   readonly store: Store;
+  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly storage: Pick<StorageWatch, "lack">;
   readonly queue: LoadSamplerDeps["queue"] & { readonly events: QueueEvents };
   readonly link: LoadSamplerDeps["link"] & { bootOf(workerId: string): WorkerBoot | undefined };
-  readonly capacity: () => Promise<Capacity>;
+  readonly driver: Pick<WorkerDriver, "capacity" | "list">;
+  /** Milliseconds of a clock that is never set. */
+  readonly now: () => number;
   readonly log: Log;
   readonly onError: (error: unknown) => void;
 }
 
-export interface Telemetry {
+export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" | "metrics" | "notReady" | "closing"> {
   readonly series: SeriesStore;
-  readonly machine: MachineView;
   workerReady(worker: Worker): void;
+  workerGone(endpointId: string): void;
+  decided(endpointId: string, decision: ScalingDecision): void;
   requestEnded(request: EndedRequest): void;
   start(): void;
-  /** Records what is left. The platform's other parts still run. */
+  /** The platform begins to stop: who follows events is let go. */
+  endFollowers(): void;
+  /** Records what is left, while the platform's other parts still run. */
   stop(): Promise<void>;
   close(): Promise<void>;
 }
 
 export function openTelemetry(needs: TelemetryNeeds): Telemetry {
-  const { dataDir, store, queue, link, capacity, log, onError } = needs;
-  const history = openHistory(path.join(dataDir, HISTORY_FILE), { told: (line, facts) => log.error(line, facts) });
+  const { config, store, endpoints, storage, queue, link, driver, now, log, onError } = needs;
+  const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
+  const history = openHistory(path.join(config.dataDir, HISTORY_FILE), { told });
   const series = new SqliteSeries(history);
   const tallies = new Tallies();
+  const totals = new EndpointTotals(now);
+  const events = new EventHub();
   const routes = new RouteNames(store, onError);
   const meter = new MachineMeter();
-  const use = async () => meter.read(await capacity());
+  const closing = new AbortController();
+  const use = async () => meter.read(await driver.capacity());
   const recorder = new Recorder({
     ...needs,
     series,
     tallies,
     machine: async () => recordedUse(await use()),
-    onStep: () => {},
+    onStep(step) {
+      totals.add(step.tallies);
+      events.tell(() => ({ topic: "series", at: step.at, ...plainNumbers(step) }));
+    },
   });
-  queue.events.jobFinished((job) => tallies.of(job.endpointId).jobFinished(job));
+  const prometheus = new PrometheusText({
+    totals,
+    loads: () => sampleLoads(needs),
+    machine: use,
+    named: async (id) => labelsOf(store, await endpoints.find(id)),
+    now,
+  });
+  queue.events.jobFinished((job) => {
+    tallies.of(job.endpointId).jobFinished(job);
+    events.tell(() => {
+      const { id, endpointId, state, finishedAt } = job;
+      return { topic: "jobs", endpointId, data: { id, state, at: finishedAt } };
+    });
+  });
+  store.onChange((change) => {
+    if (change.table !== "endpoints") return;
+    const { id, endpoint } = change;
+    const what = endpoint === undefined ? "removed" : "changed";
+    events.tell(() => ({ topic: "endpoints", endpointId: id, data: { what } }));
+    if (endpoint !== undefined) return;
+    totals.forget(id);
+    series.forget(id).catch(onError);
+  });
+  const workersChanged = (endpointId: string) =>
+    events.tell(() => ({ topic: "endpoints", endpointId, data: { what: "workers" } }));
   return {
     series,
+    events,
+    closing: closing.signal,
+    metrics: { access: config.metrics, read: () => prometheus.read() },
     machine: {
-      capacity,
+      capacity: () => driver.capacity(),
       async used() {
         const { vcpus, memory } = await use();
         return { vcpus: vcpus.used, memoryGb: memory.used };
       },
       async disk() {
-        const { bavail, blocks, bsize } = await statfs(dataDir);
+        const { bavail, blocks, bsize } = await statfs(config.dataDir);
         return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
       },
+    },
+    async notReady() {
+      const reasons = storage.lack === undefined ? [] : [storageFull(storage.lack).message];
+      if ((await driver.list()) === undefined) reasons.push("Workers cannot be started: the launcher is away.");
+      return reasons;
     },
     workerReady({ id, endpointId }) {
       const boot = link.bootOf(id);
       if (boot !== undefined) tallies.of(endpointId).workerReady(boot.bootMs, boot.importMs);
+      workersChanged(endpointId);
     },
+    workerGone: workersChanged,
+    decided: (endpointId, decision) => events.tell(() => ({ topic: "decisions", endpointId, data: { ...decision } })),
     requestEnded({ endpoint, method, path: wanted, status, totalMs }) {
       tallies.of(endpoint.id).requestEnded(routes.find(endpoint, method, wanted), status, totalMs);
     },
     start: () => recorder.start(),
+    endFollowers: () => closing.abort(),
     stop: () => recorder.stop(),
     close: () => history.close(),
   };
+}
+
+async function labelsOf(store: Store, endpoint: Endpoint | undefined) {
+  if (endpoint === undefined) return undefined;
+  const { id, name, environmentId } = endpoint;
+  const environment = environmentId === null ? undefined : await store.environments.find(environmentId);
+  const app =
+    environment === undefined ? undefined : (await store.apps.list()).find((one) => one.id === environment.appId);
+  return { endpoint_id: id, endpoint: name, app: app?.name ?? "", environment: environment?.name ?? "" };
 }

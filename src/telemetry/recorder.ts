@@ -3,7 +3,8 @@
  * When the platform ends, what is left becomes a last one.
  */
 import { SERIES_STEP_MS } from "../domain/limits.ts";
-import type { Recorded } from "../domain/series.ts";
+import { quantileMs } from "../domain/log-histogram.ts";
+import { type Recorded, ROUTE_MARK } from "../domain/series.ts";
 import type { SeriesStore } from "../history/series-store.ts";
 import { type Load, type LoadSamplerDeps, sampleLoads } from "./load-sampler.ts";
 import type { EndpointTally, Tallies } from "./tallies.ts";
@@ -44,7 +45,6 @@ export class Recorder {
       this.start();
       this.#record(this.#stepThatEnded());
     }, waitMs).unref();
-    // The first is due at the next whole ten seconds.
   }
 
   async stop(): Promise<void> {
@@ -82,4 +82,18 @@ function rowsOf({ tallies, loads }: Step): Map<string, Recorded> {
     if (Object.keys(all).length > 0 || Object.keys(histograms).length > 0) rows.set(id, { numbers: all, histograms });
   }
   return rows;
+}
+
+/** The step as plain numbers for those who follow: gauges, counts, and of durations the 95th percentile. */
+export function plainNumbers(step: Step) {
+  const endpoints = new Map<string, Record<string, number>>();
+  for (const [id, { numbers, histograms }] of rowsOf(step)) {
+    const shown = Object.entries(numbers).filter(([name]) => !name.includes(ROUTE_MARK));
+    const p95 = Object.entries(histograms).map(([name, histogram]) => [
+      `${name}.p95`,
+      quantileMs(histogram, 0.95) ?? 0,
+    ]);
+    endpoints.set(id, Object.fromEntries([...shown, ...p95]));
+  }
+  return { endpoints, machine: step.machine.numbers };
 }

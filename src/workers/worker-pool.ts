@@ -50,6 +50,8 @@ interface WorkerPoolDeps extends StartDeps {
   readonly wake: (endpointId: string) => void;
   /** For durations: no clock that is set moves it. Milliseconds. */
   readonly now: () => number;
+  /** A decision about an endpoint was made, perhaps again. */
+  readonly decided?: (endpointId: string, decision: ScalingDecision) => void;
   readonly log: (line: string) => void;
   readonly onError: (error: unknown) => void;
 }
@@ -61,7 +63,7 @@ export class WorkerPool implements WorkerView {
   /** Revision last seen of each endpoint; a new one must show that it starts. */
   readonly #revisions = new Map<string, string>();
   readonly #unproven = new Set<string>();
-  readonly #decisions = new DecisionLog();
+  readonly #decisions = new DecisionLog((endpointId, decision) => this.#deps.decided?.(endpointId, decision));
   readonly #live: LiveEndpoints;
   readonly #failing = new Map<string, Promise<void>>();
   #isRecovered = false;
@@ -72,14 +74,13 @@ export class WorkerPool implements WorkerView {
     this.#live = new LiveEndpoints(deps);
     deps.driver.onExit((exit) => this.#inBackground(this.#exited(exit)));
     this.#room = new Room({
+      ...deps,
       capacity: () => deps.driver.capacity(),
-      endpoints: deps.endpoints,
       workers: () => deps.store.workers.list(),
       starting: this.#starting,
       gpuPreference: (endpoint) => deps.images.of(endpoint)?.gpuPreference ?? [],
       sample: (endpointId) => deps.link.sample(endpointId),
       mayStart: (endpoint) => this.mayStart(endpoint),
-      peersWait: (endpointId) => deps.peersWait(endpointId),
       start: async (endpoint, why) => {
         if ((await this.#start(endpoint, false)) === undefined) this.#noteDecision(endpoint, 1, 0, why);
       },
@@ -89,9 +90,6 @@ export class WorkerPool implements WorkerView {
         if (endpoint !== undefined) this.#noteDecision(endpoint, 0, 1, why);
       },
       waits: (endpointId, reason) => this.#decisions.note(endpointId, { at: deps.clock(), start: 0, stop: 0, reason }),
-      clock: deps.clock,
-      now: deps.now,
-      onError: deps.onError,
     });
   }
 

@@ -25,6 +25,7 @@ import { createKeyChecker } from "../../src/store/key-check.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { EventHub } from "../../src/telemetry/event-hub.ts";
 import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
 import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
 
@@ -47,6 +48,10 @@ export interface TestPlatform {
   readonly queue: JobQueue;
   readonly series: SeriesStore;
   readonly history: HistoryDatabase;
+  readonly events: EventHub;
+  /** What /readyz gives as reasons. */
+  readonly notReady: string[];
+  readonly closing: AbortController;
   /** What workers have of the machine, by their ids. */
   readonly shares: Map<string, Share>;
   /** Everything that was logged, as text. */
@@ -78,10 +83,20 @@ export async function startPlatform(
   });
   const history = openHistory(join(dir, "history.db"), { told: (line) => void logged.push(line) });
   const series = new SqliteSeries(history);
+  const events = new EventHub();
+  const notReady: string[] = [];
+  const closing = new AbortController();
   const shares = new Map<string, Share>();
   const controlPlane = createControlPlane({
     notices: () => [],
     series,
+    events,
+    metrics: {
+      access: "key",
+      read: async () => ({ contentType: "text/plain; version=0.0.4", text: "up 1\n" }),
+    },
+    notReady: async () => notReady,
+    closing: closing.signal,
     link: { doneBy: () => undefined, bootOf: () => undefined },
     machine: {
       capacity: async () => ({
@@ -139,6 +154,9 @@ export async function startPlatform(
     dir,
     series,
     history,
+    events,
+    notReady,
+    closing,
     shares,
     adminKey,
     store,
