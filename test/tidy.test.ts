@@ -53,6 +53,7 @@ const INTERFACES = [
   "src/drivers/worker-driver.ts",
   "src/volumes/volume-store.ts",
   "src/history/series-store.ts",
+  "src/history/record-store.ts",
 ];
 const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform)/;
 

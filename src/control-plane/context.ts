@@ -5,6 +5,7 @@ import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { EventSource } from "../domain/platform-event.ts";
 import type { ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
+import type { RecordStore } from "../history/record-store.ts";
 import type { SeriesStore } from "../history/series-store.ts";
 import type { ClientAddress } from "../lib/client-address.ts";
 import type { Own } from "../lib/own.ts";
@@ -59,6 +60,7 @@ export interface ControlPlaneDeps {
     Pick<JobReader, "counts" | "search"> &
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
+  readonly records: Pick<RecordStore, "requests" | "decisions" | "errorGroups">;
   readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
   /** What the worker link knows of a connected worker. */
   readonly link: {

@@ -22,6 +22,7 @@ import {
 import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
 import { capacity } from "./resolvers/capacity.ts";
 import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
+import { decisions, errorGroups, requests } from "./resolvers/history.ts";
 import { jobs } from "./resolvers/jobs.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { auditLog, deploys } from "./resolvers/records.ts";
@@ -85,6 +86,9 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           seriesNames: read(seriesNames),
           capacity: read(capacity),
           jobs: read(jobs),
+          requests: read(requests),
+          errorGroups: read(errorGroups),
+          decisions: read(decisions),
           deploys: read(deploys),
           audit: admin(auditLog),
         },

@@ -30,3 +30,19 @@ export const DEPLOY_CHANGES_KEPT_MAX = 200;
 export const RECORDS_PAGE_MAX = 500;
 /** How often records are looked through for those that were kept long enough. */
 export const RECORDS_SWEEP_MS = 600_000;
+
+/** In the history's file: requests and decisions over all endpoints, */
+export const REQUESTS_KEPT_MAX = 100_000;
+export const DECISIONS_KEPT_MAX = 100_000;
+/** decisions and kinds of errors of one endpoint, and how long errors are counted. */
+export const DECISIONS_PER_ENDPOINT_MAX = 5_000;
+export const ERROR_KINDS_PER_ENDPOINT_MAX = 200;
+export const ERRORS_KEPT_MS = 30 * 24 * 3_600_000;
+/** What is written of one second: requests that were answered, as many that failed, and failures whose cause is looked at. */
+export const REQUESTS_PER_WRITE_MAX = 1_000;
+export const FAILURES_PER_WRITE_MAX = 1_000;
+export const RECORD_PATH_MAX_CHARS = 300;
+/** Rows that a list looks at before the platform has its turn. */
+export const RECORD_WINDOW_ROWS = 2_000;
+/** Decisions between two looks for those of one endpoint that are too many. */
+export const RECORDS_TRIM_EVERY = 1_000;

@@ -41,6 +41,7 @@ import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
 import { BrokenCode } from "../workers/broken-code.ts";
+import { DecisionLog } from "../workers/decision-log.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
@@ -189,6 +190,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
+    decisions: new DecisionLog({
+      recentDecisions: (endpointId, count) => telemetry.recentDecisions(endpointId, count),
+      decided: (endpointId, decision) => telemetry.decided(endpointId, decision),
+    }),
     store,
     endpoints,
     driver,
@@ -202,7 +207,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     now,
     peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
-    decided: (endpointId, decision) => telemetry.decided(endpointId, decision),
     log: (line) => log.info(line),
     onError: failed("looking after workers"),
   });
@@ -260,7 +264,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     files: driver,
     images,
     clock,
-    keptByEndpoint: [queue, logFiles, telemetry.series],
+    keptByEndpoint: [queue, logFiles, telemetry.series, telemetry.records],
     onError: reconcilerFailed,
   });
   const reconcilers = [volumes, webhooks, schedules, ...upkeep.all];

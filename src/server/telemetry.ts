@@ -2,15 +2,18 @@
 import { statfs } from "node:fs/promises";
 import path from "node:path";
 import type { ControlPlaneDeps } from "../control-plane/context.ts";
+import { errorKind, requestErrorKind } from "../domain/error-kind.ts";
 import type { EndedRequest } from "../domain/request.ts";
 import { type StorageWatch, storageFull } from "../domain/storage.ts";
 import type { ScalingDecision, WorkerBoot } from "../domain/worker.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import { openHistory } from "../history/history-database.ts";
+import type { Failure, RecordedRequest, RecordStore } from "../history/record-store.ts";
 import type { SeriesStore } from "../history/series-store.ts";
+import { SqliteRecords } from "../history/sqlite-records.ts";
 import { SqliteSeries } from "../history/sqlite-series.ts";
 import type { Log } from "../lib/log.ts";
-import type { QueueEvents } from "../queue/queue.ts";
+import type { FinishedJob, JobReader, QueueEvents } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { EndpointTotals } from "../telemetry/endpoint-totals.ts";
 import { EventHub } from "../telemetry/event-hub.ts";
@@ -23,13 +26,14 @@ import { Tallies } from "../telemetry/tallies.ts";
 import type { Config } from "./config.ts";
 
 const HISTORY_FILE = "history.db";
+const SERVER_ERROR = 500;
 
 interface TelemetryNeeds extends LoadSamplerDeps {
   readonly config: Pick<Config, "dataDir" | "metrics">;
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly storage: Pick<StorageWatch, "lack">;
-  readonly queue: LoadSamplerDeps["queue"] & { readonly events: QueueEvents };
+  readonly queue: LoadSamplerDeps["queue"] & Pick<JobReader, "find"> & { readonly events: QueueEvents };
   readonly link: LoadSamplerDeps["link"] & { bootOf(workerId: string): WorkerBoot | undefined };
   readonly driver: Pick<WorkerDriver, "capacity" | "list">;
   /** Milliseconds of a clock that is never set. */
@@ -40,8 +44,11 @@ interface TelemetryNeeds extends LoadSamplerDeps {
 
 export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" | "metrics" | "notReady" | "closing"> {
   readonly series: SeriesStore;
+  readonly records: RecordStore;
   workerReady(worker: Worker): void;
   workerGone(endpointId: string): void;
+  /** The newest of an endpoint, oldest first. */
+  recentDecisions(endpointId: string, count: number): ScalingDecision[];
   decided(endpointId: string, decision: ScalingDecision): void;
   requestEnded(request: EndedRequest): void;
   start(): void;
@@ -57,6 +64,7 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
   const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
   const history = openHistory(path.join(config.dataDir, HISTORY_FILE), { told });
   const series = new SqliteSeries(history);
+  const records = new SqliteRecords(history);
   const tallies = new Tallies();
   const totals = new EndpointTotals(now);
   const events = new EventHub();
@@ -83,6 +91,7 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
   });
   queue.events.jobFinished((job) => {
     tallies.of(job.endpointId).jobFinished(job);
+    if (job.state === "FAILED" || job.state === "TIMED_OUT") records.failed(failureOfJob(job, queue));
     events.tell(() => {
       const { id, endpointId, state, finishedAt } = job;
       return { topic: "jobs", endpointId, data: { id, state, at: finishedAt } };
@@ -96,11 +105,13 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
     if (endpoint !== undefined) return;
     totals.forget(id);
     series.forget(id).catch(onError);
+    records.forget(id).catch(onError);
   });
   const workersChanged = (endpointId: string) =>
     events.tell(() => ({ topic: "endpoints", endpointId, data: { what: "workers" } }));
   return {
     series,
+    records,
     events,
     closing: closing.signal,
     metrics: { access: config.metrics, read: () => prometheus.read() },
@@ -126,9 +137,18 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
       workersChanged(endpointId);
     },
     workerGone: workersChanged,
-    decided: (endpointId, decision) => events.tell(() => ({ topic: "decisions", endpointId, data: { ...decision } })),
-    requestEnded({ endpoint, method, path: wanted, status, totalMs }) {
-      tallies.of(endpoint.id).requestEnded(routes.find(endpoint, method, wanted), status, totalMs);
+    recentDecisions: (endpointId, count) => records.recentDecisions(endpointId, count),
+    decided(endpointId, decision) {
+      records.decided(endpointId, decision);
+      events.tell(() => ({ topic: "decisions", endpointId, data: { ...decision } }));
+    },
+    requestEnded(request) {
+      const { endpoint, method, path: wanted, status, totalMs } = request;
+      const route = routes.find(endpoint, method, wanted);
+      tallies.of(endpoint.id).requestEnded(route, status, totalMs);
+      const ended = recordOf(request, route, needs.clock());
+      records.requestEnded(ended);
+      if (status >= SERVER_ERROR) records.failed(failureOfRequest(ended));
     },
     start: () => recorder.start(),
     endFollowers: () => closing.abort(),
@@ -144,4 +164,38 @@ async function labelsOf(store: Store, endpoint: Endpoint | undefined) {
   const app =
     environment === undefined ? undefined : (await store.apps.list()).find((one) => one.id === environment.appId);
   return { endpoint_id: id, endpoint: name, app: app?.name ?? "", environment: environment?.name ?? "" };
+}
+
+function failureOfJob({ id, endpointId, finishedAt: at }: FinishedJob, queue: Pick<JobReader, "find">): Failure {
+  const kind = async () => {
+    const job = await queue.find(id);
+    return job === undefined || job.error === "" ? undefined : errorKind(endpointId, job.error);
+  };
+  return { endpointId, at, jobId: id, kind };
+}
+
+function failureOfRequest({ endpointId, at, status, route }: RecordedRequest): Failure {
+  return { endpointId, at, jobId: null, kind: () => requestErrorKind(endpointId, status, route) };
+}
+
+function recordOf(
+  { endpoint, served, method, path, status, totalMs }: EndedRequest,
+  route: string,
+  at: number,
+): RecordedRequest {
+  const { queueMs: waitMs, execMs: runMs, bootMs, importMs } = served?.timing ?? {};
+  return {
+    endpointId: endpoint.id,
+    id: served?.id ?? "",
+    method,
+    route,
+    path,
+    status,
+    at,
+    waitMs: waitMs ?? null,
+    runMs: runMs ?? null,
+    totalMs,
+    workerId: served?.workerId ?? null,
+    coldStart: bootMs === undefined || importMs === undefined ? null : bootMs + importMs > 0,
+  };
 }

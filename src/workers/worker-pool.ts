@@ -24,7 +24,7 @@ import type { Endpoint, Worker } from "../store/store.ts";
 import type { BootRecord } from "./boot-record.ts";
 import { inWords, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
-import { DecisionLog } from "./decision-log.ts";
+import type { DecisionLog } from "./decision-log.ts";
 import { endpointHealth } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
@@ -35,6 +35,7 @@ interface WorkerPoolDeps extends StartDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly images: Images;
   readonly boots: BootRecord;
+  readonly decisions: DecisionLog;
   readonly link: {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
@@ -50,8 +51,6 @@ interface WorkerPoolDeps extends StartDeps {
   readonly wake: (endpointId: string) => void;
   /** For durations: no clock that is set moves it. Milliseconds. */
   readonly now: () => number;
-  /** A decision about an endpoint was made, perhaps again. */
-  readonly decided?: (endpointId: string, decision: ScalingDecision) => void;
   readonly log: (line: string) => void;
   readonly onError: (error: unknown) => void;
 }
@@ -63,7 +62,6 @@ export class WorkerPool implements WorkerView {
   /** Revision last seen of each endpoint; a new one must show that it starts. */
   readonly #revisions = new Map<string, string>();
   readonly #unproven = new Set<string>();
-  readonly #decisions = new DecisionLog((endpointId, decision) => this.#deps.decided?.(endpointId, decision));
   readonly #live: LiveEndpoints;
   readonly #failing = new Map<string, Promise<void>>();
   #isRecovered = false;
@@ -89,7 +87,7 @@ export class WorkerPool implements WorkerView {
         const endpoint = await deps.endpoints.find(endpointId);
         if (endpoint !== undefined) this.#noteDecision(endpoint, 0, 1, why);
       },
-      waits: (endpointId, reason) => this.#decisions.note(endpointId, { at: deps.clock(), start: 0, stop: 0, reason }),
+      waits: (endpointId, reason) => deps.decisions.note(endpointId, { at: deps.clock(), start: 0, stop: 0, reason }),
     });
   }
 
@@ -176,7 +174,7 @@ export class WorkerPool implements WorkerView {
     this.#revisions.delete(endpointId);
     this.#refused.forget(endpointId);
     this.#room.forget(endpointId);
-    this.#decisions.forget(endpointId);
+    this.#deps.decisions.forget(endpointId);
     if (revision !== undefined) this.#retire(endpointId, revision);
     this.#inBackground(this.reconcile());
   }
@@ -207,7 +205,7 @@ export class WorkerPool implements WorkerView {
 
   /** Why workers were started and stopped, oldest first. */
   decisions(endpointId: string): readonly ScalingDecision[] {
-    return this.#decisions.of(endpointId);
+    return this.#deps.decisions.of(endpointId);
   }
 
   async apply(endpoint: Endpoint, decision: Decision): Promise<void> {
@@ -233,7 +231,7 @@ export class WorkerPool implements WorkerView {
   }
 
   #noteDecision(endpoint: Endpoint, start: number, stop: number, reason: string): void {
-    this.#decisions.note(endpoint.id, { at: this.#deps.clock(), start, stop, reason });
+    this.#deps.decisions.note(endpoint.id, { at: this.#deps.clock(), start, stop, reason });
     this.#deps.log(`${endpoint.name}: +${start} -${stop} workers (${reason})`);
   }
 

@@ -14,7 +14,9 @@ import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import type { Share } from "../../src/domain/capacity.ts";
 import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
+import type { RecordStore } from "../../src/history/record-store.ts";
 import type { SeriesStore } from "../../src/history/series-store.ts";
+import { SqliteRecords } from "../../src/history/sqlite-records.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import type { SqliteDatabase } from "../../src/lib/sqlite.ts";
@@ -47,6 +49,7 @@ export interface TestPlatform {
   readonly database: SqliteDatabase;
   readonly queue: JobQueue;
   readonly series: SeriesStore;
+  readonly records: RecordStore;
   readonly history: HistoryDatabase;
   readonly events: EventHub;
   /** What /readyz gives as reasons. */
@@ -86,6 +89,7 @@ export async function startPlatform(
   const events = new EventHub();
   const notReady: string[] = [];
   const closing = new AbortController();
+  const records = new SqliteRecords(history);
   const shares = new Map<string, Share>();
   const controlPlane = createControlPlane({
     notices: () => [],
@@ -97,6 +101,7 @@ export async function startPlatform(
     },
     notReady: async () => notReady,
     closing: closing.signal,
+    records,
     link: { doneBy: () => undefined, bootOf: () => undefined },
     machine: {
       capacity: async () => ({
@@ -153,6 +158,7 @@ export async function startPlatform(
     url,
     dir,
     series,
+    records,
     history,
     events,
     notReady,

@@ -1,6 +1,7 @@
 /** What happened: jobs of all endpoints, deploys, and who did what. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { errorKind, requestErrorKind } from "../../src/domain/error-kind.ts";
 import { AUDIT_REFUSED_PER_WINDOW_MAX, RECORDS_PAGE_MAX } from "../../src/domain/limits.ts";
 import { newJob } from "../conformance/queue.ts";
 import { deploy, ENV, sample } from "./builds.ts";
@@ -93,6 +94,116 @@ test("jobs of all endpoints are listed, and a key sees only those of its own pla
   const one = await jobs(platform, {}, undefined, { first: 1 });
   const two = await jobs(platform, {}, undefined, { first: 1, after: one.next });
   assert.deepEqual([one.list[0].id, two.list[0].id, two.next], ["0190-a-l1", "0190-b-l1", null]);
+});
+
+test("requests, decisions and groups of errors are listed, each key's own", async (t) => {
+  const platform = await startPlatform(t);
+  const build = await sample(platform);
+  const idsOf = async (environment: string) => {
+    const { endpoints } = (await deploy(platform, build, { env: ENV, environment })).data.deployBuild;
+    return endpoints.map(({ id }: { id: string }) => id) as string[];
+  };
+  const [[hello, web], [other, otherWeb]] = [await idsOf("production"), await idsOf("staging")];
+  const { records } = platform;
+  const request = (endpointId: string, id: string, status: number) => ({
+    ...{ endpointId, id, status, method: "GET", route: "GET /health", path: "/health", at: 1_000 + status },
+    ...{ waitMs: 1, runMs: 2, totalMs: 3.5, workerId: "w-1", coldStart: true },
+  });
+  for (const [id, status] of [
+    ["a1", 200],
+    ["a2", 404],
+    ["", 503],
+  ] as const)
+    records.requestEnded(request(web!, id, status));
+  records.requestEnded(request(otherWeb!, "b1", 200));
+  const decision = { at: 5_000, start: 1, stop: 0, reason: "1 waiting", times: 1 };
+  records.decided(hello!, decision);
+  records.decided(hello!, { ...decision, at: 6_000, times: 2 });
+  records.decided(other!, decision);
+  const error = JSON.stringify({
+    error_type: "KeyError",
+    error_message: "'red'",
+    error_traceback: 'File "hello.py", line 7, in paint',
+  });
+  const kind = errorKind(hello!, error);
+  const at = 5 * 3_600_000;
+  for (const [n, jobId] of ["j1", "j2"].entries())
+    records.failed({ endpointId: hello!, at: at + n, jobId, kind: () => kind });
+  records.failed({ endpointId: web!, at, jobId: null, kind: () => requestErrorKind(web!, 503, "GET /health") });
+
+  const ask = async (document: string, as?: string) => (await platform.ask(document, {}, as)).data;
+  const listed = async (args: string, as?: string) =>
+    (await ask(`{ requests${args} { requests { id status endpoint waitMs totalMs coldStart } } }`, as)).requests
+      .requests;
+  const all = await listed("");
+  assert.deepEqual(
+    all.map(({ id, status }: { id: string; status: number }) => [id, status]),
+    [
+      ["b1", 200],
+      ["request-3", 503],
+      ["a2", 404],
+      ["a1", 200],
+    ],
+  );
+  assert.deepEqual(all[0], { id: "b1", status: 200, endpoint: "web", waitMs: 1, totalMs: 3.5, coldStart: true });
+  for (const [filter, count] of [
+    [`endpoint: "${web}"`, 3],
+    ['statusClass: "4xx"', 1],
+    ['statusClass: "503"', 1],
+    ['route: "GET /health"', 4],
+    ['route: "GET /%"', 0],
+    ['id: "a"', 2],
+    ["from: 1204, to: 1404", 1],
+    ['environment: "staging"', 1],
+  ] as const) {
+    assert.equal((await listed(`(filter: {${filter}})`)).length, count, filter);
+  }
+  const bound = await key(platform, { app: "shop", environment: "staging" });
+  assert.deepEqual(
+    (await listed("", bound)).map(({ id }: { id: string }) => id),
+    ["b1"],
+  );
+  const wrong = await platform.ask('{ requests(filter: {statusClass: "x OR 1=1"}) { next } }');
+  assert.equal(wrong.errors?.[0]?.extensions.code, "BAD_INPUT");
+
+  const decided = (as?: string) => ask("{ decisions { decisions { endpointId at reason times } } }", as);
+  assert.deepEqual((await decided()).decisions.decisions, [
+    { endpointId: other, at: 5_000, reason: "1 waiting", times: 1 },
+    { endpointId: hello, at: 6_000, reason: "1 waiting", times: 2 },
+  ]);
+  assert.equal((await decided(bound)).decisions.decisions.length, 1);
+
+  const groups = async (args = "", as?: string) =>
+    (await ask(`{ errorGroups${args} { key type place message endpoint count firstAt lastAt lastJobId } }`, as))
+      .errorGroups;
+  assert.deepEqual(await groups(), [
+    {
+      ...{
+        key: kind.key,
+        type: "KeyError",
+        place: "hello.py:7 in paint",
+        message: "KeyError: 'red'",
+        endpoint: "hello",
+      },
+      ...{ count: 2, firstAt: at, lastAt: at + 1, lastJobId: "j2" },
+    },
+    {
+      ...{
+        key: requestErrorKind(web!, 503, "GET /health").key,
+        type: "HTTP 503",
+        place: "GET /health",
+        endpoint: "web",
+      },
+      ...{ message: "GET /health answered 503", count: 1, firstAt: at, lastAt: at, lastJobId: null },
+    },
+  ]);
+  assert.equal((await groups(`(from: ${at + 3_600_000})`)).length, 0);
+  assert.equal((await groups("", bound)).length, 0);
+  const claim = platform.queue.claim(hello!, "w-1", 1, never);
+  await platform.queue.enqueue(newJob(hello!, { id: "0190-c-l1" }));
+  await platform.queue.finish((await claim)[0]!, { state: "FAILED", error });
+  assert.equal((await jobs(platform, { errorGroup: kind.key })).list.length, 1);
+  assert.equal((await jobs(platform, { errorGroup: "0000" })).list.length, 0);
 });
 
 async function deploys(platform: TestPlatform, args = "", as?: string) {

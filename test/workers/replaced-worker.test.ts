@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { WorkerState } from "../../src/domain/worker.ts";
 import type { WorkerDriver, WorkerExit } from "../../src/drivers/worker-driver.ts";
 import { BootRecord } from "../../src/workers/boot-record.ts";
+import { DecisionLog } from "../../src/workers/decision-log.ts";
 import type { Images } from "../../src/workers/images.ts";
 import { WorkerPool } from "../../src/workers/worker-pool.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
@@ -21,6 +22,7 @@ async function open(state: WorkerState) {
   let exited: (exit: WorkerExit) => void = () => {};
   const gone = Promise.withResolvers<void>();
   new WorkerPool({
+    decisions: new DecisionLog({ recentDecisions: () => [], decided: () => {} }),
     store,
     endpoints: store.endpoints,
     driver: {

@@ -7,6 +7,7 @@ import { START_RETRY_MS } from "../../src/domain/limits.ts";
 import type { WorkerDriver, WorkerExit, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import type { Endpoint } from "../../src/store/store.ts";
 import { BootRecord } from "../../src/workers/boot-record.ts";
+import { DecisionLog } from "../../src/workers/decision-log.ts";
 import type { Images } from "../../src/workers/images.ts";
 import { WorkerPool } from "../../src/workers/worker-pool.ts";
 import { newApp, newBuild, newEndpoint, newEnvironment, newWorker } from "../conformance/store.ts";
@@ -77,6 +78,7 @@ async function pool(t: TestContext) {
     gpuPreference: [],
   };
   const made = new WorkerPool({
+    decisions: new DecisionLog({ recentDecisions: () => [], decided: () => {} }),
     store,
     endpoints: store.endpoints,
     driver: driver as unknown as WorkerDriver,
