@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import LauncherTest, Link, encode, protocol, wait_until
 
+from svc._runtime.limits import FRAME_MAX_BYTES
 from svc._runtime.link.protocol import MORE
 
 FRAMES = int(os.environ.get("SVC_FUZZ_FRAMES", "1200"))
@@ -62,6 +63,10 @@ def frame_of(some: random.Random) -> bytes:
     if some.random() < 0.005:
         at = some.randrange(12)
         frame = frame[:at] + bytes([some.randrange(256)]) + frame[at + 1 :]
+        # Whoever is promised more bytes waits for them: they come.
+        lack = int.from_bytes(frame[:4], "big") + 4 - len(frame)
+        if 0 < lack <= FRAME_MAX_BYTES:
+            frame += bytes(lack)
     return frame
 
 

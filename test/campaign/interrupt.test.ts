@@ -7,24 +7,29 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-test("a campaign that is interrupted leaves no platform, no disk and no folder behind, and ends by the signal", async () => {
+test("a campaign that is interrupted leaves no platform, no launcher, no disk and no folder behind, and ends by the signal", async () => {
   const subject = pathToFileURL(path.join(import.meta.dirname, "subject.ts")).href;
   const script = `
     const { Subject } = await import(${JSON.stringify(subject)});
-    const { dir, pid } = await Subject.start();
-    console.log(JSON.stringify({ dir, pid }));
+    const { dir, dataDir, pid } = await Subject.start();
+    console.log(JSON.stringify({ dir, dataDir, pid }));
     setInterval(() => {}, 1000);
   `;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],
+    detached: true,
   });
   const ended = once(child, "exit");
   const [line] = await once(createInterface(child.stdout), "line");
-  const { dir, pid } = JSON.parse(line) as { dir: string; pid: number };
-  assert.ok(existsSync(dir) && existsSync(`/proc/${pid}`));
-  child.kill("SIGINT");
+  const { dir, dataDir, pid } = JSON.parse(line) as { dir: string; dataDir: string; pid: number };
+  const launcher = (JSON.parse(readFileSync(path.join(dataDir, "launcher.json"), "utf8")) as { pid: number }).pid;
+  const alive = () => [pid, launcher].map((one) => existsSync(`/proc/${one}`));
+  assert.ok(existsSync(dir));
+  assert.deepEqual(alive(), [true, true]);
+  // As a terminal does: to all of the group.
+  process.kill(-child.pid!, "SIGINT");
   assert.deepEqual(await ended, [null, "SIGINT"]);
-  assert.equal(existsSync(`/proc/${pid}`), false);
+  assert.deepEqual(alive(), [false, false]);
   assert.equal(existsSync(dir), false);
   assert.ok(!readFileSync("/proc/mounts", "utf8").includes(dir));
 });

@@ -94,7 +94,7 @@ export class Subject {
   async #launch(port: string): Promise<void> {
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...this.#env };
     const onLogLine = (line: string) => this.onLogLine(line);
-    this.#running = await startPlatformProcess({ dataDir: this.dataDir, env, port, onLogLine });
+    this.#running = await startPlatformProcess({ dataDir: this.dataDir, env, port, onLogLine, ownGroup: true });
     this.#key ||= this.#running.firstKey ?? "";
   }
 

@@ -25,15 +25,18 @@ interface PlatformOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly port?: string;
   readonly onLogLine?: (line: string) => void;
+  /** Signals of the terminal do not reach it: whoever started it ends it. */
+  readonly ownGroup?: boolean;
 }
 
 /** Resolves when it listens; rejects with its message, or its last lines when it ended without one. */
 export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
-  const { dataDir, env, port = "0", onLogLine = () => {} } = options;
+  const { dataDir, env, port = "0", onLogLine = () => {}, ownGroup = false } = options;
   // As `svc platform start` starts it in the background.
   const start = [...HEAP_FLAGS, path.join(ROOT, "bin/svc.ts"), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
     env,
+    detached: ownGroup,
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   const log: string[] = [];
