@@ -37,6 +37,8 @@ class Finder:
         #: What is decorated, by its key.
         self.functions: dict[str, dict] = {}
         self.findings: list[dict] = []
+        #: Each Endpoint(image=…) that stands by itself: it may decorate something elsewhere.
+        self._images: list[tuple] = []
         self._lifecycle = Lifecycle(names, self._finding)
         self._variants = Variants(names, folder, self._finding)
         self._batching = Batching(names, folder, self._finding)
@@ -72,11 +74,16 @@ class Finder:
                     self.named.append(key)
                     seen.add(id(meaning.node))
         for call, top in walk.calls:
-            if top and _has_command(call) and id(call) not in walk.decorators:
-                key = self._object(self._names.meaning(module, call))
-                if key is not None:
-                    seen.add(id(call))
-                    self._use(module, key, call, module.place(call), _EVERYTHING, True)
+            if not top or id(call) in walk.decorators or not _given(call, "command", "image"):
+                continue
+            key = self._object(self._names.meaning(module, call))
+            if key is None:
+                continue
+            if _given(call, "command"):
+                self._use(module, key, call, module.place(call), None if self._pulls(module, call) else _EVERYTHING, True)
+            else:
+                self._images.append((key, module, call))
+            seen.add(id(call))
         for call, _top in walk.calls:
             if id(call) in seen or id(call) in walk.decorators or type(call.func) not in (ast.Name, ast.Attribute):
                 continue
@@ -85,6 +92,17 @@ class Finder:
 
         for call, of in self._variants.look(module, walk.calls):
             self._variant(module, call, of)
+
+    def end(self) -> None:
+        """All modules were looked at: what has an image and decorates nothing runs the image's own program."""
+        used = {use["object"] for use in self.uses}
+        for key, module, call in self._images:
+            if key not in used:
+                self._use(module, key, call, module.place(call), None, True)
+
+    def _pulls(self, module: Module, call) -> bool:
+        given = next((each.value for each in call.keywords if each.arg == "protocol"), None)
+        return given is not None and self._folder.fold(module, given).to_json().get("value") == "pull"
 
     def _variant(self, module: Module, call, of: Meaning) -> None:
         """An object of its own: what is given here, over what the class's own object says."""
@@ -246,9 +264,9 @@ def _key(module: Module, node) -> str:
     return f"{module.path}:{node.lineno}:{node.col_offset}"
 
 
-def _has_command(call) -> bool:
-    """`Endpoint(command=[…])` is whole without anything that it decorates."""
-    return any(keyword.arg == "command" for keyword in call.keywords)
+def _given(call, *keywords: str) -> bool:
+    """`Endpoint(command=[…])` and `Endpoint(image="…")` are whole without anything that they decorate."""
+    return any(keyword.arg in keywords for keyword in call.keywords)
 
 
 def _is_client(call) -> bool:

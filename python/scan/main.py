@@ -57,6 +57,7 @@ def scan(fields: list[str], known: dict[str, Module]) -> tuple[dict, dict[str, M
                 finder.look(module)
             except RecursionError:
                 module.problem = ["it is nested too deeply", 1, 1]
+    finder.end()
     files = {use["file"] for use in finder.uses}
     modules = _imported_together(project, names, files)
     reach = Reach(project)

@@ -1,6 +1,7 @@
 /** From Endpoint objects and decorators to endpoints: one for each name, with its kind, functions and routes. */
 import { type EndpointKind, type EndpointSettings, retriesProblem } from "../domain/endpoint.ts";
 import type { ManifestFunction } from "../domain/manifest.ts";
+import { IMAGE_PROGRAM } from "../domain/server.ts";
 import { concurrencyOf } from "./batches.ts";
 import type { Diagnostic } from "./build-result.ts";
 import type { ImportingFunction } from "./check-imports.ts";
@@ -103,8 +104,12 @@ function declarations(facts: Facts, describe: Describe, reader: SettingsReader, 
     const routed = its.filter((use) => use.route !== null);
     const kind: EndpointKind = routed.length > 0 ? "load-balanced" : "queue";
     const only = kind === "queue" ? its[0] : undefined;
-    const { object, unnamed } = asEndpoint(objects.get(key)!, objects, only ? describe(only).name : "", report);
-    const settings = reader.read(object, kind, only && unnamed);
+    // A program is no function that the endpoint could be called after.
+    const named = only?.server ? undefined : only;
+    const { object, unnamed } = asEndpoint(objects.get(key)!, objects, named ? describe(named).name : "", report);
+    const read = reader.read(object, kind, named && unnamed);
+    const runsImage = only?.server === true && read.server === undefined;
+    const settings = runsImage ? { ...read, server: IMAGE_PROGRAM } : read;
     const name = settings.name ?? "?";
     if (its.length === 0) {
       report({

@@ -13,10 +13,12 @@ export interface Complaints {
 }
 
 const OF_A_SERVER = ["port", "ready_path", "ready_timeout"] as const;
+const PROTOCOLS = ["http", "pull"];
 
 /** undefined without a command, and where that cannot be read, which is reported. */
 export function readServer(given: Given, workersMax: number, complaints: Complaints): ServerSettings | undefined {
   const command = given.get("command");
+  const protocol = readProtocol(given, complaints);
   if (command === undefined) {
     for (const keyword of OF_A_SERVER) {
       const value = given.get(keyword);
@@ -34,11 +36,17 @@ export function readServer(given: Given, workersMax: number, complaints: Complai
   };
   const path = given.get("ready_path");
   if (path !== undefined && path.kind !== "string") complaints.unknown(path, "ready_path", "a text");
+  if (protocol === "pull") {
+    const ready = given.get("ready_timeout");
+    const help = "A program that pulls is ready when it asks for its first job.";
+    if (ready !== undefined) complaints.error(ready, "ready_timeout= belongs to a server.", help);
+  }
   const server: ServerSettings = {
     command: texts ?? ["?"],
     port: number("port") ?? 0,
     readyPath: path?.kind === "string" ? path.value : "",
     readyTimeout: number("ready_timeout") ?? SERVER_READY_DEFAULT_S,
+    ...(protocol === "pull" ? { protocol } : {}),
   };
   const free = given.get("port")?.kind === "number" && server.port === 0;
   if (free) complaints.error(given.get("port")!, "port=0 is no port.", "Leave port= out for a free one.");
@@ -47,6 +55,21 @@ export function readServer(given: Given, workersMax: number, complaints: Complai
     complaints.error(given.get(keyword)!, problem, "docs/reference/servers.md says what a server is given.");
   }
   return texts === undefined ? undefined : server;
+}
+
+/** "pull", or undefined for a server. */
+function readProtocol(given: Given, complaints: Complaints): "pull" | undefined {
+  const value = given.get("protocol");
+  if (value === undefined) return undefined;
+  if (value.kind !== "string") return complaints.unknown(value, "protocol", '"http" or "pull"');
+  const help = "docs/reference/pull-workers.md says what a program that pulls is given.";
+  if (!PROTOCOLS.includes(value.value)) {
+    return complaints.error(value, `protocol must be "http" or "pull", not ${JSON.stringify(value.value)}.`, help);
+  }
+  if (!given.has("command") && !(value.value === "pull" && given.has("image"))) {
+    return complaints.error(value, "protocol= belongs to a command=, and there is none.", help);
+  }
+  return value.value === "pull" ? "pull" : undefined;
 }
 
 /** A list of texts; undefined when it is none, which is reported. */

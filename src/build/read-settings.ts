@@ -65,6 +65,7 @@ export const KEYWORDS = [
   "port",
   "ready_path",
   "ready_timeout",
+  "protocol",
   "public",
   ...SCHEDULE_KEYWORDS,
   "system_dependencies",

@@ -34,10 +34,7 @@ export function processProblems(wishes: DriverWishes, noView: string, needed: re
         "Leave image= out, or start the platform with SVC_DRIVER=docker.",
     );
   } else if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
-    problems.push(
-      `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +
-        "Leave image= out, or start the platform with SVC_DRIVER=docker.",
-    );
+    problems.push(imageNeedsContainers(imageName));
   }
   if (networkVolumeId !== "" && noView !== "") {
     problems.push(
@@ -54,4 +51,11 @@ export function processProblems(wishes: DriverWishes, noView: string, needed: re
     );
   }
   return problems;
+}
+
+export function imageNeedsContainers(imageName: string): string {
+  return (
+    `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +
+    "Leave image= out, or start the platform with SVC_DRIVER=docker."
+  );
 }

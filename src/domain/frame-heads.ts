@@ -31,6 +31,7 @@ const hello = z.object({
   worker: z.string().optional(),
   pid: z.int().optional(),
   unacknowledged: heldJobs.optional(),
+  pulls: z.literal(true).optional(),
 });
 
 const credit = z.object({

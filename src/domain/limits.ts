@@ -4,6 +4,7 @@ export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
 export * from "./history-limits.ts";
 export * from "./image-limits.ts";
+export * from "./pull-limits.ts";
 export * from "./record-limits.ts";
 export * from "./volume-limits.ts";
 

@@ -55,7 +55,7 @@ const imageStep = z.union([
 ]);
 
 const server = z.object({
-  /** Program and arguments; `{port}` in them becomes the port. */
+  /** Program and arguments; `{port}` in them becomes the port. Empty: the image's own, which pulls its jobs. */
   command: z.array(z.string()),
   /** 0: a free one for each worker. */
   port: z.number(),
@@ -63,6 +63,8 @@ const server = z.object({
   readyPath: z.string(),
   /** Seconds until it must be ready. */
   readyTimeout: z.number(),
+  /** It pulls jobs of a queue-based endpoint by itself. */
+  protocol: z.literal("pull").optional(),
 });
 
 export const manifestResource = z.object({

@@ -1,4 +1,7 @@
-/** A server of an endpoint's own: a command that each worker starts and passes every request on to. */
+/**
+ * A program of an endpoint's own: a server that each worker starts and passes every request on to, or one that pulls its jobs
+ * from the platform by itself.
+ */
 import {
   SERVER_COMMAND_MAX,
   SERVER_COMMAND_MAX_CHARS,
@@ -16,16 +19,27 @@ export interface ServerSettings {
   readonly readyPath: string;
   /** Seconds until it must be ready. */
   readonly readyTimeout: number;
+  /** It pulls jobs of a queue-based endpoint (docs/reference/pull-workers.md); an empty command is then the image's own. */
+  readonly protocol?: "pull" | undefined;
 }
+
+/** What an image runs by itself. */
+export const IMAGE_PROGRAM: ServerSettings = { command: [], port: 0, readyPath: "", readyTimeout: 1, protocol: "pull" };
 
 /** Every rule it breaks, as sentences; empty when all hold. */
 export function serverProblems(
-  { command, port, readyPath, readyTimeout }: ServerSettings,
+  { command, port, readyPath, readyTimeout, protocol }: ServerSettings,
   workersMax: number,
 ): string[] {
   const problems: string[] = [];
   const isWhole = (value: number, min: number, max: number) => Number.isInteger(value) && value >= min && value <= max;
-  if (command.length === 0 || command.length > SERVER_COMMAND_MAX || command[0] === "") {
+  const isImages = command.length === 0 && protocol === "pull";
+  if (protocol === "pull" && (port !== 0 || readyPath !== "")) {
+    problems.push(
+      'port and ready_path belong to a server, and a program with protocol="pull" asks for its jobs itself.',
+    );
+  }
+  if ((command.length === 0 && !isImages) || command.length > SERVER_COMMAND_MAX || command[0] === "") {
     problems.push(`command has 1 to ${SERVER_COMMAND_MAX} texts, the first of which names a program.`);
   }
   if (command.join("").length > SERVER_COMMAND_MAX_CHARS || command.some((each) => each.includes("\0"))) {

@@ -40,6 +40,8 @@ export interface HelloHead {
   readonly worker?: string;
   readonly pid?: number;
   readonly unacknowledged?: readonly HeldJob[];
+  /** Its program pulls its jobs over HTTP: it gets none on this link. */
+  readonly pulls?: true;
 }
 
 /** A job that a worker runs, or whose result waits for its ACK. */

@@ -5,7 +5,7 @@ import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
-import { type DriverWishes, processProblems } from "../domain/driver-offers.ts";
+import { type DriverWishes, imageNeedsContainers, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
@@ -16,6 +16,7 @@ import { Interpreters } from "./interpreter.ts";
 import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
+import { pullEnv } from "./pull-env.ts";
 import { startHead, workerExit, zygoteKey } from "./start-head.ts";
 import { cannotBeChecked, missingPackages } from "./system-packages.ts";
 import { VolumeFolders } from "./volume-folders.ts";
@@ -165,6 +166,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    if (image.pulls === "image") throw new SvcError("INVALID_SETTING", imageNeedsContainers(image.imageName));
     if (image.volumes.length > 0) await this.#mountsOf(image);
     // Its machine may have lost what it had when the endpoint was deployed.
     const missing = missingPackages(image.systemDependencies);
@@ -207,7 +209,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         python: prepared.python,
         handler: prepared.handler,
         paths: prepared.paths,
-        env: { ...(cache && cacheEnv(cache.folder)), ...spec.env, ...ledger.gpuEnv(spec, share) },
+        env: { ...(cache && cacheEnv(cache.folder)), ...this.#ownEnv(spec, share), ...ledger.gpuEnv(spec, share) },
         socket: socketPath,
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),
@@ -221,6 +223,12 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       });
       link.startWorker(head);
     });
+  }
+
+  #ownEnv(spec: WorkerSpec, share: Share): WorkerSpec["env"] {
+    const { platformUrl, ledger } = this.#options;
+    if (spec.image.pulls === undefined) return spec.env;
+    return pullEnv(spec, { platformUrl: platformUrl(), gpu: ledger.hasGpu(share) });
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {

@@ -25,6 +25,8 @@ export interface WorkerImage {
   /** What is built on the image before them. */
   readonly imageSteps: readonly ImageStep[];
   readonly bootType: BootType;
+  /** It pulls its jobs over HTTP: by a command of the endpoint's code, or by what the image runs by itself. */
+  readonly pulls?: "command" | "image" | undefined;
   readonly volumes: readonly MountedVolume[];
   /** Of its environment; undefined: none. */
   readonly cache: Volume | undefined;

@@ -7,6 +7,7 @@ import {
   RUNSYNC_RETENTION_MS,
   RUNSYNC_WAIT_RETENTION_MS,
 } from "../domain/limits.ts";
+import type { PullCalls } from "../domain/pull.ts";
 import type { EndedRequest, RequestForwarder, ServedRequest } from "../domain/request.ts";
 import type { WorkerView } from "../domain/worker.ts";
 import type { JobQueue } from "../queue/queue.ts";
@@ -26,6 +27,8 @@ export interface GatewayDeps {
   readonly keys: KeyChecker;
   readonly forwarder: RequestForwarder;
   readonly workers: WorkerView;
+  /** Who answers workers that pull their jobs; without it there are none. */
+  readonly pull?: PullCalls;
   /** The source layer a build was made of; undefined when there is no such build. */
   readonly sourceOf?: (buildId: string) => string | undefined | Promise<string | undefined>;
   /** A fresh UUID: jobs and requests are named after it. */

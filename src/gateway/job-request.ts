@@ -15,8 +15,8 @@ import {
   METHOD_MAX_CHARS,
   WEBHOOK_MAX_CHARS,
 } from "../domain/limits.ts";
+import { topLevelSpan } from "../lib/json-span.ts";
 import { firstJsonError } from "./json-error.ts";
-import { topLevelSpan } from "./json-span.ts";
 
 export interface JobRequest {
   /** A part of the body's bytes. */

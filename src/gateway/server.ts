@@ -21,6 +21,7 @@ import { JobOwners } from "./job-owner.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
+import { answerPull, findPull } from "./pull-routes.ts";
 import { RateLimiter } from "./rate-limits.ts";
 import { rawError, sendError } from "./respond.ts";
 import { findTarget } from "./target.ts";
@@ -118,6 +119,11 @@ export function createGateway(deps: GatewayDeps): Gateway {
 function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayContext): void {
   if (req.httpVersionMajor !== 1) {
     req.socket.end(rawError(connectionError(undefined)));
+    return;
+  }
+  const pull = context.pull && findPull(req.url ?? "/");
+  if (pull !== undefined) {
+    answerPull(req, res, pull, context).catch((error) => context.log.error("a worker was not answered", { error }));
     return;
   }
   admitPage(req);

@@ -158,6 +158,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       },
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure)),
       workerStuck: (workerId, reason) => own("killing a stuck worker", pool.kill(workerId, reason)),
+      workerLeaves: (workerId, reason) => own("stopping a worker", pool.stop(workerId, reason, false)),
+      workerEnds: (workerId, graceMs) => own("stopping a worker", driver.stop(workerId, graceMs)),
       workerReplaced: (id) =>
         store.workers.update(id, { state: "DRAINING", reason: "its code was replaced while it started" }),
       requestWaiting: (endpointId) => {
@@ -345,6 +347,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     endpointNamed: (name) => findNamedEndpoint(store, name),
     keys,
     forwarder: link,
+    pull: link.pull,
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),

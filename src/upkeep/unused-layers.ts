@@ -57,7 +57,7 @@ async function neededImages({ store, images }: UnusedLayersDeps): Promise<Worker
   for (const endpoint of endpoints) if (endpoint.buildId !== null) await add(endpoint);
   for (const worker of await store.workers.list()) {
     const endpoint = endpoints.find(({ id }) => id === worker.endpointId);
-    if (endpoint?.buildId === worker.buildId) continue;
+    if (endpoint !== undefined && (endpoint.buildId ?? "") === worker.buildId) continue;
     if (endpoint === undefined || !(await add({ ...endpoint, buildId: worker.buildId }))) return undefined;
   }
   return needed;

@@ -111,12 +111,13 @@ export class Greeting {
     connection: Connection,
     worker: Worker,
     endpoint: Endpoint,
-    { unacknowledged = [] }: HelloHead,
+    { unacknowledged = [], pulls }: HelloHead,
     platformUrl: string | undefined,
   ): Promise<WorkerSession> {
     const { sessions, queue } = this.#deps;
     const known = sessions.find(worker.id);
     const session = known ?? this.#open(connection, worker, endpoint);
+    session.pulls = pulls === true;
     if (known !== undefined) {
       sessions.cameBack(worker.id);
       const earlier = known.connection;
@@ -132,6 +133,7 @@ export class Greeting {
     welcome(connection, platformUrl);
     session.isResuming = true;
     try {
+      if (pulls) return session;
       if (known !== undefined) await goOn(session, queue, unacknowledged);
       else if (unacknowledged.length > 0 || worker.state !== "STARTING") await adopt(session, queue, unacknowledged);
     } finally {

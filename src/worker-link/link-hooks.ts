@@ -13,6 +13,10 @@ export interface LinkHooks {
   bootFailed(workerId: string, failure: BootFailure): void;
   /** It ignored a cancel or was not ready in time: it must be killed. */
   workerStuck(workerId: string, reason: string): void;
+  /** One that pulls its jobs asked for its end, once it has finished what it has. */
+  workerLeaves(workerId: string, reason: string): void;
+  /** Its program is to be told to end, and may go on for `graceMs` with what it has begun. */
+  workerEnds(workerId: string, graceMs: number): void;
   /** It starts on code that has been replaced since, and will be refused: its exit is no failure. */
   workerReplaced(workerId: string): Promise<unknown>;
   /** A request waits and no worker is free. */

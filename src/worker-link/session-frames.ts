@@ -1,11 +1,13 @@
 /** What a welcome worker says: frames of its works, and those about itself. */
 import { bootFailureHead, creditHead, logHead } from "../domain/frame-heads.ts";
 import { LINK_FRAME_COST_BYTES, LINK_LINE_COST_BYTES, LOG_FRAME_MAX_BYTES } from "../domain/limits.ts";
-import { type CreditHead, FRAME } from "../domain/worker-protocol.ts";
+import { type BootFailure, type CreditHead, FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../lib/frames.ts";
 import type { JobProgress, Queue } from "../queue/queue.ts";
 import { dispatchJobs } from "./job-work.ts";
 import type { LinkHooks } from "./link-hooks.ts";
+import { jobLines } from "./pull/job-lines.ts";
+import type { PullWorkers } from "./pull/pull-workers.ts";
 import type { RequestDispatch } from "./request-dispatch.ts";
 import type { WorkerSession } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
@@ -16,6 +18,7 @@ interface SessionFramesDeps {
   readonly requests: RequestDispatch;
   readonly queue: Queue & JobProgress;
   readonly hooks: LinkHooks;
+  readonly pull: PullWorkers;
 }
 
 export class SessionFrames {
@@ -40,11 +43,16 @@ export class SessionFrames {
     }
     session.said(LINK_FRAME_COST_BYTES);
     if (frame.type === FRAME.CREDIT) this.#ready(session, readHead(frame, creditHead));
-    else if (frame.type === FRAME.BOOT_FAILED)
-      this.#deps.hooks.bootFailed(session.worker.id, readHead(frame, bootFailureHead));
+    else if (frame.type === FRAME.BOOT_FAILED) this.#bootFailed(session, readHead(frame, bootFailureHead));
     else if (frame.type === FRAME.LOG) this.#log(session, frame);
     else if (frame.type === FRAME.GOODBYE) session.left();
     else if (frame.type === FRAME.HELLO) throw new FrameError("it says HELLO again");
+  }
+
+  /** Of one that pulls, the end of its program is no failed start once it has asked for a job. */
+  #bootFailed(session: WorkerSession, failure: BootFailure): void {
+    const { hooks, pull } = this.#deps;
+    if (!session.pulls || !pull.isReady(session.worker.id)) hooks.bootFailed(session.worker.id, failure);
   }
 
   #over(session: WorkerSession, work: Work): void {
@@ -55,6 +63,11 @@ export class SessionFrames {
   }
 
   #ready(session: WorkerSession, credit: CreditHead): void {
+    if (session.pulls) {
+      session.credit = credit;
+      this.#deps.pull.programStarted(session.worker.id);
+      return;
+    }
     const again = session.slots > 0;
     // It was started with this concurrency: one that asks for more would only gather what others wait for.
     session.slots = Math.min(credit.slots, session.endpoint.maxConcurrency);
@@ -81,7 +94,8 @@ export class SessionFrames {
     const text = body.toString("utf8", 0, LOG_FRAME_MAX_BYTES);
     const line = { workerId: session.worker.id, endpointId: session.endpoint.id, jobId, stream };
     session.said(body.length + linesOf(body.subarray(0, LOG_FRAME_MAX_BYTES)) * LINK_LINE_COST_BYTES);
-    session.prints(this.#deps.hooks.log({ ...line, text }));
+    const parts = session.pulls ? jobLines(text) : [{ jobId, text }];
+    for (const part of parts) session.prints(this.#deps.hooks.log({ ...line, ...part }));
     if (body.length <= LOG_FRAME_MAX_BYTES) return;
     // No worker of ours does that.
     const leftOut = `[svc] lines were left out here: they came ${body.length - LOG_FRAME_MAX_BYTES} bytes too long in one go`;

@@ -23,6 +23,8 @@ export class WorkerSession {
   readonly endpoint: Endpoint;
   readonly load: EndpointLoad;
   connection: Connection;
+  /** Its program pulls its jobs over HTTP: this link has logs, and what concerns the process. */
+  pulls = false;
   /** 0 until the handler is loaded. */
   slots = 0;
   credit: CreditHead | undefined;

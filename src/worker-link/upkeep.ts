@@ -18,7 +18,7 @@ export function sweep(sessions: Sessions, hooks: Pick<LinkHooks, "workerStuck">)
   for (const session of sessions.all()) {
     if (session.sweep(now)) hooks.workerStuck(session.worker.id, "it did not stop when it was cancelled");
     if (session.endpoint.kind === "queue") session.recall(now, PREFETCH_EXECUTION_MAX_MS);
-    const isLate = session.slots === 0 && now - session.beganAt > WORKER_BOOT_TIMEOUT_MS;
+    const isLate = session.slots === 0 && !session.pulls && now - session.beganAt > WORKER_BOOT_TIMEOUT_MS;
     if (isLate) hooks.workerStuck(session.worker.id, "it was not ready in time");
   }
 }

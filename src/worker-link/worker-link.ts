@@ -6,7 +6,14 @@
  *                                                  meanwhile: upkeep.ts; all of them: sessions.ts
  */
 import { SvcError } from "../domain/errors.ts";
-import { LEASE_RENEW_MS, LINK_PING_MS, LINK_SWEEP_MS, STANDSTILL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import {
+  LEASE_RENEW_MS,
+  LINK_PING_MS,
+  LINK_SWEEP_MS,
+  PULL_HOLD_MS,
+  STANDSTILL_MS,
+  WORKER_DRAIN_GRACE_MS,
+} from "../domain/limits.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
@@ -17,6 +24,7 @@ import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { Greeting } from "./greeting.ts";
 import { JobWork } from "./job-work.ts";
 import type { LinkHooks } from "./link-hooks.ts";
+import { PullWorkers } from "./pull/pull-workers.ts";
 import { Reception, type TlsListen } from "./reception.ts";
 import { RequestDispatch } from "./request-dispatch.ts";
 import type { WorkerSession } from "./session.ts";
@@ -29,8 +37,10 @@ interface LinkDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly queue: Queue & JobProgress & JobReader & Pick<JobQueue, "events">;
   readonly hooks: LinkHooks;
-  /** Milliseconds of a monotonic clock: how much a worker may say. */
+  /** Milliseconds of a monotonic clock: how much a worker may say, how long one that pulls may be silent. */
   readonly now?: () => number;
+  /** So long the question of a worker that pulls is held open; default PULL_HOLD_MS. */
+  readonly pullHoldMs?: number;
 }
 
 export class WorkerLink implements RequestForwarder {
@@ -39,6 +49,8 @@ export class WorkerLink implements RequestForwarder {
   readonly #sessions: Sessions;
   readonly #requests: RequestDispatch;
   readonly #reception: Reception;
+  /** Workers that pull their jobs over HTTP. */
+  readonly pull: PullWorkers;
   #timers: NodeJS.Timeout[] = [];
 
   constructor(deps: LinkDeps) {
@@ -55,8 +67,10 @@ export class WorkerLink implements RequestForwarder {
       health: (id) => hooks.health(id),
       own,
     });
-    const frames = new SessionFrames({ sessions, requests, queue, hooks });
+    const pull = new PullWorkers({ ...deps, own, now, holdMs: deps.pullHoldMs ?? PULL_HOLD_MS });
+    const frames = new SessionFrames({ sessions, requests, queue, hooks, pull });
     const greeting = new Greeting({ ...deps, sessions, onFrame: (session, frame) => frames.take(session, frame) });
+    this.pull = pull;
     this.#sessions = sessions;
     this.#requests = requests;
     this.#reception = new Reception((connection, hello) => greeting.hello(connection, hello));
@@ -64,12 +78,20 @@ export class WorkerLink implements RequestForwarder {
   }
 
   async listen(socketPath: string): Promise<void> {
+    await this.pull.recover();
     await this.#reception.listen(socketPath);
     const sweeps = new Standstill(LINK_SWEEP_MS + STANDSTILL_MS);
     const pings = new Standstill(LINK_PING_MS + STANDSTILL_MS);
     this.#timers = [
-      setInterval(() => sweeps.happened() || sweep(this.#sessions, this.#deps.hooks), LINK_SWEEP_MS),
-      setInterval(() => this.#own("renewing leases", renewLeases(this.#sessions, this.#deps.queue)), LEASE_RENEW_MS),
+      setInterval(() => {
+        const stoodStill = sweeps.happened();
+        if (!stoodStill) sweep(this.#sessions, this.#deps.hooks);
+        this.pull.sweep(stoodStill);
+      }, LINK_SWEEP_MS),
+      setInterval(() => {
+        this.#own("renewing leases", renewLeases(this.#sessions, this.#deps.queue));
+        this.#own("renewing leases", this.pull.renewLeases());
+      }, LEASE_RENEW_MS),
       setInterval(() => pings.happened() || this.#own("asking silent workers", this.#ping()), LINK_PING_MS),
     ];
   }
@@ -84,7 +106,14 @@ export class WorkerLink implements RequestForwarder {
   }
 
   sample(endpointId: string): EndpointSample {
-    return { waitingRequests: this.#requests.waitingFor(endpointId), ...this.#sessions.sample(endpointId) };
+    const linked = this.#sessions.sample(endpointId);
+    const pulling = this.pull.sample(endpointId);
+    return {
+      waitingRequests: this.#requests.waitingFor(endpointId),
+      running: linked.running + pulling.running,
+      averageExecMs: linked.averageExecMs ?? pulling.averageExecMs,
+      workers: [...linked.workers, ...pulling.workers],
+    };
   }
 
   /**
@@ -97,19 +126,20 @@ export class WorkerLink implements RequestForwarder {
       if (session.endpoint.kind === "queue") session.recall(performance.now(), 0);
       session.drain(WORKER_DRAIN_GRACE_MS);
     }
+    this.pull.switchOver(endpointId, revision);
   }
 
   /** What bringing the worker up took, in milliseconds; undefined when it is not connected or not ready. */
   bootOf(workerId: string): WorkerBoot | undefined {
     const session = this.#sessions.find(workerId);
-    if (session?.credit === undefined) return undefined;
+    if (session?.credit === undefined || session.pulls) return this.pull.bootOf(workerId);
     const { bootMs = 0, importMs = 0 } = session.credit;
     return { startedAt: session.worker.createdAt, bootMs, importMs };
   }
 
   /** Jobs and requests that a connected worker has ended since it came, or since the platform started. */
   doneBy(workerId: string): number | undefined {
-    return this.#sessions.find(workerId)?.done;
+    return this.pull.doneBy(workerId) ?? this.#sessions.find(workerId)?.done;
   }
 
   /** How long the request that waits longest has waited, in milliseconds; 0 when none waits. */
@@ -117,12 +147,18 @@ export class WorkerLink implements RequestForwarder {
     return this.#requests.oldestWaitMs(endpointId);
   }
 
+  /** A worker was started that pulls its jobs. */
+  expectPull(workerId: string): void {
+    this.pull.expect(workerId);
+  }
+
   isConnected(workerId: string): boolean {
-    return this.#sessions.find(workerId)?.connection.isOpen ?? false;
+    return this.pull.isReady(workerId) || (this.#sessions.find(workerId)?.connection.isOpen ?? false);
   }
 
   drain(workerId: string, graceMs: number): void {
-    this.#sessions.find(workerId)?.drain(graceMs);
+    if (this.pull.isReady(workerId)) this.pull.drain(workerId);
+    else this.#sessions.find(workerId)?.drain(graceMs);
   }
 
   /** Those who wait for the endpoint are told why a worker of it cannot start; not when newer code may do better. */
@@ -136,11 +172,13 @@ export class WorkerLink implements RequestForwarder {
    * as if they had not begun.
    */
   async workerExited(workerId: string, reason: string, cause?: "machine"): Promise<void> {
+    this.pull.exited(workerId, reason, cause);
     const session = this.#sessions.find(workerId);
-    if (session !== undefined) {
+    if (session !== undefined && !session.pulls) {
       this.#sessions.forget(session, reason, cause);
       return;
     }
+    if (session !== undefined) this.#sessions.forget(session, reason, cause);
     const { queue } = this.#deps;
     const how = cause === "machine" ? "handed-back" : "lost";
     for (const claim of await queue.claimsOf(workerId)) await queue.release(claim, how, reason);
@@ -149,6 +187,7 @@ export class WorkerLink implements RequestForwarder {
   /** Takes all running jobs back as they were: the platform ends its workers, which is not their fault. */
   handBackAll(): void {
     for (const session of this.#sessions.all()) handBack(session, "the platform stops");
+    this.pull.handBackAll("the platform stops");
   }
 
   /** Lets go of the workers; they go on with their jobs and come back to the next platform. */
@@ -167,6 +206,7 @@ export class WorkerLink implements RequestForwarder {
   }
 
   #cancel(workerId: string, jobId: string): void {
+    this.pull.cancel(workerId, jobId);
     const session = this.#sessions.find(workerId);
     for (const work of session?.works.values() ?? []) {
       if (work instanceof JobWork && work.claim.jobId === jobId) session!.end(work, "cancelled");

@@ -19,7 +19,6 @@ export function endpointHealth(
   facts: (endpoint: Endpoint) => HealthFacts,
 ): EndpointHealth {
   if (endpoint === undefined || endpoint.workersMax === 0) return is("STOPPED");
-  if (endpoint.buildId === null) return is("BLOCKED", "It has no code yet: deploy a build that declares it.");
   const { image, isPrepared, bootProblem, isProven, waits, workers } = facts(endpoint);
   if (image.problem !== "") return is("BLOCKED", image.problem);
   if (!isPrepared) return is("PREPARING", "", image.progress);

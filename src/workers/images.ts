@@ -1,6 +1,8 @@
 /** What each endpoint's revision needs on this machine, prepared once in the background and told about meanwhile. */
 import { SvcError } from "../domain/errors.ts";
 import { nameBeforeRemoval } from "../domain/names.ts";
+import { isRemoved } from "../domain/removal.ts";
+import type { ServerSettings } from "../domain/server.ts";
 import { CACHE_VOLUME, mountPaths, volumesOf } from "../domain/volume.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
@@ -112,8 +114,9 @@ export class Images {
     }
   }
 
-  /** Throws CONFLICT when the endpoint's build does not declare it. */
+  /** Throws CONFLICT when the endpoint's build does not declare it. One without a build runs what its image runs. */
   async describe(endpoint: Endpoint): Promise<NonNullable<ImageState["prepared"]>> {
+    if (endpoint.buildId === null && !isRemoved(endpoint)) return imageAlone(endpoint);
     const build = endpoint.buildId === null ? undefined : await this.#deps.store.builds.find(endpoint.buildId);
     const resource = build?.manifest.resources[endpoint.name];
     if (build === undefined || resource === undefined) throw new SvcError("CONFLICT", "Its build does not declare it.");
@@ -132,6 +135,7 @@ export class Images {
       systemDependencies: resource.systemDependencies ?? [], // A manifest of an earlier version has none.
       imageSteps: resource.imageSteps ?? [],
       bootType: endpoint.svcBootType,
+      pulls: pullsBy(resource.server),
       ...volumesOfEndpoint(endpoint, app?.name, environment?.name),
     };
     return {
@@ -141,6 +145,32 @@ export class Images {
       gpuPreference: resource.gpuPreference ?? [], // A manifest of an earlier version has none.
     };
   }
+}
+
+function pullsBy(server: ServerSettings | undefined): WorkerImage["pulls"] {
+  if (server?.protocol !== "pull") return undefined;
+  return server.command.length === 0 ? "image" : "command";
+}
+
+function imageAlone(endpoint: Endpoint): NonNullable<ImageState["prepared"]> {
+  const image: WorkerImage = {
+    endpointId: endpoint.id,
+    endpointName: endpoint.name,
+    buildId: "",
+    sourceLayer: "",
+    dependencyLayer: null,
+    baseDependencies: [],
+    pythonVersion: "",
+    handler: "",
+    imageName: endpoint.imageName,
+    systemDependencies: [],
+    imageSteps: [],
+    bootType: endpoint.svcBootType,
+    pulls: "image",
+    volumes: [],
+    cache: undefined,
+  };
+  return { image, appName: "", environmentName: "", gpuPreference: [] };
 }
 
 function volumesOfEndpoint({ networkVolumeId }: Endpoint, app = "", environment = "") {

@@ -7,6 +7,7 @@ import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
 import { CANCEL_GRACE_MS, STOP_POLL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import { isRemoved } from "../domain/removal.ts";
 import { unlessFull } from "../domain/storage.ts";
 import {
   type Decision,
@@ -42,6 +43,8 @@ interface WorkerPoolDeps extends StartDeps {
     workerExited(workerId: string, reason: string, cause?: WorkerExit["cause"]): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
     sample(endpointId: string): Pick<EndpointSample, "workers">;
+    /** A worker was started that pulls its jobs. */
+    expectPull(workerId: string): void;
   };
   /** Who waits for code that cannot start is told why. */
   readonly broken: Pick<BrokenCode, "tell">;
@@ -193,7 +196,7 @@ export class WorkerPool implements WorkerView {
 
   /** Whether a worker could start now; sets the preparation going when it is needed. */
   mayStart(endpoint: Endpoint): boolean {
-    if (endpoint.buildId === null) return false;
+    if (isRemoved(endpoint)) return false;
     const { images, boots } = this.#deps;
     if (!images.isPrepared(endpoint)) {
       images.prepare(endpoint);
@@ -351,6 +354,7 @@ export class WorkerPool implements WorkerView {
     this.#starting.set(workerId, endpoint);
     try {
       await startWorker(this.#deps, workerId, endpoint, prepared, beyondCapacity);
+      if (prepared.image.pulls !== undefined) this.#deps.link.expectPull(workerId);
       this.#refused.forget(endpoint.id);
       return undefined;
     } catch (error) {

@@ -99,6 +99,14 @@ const SERVER: Record<string, Expectation> = {
   },
   system_dependencies: { written: '["ffmpeg"]', manifest: { systemDependencies: ["ffmpeg"] } },
 };
+const PROGRAM: Record<string, Expectation> = {
+  name: { written: '"NAME"' },
+  command: {
+    written: '["work"]',
+    manifest: { server: { ...server, command: ["work"], port: 0, readyPath: "", readyTimeout: 300, protocol: "pull" } },
+  },
+  protocol: { written: '"pull"' },
+};
 
 function declaration(name: string, settings: Record<string, Expectation>): string {
   const keywords = Object.entries(settings).map(([keyword, { written }]) => `${keyword}=${written}`);
@@ -108,7 +116,7 @@ function declaration(name: string, settings: Record<string, Expectation>): strin
 test("every keyword of a declaration arrives in the manifest, the record and the management API", async (t) => {
   const sdk = readFileSync(new URL("../../python/src/svc/endpoint.py", import.meta.url), "utf8");
   const keywords = [.../^PARAMETERS = \((.*?)^\)/ms.exec(sdk)![1]!.matchAll(/"(\w+)"/g)].map(([, keyword]) => keyword!);
-  const covered = new Set([QUEUE, EVERY, LOAD_BALANCED, SERVER].flatMap((each) => Object.keys(each)));
+  const covered = new Set([QUEUE, EVERY, LOAD_BALANCED, SERVER, PROGRAM].flatMap((each) => Object.keys(each)));
   assert.deepEqual(
     keywords.filter((keyword) => !covered.has(keyword)),
     [],
@@ -131,6 +139,8 @@ api = ${declaration("api", LOAD_BALANCED)}
 async def health(): ...
 
 ${declaration("web", SERVER)}
+
+${declaration("program", PROGRAM)}
 `;
   await writeFile(join(projectDir, "worker.py"), code);
   const scan = await scanProject({ projectDir, environment: { PATH: process.env.PATH } });
@@ -157,6 +167,7 @@ ${declaration("web", SERVER)}
     ["often", EVERY] as const,
     ["api", LOAD_BALANCED] as const,
     ["web", SERVER] as const,
+    ["program", PROGRAM] as const,
   ]) {
     const record = records.find((one) => one.name === name)!;
     for (const [keyword, expected] of Object.entries(settings)) {

@@ -9,6 +9,8 @@ export const QUIET_HOOKS = {
   workerGone: nothing,
   bootFailed: nothing,
   workerStuck: nothing,
+  workerLeaves: nothing,
+  workerEnds: nothing,
   workerReplaced: async () => {},
   aliveWorkers: async () => [],
   failed: nothing,

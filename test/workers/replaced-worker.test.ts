@@ -39,6 +39,7 @@ async function open(state: WorkerState) {
     link: {
       drain: () => {},
       isConnected: () => false,
+      expectPull: () => {},
       workerExited: async () => {},
       switchOver: () => {},
       sample: () => ({ workers: [] }),

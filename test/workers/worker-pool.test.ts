@@ -94,6 +94,7 @@ async function pool(t: TestContext) {
     link: {
       drain: () => {},
       isConnected: () => false,
+      expectPull: () => {},
       workerExited: async (...exited) => {
         seen.exited.push(exited);
       },

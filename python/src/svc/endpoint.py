@@ -47,7 +47,7 @@ else:
 PARAMETERS = (
     "name", "gpu", "cpu", "workers", "idle_timeout", "dependencies", "max_concurrency", "execution_timeout_ms",
     "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
-    "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "public",
+    "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "protocol", "public",
     "schedule", "timezone", "every", "schedule_input", "missed", "overlap",
     "system_dependencies",
 )  # fmt: skip
@@ -126,6 +126,8 @@ class Endpoint:
             `workers` of at most 1 and containers.
         ready_path: path that answers with a status below 500 once it is ready; default: a connection is enough.
         ready_timeout: seconds until it must be ready, 1 to 3600. Default 300.
+        protocol: `"http"` (the default): the command is a server. `"pull"`: it asks the platform for the jobs of a
+            queue-based endpoint itself, as workers in images people already have do (docs/reference/pull-workers.md).
         public: True: everybody may call the routes of this load-balanced endpoint, without a key. One route alone:
             `@api.get("/path", public=True)`. Default: every call needs a key.
         schedule: calls a queue-based endpoint by itself: five fields of cron, e.g. `"0 3 * * *"` for three o'clock each day.
@@ -195,6 +197,7 @@ class Endpoint:
             port: int | None = None,
             ready_path: str | None = None,
             ready_timeout: int | None = None,
+            protocol: Literal["http", "pull"] | None = None,
             public: bool | None = None,
             schedule: str | None = None,
             timezone: str | None = None,
@@ -237,6 +240,7 @@ class Endpoint:
             port: int | None = None,
             ready_path: str | None = None,
             ready_timeout: int | None = None,
+            protocol: Literal["http", "pull"] | None = None,
             public: bool | None = None,
             schedule: str | None = None,
             timezone: str | None = None,

@@ -34,12 +34,11 @@ from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, WORKER_STOPPED_MAX_S
 from svc._runtime.link import protocol
 from svc._runtime.link.platform_link import PlatformLink
-from svc._runtime.link.protocol import encode, parse_head
+from svc._runtime.link.protocol import boot_failed, encode, parse_head
 from svc._runtime.process.new_process import clean_environment
 from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
 from svc._runtime.process.remains import Remains
-from svc._runtime.process.worker_life import boot_failed
 from svc._runtime.process.worker_record import WorkerRecord, check_start, exit_reason, signal_name
 from svc._runtime.process.worker_watch import LimitWatch, StoppedWorkers
 from svc._runtime.process.zygote_pool import ZygotePool

@@ -94,8 +94,17 @@ class LoadedEndpoint:
     def has_application(self) -> bool:
         return self.server is not None or ("ANY", "/") in self.routes
 
+    @property
+    def pulls(self) -> bool:
+        """Its program asks for jobs itself."""
+        return self.server is not None and self.server.get("protocol") == "pull"
+
     def requests(self):
-        """How requests are answered, made once (in the zygote); None for a queue-based endpoint."""
+        """How requests are answered, made once (in the zygote); None for a queue-based endpoint of functions."""
+        if self.pulls and self._requests is None:
+            from svc._runtime.http.pull_program import PullProgram
+
+            self._requests = PullProgram(self.server, self.paths)
         if self.server is not None and self._requests is None:
             from svc._runtime.http.proxy import ProxyRequests
 
@@ -188,8 +197,8 @@ def load_endpoint(
     """Imports the modules of an endpoint and finds its functions.
 
     functions: `[{"module", "name", "kind": "function" | "class"}]`; routes: `{"GET /path": {"module", "name"}}`.
-    server: `{"command", "port", "readyPath", "readyTimeout"}` of an endpoint whose requests a command answers: nothing is
-    imported then. Raises BootFailure with the cause in the user's words.
+    server: `{"command", "port", "readyPath", "readyTimeout"}` of an endpoint whose requests a command answers, with
+    `"protocol": "pull"` of one whose program asks for its jobs: nothing is imported then. Raises BootFailure with the cause in the user's words.
     """
     if server is not None:
         return LoadedEndpoint(name, kind, [], {}, server)

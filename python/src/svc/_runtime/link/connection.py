@@ -111,6 +111,8 @@ class Connection:
         self._credit = b""
         self._disowned = False
         self._meanwhile = None
+        self.pulls = False
+        """The worker's jobs come over HTTP: none is expected here."""
         self.on_welcome = None
         """Called with the head of each WELCOME."""
         self.unacknowledged: dict[int, Unacknowledged] = {}
@@ -222,6 +224,7 @@ class Connection:
                 "worker": self._worker,
                 "pid": os.getpid(),
                 "unacknowledged": listed if len(listed) <= HELD_IN_HEAD_MAX else [],
+                **({"pulls": True} if self.pulls else {}),
             }
             body = b"" if len(listed) <= HELD_IN_HEAD_MAX else json.dumps(listed, separators=(",", ":")).encode()
             # The first time CREDIT goes along: nothing else waits that would have to keep its order behind WELCOME.

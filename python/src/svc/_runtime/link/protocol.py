@@ -94,3 +94,11 @@ class FrameReader:
             self._chunks.append(data[start:] if start else data)
             self._size = total - start
         return frames
+
+
+def boot_failed(head: dict) -> bytes:
+    """The BOOT_FAILED frame; a traceback too long for a head loses its beginning."""
+    if len(head.get("error_traceback", "")) > 8000:
+        head["error_traceback"] = "…" + head["error_traceback"][-8000:]
+    head["error_message"] = head.get("error_message", "")[:4000]
+    return encode(BOOT_FAILED, 0, head)

@@ -11,7 +11,7 @@ from svc import this_worker
 from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
-from svc._runtime.link.protocol import encode
+from svc._runtime.link.protocol import boot_failed, encode
 from svc._runtime.process import debugger
 from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
@@ -62,19 +62,12 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
         end_process(code)
 
 
-def boot_failed(head: dict) -> bytes:
-    """The BOOT_FAILED frame; a traceback too long for a head loses its beginning."""
-    if len(head.get("error_traceback", "")) > 8000:
-        head["error_traceback"] = "…" + head["error_traceback"][-8000:]
-    head["error_message"] = head.get("error_message", "")[:4000]
-    return encode(protocol.BOOT_FAILED, 0, head)
-
-
 def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile) -> Worker:
     began = monotonic()
     endpoint = load()
     here = this_worker.enter(start, endpoint.name, endpoint.instances)
     connection.on_welcome = here.welcomed
+    connection.pulls = endpoint.pulls
     kind = way_to_run(endpoint, int(start.get("concurrency") or 1))
     worker = kind(start, {}, endpoint.requests(), connection)
     here.running = worker.running

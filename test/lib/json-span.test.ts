@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { topLevelSpan } from "../../src/gateway/json-span.ts";
+import { topLevelSpan } from "../../src/lib/json-span.ts";
 
 /** JSON text of any value, with white space in every place where the grammar allows it. */
 const space = fc.stringMatching(/^[ \t\r\n]{0,2}$/);

@@ -1,0 +1,3 @@
+from svc import Endpoint
+
+decorated = Endpoint(name="decorated", image="example/worker:3")

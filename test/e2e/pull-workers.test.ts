@@ -1,0 +1,170 @@
+/** Programs that pull their jobs over HTTP, as plain commands of this machine: their life, and what kills them. */
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { eventually } from "../eventually.ts";
+import { hostPid, OWN_PID } from "../host-pid.ts";
+import { project, startPlatform, type TestPlatform } from "./platform.ts";
+
+/** Standard library only: asks for jobs, gives signs of life, ends on SIGTERM when it has finished what it has. */
+const WORKER = `
+import json, os, signal, sys, threading, time, urllib.error, urllib.request
+
+own = os.environ["RUNPOD_POD_ID"]
+headers = {"Authorization": os.environ["RUNPOD_AI_API_KEY"], "Content-Type": "application/x-www-form-urlencoded"}
+take = os.environ["RUNPOD_WEBHOOK_GET_JOB"].replace("$ID", own)
+done = os.environ["RUNPOD_WEBHOOK_POST_OUTPUT"].replace("$RUNPOD_POD_ID", own)
+alive = os.environ["RUNPOD_WEBHOOK_PING"].replace("$RUNPOD_POD_ID", own)
+state = {"job": "", "leaves": False}
+
+def call(url, body=None):
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=90) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != 429: raise
+            time.sleep(0.2)
+        except OSError:
+            time.sleep(0.2)
+
+def pings():
+    while True:
+        call(alive + (f"&job_id={state['job']}" if state["job"] else ""))
+        time.sleep(1)
+
+def leave(*_):
+    state["leaves"] = True
+
+def handle(given):
+    if "tell" in given:
+        with open(given["tell"], "w") as file: file.write(${OWN_PID})
+    if "wait" in given:
+        while not os.path.exists(given["wait"]): time.sleep(0.05)
+    if "exit" in given: os._exit(given["exit"])
+    return {"pid": ${OWN_PID}, "mode": os.environ.get("MODE"), "in_project": os.path.exists("main.py")}
+
+if os.environ.get("BROKEN"): sys.exit("it cannot begin: no weights")
+signal.signal(signal.SIGTERM, leave)
+threading.Thread(target=pings, daemon=True).start()
+while not state["leaves"]:
+    status, body = call(take + f"&job_in_progress={1 if state['job'] else 0}")
+    if status == 204: continue
+    job = json.loads(body)
+    state["job"] = job["id"]
+    print(json.dumps({"requestId": job["id"], "message": "Started.", "level": "INFO"}), flush=True)
+    result = {"output": handle(job["input"])}
+    call(done.replace("$ID", job["id"]) + "&isStream=false", json.dumps(result).encode())
+    state["job"] = ""
+print("has left", flush=True)
+`;
+
+const declared = (more = "") => `
+from svc import Endpoint
+Endpoint(name="program", command=["python", "worker.py"], protocol="pull"${more})
+`;
+
+async function deploy(platform: TestPlatform, cwd: string) {
+  const { code, stdout, stderr } = await platform.svc(["deploy"], { cwd });
+  assert.equal(code, 0, stdout + stderr);
+  return (await platform.endpoints()).find(({ name }) => name === "program")!;
+}
+
+test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced and killed, and nothing is lost", async (t) => {
+  const platform = await startPlatform(t);
+  const cwd = project(t, {
+    "main.py": declared(', env={"MODE": "first"}, workers=(0, 1), idle_timeout=1'),
+    "worker.py": WORKER,
+  });
+  const { url, kind } = await deploy(platform, cwd);
+  assert.equal(kind, "queue");
+  const call = (input: object) => platform.call(`${url}/runsync?wait=120000`, { body: { input } });
+  const run = async (input: object) => (await platform.call(`${url}/run`, { body: { input } })).json.id as string;
+  const status = async (job: string) => (await platform.call(`${url}/status/${job}`)).json;
+  const running = (job: string) => eventually(async () => assert.equal((await status(job)).status, "IN_PROGRESS"));
+  const ended = (job: string) =>
+    eventually(async () => {
+      const now = await status(job);
+      assert.equal(now.status, "COMPLETED", JSON.stringify(now));
+      return now;
+    });
+
+  const first = await call({});
+  assert.equal(first.json.status, "COMPLETED", first.text);
+  const { mode, in_project } = first.json.output;
+  assert.deepEqual([mode, in_project], ["first", true]);
+  const logs = await platform.svc(["logs", "program", "--job", first.json.id], { cwd });
+  assert.match(logs.stdout, /INFO Started\./);
+
+  // Nothing to do: it is told to end, and ends by itself.
+  await eventually(async () => {
+    const { stdout } = await platform.svc(["logs", "program"], { cwd });
+    assert.match(stdout, /has left/);
+  });
+  await eventually(async () => {
+    const { workers } = (await platform.call(`${url}/health`)).json;
+    assert.equal(workers.ready + workers.initializing, 0);
+  });
+  const again = await call({});
+  assert.match(again.headers.get("server-timing")!, /boot;dur=[\d.]+, import;dur=[1-9]/, "a cold start is told apart");
+
+  // Another revision comes while a job runs: it ends on its own worker.
+  const gate = path.join(platform.shared, "gate");
+  const before = await run({ wait: gate });
+  await running(before);
+  writeFileSync(path.join(cwd, "main.py"), declared(', env={"MODE": "second"}, workers=(0, 2)'));
+  const deploying = deploy(platform, cwd);
+  await eventually(async () => assert.equal((await call({})).json.output.mode, "second"));
+  writeFileSync(gate, "");
+  assert.equal((await ended(before)).output.mode, "first");
+  await deploying;
+
+  // The program is killed in the middle of its job: another one does it.
+  const [lost, tell] = [path.join(platform.shared, "lost"), path.join(platform.shared, "pid")];
+  const job = await run({ wait: lost, tell });
+  const pid = await eventually(() => hostPid(readFileSync(tell, "utf8"))!);
+  process.kill(pid, "SIGKILL");
+  writeFileSync(lost, "");
+  assert.equal((await ended(job)).retries, 1);
+
+  // The platform is killed and comes back: the worker goes on, and its result is taken.
+  const long = path.join(platform.shared, "long");
+  const survivor = await run({ wait: long });
+  await running(survivor);
+  await platform.kill();
+  const next = await platform.restart();
+  assert.equal((await next.call(`${url}/status/${survivor}`)).json.status, "IN_PROGRESS");
+  writeFileSync(long, "");
+  assert.equal((await ended(survivor)).retries, undefined);
+});
+
+test("A program that cannot begin is told about, and so is an image where there are no containers", async (t) => {
+  const platform = await startPlatform(t);
+  const cwd = project(t, { "main.py": declared(', env={"BROKEN": "1"}'), "worker.py": WORKER });
+  const broken = await platform.svc(["deploy"], { cwd });
+  assert.notEqual(broken.code, 0);
+  assert.match(broken.stderr, /it exited with code 1 before it asked for a job\s+it cannot begin: no weights/);
+  writeFileSync(path.join(cwd, "main.py"), declared("").replace('"python"', '"nowhere"'));
+  const missing = await platform.svc(["deploy"], { cwd });
+  assert.match(missing.stderr, /'nowhere' cannot be run: No such file or directory/);
+  writeFileSync(
+    path.join(cwd, "main.py"),
+    'from svc import Endpoint\nEndpoint(name="program", image="example/worker:1")\n',
+  );
+  const image = await platform.svc(["deploy"], { cwd });
+  assert.match(image.stderr, /image="example\/worker:1" needs containers/);
+
+  const { saveTemplate } = await platform.query<{ saveTemplate: { id: string } }>(
+    'mutation { saveTemplate(input: {name: "t", imageName: "example/worker:1"}) { id } }',
+  );
+  const { saveEndpoint } = await platform.query<{ saveEndpoint: { id: string } }>(
+    'mutation ($id: String!) { saveEndpoint(input: {name: "saved", templateId: $id, instanceIds: "cpu3c-1-2"}) { id } }',
+    { id: saveTemplate.id },
+  );
+  await platform.call(`/v2/${saveEndpoint.id}/run`, { body: { input: {} } });
+  await eventually(async () => {
+    const { stdout } = await platform.svc(["status", "saved"], { cwd });
+    assert.match(stdout, /BLOCKED[\s\S]*image="example\/worker:1" needs containers/);
+  });
+});
