@@ -37,6 +37,12 @@ export function storageFull(lack: Lack, cause?: unknown): SvcError {
       });
 }
 
+/** What whoever looks at the platform is told while that lasts. */
+export function storageNotice(lack: Lack): string {
+  const { message, help } = storageFull(lack);
+  return `${message} ${help} Reads and running jobs go on.`;
+}
+
 /** `error`, or the same in a user's words when something was lacking. */
 export function explained(error: unknown): unknown {
   if (error instanceof SvcError) return error;

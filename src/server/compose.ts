@@ -17,7 +17,7 @@ import { SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
 import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
-import { type Lack, storageFull } from "../domain/storage.ts";
+import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import { checkedJobJson } from "../gateway/job-json.ts";
@@ -64,11 +64,6 @@ export interface PlatformUrls {
 /** What the watch over the disk has said once, and what a platform that stops leaves undone. */
 function isSaidElsewhere(error: unknown): boolean {
   return error instanceof SvcError && (error.code === "STORAGE_FULL" || error.code === "SHUTTING_DOWN");
-}
-
-function noticeOf(lack: Lack): string {
-  const { message, help } = storageFull(lack);
-  return `${message} ${help} Reads and running jobs go on.`;
 }
 
 export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
@@ -325,7 +320,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     link,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
-    notices: () => (storage.lack === undefined ? [] : [noticeOf(storage.lack)]),
+    notices: () => (storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
     seal,
     cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),

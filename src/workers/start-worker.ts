@@ -14,6 +14,8 @@ export interface StartDeps {
   readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;
   /** It has reached its limit. */
   readonly isFull: (volume: Volume) => boolean;
+  /** A worker was started that pulls its jobs. */
+  readonly link: { expectPull(workerId: string): void };
   /** The time of day. */
   readonly clock: () => number;
 }
@@ -27,7 +29,7 @@ export function newWorkerId(): string {
  * driver throws; no row stays then.
  */
 export async function startWorker(
-  { store, driver, envOf, isFull, clock }: StartDeps,
+  { store, driver, envOf, isFull, link, clock }: StartDeps,
   workerId: string,
   endpoint: Endpoint,
   prepared: NonNullable<ReturnType<Images["of"]>>,
@@ -72,6 +74,7 @@ export async function startWorker(
     const [row, start] = await Promise.allSettled([written, started]);
     if (row.status === "rejected") await driver.stop(workerId, 0);
     for (const result of [start, row]) if (result.status === "rejected") throw result.reason;
+    if (image.pulls !== undefined) link.expectPull(workerId);
   } catch (error) {
     await store.workers.delete(workerId).catch(unlessFull);
     throw error;

@@ -37,14 +37,12 @@ interface WorkerPoolDeps extends StartDeps {
   readonly images: Images;
   readonly boots: BootRecord;
   readonly decisions: DecisionLog;
-  readonly link: {
+  readonly link: StartDeps["link"] & {
     drain(workerId: string, graceMs: number): void;
     isConnected(workerId: string): boolean;
     workerExited(workerId: string, reason: string, cause?: WorkerExit["cause"]): Promise<void>;
     switchOver(endpointId: string, revision: string): void;
     sample(endpointId: string): Pick<EndpointSample, "workers">;
-    /** A worker was started that pulls its jobs. */
-    expectPull(workerId: string): void;
   };
   /** Who waits for code that cannot start is told why. */
   readonly broken: Pick<BrokenCode, "tell">;
@@ -354,7 +352,6 @@ export class WorkerPool implements WorkerView {
     this.#starting.set(workerId, endpoint);
     try {
       await startWorker(this.#deps, workerId, endpoint, prepared, beyondCapacity);
-      if (prepared.image.pulls !== undefined) this.#deps.link.expectPull(workerId);
       this.#refused.forget(endpoint.id);
       return undefined;
     } catch (error) {
