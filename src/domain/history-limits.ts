@@ -39,3 +39,9 @@ export const EVENT_FOLLOWER_MAX_BYTES = 1 * MB;
 export const EVENT_JOBS_PER_S = 100;
 /** How often one is told that nothing happens, and its key is looked at again. */
 export const EVENT_ALIVE_MS = 15_000;
+
+// Traces
+/** Jobs on their way that spans are kept of; beyond it the oldest lose theirs. */
+export const TRACED_JOBS_MAX = 10_000;
+/** A platform that stops waits so long for the last spans to be sent. */
+export const TRACES_CLOSE_MAX_MS = 2_000;

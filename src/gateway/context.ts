@@ -9,6 +9,7 @@ import {
 } from "../domain/limits.ts";
 import type { PullCalls } from "../domain/pull.ts";
 import type { EndedRequest, RequestForwarder, ServedRequest } from "../domain/request.ts";
+import type { RequestTrace, Traces } from "../domain/traces.ts";
 import type { WorkerView } from "../domain/worker.ts";
 import type { JobQueue } from "../queue/queue.ts";
 import type { Endpoint } from "../store/store.ts";
@@ -45,6 +46,8 @@ export interface GatewayDeps {
   /** Answers every request that is neither a job route nor a load-balanced one. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly log: GatewayLog;
+  /** Undefined: no traces are collected. */
+  readonly traces?: Traces;
   /** Told of every load-balanced request that is over. */
   readonly requestEnded?: (request: EndedRequest) => void;
   /** A connection could not be accepted. */
@@ -134,6 +137,8 @@ export interface Call {
   readonly principal: Principal;
   /** Of a caller without a key. */
   readonly open?: OpenCall;
+  /** Of a load-balanced call, when traces are collected. */
+  trace?: RequestTrace;
   /** Of a load-balanced call, once a worker has answered. */
   served?: ServedRequest;
 }

@@ -21,14 +21,17 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
   const signal = gateway.callers.watch(req, res);
   let response: LoadBalancedResponse;
   const id = gateway.newId();
+  const method = req.method ?? "GET";
+  const given = call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret) : openHeaders(req.rawHeaders);
+  call.trace = gateway.traces?.request(call.endpoint, method, given);
   try {
     response = await gateway.forwarder.forward({
       id,
       endpointId: call.endpoint.id,
-      method: req.method ?? "GET",
+      method,
       path: call.path,
       query: call.query,
-      headers: call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret) : openHeaders(req.rawHeaders),
+      headers: call.trace?.headers ?? given,
       body,
       timeoutMs: call.endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       publicRoutes: call.open?.publicRoutes,

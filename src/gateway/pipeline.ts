@@ -67,8 +67,10 @@ export async function answer(
   }
 }
 
-function tellEnd({ req, res, endpoint, path, served }: Call, { requestEnded }: GatewayContext, totalMs: number): void {
+function tellEnd(call: Call, { requestEnded }: GatewayContext, totalMs: number): void {
+  const { req, res, endpoint, path, served, trace } = call;
   const status = res.headersSent ? res.statusCode : CALLER_GONE;
+  trace?.end(status, served);
   requestEnded?.({ endpoint, method: req.method ?? "GET", path, status, totalMs, served });
 }
 

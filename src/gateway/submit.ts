@@ -41,7 +41,9 @@ export async function submitAs(
   const body = await readBody(req, res, maxBytes, gateway.bodies);
   try {
     const request = read(body);
-    return await gateway.queue.enqueue({
+    // Before it is stored: a waiting worker gets it at once.
+    gateway.traces?.jobSubmitted(jobId, endpoint, req.headers.traceparent?.toString());
+    const submitted = await gateway.queue.enqueue({
       id: jobId,
       endpointId: endpoint.id,
       input: request.input,
@@ -53,6 +55,11 @@ export async function submitAs(
       ttlMs: request.ttlMs,
       retentionMs,
     });
+    if (!submitted.created) gateway.traces?.jobDropped(jobId);
+    return submitted;
+  } catch (error) {
+    gateway.traces?.jobDropped(jobId);
+    throw error;
   } finally {
     gateway.bodies.give(body.length);
   }

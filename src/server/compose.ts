@@ -162,6 +162,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
         callerWaits(endpointId);
       },
       log: (line) => logFiles.append(line),
+      jobHandedOut: (jobId) => telemetry.traces?.jobHandedOut(jobId),
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
       aliveWorkers: () => driver.vouched(),
@@ -221,7 +222,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     onError: failed("the autoscaler"),
   });
 
-  const telemetry: Telemetry = openTelemetry({
+  const telemetry: Telemetry = await openTelemetry({
     config,
     store,
     endpoints,
@@ -358,6 +359,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       retention: config.retention,
       connectionsMax: connectionsMax(openFilesMax()),
     },
+    traces: telemetry.traces,
     requestEnded: telemetry.requestEnded,
     acceptFailed: (error) => {
       if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });

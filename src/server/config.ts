@@ -230,6 +230,8 @@ export interface Config {
     readonly runtime: string;
   };
   readonly metrics: "off" | "on" | "key";
+  /** Traces are collected: OpenTelemetry's own variable says where. */
+  readonly traces: boolean;
   readonly webhookPrivate: boolean;
 }
 
@@ -286,6 +288,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       runtime: c.SVC_DOCKER_RUNTIME,
     },
     metrics: c.SVC_METRICS,
+    traces: Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT),
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
   });
 }

@@ -5,6 +5,7 @@ import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import { errorKind, requestErrorKind } from "../domain/error-kind.ts";
 import type { EndedRequest } from "../domain/request.ts";
 import { type StorageWatch, storageFull } from "../domain/storage.ts";
+import type { Traces } from "../domain/traces.ts";
 import type { ScalingDecision, WorkerBoot } from "../domain/worker.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import { openHistory } from "../history/history-database.ts";
@@ -23,13 +24,14 @@ import { PrometheusText } from "../telemetry/prometheus.ts";
 import { plainNumbers, Recorder } from "../telemetry/recorder.ts";
 import { RouteNames } from "../telemetry/route-names.ts";
 import { Tallies } from "../telemetry/tallies.ts";
+import { openTraces } from "../telemetry/tracing.ts";
 import type { Config } from "./config.ts";
 
 const HISTORY_FILE = "history.db";
 const SERVER_ERROR = 500;
 
 interface TelemetryNeeds extends LoadSamplerDeps {
-  readonly config: Pick<Config, "dataDir" | "metrics">;
+  readonly config: Pick<Config, "dataDir" | "metrics" | "traces">;
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly storage: Pick<StorageWatch, "lack">;
@@ -45,6 +47,8 @@ interface TelemetryNeeds extends LoadSamplerDeps {
 export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" | "metrics" | "notReady" | "closing"> {
   readonly series: SeriesStore;
   readonly records: RecordStore;
+  /** Undefined: no traces are collected. */
+  readonly traces: Traces | undefined;
   workerReady(worker: Worker): void;
   workerGone(endpointId: string): void;
   /** The newest of an endpoint, oldest first. */
@@ -59,9 +63,10 @@ export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" |
   close(): Promise<void>;
 }
 
-export function openTelemetry(needs: TelemetryNeeds): Telemetry {
-  const { config, store, endpoints, storage, queue, link, driver, now, log, onError } = needs;
+export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
+  const { config, store, endpoints, storage, queue, link, driver, clock, now, log, onError } = needs;
   const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
+  const traces = config.traces ? await openTraces({ clock, told }) : undefined;
   const history = openHistory(path.join(config.dataDir, HISTORY_FILE), { told });
   const series = new SqliteSeries(history);
   const records = new SqliteRecords(history);
@@ -92,6 +97,10 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
   queue.events.jobFinished((job) => {
     tallies.of(job.endpointId).jobFinished(job);
     if (job.state === "FAILED" || job.state === "TIMED_OUT") records.failed(failureOfJob(job, queue));
+    if (traces !== undefined) {
+      const boot = link.bootOf(job.workerId);
+      traces.jobFinished(job, boot !== undefined && boot.startedAt >= job.createdAt ? boot : undefined);
+    }
     events.tell(() => {
       const { id, endpointId, state, finishedAt } = job;
       return { topic: "jobs", endpointId, data: { id, state, at: finishedAt } };
@@ -112,6 +121,7 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
   return {
     series,
     records,
+    traces,
     events,
     closing: closing.signal,
     metrics: { access: config.metrics, read: () => prometheus.read() },
@@ -153,7 +163,9 @@ export function openTelemetry(needs: TelemetryNeeds): Telemetry {
     start: () => recorder.start(),
     endFollowers: () => closing.abort(),
     stop: () => recorder.stop(),
-    close: () => history.close(),
+    async close() {
+      await Promise.all([history.close(), traces?.close()]);
+    },
   };
 }
 

@@ -148,6 +148,7 @@ export class Greeting {
     const { sessions, hooks, endpoints } = this.#deps;
     const session = sessions.open(worker, endpoint, connection);
     session.current = () => endpoints.find(endpoint.id);
+    session.traceOf = hooks.jobHandedOut;
     if (isLiveName(endpoint.name)) {
       const of = { workerId: worker.id, endpointId: endpoint.id };
       session.onProgress = (jobId, text) => session.prints(hooks.log({ ...of, jobId, stream: "progress", text }));

@@ -152,6 +152,9 @@ function send(session: WorkerSession, queue: Queue & JobProgress, job: ClaimedJo
   // Written by hand: this runs for every job, and none of the values needs escaping but the method.
   const method = job.method === "" ? "" : `,"method":${JSON.stringify(job.method)}`;
   const attempt = job.attempt === 1 ? "" : `,"attempt":${job.attempt}`;
-  const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${attempt}${method}}`;
+  const trace = session.traceOf?.(job.jobId);
+  const traceparent = trace === undefined ? "" : `,"traceparent":"${trace}"`;
+  const rest = `${attempt}${method}${traceparent}`;
+  const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${rest}}`;
   session.connection.send(FRAME.JOB, channel, head, job.input);
 }

@@ -21,6 +21,8 @@ export interface LinkHooks {
   workerReplaced(workerId: string): Promise<unknown>;
   /** A request waits and no worker is free. */
   requestWaiting(endpointId: string): void;
+  /** A job goes to a worker. Returns the traceparent for its function, when it is traced. */
+  jobHandedOut?(jobId: string): string | undefined;
   /** Where it may go on when there is no room for it at the moment. */
   log(line: LoggedLine): Promise<unknown> | undefined;
   health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;

@@ -44,6 +44,8 @@ export class WorkerSession {
   onFree: () => void = () => {};
   /** The endpoint as it is now; `endpoint` is as it was when the worker came. */
   current: () => Endpoint | undefined | Promise<Endpoint | undefined> = () => this.endpoint;
+  /** The traceparent for a job that it is given now, when that is traced. */
+  traceOf: ((jobId: string) => string | undefined) | undefined;
   /** A job reported progress, as JSON text. */
   onProgress: ((jobId: string, text: string) => void) | undefined;
   /** Takes over what nobody awaits. */

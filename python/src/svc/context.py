@@ -24,7 +24,7 @@ class Context:
 
     __slots__ = (
         "attempt", "channel", "deadline", "endpoint", "environment", "job_id", "method", "path", "worker_id",
-        "_cancelled", "_headers", "_hops", "_report",
+        "_cancelled", "_headers", "_hops", "_report", "_traceparent",
     )  # fmt: skip
 
     job_id: str
@@ -64,6 +64,7 @@ class Context:
         self.path = ""
         self._headers: Sequence[tuple[str, str]] = ()
         self._hops: tuple[str, ...] = ()
+        self._traceparent = ""
         self.channel = channel
         self._cancelled = False
         self._report = report
@@ -72,6 +73,14 @@ class Context:
     def headers(self) -> dict[str, str]:
         """Headers of a request by lower-case name; {} for a job."""
         return {name.lower(): value for name, value in self._headers}
+
+    @property
+    def traceparent(self) -> str:
+        """What spans of the function belong to, as in the W3C header of that name; "" when nothing is traced.
+
+        Calls of other endpoints carry it by themselves.
+        """
+        return self._traceparent or self.headers.get("traceparent", "")
 
     @property
     def cancelled(self) -> bool:

@@ -16,6 +16,7 @@ from svc._calling.ask import Abandoned, TimeOver, ask, problem_of
 from svc._calling.connections import Answer, Patience
 from svc._calling.discovery import Target
 from svc._calling.limits import ANSWER_LATE_S, CANCEL_MAX_S, POLL_WAIT_MIN_MS, POLL_WAIT_MS, RUN_BODY_MAX_BYTES
+from svc._calling.outgoing import trace_headers
 from svc._values import codec, tagged
 from svc.errors import CallError, JobCancelled, JobNotFound, JobTimedOut, PlatformError, RemoteError
 
@@ -29,11 +30,12 @@ FINAL = frozenset(("COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"))
 class Submission:
     """One job that is or will be; `target` becomes known with the first request."""
 
-    __slots__ = ("_find", "body", "job_id", "key", "target")
+    __slots__ = ("_find", "body", "job_id", "key", "target", "trace")
 
     def __init__(self, find: Callable[[Patience], Target], body: bytes, key: str | None = None) -> None:
         self._find = find
         self.body = body
+        self.trace = trace_headers()
         self.key = key or os.urandom(16).hex()
         self.target: Target | None = None
         self.job_id = ""
@@ -58,7 +60,7 @@ class Submission:
             "POST",
             target.url,
             path,
-            headers={**target.headers, "Idempotency-Key": self.key},
+            headers={**target.headers, **self.trace, "Idempotency-Key": self.key},
             body=self.body,
             timeout_s=timeout_s,
             patience=patience,

@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def trace_headers() -> dict[str, str]:
+    """The header by which the trace of the job or request that runs now goes on; {} when it is in none."""
+    here = this_worker.WORKER
+    now = here.context() if here is not None else None
+    traceparent = now.traceparent if now is not None else ""
+    return {"traceparent": traceparent} if traceparent else {}
+
+
 class Outgoing:
     """Taken in the thread or task that makes the call, because there its context is known."""
 
-    __slots__ = ("deadline", "endpoint", "hops")
+    __slots__ = ("deadline", "endpoint", "hops", "trace")
 
     def __init__(self, endpoint: str | None) -> None:
         """Raises CallCycle when the call would come back to one that waits, JobTimedOut when no time is left."""
@@ -27,6 +35,7 @@ class Outgoing:
         self.hops: tuple[str, ...] = (*now._hops, here.endpoint) if here is not None and now is not None else ()
         self.deadline = now.deadline if now is not None else None
         """Seconds since the epoch; None without one."""
+        self.trace = trace_headers()
         if endpoint in self.hops:
             raise call_cycle(self.hops, self.endpoint)
         if self.deadline is not None and self.deadline <= time():
@@ -52,7 +61,7 @@ class Outgoing:
 
     def headers(self) -> dict[str, str]:
         """The same for a request."""
-        found = {"X-Svc-Tagged": "1"}
+        found = {"X-Svc-Tagged": "1", **self.trace}
         if self.hops:
             found["X-Svc-Hops"] = ",".join(self.hops)
         if self.deadline is not None:

@@ -202,6 +202,8 @@ def new_context(work: Work, who: Identity, report) -> Context:
     )
     if "attempt" in head:
         context.attempt = head["attempt"]
+    if "traceparent" in head:
+        context._traceparent = head["traceparent"]
     if work.type != JOB:
         context.method = head.get("method", "")
         context.path = head.get("path", "")
