@@ -2,7 +2,7 @@
 NODE := node_modules/.bin/node
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo demo-stop bench clean
+.PHONY: help setup test demo demo-stop bench dist clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,9 @@ demo-stop: setup ## stop the demo's platform and remove its data
 
 bench: setup ## list the benchmarks (run one with: npm run bench -- NAME)
 	@$(NODE) bench/main.ts
+
+dist: setup ## make what is handed out (make dist PLATFORM=linux-arm64 for another machine)
+	@$(NODE) packaging/main.ts $(PLATFORM)
 
 clean:
 	rm -rf node_modules dist .demo

@@ -1,10 +1,13 @@
 /**
- * What the wanted test files need from the machine, installed before the first of them runs: installing takes longer than
- * a test may, and the package manager serves one at a time.
+ * What the wanted test files share, made before the first of them runs: programs of the machine, whose installation takes longer
+ * than a test may and is done by a package manager that serves one at a time, and the packages that we hand out.
  */
-import { readFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { findChromium } from "./browser.ts";
 import { holdDocker } from "./docker.ts";
+import { makeHandedOut } from "./package.ts";
 import { findPrometheus } from "./prometheus.ts";
 
 /** Resolves what ends it. */
@@ -13,7 +16,15 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   const needs = (module: string) => texts.some((text) => text.includes(`/${module}"`));
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
-  if (!needs("docker.ts")) return async () => {};
-  const { release } = await holdDocker();
-  return release;
+  const folder = needs("package.ts") ? mkdtempSync(path.join(tmpdir(), "svc-dist-")) : undefined;
+  if (folder !== undefined) {
+    // Whoever the files run as may install it.
+    chmodSync(folder, 0o755);
+    process.env.SVC_TEST_DIST = JSON.stringify(await makeHandedOut(folder));
+  }
+  const docker = needs("docker.ts") ? await holdDocker() : undefined;
+  return async () => {
+    if (folder !== undefined) rmSync(folder, { recursive: true });
+    await docker?.release();
+  };
 }

@@ -4,6 +4,7 @@ import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { ERROR_CATALOGUE } from "../src/domain/errors.ts";
+import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
 import { VERSION } from "../src/domain/version.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { CONFIG_KEYS } from "../src/server/config.ts";
@@ -208,6 +209,11 @@ test("One version everywhere", () => {
   assert.equal(JSON.parse(read("package.json")).version, VERSION);
   assert.match(read("python/pyproject.toml"), new RegExp(`^version = "${VERSION}"$`, "m"));
   assert.match(read("CHANGELOG.md"), new RegExp(`^## ${VERSION}`, "m"));
+});
+
+test("One published name everywhere", () => {
+  assert.match(read("python/pyproject.toml"), new RegExp(`^name = "${PUBLISHED_NAME}"$`, "m"));
+  assert.equal(JSON.parse(read("package.json")).private, true, "the clone's own package is not what is published");
 });
 
 test("The lock file holds no download addresses", () => {

@@ -42,13 +42,25 @@ export class Assets {
   constructor() {
     const files = new Map<string, Asset>();
     const hash = createHash("sha256");
-    for (const [name, text] of [...ownFiles(), ...libraries()].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const own = ownFiles();
+    // A package of ours has the libraries among its own files (packaging/package.ts).
+    const carried = own.some(([name]) => name in LIBRARIES);
+    for (const [name, text] of [...own, ...(carried ? [] : Assets.libraries())].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const body = Buffer.from(text);
       hash.update(name).update(body);
       files.set(name, { type: TYPES[path.extname(name)]!, body, zipped: gzipSync(body) });
     }
     this.#files = files;
     this.#base = `/console/${hash.digest("hex").slice(0, 16)}/`;
+  }
+
+  /** Name, text and file of each library. */
+  static libraries(): [name: string, text: string, file: string][] {
+    return Object.entries(LIBRARIES).map(([name, specifier]) => {
+      const file = fileURLToPath(import.meta.resolve(specifier));
+      const text = readFileSync(file, "utf8").replaceAll('from"preact"', 'from"./preact.js"');
+      return [name, text.replace(/^\/\/# sourceMappingURL=.*$/m, ""), file];
+    });
   }
 
   /** By the path it is asked for. No other path reaches the disk, or this one: names are looked up. */
@@ -79,11 +91,4 @@ function ownFiles(): [string, string][] {
     name.split(path.sep).join("/"),
     readFileSync(path.join(folder, name), "utf8"),
   ]);
-}
-
-function libraries(): [string, string][] {
-  return Object.entries(LIBRARIES).map(([name, specifier]) => {
-    const text = readFileSync(fileURLToPath(import.meta.resolve(specifier)), "utf8");
-    return [name, text.replaceAll('from"preact"', 'from"./preact.js"').replace(/^\/\/# sourceMappingURL=.*$/m, "")];
-  });
 }

@@ -114,7 +114,7 @@ function ownFile(name: string): URL {
   return existsSync(beside) ? beside : new URL(`../../../src/dev/explorer/${name}`, import.meta.url);
 }
 
-/** An installed svc carries the two files (bin/copy-swagger-ui); a clone has the package they are from. */
+/** An installed svc carries the two files (packaging/package.ts); a clone has the package they are from. */
 function swaggerFile(name: string): URL | string {
   const carried = new URL(`../../swagger-ui/${name}`, import.meta.url);
   return existsSync(carried) ? carried : import.meta.resolve(`swagger-ui-dist/${name}`);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { wheelName } from "../../src/domain/published-name.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { sandbox } from "./run-svc.ts";
@@ -117,7 +118,7 @@ describe("svc init", () => {
     const requirements = await readFile(join(cwd, "requirements.txt"), "utf8");
     assert.deepEqual(
       requirements.split("\n").filter((line) => line !== "" && !line.startsWith("#")),
-      [`./.svc/wheels/svc-${VERSION}-py3-none-any.whl`],
+      [`./.svc/wheels/${wheelName(VERSION)}`],
     );
     assert.match(await readFile(join(cwd, "pyproject.toml"), "utf8"), /^dependencies = \[\]$/m);
   });

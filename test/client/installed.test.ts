@@ -1,42 +1,21 @@
-/** What a user has after `npm install`: the package as npm packs it, in a folder of its own, built from the sources here. */
+/** What a user has after `npm install`: the package as npm packs it, in a project, with no other package. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { after, before, describe, test } from "node:test";
+import { wheelName } from "../../src/domain/published-name.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser } from "../browser.ts";
 import { endpoint, KEY, startPlatform } from "../gateway/support.ts";
+import { handedOut } from "../package.ts";
 import { serve } from "./serve.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
-/** What goes into the package, or makes it. */
-const PARTS = [
-  "bin",
-  "src",
-  "python",
-  "templates",
-  "deploy",
-  "package.json",
-  "tsconfig.json",
-  "tsconfig.build.json",
-  "LICENSE",
-];
-
 const ADD = `from svc import Endpoint
 
 @Endpoint(name="add")
@@ -50,35 +29,15 @@ async function run(command: string, args: string[], cwd: string): Promise<string
   return stdout;
 }
 
-const BYTECODE = "python/scan/__pycache__/main.cpython-311.pyc.old";
-
-/** npm would fetch the dependencies; here they are those of this folder. Returns the project that has svc installed. */
+/** Returns the project that has the package installed, as "svc". */
 async function install(dir: string): Promise<string> {
-  const sources = path.join(dir, "sources");
-  for (const part of PARTS) {
-    cpSync(path.join(ROOT, part), path.join(sources, part), {
-      recursive: true,
-      filter: (file) => !file.includes("__pycache__") && !file.endsWith(path.join("python", "dist")),
-    });
-  }
-  // As a clone has it that was used.
-  mkdirSync(path.join(sources, BYTECODE, ".."), { recursive: true });
-  writeFileSync(path.join(sources, BYTECODE), "");
-  symlinkSync(path.join(ROOT, "node_modules"), path.join(sources, "node_modules"));
-  const packed = await run("npm", ["pack", "--json", "--pack-destination", dir], sources);
-  const [{ filename }] = JSON.parse(packed.slice(packed.indexOf("[\n"))) as [{ filename: string }];
-  const modules = path.join(dir, "project", "node_modules");
-  mkdirSync(path.join(modules, ".bin"), { recursive: true });
-  await run("tar", ["-xzf", path.join(dir, filename), "-C", modules], dir);
-  await run("mv", [path.join(modules, "package"), path.join(modules, "svc")], dir);
-  for (const name of readdirSync(path.join(ROOT, "node_modules"))) {
-    // The explorer's files are carried: the package they are from stays out, and so does the analytics package it brings.
-    if (name === "swagger-ui-dist" || name === "@scarf") continue;
-    if (!name.startsWith(".")) symlinkSync(path.join(ROOT, "node_modules", name), path.join(modules, name));
-  }
-  symlinkSync("../svc/dist/bin/svc.js", path.join(modules, ".bin", "svc"));
-  writeFileSync(path.join(dir, "project", "package.json"), '{"type": "module"}');
-  return path.join(dir, "project");
+  const { folder, npm } = await handedOut();
+  const project = path.join(dir, "project");
+  mkdirSync(project);
+  writeFileSync(path.join(project, "package.json"), '{"type": "module"}');
+  const options = ["--offline", "--no-audit", "--no-fund", "--cache", path.join(dir, "cache")];
+  await run("npm", ["install", ...options, `svc@file:${path.join(folder, npm)}`], project);
+  return project;
 }
 
 describe("the installed package", () => {
@@ -102,15 +61,20 @@ describe("the installed package", () => {
     const isThere = (file: string) => existsSync(path.join(project, "node_modules/svc", file));
     assert.ok(isThere("src/control-plane/schema.graphql"));
     assert.ok(isThere("python/scan/main.py"));
-    assert.ok(!isThere(BYTECODE), "compiled Python is not packed");
-    const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt", "swagger-ui.css"];
+    const all = files(path.join(project, "node_modules/svc"));
+    assert.deepEqual(
+      all.filter((name) => /__pycache__|\.pyc$|\.test\.|\.map$/.test(name)),
+      [],
+      "what nobody needs",
+    );
+    const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js", "swagger-ui.css"];
     assert.deepEqual(files(path.join(project, "node_modules/svc/dist/swagger-ui")), carried);
   });
 
   test("svc init brings the wheel that was packed with it", async () => {
     await node("node_modules/.bin/svc", "init", "hello");
     assert.ok(!existsSync(path.join(project, "node_modules/svc/python/build_backend.py")));
-    const wheel = path.join(project, `hello/.svc/wheels/svc-${VERSION}-py3-none-any.whl`);
+    const wheel = path.join(project, `hello/.svc/wheels/${wheelName(VERSION)}`);
     const names = await run("python3", ["-m", "zipfile", "-l", wheel], project);
     assert.match(names, /svc\/_runtime\/work\/worker\.py/);
     assert.match(names, /svc\/py\.typed/);

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
+import { wheelName } from "../../src/domain/published-name.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { ROOT, startPlatform, svc, tempDir } from "./platform.ts";
@@ -59,16 +60,12 @@ test("a new project installs the SDK without a network, and a script calls its e
   const git = await run("git", ["-C", cwd, "init", "--quiet"]).then(() =>
     run("git", ["-C", cwd, "ls-files", "--others", "--exclude-standard", ".svc"]),
   );
-  assert.equal(
-    git.trim(),
-    `.svc/wheels/svc-${VERSION}-py3-none-any.whl`,
-    "the repository of a project holds the wheel",
-  );
+  assert.equal(git.trim(), `.svc/wheels/${wheelName(VERSION)}`, "the repository of a project holds the wheel");
 });
 
 describe("the wheel", () => {
   const cwd = mkdtempSync(path.join(tmpdir(), "svc-wheel-"));
-  const wheel = path.join(cwd, `.svc/wheels/svc-${VERSION}-py3-none-any.whl`);
+  const wheel = path.join(cwd, `.svc/wheels/${wheelName(VERSION)}`);
   before(async () => assert.equal((await svc(["init", "."], { cwd })).code, 0));
   after(() => rmSync(cwd, { recursive: true, force: true }));
 
@@ -81,7 +78,10 @@ describe("the wheel", () => {
   test("says of itself what pyproject.toml says", async (t) => {
     const dir = tempDir(t);
     await run("python3", ["-m", "zipfile", "-e", wheel, dir]);
-    const metadata = readFileSync(path.join(dir, `svc-${VERSION}.dist-info/METADATA`), "utf8");
+    const metadata = readFileSync(
+      path.join(dir, `${wheelName(VERSION).replace("-py3-none-any.whl", "")}.dist-info/METADATA`),
+      "utf8",
+    );
     const project = readFileSync(path.join(ROOT, "python/pyproject.toml"), "utf8");
     const of = (key: string) => new RegExp(`^${key} = "(.*)"$`, "m").exec(project)![1];
     assert.deepEqual(metadata.trim().split("\n"), [
@@ -93,7 +93,7 @@ describe("the wheel", () => {
       `Requires-Python: ${of("requires-python")}`,
     ]);
     assert.ok(existsSync(path.join(dir, "svc/py.typed")));
-    assert.ok(existsSync(path.join(dir, `svc-${VERSION}.dist-info/LICENSE`)));
+    assert.ok(existsSync(path.join(dir, `${wheelName(VERSION).replace("-py3-none-any.whl", "")}.dist-info/LICENSE`)));
   });
 
   test("is installed by uv as by pip", async (t) => {

@@ -3,6 +3,7 @@ import { access, copyFile, readdir, readFile, stat, writeFile } from "node:fs/pr
 import path, { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../domain/errors.ts";
+import { wheelName } from "../../domain/published-name.ts";
 import { VERSION } from "../../domain/version.ts";
 import { makeFolder } from "../../lib/make-folder.ts";
 import { runProcess } from "../../lib/run-process.ts";
@@ -131,7 +132,7 @@ function exists(path: string): Promise<boolean> {
  * The wheel of the Python package that svc carries, so that a project installs exactly the SDK of its svc: an installed
  * svc has it made, a clone makes it of its sources.
  */
-const WHEEL_NAME = `svc-${VERSION}-py3-none-any.whl`;
+const WHEEL_NAME = wheelName(VERSION);
 
 /** Puts the wheel into `directory`, which is made when it is missing. Throws TOOL_MISSING. */
 async function placeWheel(directory: string, env: Readonly<Record<string, string | undefined>>): Promise<void> {

@@ -1,0 +1,99 @@
+/**
+ * The platform's code as an installed svc runs it: each file of src/ and bin/ keeps its place below dist/, and the packages
+ * they import are bundled into dist/vendor/, one file for each name that is imported. What is installed needs no other package.
+ */
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { build, type Metafile, type Plugin } from "esbuild";
+
+/** Parts in machine code, which make a package faster where they are there. */
+const NATIVE = ["cpu-features", "*.node"];
+
+/** What bundled CommonJS expects around it. */
+const COMMONJS =
+  'import { createRequire as svcRequire } from "node:module";' +
+  "const require = svcRequire(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;";
+
+/** A package that is taken in the middle of a function: no import, so esbuild leaves it. */
+const REQUIRED = /(createRequire\(import\.meta\.url\)\()"([^"]+)"/g;
+
+/** Writes `out`/dist of the clone `root`. Resolves what stands in dist/vendor/ and of which files it was made. */
+export async function bundle(root: string, out: string): Promise<Metafile> {
+  const dist = path.join(out, "dist");
+  const packages = new Set<string>();
+  const place = (file: string, name: string) => {
+    packages.add(name);
+    const to = path.relative(path.dirname(file), `vendor/${fileName(name)}`);
+    return to.startsWith(".") ? to : `./${to}`;
+  };
+  await build({
+    absWorkingDir: root,
+    entryPoints: globSync(["bin/*.ts", "src/**/*.ts"], { cwd: root }),
+    outbase: root,
+    outdir: dist,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    plugins: [beside((file, name) => place(path.relative(root, file), name))],
+  });
+  for (const file of globSync("{bin,src}/**/*.js", { cwd: dist })) {
+    const text = readFileSync(path.join(dist, file), "utf8");
+    const placed = text.replace(REQUIRED, (_, call: string, name: string) => `${call}"${place(file, name)}"`);
+    if (placed !== text) writeFileSync(path.join(dist, file), placed);
+  }
+  return bundlePackages(root, path.join(dist, "vendor"), [...packages].sort());
+}
+
+/** Files stay apart as they are in src/; a package is the file that `place` names. */
+function beside(place: (importer: string, name: string) => string): Plugin {
+  return {
+    name: "beside",
+    setup({ onResolve }) {
+      onResolve({ filter: /^/ }, ({ path: name, kind, importer }) => {
+        if (kind === "entry-point" || name.startsWith("node:")) return undefined;
+        const to = /^\.\.?\//.test(name) ? name.replace(/\.ts$/, ".js") : place(importer, name);
+        return { path: to, external: true };
+      });
+    },
+  };
+}
+
+async function bundlePackages(root: string, outdir: string, packages: readonly string[]): Promise<Metafile> {
+  const entries = new Map(packages.map((name) => [fileName(name), name]));
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: [...entries.keys()].map((file) => ({ in: `entry:${file}`, out: file.replace(/\.js$/, "") })),
+    outdir,
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    external: NATIVE,
+    banner: { js: COMMONJS },
+    legalComments: "none", // packaging/third-party.ts gives the licences whole.
+    metafile: true,
+    plugins: [
+      {
+        name: "entries",
+        setup({ onResolve, onLoad }) {
+          onResolve({ filter: /^entry:/ }, ({ path: to }) => ({ path: to.slice("entry:".length), namespace: "entry" }));
+          onLoad({ filter: /^/, namespace: "entry" }, async ({ path: file }) => {
+            const name = entries.get(file)!;
+            // As Node sees it: of CommonJS, esbuild alone would not know the names.
+            const names = Object.keys(await import(name)).filter((each) => each !== "module.exports");
+            return { contents: `export { ${names.join(", ")} } from ${JSON.stringify(name)};`, resolveDir: root };
+          });
+        },
+      },
+    ],
+  });
+  return metafile;
+}
+
+/** "@stricli/core" → "stricli-core.js" */
+function fileName(packageName: string): string {
+  return `${packageName.replace(/^@/, "").replaceAll("/", "-")}.js`;
+}

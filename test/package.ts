@@ -1,0 +1,37 @@
+/**
+ * What we hand out, made of the sources here once for all test files: packages take seconds. `npm test` makes it before
+ * the first file runs; a file that is run by itself makes its own.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after } from "node:test";
+import { PLATFORMS } from "../packaging/archive.ts";
+import { makeAll } from "../packaging/make-all.ts";
+import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
+import { VERSION } from "../src/domain/version.ts";
+
+const HERE = `${process.platform}-${process.arch}`;
+
+/** A folder as `make dist` leaves it, and the names of the files in it. */
+export interface HandedOut {
+  readonly folder: string;
+  readonly npm: string;
+  readonly archive: string;
+}
+
+export async function handedOut(): Promise<HandedOut> {
+  const given = process.env.SVC_TEST_DIST;
+  if (given !== undefined) return JSON.parse(given) as HandedOut;
+  const folder = mkdtempSync(path.join(tmpdir(), "svc-dist-"));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  return makeHandedOut(folder);
+}
+
+/** With an archive that is packed quickly, not as tight as may be. */
+export async function makeHandedOut(folder: string): Promise<HandedOut> {
+  const platform = PLATFORMS.find((one) => one === HERE);
+  if (platform === undefined) throw new Error(`there is no archive for ${HERE}`);
+  await makeAll(folder, [platform], 1);
+  return { folder, npm: `${PUBLISHED_NAME}-${VERSION}.tgz`, archive: `svc-${platform}.tar.gz` };
+}
