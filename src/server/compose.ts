@@ -46,6 +46,7 @@ import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
+import { refuseNewer } from "./data-version.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { readSecretKey } from "./secret-key.ts";
@@ -79,6 +80,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   const own = createOwner(log, isSaidElsewhere);
   const database = openPlatformDatabase(dataDir, config.durability);
+  refuseNewer(database, dataDir);
   database.onFailure = (error) => storage.noticed(error);
   const secretKey = readSecretKey(dataDir);
   const seal = new SealedText(secretKey);

@@ -18,6 +18,7 @@ import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import { compose } from "./compose.ts";
 import type { Config } from "./config.ts";
+import { noteVersion } from "./data-version.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
 
 /** Longest path the kernel takes for a Unix socket. */
@@ -81,6 +82,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     for (const reconciler of reconcilers) reconciler.start();
     telemetry.start();
     const firstKey = await ensureFirstKey(store);
+    await noteVersion(config.dataDir);
     const record = { pid: process.pid, url, workersDial, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url, workersDial });

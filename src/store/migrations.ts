@@ -247,6 +247,9 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0011-records": records,
 };
 
+/** Names of the newest version's steps. */
+export const STORE_STEPS: readonly string[] = Object.keys(MIGRATIONS);
+
 /** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */
 export async function migrate<T>(db: Kysely<T>): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
