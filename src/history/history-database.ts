@@ -6,15 +6,11 @@
 import { chmodSync, existsSync, renameSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import { HISTORY_PENDING_MAX, HISTORY_WRITE_MS } from "../domain/limits.ts";
+import type { Log } from "../lib/log.ts";
 import { openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 
 /** A part of the next transaction. It may take turns of the event loop: nobody else writes meanwhile. */
 export type HistoryChange = () => void | Promise<void>;
-
-export interface HistoryHooks {
-  /** For the platform's log. */
-  told(line: string, facts?: Readonly<Record<string, unknown>>): void;
-}
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOT_A_DATABASE = 26;
@@ -24,7 +20,7 @@ const FILE_FAULTS = new Set([8, 10, SQLITE_CORRUPT, 13, 14, SQLITE_NOT_A_DATABAS
 export class HistoryDatabase {
   readonly connection: DatabaseSync;
   readonly #database: SqliteDatabase;
-  readonly #hooks: HistoryHooks;
+  readonly #log: Log;
   #pending: HistoryChange[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -32,10 +28,10 @@ export class HistoryDatabase {
   readonly #undone: (() => void)[] = [];
   #closed = false;
 
-  constructor(database: SqliteDatabase, hooks: HistoryHooks) {
+  constructor(database: SqliteDatabase, log: Log) {
     this.#database = database;
     this.connection = database.connection;
-    this.#hooks = hooks;
+    this.#log = log;
   }
 
   /** Writes it soon. Left out when it cannot be written. */
@@ -76,12 +72,12 @@ export class HistoryDatabase {
       this.connection.exec("BEGIN IMMEDIATE");
       for (const change of changes) await this.#attempt(change);
       this.connection.exec("COMMIT");
-      if (this.#failing) this.#hooks.told("the history is written again");
+      if (this.#failing) this.#log.info("the history is written again");
       this.#failing = false;
     } catch (error) {
       this.#undo();
       if (!this.#failing)
-        this.#hooks.told("the history cannot be written: what happens now will be missing in it", { error });
+        this.#log.error("the history cannot be written: what happens now will be missing in it", { error });
       this.#failing = true;
     }
   }
@@ -92,7 +88,7 @@ export class HistoryDatabase {
     } catch (error) {
       const code = (error as { errcode?: number }).errcode;
       if (code !== undefined && FILE_FAULTS.has(code % 256)) throw error;
-      this.#hooks.told("a part of the history was left out", { error });
+      this.#log.error("a part of the history was left out", { error });
     }
   }
 
@@ -108,20 +104,20 @@ export class HistoryDatabase {
  * Opens or makes the file. A damaged one is put aside as `<path>.damaged`; when none can be opened, history is kept in
  * memory until the platform ends.
  */
-export function openHistory(path: string, hooks: HistoryHooks): HistoryDatabase {
+export function openHistory(path: string, log: Log): HistoryDatabase {
   try {
-    return new HistoryDatabase(openPrivate(path), hooks);
+    return new HistoryDatabase(openPrivate(path), log);
   } catch (error) {
     try {
       if (!isDamage(error)) throw error;
       for (const end of ["", "-wal", "-shm"])
         if (existsSync(path + end)) renameSync(path + end, `${path}.damaged${end}`);
       const database = openPrivate(path);
-      hooks.told("the history's file was damaged and is put aside; a new one begins", { file: `${path}.damaged` });
-      return new HistoryDatabase(database, hooks);
+      log.error("the history's file was damaged and is put aside; a new one begins", { file: `${path}.damaged` });
+      return new HistoryDatabase(database, log);
     } catch (cause) {
-      hooks.told("the history's file cannot be opened: history is kept in memory until the platform ends", { cause });
-      return new HistoryDatabase(openSqlite(":memory:", "normal"), hooks);
+      log.error("the history's file cannot be opened: history is kept in memory until the platform ends", { cause });
+      return new HistoryDatabase(openSqlite(":memory:", "normal"), log);
     }
   }
 }

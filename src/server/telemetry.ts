@@ -67,7 +67,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
   const { config, store, endpoints, storage, queue, link, driver, clock, now, log, onError } = needs;
   const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
   const traces = config.traces ? await openTraces({ clock, told }) : undefined;
-  const history = openHistory(path.join(config.dataDir, HISTORY_FILE), { told });
+  const history = openHistory(path.join(config.dataDir, HISTORY_FILE), log);
   const series = new SqliteSeries(history);
   const records = new SqliteRecords(history);
   const tallies = new Tallies();

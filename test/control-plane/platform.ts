@@ -84,7 +84,8 @@ export async function startPlatform(
     sizes: new VolumeSizes(volumesDir, () => {}),
     make: ({ app, environment, name }) => mkdir(join(volumesDir, app, environment, name), { recursive: true }),
   });
-  const history = openHistory(join(dir, "history.db"), { told: (line) => void logged.push(line) });
+  const say = (line: string) => void logged.push(line);
+  const history = openHistory(join(dir, "history.db"), { info: say, error: say });
   const series = new SqliteSeries(history);
   const events = new EventHub();
   const notReady: string[] = [];

@@ -152,7 +152,7 @@ test("a full disk refuses what is new, costs no job, and heals by itself", { ski
     return answer.status === 200 && answer.json;
   });
   assert.equal(after.output, 1);
-  assert.equal(log.filter((line) => line.includes("disk is full")).length, 1, log.join("\n"));
+  assert.equal(log.filter((line) => line.includes("The platform's disk is full")).length, 1, log.join("\n"));
   assert.equal(log.filter((line) => line.includes("storing works again")).length, 1);
   assert.equal((await cli(["status"])).stderr.includes("warning"), false);
 });

@@ -19,8 +19,9 @@ function open(t: { after(work: () => unknown): void }) {
   const dir = mkdtempSync(join(tmpdir(), "svc-records-"));
   const file = join(dir, "history.db");
   const told: string[] = [];
+  const say = (line: string) => void told.push(line);
   const make = () => {
-    const history = openHistory(file, { told: (line) => void told.push(line) });
+    const history = openHistory(file, { info: say, error: say });
     return { history, records: new SqliteRecords(history) };
   };
   const under = {

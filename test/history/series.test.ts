@@ -34,8 +34,9 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
   const dir = mkdtempSync(join(tmpdir(), "svc-series-"));
   const file = join(dir, "history.db");
   const told: string[] = [];
-  const hooks = { told: (line: string) => void told.push(line) };
-  const history = openHistory(file, hooks);
+  const say = (line: string) => void told.push(line);
+  const log = { info: say, error: say };
+  const history = openHistory(file, log);
   const under: Under = {
     file,
     told,
@@ -43,7 +44,7 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
     series: new SqliteSeries(history, maxBytes),
     async reopen() {
       await under.history.close();
-      under.history = openHistory(file, hooks);
+      under.history = openHistory(file, log);
       under.series = new SqliteSeries(under.history, maxBytes);
     },
     async steps(count, of, from = START) {
@@ -239,11 +240,12 @@ test("A damaged file is put aside and a new one begins; a path that cannot be op
   const dir = mkdtempSync(join(tmpdir(), "svc-series-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const told: string[] = [];
-  const hooks = { told: (line: string) => void told.push(line) };
+  const say = (line: string) => void told.push(line);
+  const log = { info: say, error: say };
   writeFileSync(join(dir, "damaged.db"), "this is no database".repeat(1000));
   mkdirSync(join(dir, "folder.db"));
   for (const name of ["damaged.db", "folder.db"]) {
-    const history = openHistory(join(dir, name), hooks);
+    const history = openHistory(join(dir, name), log);
     const series = new SqliteSeries(history);
     series.record(START, new Map([["a", jobs(1)]]), MACHINE);
     await history.flush();
