@@ -43,6 +43,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     url: async () => (await import("./commands/url.ts")).urlCommand,
     console: async () => (await import("./commands/console.ts")).consoleCommand,
     status: async () => (await import("./commands/status.ts")).statusCommand,
+    top: async () => (await import("./commands/top.ts")).topCommand,
     logs: async () => (await import("./commands/logs.ts")).logsCommand,
     jobs: async () => (await import("./commands/jobs.ts")).jobsCommands,
     schedule: async () => (await import("./commands/schedule.ts")).scheduleCommands,
@@ -53,6 +54,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     secret: async () => (await import("./commands/secret.ts")).secretCommands,
     volume: async () => (await import("./commands/volume.ts")).volumeCommands,
     key: async () => (await import("./commands/key.ts")).keyCommands,
+    audit: async () => (await import("./commands/audit.ts")).auditCommand,
     platform: async () => (await import("./commands/platform.ts")).platformCommands,
   },
   "This program": {

@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from "node:util";
 import pc from "picocolors";
 import { terminalText } from "../lib/terminal-text.ts";
 import { formatDuration } from "./format.ts";
+import { FullScreen } from "./full-screen.ts";
 
 type Colors = ReturnType<typeof pc.createColors>;
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -51,6 +52,15 @@ export class Terminal {
   /** Whether a person reads the result, not a program or a file. */
   get isRead(): boolean {
     return this.#streams.stdout.isTTY === true;
+  }
+
+  /** A person watches and types: the whole screen can be taken. */
+  get hasScreen(): boolean {
+    return this.isRead && this.#streams.stdin.isTTY === true;
+  }
+
+  fullScreen(on: ConstructorParameters<typeof FullScreen>[1]): FullScreen {
+    return new FullScreen(this.#streams, on);
   }
 
   /** For texts that are broken into lines: as wide as is read well. */

@@ -3,7 +3,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { EventSource } from "../domain/platform-event.ts";
-import type { ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
+import type { EndpointSample, ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
 import type { RecordStore } from "../history/record-store.ts";
 import type { SeriesStore } from "../history/series-store.ts";
@@ -14,6 +14,7 @@ import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { VolumeStore } from "../volumes/volume-store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
+import type { Loads } from "./loads.ts";
 import type { RefusedTries } from "./refused.ts";
 import type { RequestLoader } from "./request-loader.ts";
 
@@ -67,6 +68,7 @@ export interface ControlPlaneDeps {
     /** Jobs and requests that it has ended; undefined when it is not connected. */
     doneBy(workerId: string): number | undefined;
     bootOf(workerId: string): WorkerBoot | undefined;
+    sample(endpointId: string): Pick<EndpointSample, "waitingRequests" | "running">;
   };
   readonly machine: MachineView;
   readonly events: EventSource;
@@ -106,6 +108,7 @@ export interface SharedDeps extends ControlPlaneDeps {
   readonly claims: LayerClaims;
   readonly refused: RefusedTries;
   readonly addresses: ClientAddress;
+  readonly loads: Loads;
 }
 
 export interface RequestContext extends SharedDeps {

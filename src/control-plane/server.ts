@@ -16,6 +16,7 @@ import { answerHealth, answerMetrics } from "./health.ts";
 import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
+import { Loads } from "./loads.ts";
 import { answerLogs } from "./logs.ts";
 import { RefusedTries } from "./refused.ts";
 import { answerVolume } from "./volume-files.ts";
@@ -28,6 +29,7 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
     ...given,
     claims: new LayerClaims(given.store),
     refused: new RefusedTries(given),
+    loads: new Loads(given),
     addresses: new ClientAddress(given.config.trustedProxies ?? []),
   };
   const graphql = createGraphQL(deps);

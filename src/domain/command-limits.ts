@@ -22,5 +22,8 @@ export const PREVIEW_PORTS = 10_000;
 export const PREVIEW_STOP_MAX_MS = 10_000;
 /** How long the container engine may take for its answer to a first question. */
 export const ENGINE_ANSWER_MAX_MS = 10_000;
+/** svc top: how often it looks, and how many decisions it shows. */
+export const TOP_REFRESH_MS = 2_000;
+export const TOP_DECISIONS = 4;
 export const POLL_FIRST_MS = 25;
 export const POLL_MAX_MS = 1_000;

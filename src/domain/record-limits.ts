@@ -31,6 +31,10 @@ export const RECORDS_PAGE_MAX = 500;
 /** How often records are looked through for those that were kept long enough. */
 export const RECORDS_SWEEP_MS = 600_000;
 
+/** The load of an endpoint that svc top shows: over what time, and how long it is not worked out again. */
+export const LOAD_SPAN_MS = 300_000;
+export const LOAD_CACHED_MS = 5_000;
+
 /** In the history's file: requests and decisions over all endpoints, */
 export const REQUESTS_KEPT_MAX = 100_000;
 export const DECISIONS_KEPT_MAX = 100_000;

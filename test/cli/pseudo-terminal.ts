@@ -1,5 +1,6 @@
 /** A command in a real pseudo-terminal: what a person sees and types. Python's pty makes it. */
 import { spawn } from "node:child_process";
+import type { Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { onPath } from "../../src/lib/on-path.ts";
 
@@ -10,7 +11,7 @@ pid, master = pty.fork()
 if pid == 0:
     os.execvp(command[0], command)
 fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-inputs = [master, 0]
+inputs = [master, 0, 3]
 while True:
     for descriptor in select.select(inputs, [], [])[0]:
         try:
@@ -20,8 +21,13 @@ while True:
         if descriptor == master and not data:
             _, status = os.waitpid(pid, 0)
             sys.exit(os.waitstatus_to_exitcode(status) & 0xFF)
-        if descriptor == 0 and not data:
-            inputs.remove(0)
+        if descriptor != master and not data:
+            inputs.remove(descriptor)
+            continue
+        if descriptor == 3:
+            columns, rows = data.decode().split("\\n")[-2].split()
+            fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", int(rows), int(columns), 0, 0))
+            continue
         os.write(1 if descriptor == master else master, data)
 `;
 
@@ -31,6 +37,8 @@ export interface PseudoTerminal {
   /** The same without escape sequences. */
   readonly text: string;
   type(keys: string): void;
+  /** The window gets another size. */
+  resize(columns: number, rows: number): void;
   /** Resolves when `pattern` was shown; rejects when the command ends without it. */
   shows(pattern: RegExp): Promise<void>;
   /** Resolves the exit code; 128 and more: the signal that ended it. */
@@ -50,7 +58,11 @@ export function openPseudoTerminal(
   const python = onPath("python3", process.env.PATH ?? "") ?? "python3";
   const size = [String(columns), String(rows)];
   const env = { TERM: "xterm-256color", ...options.env };
-  const child = spawn(python, ["-I", "-c", RELAY, ...size, ...command], { cwd, env });
+  const child = spawn(python, ["-I", "-c", RELAY, ...size, ...command], {
+    cwd,
+    env,
+    stdio: ["pipe", "pipe", "pipe", "pipe"],
+  });
   let raw = "";
   let over = false;
   const watchers = new Set<() => void>();
@@ -82,6 +94,7 @@ export function openPseudoTerminal(
       return text();
     },
     type: (keys) => void child.stdin.write(keys),
+    resize: (columns, rows) => void (child.stdio[3] as Writable).write(`${columns} ${rows}\n`),
     shows: (pattern) =>
       new Promise((resolve, reject) => {
         const look = () => {

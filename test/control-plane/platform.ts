@@ -103,7 +103,7 @@ export async function startPlatform(
     notReady: async () => notReady,
     closing: closing.signal,
     records,
-    link: { doneBy: () => undefined, bootOf: () => undefined },
+    link: { doneBy: () => undefined, bootOf: () => undefined, sample: () => ({ waitingRequests: 0, running: 0 }) },
     machine: {
       capacity: async () => ({
         hardware: { vcpus: 2, memoryGb: 4 },

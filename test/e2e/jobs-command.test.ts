@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { test } from "node:test";
 import { shortJobId } from "../../src/domain/job.ts";
-import { openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
 import { project, startPlatform } from "./platform.ts";
 
@@ -120,6 +120,69 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   assert.equal(await terminal.ended, 0);
   assert.match(terminal.text, /^JOB +STATUS +AGE/m);
   for (const line of terminal.text.split("\n").slice(0, 4)) assert.ok(line.trimEnd().length <= 80, line);
+
+  // All endpoints in one list, found by what is known of them.
+  const every = await jobs();
+  assert.match(every.stdout, /^JOB +ENDPOINT +STATE +AGE +WAITED +RAN +ERROR\n/);
+  assert.equal(every.stdout.trimEnd().split("\n").length, 5, every.stdout);
+  const ids = async (...args: string[]) =>
+    JSON.parse((await jobs(...args, "--json")).stdout).map(({ id }: { id: string }) => id);
+  assert.deepEqual(await ids("--state", "cancelled"), [slow.id]);
+  assert.deepEqual(await ids("--error", "division BY zero"), [bad.id]);
+  assert.deepEqual(await ids("--error", ".*"), [], "plain text, no pattern");
+  assert.deepEqual(await ids("divide", "--id", good.id.slice(0, -3)), [good.id]);
+  assert.deepEqual((await ids("--since", "1h")).length, 4);
+  const groups = await jobs("errors", "divide");
+  assert.match(
+    groups.stdout,
+    /^divide +2 +\d+ s ago +.*worker\.py:\d+ in divide +ZeroDivisionError: division by zero/m,
+  );
+
+  // Who did what; a killed platform knows of every act that it answered.
+  assert.equal((await platform.svc(["secret", "set", "TOKEN", "--app", "app"], { cwd, input: "hunter2" })).code, 0);
+  await platform.kill();
+  const again = await platform.restart();
+  const audit = await again.svc(["audit"], { cwd });
+  assert.match(audit.stdout, /^\d{4}-.* secret\.set +app\/production\/TOKEN +made$/m, audit.stderr);
+  assert.match(audit.stdout, /build\.deploy +app\/production/);
+  assert.ok(!audit.stdout.includes("hunter2"));
+  assert.deepEqual(JSON.parse((await again.svc(["audit", "--action", "nothing", "--json"], { cwd })).stdout), []);
+  const decisions = await again.svc(["status", "divide", "--why"], { cwd });
+  assert.match(decisions.stdout, /must show that it starts/, "decisions are kept over the restart");
+
+  // At a glance: once without a terminal, and on the whole screen of one, which is given back.
+  const once = await again.svc(["top"], { cwd });
+  assert.match(once.stdout, /^ENDPOINT +STATE +WORKERS +WAIT +RUN +P50 +P95 +FAIL$/m);
+  assert.match(once.stdout, /^app\/production\n {2}divide +READY +\d\/0-1 +0 +0 /m);
+  const { endpoints: seen, decisions: why } = JSON.parse((await again.svc(["top", "--json"], { cwd })).stdout);
+  assert.deepEqual([seen.length, why.length > 0], [2, true]);
+  const screen = (rows: number) =>
+    openPseudoTerminal([SVC, "top"], {
+      cwd,
+      rows,
+      env: { PATH: process.env.PATH!, HOME: process.env.HOME!, PLATFORM_URL: again.url, PLATFORM_API_KEY: again.key },
+    });
+  const wideTop = screen(24);
+  t.after(() => wideTop.close());
+  await wideTop.shows(/q ends/);
+  const frame = wideTop.text.split("\n").map((line) => line.trimEnd());
+  for (const line of frame) assert.ok(line.length <= 80, line);
+  wideTop.resize(60, 24);
+  // Its head is cut at the new width.
+  await wideTop.shows(/^ENDPOINT.{52}$/m);
+  wideTop.type("q");
+  assert.equal(await wideTop.ended, 0);
+  const low = screen(8);
+  t.after(() => low.close());
+  await low.shows(/scroll, 1-1 of 3/);
+  low.type("j");
+  await low.shows(/scroll, 2-2 of 3/);
+  low.type(CTRL_C);
+  assert.equal(await low.ended, 130);
+  for (const { raw } of [wideTop, low]) {
+    assert.ok(raw.lastIndexOf("\x1b[?1049l") > raw.lastIndexOf("\x1b[?1049h"), "the screen is what it was");
+    assert.ok(raw.lastIndexOf("\x1b[?25h") > raw.lastIndexOf("\x1b[?25l"), "and has its cursor");
+  }
 
   const unknown = await jobs("show", "nothing");
   assert.equal(unknown.code, 1);

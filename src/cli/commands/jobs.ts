@@ -2,6 +2,7 @@ import type { EndpointClient, JobPage, JobRecord } from "../../client/gateway.ts
 import { SvcError } from "../../domain/errors.ts";
 import { failureLine, failureOf, JOB_STATES, type JobState, shortJobId } from "../../domain/job.ts";
 import { REQUESTS_PAGE_SIZE } from "../../domain/limits.ts";
+import { listAllJobs } from "../all-jobs.ts";
 import {
   appFlag,
   command,
@@ -9,6 +10,7 @@ import {
   envFlag,
   group,
   jsonFlag,
+  pastTime,
   switchFlag,
   valueFlag,
   wholeNumber,
@@ -20,6 +22,7 @@ import { withoutTags } from "../plain-value.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
 import type { Terminal } from "../terminal.ts";
+import { errorsCommand } from "./errors.ts";
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 10_000;
@@ -27,16 +30,22 @@ const ERROR_CHARS = 60;
 const WIDE = Number.POSITIVE_INFINITY;
 
 const listJobs = command({
-  brief: "List an endpoint's jobs, newest first",
-  text: "Lists the jobs of a queue-based endpoint, newest first.",
+  brief: "List jobs, newest first",
+  text: "Lists the jobs of an endpoint, or of all, newest first.",
   examples: [
-    ["svc jobs hello", "The last 20 jobs"],
-    ["svc jobs hello --failed", "The dead letters"],
+    ["svc jobs", "The last 20 jobs of all endpoints"],
+    ["svc jobs hello --failed", "The dead letters of one"],
+    ["svc jobs --since 1d --error KeyError", "What failed so in the last day"],
+    ["svc jobs --id 0190b2", "Those whose ids begin so"],
     ["svc jobs hello --limit 1000 --json", "Many, for programs"],
   ],
   flags: {
-    status: valueFlag("STATUS", "Only jobs in this state", jobState),
-    failed: switchFlag("The dead letters: the same as --status FAILED"),
+    state: valueFlag("STATE", `Only jobs in this state: ${JOB_STATES.join(", ")}`, jobState),
+    status: { ...valueFlag("STATE", "The same as --state", jobState), hidden: true },
+    since: valueFlag("TIME", "Only jobs submitted since then: 10m, 2h or 1d ago, 14:30, 2026-11-22T14:30", pastTime),
+    error: valueFlag("TEXT", "Only failed jobs with this text in their error, in whatever case"),
+    id: valueFlag("START", "Only jobs whose ids begin so"),
+    failed: switchFlag("The dead letters: the same as --state FAILED"),
     limit: valueFlag("N", `At most so many; default: ${LIMIT_DEFAULT}`, wholeNumber(1, LIMIT_MAX)),
     app: appFlag,
     env: envFlag,
@@ -44,23 +53,29 @@ const listJobs = command({
     json: jsonFlag,
   },
   aliases: { n: "limit", a: "app", e: "env" },
-  parameters: [endpointParameter("Endpoint")],
-  async run(flags, name) {
+  parameters: [{ ...endpointParameter("Endpoint; default: all"), optional: true }],
+  async run(flags, name?: string) {
     const { terminal } = this;
     const connection = await requirePlatform(this);
-    const endpoints = inScope(await connection.controlPlane.endpoints(), flags);
-    const endpoint = endpointNamed(endpoints, name, detectedApp(this.cwd));
+    const status = wantedStatus(flags);
+    const limit = flags.limit ?? LIMIT_DEFAULT;
+    const { since: from, error, id, app, env: environment, wide = false, json = false } = flags;
+    const scope = name === undefined ? [] : inScope(await connection.controlPlane.endpoints(), flags);
+    const endpoint = name === undefined ? undefined : endpointNamed(scope, name, detectedApp(this.cwd));
+    if (endpoint === undefined || [from, error, id].some((one) => one !== undefined)) {
+      const place = endpoint === undefined ? { app, environment } : { endpoint: endpoint.id };
+      const filter = { ...place, from, error, id, states: status && [status] };
+      const stateText = (state: JobState) => statusText(terminal, state);
+      return listAllJobs(terminal, connection, filter, { limit, wide, json, stateText });
+    }
     if (endpoint.kind !== "queue") {
       throw new SvcError("WRONG_ENDPOINT_KIND", `Endpoint "${endpoint.name}" is load-balanced and has no jobs.`);
     }
-    const limit = flags.limit ?? LIMIT_DEFAULT;
-    const status = wantedStatus(flags);
     const { jobs, more, keptMs } = await newest(endpointClient(endpoint.url, connection.apiKey), status, limit);
     if (flags.json) return terminal.json(jobs);
     if (jobs.length === 0) {
       return terminal.note(`${endpoint.name} (${placeOf(endpoint)}) has no ${status ?? ""} jobs.`.replace("  ", " "));
     }
-    const { wide } = flags;
     const whole = wide ? ["JOB", "SUBMITTED", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
     await terminal.table(
       ["JOB", "STATUS", "AGE", ...(wide ? ["SUBMITTED"] : []), "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
@@ -144,12 +159,13 @@ const cancelJob = command({
 
 export const jobsCommands = group(
   "Look at jobs, retry and cancel them",
-  { list: listJobs, show: showJob, output: printOutput, retry: retryJob, cancel: cancelJob },
+  { list: listJobs, errors: errorsCommand, show: showJob, output: printOutput, retry: retryJob, cancel: cancelJob },
   {
     text: "Looks at the jobs of queue-based endpoints.",
     examples: [
-      ["svc jobs hello", "The last 20 jobs of an endpoint"],
-      ["svc jobs hello --failed", "Its dead letters"],
+      ["svc jobs", "The last 20 jobs of all endpoints"],
+      ["svc jobs hello --failed", "The dead letters of one"],
+      ["svc jobs errors", "What fails, grouped by error and place"],
       ["svc jobs show JOB_ID", "One job with its input, output and error"],
       ["svc jobs retry JOB_ID", "Run a failed job again"],
     ],
@@ -173,10 +189,11 @@ function jobState(text: string): JobState {
   return state;
 }
 
-function wantedStatus({ status, failed }: { readonly status?: JobState; readonly failed?: boolean }) {
-  if (!failed) return status;
-  if (status === undefined || status === "FAILED") return "FAILED";
-  throw new SvcError("USAGE", `--failed lists jobs that are FAILED, --status ${status} others: give one of the two.`);
+function wantedStatus(flags: { readonly state?: JobState; readonly status?: JobState; readonly failed?: boolean }) {
+  const state = flags.state ?? flags.status;
+  if (!flags.failed) return state;
+  if (state === undefined || state === "FAILED") return "FAILED";
+  throw new SvcError("USAGE", `--failed lists jobs that are FAILED, --state ${state} others: give one of the two.`);
 }
 
 async function newest(client: EndpointClient, status: JobState | undefined, limit: number) {

@@ -75,6 +75,16 @@ export const endpointFields = {
 
   decisions: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.decisions(id),
 
+  async load({ id, kind }: Endpoint, _args: unknown, { jobs, link, loads }: RequestContext) {
+    const counts = await jobs.counts(id);
+    const { waitingRequests, running } = link.sample(id);
+    return {
+      waiting: counts.inQueue + counts.delayed + waitingRequests,
+      running: kind === "queue" ? counts.inProgress : running,
+      ...(await loads.lately(id, kind)),
+    };
+  },
+
   status: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.health(id),
 };
 
