@@ -34,6 +34,9 @@ const STYLES = [
   ...["base", "parts", "forms", "tables", "times", "texts", "narrow"].map((name) => `styles/${name}.css`),
 ];
 
+/** Scripts that are no modules. */
+const CLASSIC = new Set(["start.js", "vendor/uplot.js"]);
+
 export class Assets {
   readonly #files: ReadonlyMap<string, Asset>;
   readonly #base: string;
@@ -79,7 +82,7 @@ export class Assets {
 
   /** All modules: a page asks for them at once. */
   modules(): string[] {
-    return [...this.#files.keys()].filter((name) => name.endsWith(".js") && name !== "vendor/uplot.js");
+    return [...this.#files.keys()].filter((name) => name.endsWith(".js") && !CLASSIC.has(name));
   }
 }
 

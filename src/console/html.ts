@@ -94,6 +94,7 @@ function page(assets: Assets, head: string, body: string): string {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>svc console</title>
+<script src="${assets.address("start.js")}"></script>
 <link rel="icon" href="${assets.address("icon.svg")}">
 ${assets
   .styles()

@@ -28,8 +28,11 @@ function become(next) {
   for (const listener of [...listeners]) listener(next);
 }
 
-/** The response of a request in this session. Rejects with PlatformError when the platform is away, or refuses it. */
-export async function ask(path, { method = "GET", body, signal, type = "application/json" } = {}) {
+/**
+ * The response of a request in this session; `anyStatus`: also one that is no success, as functions may give. Rejects with
+ * PlatformError when the platform is away, or refuses it.
+ */
+export async function ask(path, { method = "GET", body, signal, type = "application/json", anyStatus = false } = {}) {
   let response;
   try {
     const headers = { "x-svc-page": session.token, ...(body !== undefined && { "content-type": type }) };
@@ -39,12 +42,12 @@ export async function ask(path, { method = "GET", body, signal, type = "applicat
     become("away");
     throw new PlatformError("AWAY", "The platform does not answer.");
   }
-  if (response.ok) {
+  if (response.ok || anyStatus) {
     become("up");
     return response;
   }
   const refusal = await response.json().catch(() => ({}));
-  if (response.status === 401) become("ended");
+  if (refusal.code === "MISSING_KEY" || refusal.code === "WRONG_KEY") become("ended");
   else become(response.status === 503 && refusal.code === "SHUTTING_DOWN" ? "away" : "up");
   throw new PlatformError(
     refusal.code,

@@ -4,6 +4,8 @@ import { onChange } from "./live.js";
 import { query } from "./platform.js";
 
 const EVERY_MS = 10_000;
+/** When the platform was away. */
+const AGAIN_MS = 1_500;
 /** Changes come in bursts: they are looked at together. */
 const GATHER_MS = 400;
 
@@ -20,6 +22,7 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
     const over = new AbortController();
     let timer;
     let running = false;
+    let soon = false;
     let asked = false;
     const run = async () => {
       clearTimeout(timer);
@@ -28,15 +31,18 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
         return;
       }
       running = true;
+      soon = false;
       asked = false;
+      let isAway = false;
       try {
         const data = await latest.current(over.signal);
         if (!over.signal.aborted) set({ key, data, error: undefined });
       } catch (error) {
+        isAway = error.code === "AWAY";
         if (!over.signal.aborted) set((before) => ({ key, data: before.key === key ? before.data : undefined, error }));
       }
       running = false;
-      if (!over.signal.aborted) timer = setTimeout(look, asked ? GATHER_MS : every);
+      if (!over.signal.aborted) timer = setTimeout(look, pause(asked, isAway, every));
     };
     const look = () => {
       if (document.hidden) timer = setTimeout(look, every);
@@ -44,9 +50,13 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
     };
     const stop = onChange((topic) => {
       if (topic !== "all" && !topics.includes(topic)) return;
-      clearTimeout(timer);
-      if (running) asked = true;
-      else timer = setTimeout(run, topic === "all" ? 0 : GATHER_MS);
+      // What comes again and again must not put off for ever what it asks for.
+      if (running || soon) asked = true;
+      else {
+        clearTimeout(timer);
+        soon = true;
+        timer = setTimeout(run, topic === "all" ? 0 : GATHER_MS);
+      }
     });
     again.current = run;
     run();
@@ -58,6 +68,11 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
   }, [key]);
   const isOf = state.key === key;
   return { data: isOf ? state.data : undefined, error: isOf ? state.error : undefined, reload: () => again.current() };
+}
+
+function pause(asked, isAway, every) {
+  if (isAway) return AGAIN_MS;
+  return asked ? GATHER_MS : every;
 }
 
 export function useQuery(document, variables, options) {

@@ -73,7 +73,7 @@ function QueueForm({ endpoint, busy, send }) {
 }
 
 function RouteForm({ endpoint, busy, send }) {
-  const routes = endpoint.routes.map((route) => route.split(" "));
+  const routes = endpoint.routes.map((route) => filled(route).split(" "));
   const [[method, path], setRoute] = useState(routes[0] ?? ["GET", "/"]);
   const [body, setBody] = useState("{}");
   const takesBody = !["GET", "HEAD", "DELETE"].includes(method);
@@ -83,6 +83,7 @@ function RouteForm({ endpoint, busy, send }) {
       const sent = method === "ANY" ? "GET" : method;
       const response = await ask(`/lb/${endpoint.id}${path.startsWith("/") ? path : `/${path}`}`, {
         method: sent,
+        anyStatus: true,
         body: takesBody ? body : undefined,
       });
       const type = response.headers.get("content-type") ?? "";
@@ -124,6 +125,11 @@ function Outcome({ call: { phase, job, parts, problem, status, output, ms }, end
     ${job?.output !== undefined && html`<${Value} value=${job.output} label="Output" />`}
     ${output !== undefined && html`<${Value} value=${output} label="Answer" />`}
   </div>`;
+}
+
+/** A value stands where the route takes one. */
+function filled(route) {
+  return route.replace(/\{[^}]*\}/g, "1");
 }
 
 function parsed(text) {

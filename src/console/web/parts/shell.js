@@ -1,5 +1,5 @@
 /** What stands around every page: where to go, whose place is looked at, and whether the platform answers. */
-import { html, useEffect, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { ask, connection, onConnection } from "../platform.js";
 import { change, to } from "../route.js";
 import { may, session } from "../session.js";
@@ -25,6 +25,10 @@ export function Shell({ page, params, main, children }) {
   useEffect(() => {
     document.title = `${title} · svc`;
   }, [title]);
+  const nav = useRef(null);
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [current]);
   const links = LINKS.filter(([, , scope]) => scope === undefined || may(scope));
   const skip = (event) => {
     event.preventDefault();
@@ -34,7 +38,7 @@ export function Shell({ page, params, main, children }) {
     <a class="skip" href="#main" onClick=${skip}>To the content</a>
     <header class="top">
       <b class="brand">svc</b>
-      <nav aria-label="Pages">
+      <nav aria-label="Pages" ref=${nav}>
         ${links.map(
           ([name, text]) =>
             html`<a key=${name} href=${to(name)} aria-current=${name === current ? "page" : undefined}>${text}</a>`,
