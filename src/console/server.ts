@@ -9,6 +9,7 @@ import { type KeyChecker, newSecret, type Principal, presentedSecret } from "../
 import { isSameOrigin, sessionCookie, sessionsOf } from "../domain/console-session.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { CONSOLE_LOGIN_BODY_MAX_BYTES, CONSOLE_SESSION_MS, CONSOLE_SESSIONS_PER_KEY_MAX } from "../domain/limits.ts";
+import { ClientAddress } from "../lib/client-address.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import type { Store } from "../store/store.ts";
 import { Assets } from "./assets.ts";
@@ -19,6 +20,8 @@ interface ConsoleDeps {
   readonly store: Store;
   readonly keys: KeyChecker;
   readonly links: ConsoleLinks;
+  /** Whose X-Forwarded-For is believed: addresses and networks. */
+  readonly trustedProxies: readonly string[];
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   /** Told about failures that callers do not get to see. */
@@ -27,10 +30,12 @@ interface ConsoleDeps {
 
 export class Console {
   readonly #deps: ConsoleDeps;
+  readonly #address: ClientAddress;
   #assets: Assets | undefined;
 
   constructor(deps: ConsoleDeps) {
     this.#deps = deps;
+    this.#address = new ClientAddress(deps.trustedProxies);
   }
 
   /** Undefined: the request is not for the console. The promise never rejects. */
@@ -91,7 +96,12 @@ export class Console {
     const { secret, hash } = newSecret("session");
     const expiresAt = now + CONSOLE_SESSION_MS;
     const session = { id: timeOrderedUuid(), hash, keyId: key.id, createdAt: now, expiresAt };
-    await store.consoleSessions.insert(session, CONSOLE_SESSIONS_PER_KEY_MAX);
+    const address = this.#address.of(request);
+    await store.transaction(async (tx) => {
+      await tx.consoleSessions.insert(session, CONSOLE_SESSIONS_PER_KEY_MAX);
+      const act = { action: "console.login", target: key.name, detail: "" };
+      await tx.audit.append({ at: now, keyId: key.id, keyName: key.name, ...act, address });
+    });
     response.setHeader("Set-Cookie", cookie(request, secret, CONSOLE_SESSION_MS / 1000));
     response.writeHead(204, { "Cache-Control": "no-store" }).end();
   }

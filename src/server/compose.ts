@@ -307,6 +307,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     store,
     keys,
     links,
+    trustedProxies: config.trustedProxies ?? [],
     clock,
     log: { error: (message, cause) => log.error(message, { cause }) },
   });

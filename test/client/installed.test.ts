@@ -80,7 +80,7 @@ describe("the installed package", () => {
     assert.match(names, /svc\/py\.typed/);
   });
 
-  test("a platform of the built files runs a function, svc/client calls it, and svc run serves its page", async (t) => {
+  test("a platform of the built files runs a function, svc/client calls it, and svc run and the console serve their pages", async (t) => {
     const env = {
       ...process.env,
       SVC_DATA_DIR: path.join(dir, "data"),
@@ -108,6 +108,16 @@ describe("the installed package", () => {
        console.log(await endpoint.runsync({ a: 1, b: 2 }));`,
     );
     assert.equal(await node("add.js", url, await svc("whoami", "--show-key")), "3\n");
+
+    const login = new URL("/console/login", url);
+    const found = [...(await (await fetch(login)).text()).matchAll(/(?:src|href)="([^"#]+)"/g)].map(
+      ([, part]) => part!,
+    );
+    const own = found.find((part) => part.endsWith("/login.js"))!;
+    for (const name of ["main.js", "pages/overview.js", "vendor/preact.js", "vendor/htm.js", "vendor/uplot.js"]) {
+      found.push(own.replace("login.js", name));
+    }
+    for (const part of found) assert.equal((await fetch(new URL(part, url))).status, 200, part);
 
     const file = path.join(project, "node_modules/.bin/svc");
     const server = spawn(process.execPath, [file, "run", "--port", "0"], { cwd: app, env });

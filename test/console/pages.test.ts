@@ -186,7 +186,7 @@ test("The console in a browser", { timeout: 480_000 }, async (t) => {
 
   await t.test("a route of a load-balanced endpoint is called with its path", async () => {
     await go(page, `#/endpoint/${ids.api}`);
-    await page.getByLabel("Route", { exact: true }).selectOption("GET /items/1");
+    await page.getByRole("combobox", { name: "Route" }).selectOption("GET /items/1");
     await page.getByLabel("Path and query").fill("/items/42");
     await page.getByRole("button", { name: "Call", exact: true }).click();
     await page.locator(".outcome").getByText('"item": 42').waitFor();

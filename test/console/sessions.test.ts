@@ -164,6 +164,13 @@ test("A link opens one session, once; the session acts as its key from its own p
     assert.equal(await terminal.ended, 0);
   });
 
+  await t.test("the audit log says whose browser was let in, and from where", async () => {
+    const { audit } = await platform.query<{ audit: { entries: object[] } }>(
+      '{ audit(action: "console.login", first: 1) { entries { keyName target address } } }',
+    );
+    assert.deepEqual(audit.entries, [{ keyName: "guest", target: "guest", address: "127.0.0.1" }]);
+  });
+
   await t.test("a session outlives a restart of the platform, a link does not", async () => {
     const [session, code] = [await open(platform), await codeOf(platform)];
     await platform.kill();

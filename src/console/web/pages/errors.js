@@ -31,7 +31,8 @@ export function Errors({ params }) {
     {
       title: "Error",
       className: "error name",
-      cell: ({ type, message }) => html`<span title=${message}><b class="mono">${type}</b> ${message}</span>`,
+      cell: ({ type, message }) =>
+        html`<span title=${message}><b class="mono">${type}</b> ${message.startsWith(`${type}: `) ? message.slice(type.length + 2) : message}</span>`,
     },
     { title: "Where", className: "mono wide", cell: ({ place }) => place },
     {
