@@ -79,6 +79,7 @@ function Known({ endpoint, range, params }) {
       <${Tile} label=${isQueue ? "p95 run" : "p95 answer"} value=${duration(numbers[isQueue ? "runMs.p95" : "requestMs.p95"])} below=${isQueue ? `p95 wait ${duration(numbers["waitMs.p95"])}` : ""} />
     </div>
     <div class="halves">
+      <div>
       <${Card} id="load" title="Waiting and workers" aside=${html`<${RangePicker} params=${params} />`}>
         ${
           lines.data === undefined
@@ -91,6 +92,11 @@ function Known({ endpoint, range, params }) {
               />`
         }
       </${Card}>
+    <${Card} id="times" title=${html`Where the time goes <span class="soft">last ${range.words}</span>`}>
+      <${TimeTable} values=${numbers} metrics=${times} />
+      <${ColdShare} numbers=${numbers} />
+    </${Card}>
+      </div>
       <${Card} id="why" title="Why it scaled" className="scrolls">
         ${
           decisions.data === undefined
@@ -99,10 +105,6 @@ function Known({ endpoint, range, params }) {
         }
       </${Card}>
     </div>
-    <${Card} id="times" title=${html`Where the time goes <span class="soft">last ${range.words}</span>`}>
-      <${TimeTable} values=${numbers} metrics=${times} />
-      <${ColdShare} numbers=${numbers} />
-    </${Card}>
     <${Card} id="workers" title="Workers"><${WorkerList} pods=${pods} /></${Card}>
     <div class="halves even">
       <${Card} id="call" title="Call it"><${CallForm} endpoint=${endpoint} /></${Card}>

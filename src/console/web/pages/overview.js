@@ -73,11 +73,15 @@ export function Overview({ params }) {
                 format=${(value) => number(value, value < 10 ? 1 : 0)}
               />`
         }
-        <${CallAndStart}
-          call=${{ wait: numbers["waitMs.p50"], run: numbers["runMs.p50"] }}
-          start=${{ boot: numbers["bootMs.p50"], import: numbers["importMs.p50"] }}
-        />
-        <${ColdShare} numbers=${numbers} />
+        ${
+          totals.data === undefined
+            ? html`<${Wait} error=${totals.error} />`
+            : html`<${CallAndStart}
+                  call=${{ wait: numbers["waitMs.p50"], run: numbers["runMs.p50"] }}
+                  start=${{ boot: numbers["bootMs.p50"], import: numbers["importMs.p50"] }}
+                />
+                <${ColdShare} numbers=${numbers} />`
+        }
       </${Card}>
       <${Card} id="why" title="Why it scaled" className="scrolls">
         ${

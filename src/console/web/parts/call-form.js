@@ -73,8 +73,11 @@ function QueueForm({ endpoint, busy, send }) {
 }
 
 function RouteForm({ endpoint, busy, send }) {
-  const routes = endpoint.routes.map((route) => filled(route).split(" "));
-  const [[method, path], setRoute] = useState(routes[0] ?? ["GET", "/"]);
+  const routes = endpoint.routes.map(filled);
+  const [route, setRoute] = useState(routes[0] ?? "GET /");
+  const [method, given] = route.split(" ");
+  const [typed, setTyped] = useState(undefined);
+  const path = typed ?? given;
   const [body, setBody] = useState("{}");
   const takesBody = !["GET", "HEAD", "DELETE"].includes(method);
   const submit = (event) => {
@@ -100,12 +103,19 @@ function RouteForm({ endpoint, busy, send }) {
   };
   return html`<form class="call" onSubmit=${submit}>
     <label>Route
-      <select value=${`${method} ${path}`} onChange=${({ target }) => setRoute(target.value.split(" "))}>
-        ${routes.map(([verb, where]) => html`<option key=${`${verb} ${where}`}>${verb} ${where}</option>`)}
-        ${!routes.some(([verb, where]) => verb === method && where === path) && html`<option>${method} ${path}</option>`}
+      <select
+        value=${route}
+        onChange=${({ target }) => {
+          setRoute(target.value);
+          setTyped(undefined);
+        }}
+      >
+        ${routes.map((each) => html`<option key=${each}>${each}</option>`)}
       </select>
     </label>
-    <label>Path and query <input value=${path} spellcheck=${false} onChange=${({ target }) => setRoute([method, target.value])} /></label>
+    <label>Path and query
+      <input value=${path} spellcheck=${false} onInput=${({ target }) => setTyped(target.value)} />
+    </label>
     ${takesBody && html`<label>Body, as JSON <textarea rows="4" spellcheck=${false} value=${body} onInput=${({ target }) => setBody(target.value)}></textarea></label>`}
     <button class="main" disabled=${busy}>${busy ? "…" : "Call"}</button>
   </form>`;
