@@ -75,7 +75,9 @@ function QueueForm({ endpoint, busy, send }) {
 function RouteForm({ endpoint, busy, send }) {
   const routes = endpoint.routes.map(filled);
   const [route, setRoute] = useState(routes[0] ?? "GET /");
-  const [method, given] = route.split(" ");
+  const [verb, given] = route.split(" ");
+  // A whole application says ANY.
+  const method = verb === "ANY" ? "GET" : verb;
   const [typed, setTyped] = useState(undefined);
   const path = typed ?? given;
   const [body, setBody] = useState("{}");
@@ -83,9 +85,8 @@ function RouteForm({ endpoint, busy, send }) {
   const submit = (event) => {
     event.preventDefault();
     send(async (_seen, done) => {
-      const sent = method === "ANY" ? "GET" : method;
       const response = await ask(`/lb/${endpoint.id}${path.startsWith("/") ? path : `/${path}`}`, {
-        method: sent,
+        method,
         anyStatus: true,
         body: takesBody ? body : undefined,
       });
