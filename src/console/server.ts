@@ -50,7 +50,9 @@ export class Console {
     this.#assets ??= new Assets();
     const { method } = request;
     if (pathname === "/") return this.#page(request, response, this.#assets);
-    if (pathname === "/console/login" && method === "GET") return send(response, loginPage(this.#assets));
+    if (pathname === "/console/login" && method === "GET") {
+      return send(response, isTold(request) ? loginPage(this.#assets) : notSafePage(this.#assets));
+    }
     if (pathname === "/console/login" && method === "POST") return this.#login(request, response);
     if (pathname === "/console/logout" && method === "POST") return this.#logout(request, response);
     const asset = method === "GET" ? this.#assets.find(pathname) : undefined;
@@ -70,7 +72,7 @@ export class Console {
   /** Only a document that the browser itself goes to gets the token: what a script asks for does not. */
   async #page(request: IncomingMessage, response: ServerResponse, assets: Assets): Promise<void> {
     const { "sec-fetch-dest": destination, "sec-fetch-mode": mode } = request.headers;
-    if (destination === undefined) return send(response, notSafePage(assets));
+    if (!isTold(request)) return send(response, notSafePage(assets));
     const isDocument = destination === "document" && mode === "navigate";
     for (const secret of isDocument ? sessionsOf(request) : []) {
       const principal = await this.#deps.keys.check(secret);
@@ -123,6 +125,11 @@ export class Console {
     response.writeHead(body.status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
     response.end(JSON.stringify(body));
   }
+}
+
+/** Whether the browser says where its requests come from and what for. */
+function isTold({ headers }: IncomingMessage): boolean {
+  return headers["sec-fetch-dest"] !== undefined;
 }
 
 /** Of those who name what they take; `* / *` is a program. */

@@ -110,9 +110,11 @@ describe("the installed package", () => {
     assert.equal(await node("add.js", url, await svc("whoami", "--show-key")), "3\n");
 
     const login = new URL("/console/login", url);
-    const found = [...(await (await fetch(login)).text()).matchAll(/(?:src|href)="([^"#]+)"/g)].map(
-      ([, part]) => part!,
-    );
+    const found = [
+      ...(await (await fetch(login, { headers: { "sec-fetch-dest": "document" } })).text()).matchAll(
+        /(?:src|href)="([^"#]+)"/g,
+      ),
+    ].map(([, part]) => part!);
     const own = found.find((part) => part.endsWith("/login.js"))!;
     for (const name of ["main.js", "pages/overview.js", "vendor/preact.js", "vendor/htm.js", "vendor/uplot.js"]) {
       found.push(own.replace("login.js", name));

@@ -67,6 +67,7 @@ test("A link opens one session, once; the session acts as its key from its own p
     assert.doesNotMatch(html.text, /unsafe-|<script>|svc-session/);
     const open = await rawCall(url, { path: "/", headers: { Accept: "text/html" } });
     assert.match(open.text, /opens over <b>https<\/b>/, "a browser that says nothing came over an open wire");
+    assert.match((await rawCall(url, { path: "/console/login" })).text, /opens over <b>https<\/b>/);
   });
 
   await t.test("a link is worth nothing after its first use, from another page, or when it is made up", async () => {
