@@ -1,4 +1,5 @@
 /** The console in a real browser, against a real platform with deployed endpoints. */
+// May take 12 minutes.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -138,7 +139,7 @@ async function prepared(t: TestContext): Promise<Site | undefined> {
   return { platform, browser, folder, ids };
 }
 
-test("The console in a browser", { timeout: 480_000 }, async (t) => {
+test("The console in a browser", { timeout: 700_000 }, async (t) => {
   const site = await prepared(t);
   if (site === undefined) return;
   const { platform, ids, browser, folder } = site;
