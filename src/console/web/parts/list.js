@@ -1,10 +1,13 @@
 /**
  * A table whose rows are drawn only where they are seen: a thousand endpoints and a hundred thousand jobs cost what a screen of them
- * costs. All rows are of one height; a narrow screen folds the cells of a row, so it is measured there anew.
+ * costs. Rows are about of one height; a narrow screen folds the cells of a
+ * row, so it is measured.
  */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const AROUND = 12;
+/** Rows of a narrow screen are not all alike: what differs less is not measured anew. */
+const SLACK_PX = 4;
 /** Shorter lists are drawn whole. */
 const WHOLE_MAX = 60;
 
@@ -19,9 +22,11 @@ export function List({ label, columns, rows, keyOf = ({ id }) => id, onEnd, onSe
   const whole = rows.length <= WHOLE_MAX;
 
   useLayoutEffect(() => {
-    const row = table.current?.querySelector("tbody tr[data-row]");
-    const measured = row?.getBoundingClientRect().height;
-    if (measured > 0 && Math.abs(measured - height) > 0.5) setHeight(measured);
+    const seenRows = table.current?.querySelectorAll("tbody tr[data-row]") ?? [];
+    if (seenRows.length === 0) return;
+    const top = seenRows[0].getBoundingClientRect().top;
+    const measured = (seenRows[seenRows.length - 1].getBoundingClientRect().bottom - top) / seenRows.length;
+    if (measured > 0 && Math.abs(measured - height) > SLACK_PX) setHeight(measured);
   });
   useEffect(() => {
     const look = () => {
