@@ -80,33 +80,37 @@ export function useQuery(document, variables, options) {
   return useData(key, (signal) => query(document, variables, signal), options);
 }
 
-/** Pages of a list, newest first: `load(after, signal)` gives {rows, next}. The first page is kept fresh while no other is there. */
+/**
+ * Pages of a list, newest first: `load(after, signal)` gives {rows, next}, each row with an id of its own. The first page is asked for
+ * again and again; what is new in it goes above what was fetched.
+ */
 export function usePages(key, load, options) {
   const first = useData(key, (signal) => load(undefined, signal), options);
-  const [more, setMore] = useState({ key, rows: [], next: undefined, error: undefined, loading: false });
-  const own = more.key === key ? more : { key, rows: [], next: undefined, error: undefined, loading: false };
-  const next = own.rows.length > 0 || own.next !== undefined ? own.next : first.data?.next;
-  const seen = new Set();
-  const rows = [...(first.data?.rows ?? []), ...own.rows].filter(
-    ({ id }) => id === undefined || (!seen.has(id) && seen.add(id)),
-  );
+  const none = { key, fetched: undefined, next: undefined, error: undefined, loading: false };
+  const [more, setMore] = useState(none);
+  const own = more.key === key ? more : none;
+  const rows = first.data && joined(first.data.rows, own.fetched);
+  const next = own.fetched === undefined ? first.data?.next : own.next;
   const loadMore = async () => {
     if (own.loading || next == null) return;
     setMore({ ...own, loading: true });
     try {
       const page = await load(next);
-      setMore({ key, rows: [...own.rows, ...page.rows], next: page.next, error: undefined, loading: false });
+      setMore({ key, fetched: [...rows, ...page.rows], next: page.next, error: undefined, loading: false });
     } catch (error) {
       setMore({ ...own, error, loading: false });
     }
   };
-  const { data, error, reload } = first;
-  return {
-    rows: data && rows,
-    hasMore: next != null,
-    loadMore,
-    loading: own.loading,
-    error: error ?? own.error,
-    reload,
-  };
+  const { error = own.error, reload } = first;
+  return { rows, hasMore: next != null, loadMore, loading: own.loading, error, reload };
+}
+
+/** Nothing is left out between: a first page that is wholly new is not put above the rest. */
+function joined(fresh, fetched) {
+  if (fetched === undefined) return fresh;
+  const known = new Map(fresh.map((row) => [row.id, row]));
+  const meets = fetched.some(({ id }) => known.has(id));
+  const older = fetched.map((row) => known.get(row.id) ?? row);
+  if (!meets) return older;
+  return [...fresh, ...older.filter(({ id }) => !known.has(id))];
 }

@@ -19,14 +19,14 @@ export function Deploys({ params }) {
   const place = chosenPlace(params);
   const load = async (after, signal) => {
     const { deploys } = await query(DEPLOYS, { ...place, after }, signal);
-    return { rows: deploys.deploys, next: deploys.next };
+    return { rows: deploys.deploys.map((one) => ({ ...one, id: `${one.buildId} ${one.at}` })), next: deploys.next };
   };
   const pages = usePages(JSON.stringify(["deploys", place]), load, { topics: ["endpoints"] });
   return html`
     <h1 class="unseen">Deploys</h1>
     ${pages.rows === undefined && html`<${Card}><${Wait} error=${pages.error} /></${Card}>`}
     ${pages.rows?.length === 0 && html`<${Card}><${Wait} empty="Nothing was deployed yet. In a project: svc deploy" /></${Card}>`}
-    ${pages.rows?.map((deploy) => html`<${Deploy} key=${`${deploy.buildId} ${deploy.at}`} deploy=${deploy} reload=${pages.reload} />`)}
+    ${pages.rows?.map((deploy) => html`<${Deploy} key=${deploy.id} deploy=${deploy} reload=${pages.reload} />`)}
     <${More} pages=${pages} />`;
 }
 
