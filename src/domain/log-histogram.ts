@@ -31,11 +31,7 @@ export class LogHistogram {
   }
 
   sparse(): SparseHistogram {
-    const filled: [number, number][] = [];
-    this.counts.forEach((count, bucket) => {
-      if (count > 0) filled.push([bucket, count]);
-    });
-    return filled;
+    return sparseOf(this.counts);
   }
 }
 
@@ -50,11 +46,25 @@ export function upperBoundMs(bucket: number): number {
   return FIRST_MS * 2 ** (bucket / BUCKETS_PER_DOUBLING);
 }
 
-/** The counts of both. */
-export function mergeSparse(one: SparseHistogram, other: SparseHistogram): SparseHistogram {
-  const counts = new Map(one);
-  for (const [bucket, count] of other) counts.set(bucket, (counts.get(bucket) ?? 0) + count);
-  return [...counts].sort(([a], [b]) => a - b);
+/** Several as one. */
+export class HistogramSum {
+  readonly #counts = new Float64Array(HISTOGRAM_BUCKETS);
+
+  add(histogram: SparseHistogram): void {
+    for (const [bucket, count] of histogram) this.#counts[bucket]! += count;
+  }
+
+  get sparse(): SparseHistogram {
+    return sparseOf(this.#counts);
+  }
+}
+
+function sparseOf(counts: Float64Array): SparseHistogram {
+  const filled: [number, number][] = [];
+  for (let bucket = 0; bucket < counts.length; bucket++) {
+    if (counts[bucket]! > 0) filled.push([bucket, counts[bucket]!]);
+  }
+  return filled;
 }
 
 /** The duration that this part (0 to 1) of all stays within, in milliseconds; undefined for none. */

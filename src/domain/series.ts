@@ -6,7 +6,7 @@
  *   count      how many in the step
  *   histogram  durations of what ended in the step; `.p50`, `.p95` and `.p99` are read from it
  */
-import { mergeSparse, quantileMs, type SparseHistogram } from "./log-histogram.ts";
+import { HistogramSum, quantileMs, type SparseHistogram } from "./log-histogram.ts";
 
 /** Of the machine's own series. */
 export const MACHINE = "machine";
@@ -56,8 +56,6 @@ export interface Recorded {
   readonly histograms: Readonly<Record<string, SparseHistogram>>;
 }
 
-export const NOTHING_RECORDED: Recorded = { numbers: {}, histograms: {} };
-
 /** What a name asks for; undefined when there is no such metric. */
 export interface Metric {
   /** As it is recorded. */
@@ -94,27 +92,43 @@ export function metricNames(): string[] {
   return [...ofEndpoint, ...Object.keys(MACHINE_METRICS)];
 }
 
-/** Two steps, or two subjects in one, as one. */
-export function mergeRecorded(one: Recorded, other: Recorded): Recorded {
-  const numbers: Record<string, number> = { ...one.numbers };
-  for (const [name, value] of Object.entries(other.numbers)) {
-    const before = numbers[name] ?? 0;
-    numbers[name] = metricOf(name)?.kind === "peak" ? Math.max(before, value) : before + value;
+const PEAKS: ReadonlySet<string> = new Set(
+  Object.entries(ENDPOINT_METRICS).flatMap(([name, { kind }]) => (kind === "peak" ? [name] : [])),
+);
+
+/** Steps, or endpoints, as one. */
+export class RecordedSum {
+  readonly #numbers = new Map<string, number>();
+  readonly #histograms = new Map<string, HistogramSum>();
+
+  /** `only`: the one metric that is of interest. */
+  add({ numbers, histograms }: Recorded, only?: string): void {
+    for (const name in numbers) {
+      if (only !== undefined && name !== only) continue;
+      const before = this.#numbers.get(name) ?? 0;
+      this.#numbers.set(name, PEAKS.has(name) ? Math.max(before, numbers[name]!) : before + numbers[name]!);
+    }
+    for (const name in histograms) {
+      if (only !== undefined && name !== only) continue;
+      const sum = this.#histograms.get(name) ?? new HistogramSum();
+      this.#histograms.set(name, sum);
+      sum.add(histograms[name]!);
+    }
   }
-  const histograms: Record<string, SparseHistogram> = { ...one.histograms };
-  for (const [name, histogram] of Object.entries(other.histograms)) {
-    histograms[name] = mergeSparse(histograms[name] ?? [], histogram);
+
+  get recorded(): Recorded {
+    const histograms = [...this.#histograms].map(([name, sum]) => [name, sum.sparse] as const);
+    return { numbers: Object.fromEntries(this.#numbers), histograms: Object.fromEntries(histograms) };
   }
-  return { numbers, histograms };
 }
 
 /** What a point of the metric shows. `samples`: how often was looked in that time; 0: nothing was recorded. */
-export function pointOf(metric: Metric, recorded: Recorded, samples: number): number | null {
+export function pointOf(metric: Metric, recorded: Recorded | undefined, samples: number): number | null {
   if (samples === 0) return null;
   if (metric.quantile !== undefined) {
-    return quantileMs(own(recorded.histograms, metric.name) ?? [], metric.quantile) ?? null;
+    return quantileMs(own(recorded?.histograms ?? {}, metric.name) ?? [], metric.quantile) ?? null;
   }
-  const value = own(recorded.numbers, metric.name) ?? 0;
+  const value = own(recorded?.numbers ?? {}, metric.name) ?? 0;
   return metric.kind === "gauge" ? Math.round((value / samples) * 1000) / 1000 : value;
 }
 

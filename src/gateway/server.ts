@@ -133,9 +133,7 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     return;
   }
   try {
-    // It lives, whatever it takes.
-    if (context.closing && req.url !== "/healthz")
-      throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    if (context.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     if (req.headers.expect?.toLowerCase() === "100-continue") res.writeContinue();
     context.fallback(req, res);
   } catch (error) {

@@ -18,7 +18,8 @@ import {
   SERIES_STEP_MS,
   SERIES_STEPS_KEPT,
 } from "../domain/limits.ts";
-import { MACHINE, mergeRecorded, NOTHING_RECORDED, pointOf, type Recorded, ROUTE_MARK } from "../domain/series.ts";
+import { MACHINE, pointOf, type Recorded, RecordedSum, ROUTE_MARK } from "../domain/series.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { HistoryDatabase } from "./history-database.ts";
 import type { SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
 
@@ -68,14 +69,14 @@ export class SqliteSeries implements SeriesStore {
 
   async #record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): Promise<void> {
     const seq = this.#nextSeq(0);
-    let all = NOTHING_RECORDED;
+    const all = new RecordedSum();
     let rows = 0;
     for (const [id, recorded] of endpoints) {
       this.#insert(0, id, at, seq, recorded);
-      all = mergeRecorded(all, withoutRoutes(recorded));
+      all.add(withoutRoutes(recorded));
       if (++rows % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
     }
-    if (endpoints.size > 0) this.#insert(0, ALL, at, seq, all);
+    if (endpoints.size > 0) this.#insert(0, ALL, at, seq, all.recorded);
     this.#insert(0, MACHINE, at, seq, { ...machine, numbers: { ...machine.numbers, [SAMPLES]: 1 } });
     for (let tier = 1; tier < TIERS.length; tier++) await this.#addUp(tier, at);
     for (const [tier, { kept }] of TIERS.entries()) this.#sql.prune.run(tier, tier, kept);
@@ -90,20 +91,21 @@ export class SqliteSeries implements SeriesStore {
     const over = steps.filter(({ at }) => floorTo(at, stepMs) !== floorTo(now, stepMs));
     const until = over.at(-1)?.seq;
     if (until === undefined) return;
-    const sums = new Map<number, Map<number, Recorded>>();
+    const sums = new Map<number, Map<number, RecordedSum>>();
     const rows = this.#sql.between.all(tier - 1, rolled, until) as unknown as Row[];
     for (const [index, { subject, at, data }] of rows.entries()) {
       const start = floorTo(at, stepMs);
-      const subjects = sums.get(start) ?? new Map<number, Recorded>();
-      sums.set(start, subjects);
-      const before = subjects.get(subject);
-      const recorded = parse(data);
-      subjects.set(subject, before === undefined ? recorded : mergeRecorded(before, recorded));
+      const subjects = getOrInsert(sums, start, () => new Map<number, RecordedSum>());
+      getOrInsert(subjects, subject, () => new RecordedSum()).add(parse(data));
       if (index % HISTORY_ROWS_AT_ONCE === HISTORY_ROWS_AT_ONCE - 1) await setImmediate();
     }
     for (const [start, subjects] of sums) {
       const seq = this.#nextSeq(tier);
-      for (const [subject, recorded] of subjects) this.#sql.insert.run(tier, subject, start, seq, text(recorded));
+      let written = 0;
+      for (const [subject, { recorded }] of subjects) {
+        this.#sql.insert.run(tier, subject, start, seq, text(recorded));
+        if (++written % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
+      }
     }
     this.#sql.setRolled.run(until, tier);
   }
@@ -121,7 +123,7 @@ export class SqliteSeries implements SeriesStore {
     const machine = this.#subjects.get(MACHINE);
     const { tier, step } = this.#resolution(from, to, stepMs);
     const first = floorTo(from, step);
-    const sums = new Map<number, Recorded>();
+    const sums = new Map<number, RecordedSum>();
     const samples = new Map<number, number>();
     if (machine !== undefined) {
       for (const { at, data } of this.#rows(machine, tier, first, to)) {
@@ -133,14 +135,13 @@ export class SqliteSeries implements SeriesStore {
     for (const subject of subjects) {
       for (const { at, data } of this.#rows(subject, tier, first, to)) {
         const start = floorTo(at, step);
-        const recorded = only(parse(data), metric.name);
-        sums.set(start, mergeRecorded(sums.get(start) ?? NOTHING_RECORDED, recorded));
+        getOrInsert(sums, start, () => new RecordedSum()).add(parse(data), metric.name);
         if (++read % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
       }
     }
     const points = [];
     for (let at = first; at < to; at += step) {
-      points.push({ at, value: pointOf(metric, sums.get(at) ?? NOTHING_RECORDED, samples.get(at) ?? 0) });
+      points.push({ at, value: pointOf(metric, sums.get(at)?.recorded, samples.get(at) ?? 0) });
     }
     return { stepMs: step, points };
   }
@@ -270,13 +271,6 @@ function parse(data: string): Recorded {
 
 function text({ numbers, histograms }: Recorded): string {
   return JSON.stringify({ n: numbers, h: histograms });
-}
-
-function only({ numbers, histograms }: Recorded, name: string): Recorded {
-  return {
-    numbers: Object.hasOwn(numbers, name) ? { [name]: numbers[name]! } : {},
-    histograms: Object.hasOwn(histograms, name) ? { [name]: histograms[name]! } : {},
-  };
 }
 
 function withoutRoutes({ numbers, histograms }: Recorded): Recorded {

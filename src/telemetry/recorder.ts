@@ -2,7 +2,8 @@
  * Every ten seconds of the clock: what was counted since the last time and how loaded endpoints are now becomes a step of the series.
  * When the platform ends, what is left becomes a last one.
  */
-import { SERIES_STEP_MS } from "../domain/limits.ts";
+import { setImmediate } from "node:timers/promises";
+import { HISTORY_ROWS_AT_ONCE, SERIES_STEP_MS } from "../domain/limits.ts";
 import { quantileMs } from "../domain/log-histogram.ts";
 import { type Recorded, ROUTE_MARK } from "../domain/series.ts";
 import type { SeriesStore } from "../history/series-store.ts";
@@ -13,9 +14,10 @@ import type { EndpointTally, Tallies } from "./tallies.ts";
 export interface Step {
   /** When it began, milliseconds since the epoch. */
   readonly at: number;
-  /** By endpoint; those that are at rest are missing. */
+  /** By endpoint. */
   readonly tallies: ReadonlyMap<string, EndpointTally>;
-  readonly loads: ReadonlyMap<string, Load>;
+  /** What is kept, by endpoint; those on which nothing happened are missing. */
+  readonly rows: ReadonlyMap<string, Recorded>;
   readonly machine: Recorded;
 }
 
@@ -66,28 +68,28 @@ export class Recorder {
     const loads = await sampleLoads(this.#deps);
     const machine = await this.#deps.machine();
     const tallies = this.#deps.tallies.take();
-    const step = { at, tallies, loads, machine };
-    series.record(at, rowsOf(step), machine);
-    onStep(step);
+    const rows = await rowsOf(tallies, loads);
+    series.record(at, rows, machine);
+    onStep({ at, tallies, rows, machine });
   }
 }
 
-/** What is kept of endpoints: nothing of those on which nothing happened. */
-function rowsOf({ tallies, loads }: Step): Map<string, Recorded> {
+async function rowsOf(tallies: Step["tallies"], loads: ReadonlyMap<string, Load>): Promise<Map<string, Recorded>> {
   const rows = new Map<string, Recorded>();
   for (const id of new Set([...tallies.keys(), ...loads.keys()])) {
     const { numbers, histograms } = tallies.get(id)?.recorded() ?? { numbers: {}, histograms: {} };
     const gauges = Object.entries(loads.get(id) ?? {}).filter(([, value]) => value > 0);
     const all = { ...Object.fromEntries(gauges), ...numbers };
     if (Object.keys(all).length > 0 || Object.keys(histograms).length > 0) rows.set(id, { numbers: all, histograms });
+    if (rows.size % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
   }
   return rows;
 }
 
 /** The step as plain numbers for those who follow: gauges, counts, and of durations the 95th percentile. */
-export function plainNumbers(step: Step) {
+export function plainNumbers({ rows, machine }: Step) {
   const endpoints = new Map<string, Record<string, number>>();
-  for (const [id, { numbers, histograms }] of rowsOf(step)) {
+  for (const [id, { numbers, histograms }] of rows) {
     const shown = Object.entries(numbers).filter(([name]) => !name.includes(ROUTE_MARK));
     const p95 = Object.entries(histograms).map(([name, histogram]) => [
       `${name}.p95`,
@@ -95,5 +97,5 @@ export function plainNumbers(step: Step) {
     ]);
     endpoints.set(id, Object.fromEntries([...shown, ...p95]));
   }
-  return { endpoints, machine: step.machine.numbers };
+  return { endpoints, machine: machine.numbers };
 }

@@ -133,9 +133,13 @@ test("/healthz and /readyz answer without a key and say why the platform takes n
   assert.deepEqual(await answer.json(), { status: "not ready", reasons: ["The platform's disk is full."] });
   assert.equal((await get("/healthz")).status, 200);
   assert.equal((await fetch(`${platform.url}/readyz`, { method: "POST" })).status, 405);
-  const statuses = [await get("/metrics"), await get("/metrics", bound), await get("/metrics", platform.adminKey)];
-  assert.deepEqual(
-    statuses.map(({ status }) => status),
-    [401, 403, 200],
-  );
+  const statuses = async () => {
+    const answers = [await get("/metrics"), await get("/metrics", bound), await get("/metrics", platform.adminKey)];
+    return answers.map(({ status }) => status);
+  };
+  assert.deepEqual(await statuses(), [401, 403, 200]);
+  platform.metrics.access = "on";
+  assert.deepEqual(await statuses(), [200, 200, 200]);
+  platform.metrics.access = "off";
+  assert.deepEqual(await statuses(), [404, 404, 404]);
 });

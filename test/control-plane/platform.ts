@@ -52,6 +52,7 @@ export interface TestPlatform {
   readonly records: RecordStore;
   readonly history: HistoryDatabase;
   readonly events: EventHub;
+  readonly metrics: { access: ControlPlaneDeps["metrics"]["access"] };
   /** What /readyz gives as reasons. */
   readonly notReady: string[];
   readonly closing: AbortController;
@@ -88,6 +89,10 @@ export async function startPlatform(
   const history = openHistory(join(dir, "history.db"), { info: say, error: say });
   const series = new SqliteSeries(history);
   const events = new EventHub();
+  const metrics = {
+    access: "key" as ControlPlaneDeps["metrics"]["access"],
+    read: async () => ({ contentType: "text/plain; version=0.0.4", text: "up 1\n" }),
+  };
   const notReady: string[] = [];
   const closing = new AbortController();
   const records = new SqliteRecords(history);
@@ -96,10 +101,7 @@ export async function startPlatform(
     notices: () => [],
     series,
     events,
-    metrics: {
-      access: "key",
-      read: async () => ({ contentType: "text/plain; version=0.0.4", text: "up 1\n" }),
-    },
+    metrics,
     notReady: async () => notReady,
     closing: closing.signal,
     records,
@@ -162,6 +164,7 @@ export async function startPlatform(
     records,
     history,
     events,
+    metrics,
     notReady,
     closing,
     shares,

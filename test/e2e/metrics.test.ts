@@ -12,7 +12,7 @@ import { findPrometheus } from "../prometheus.ts";
 import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const CODE = `
-from svc import Endpoint
+from svc import Endpoint, WebSocket
 
 @Endpoint(name="add", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=600)
 def add(a: int, b: int) -> int:
@@ -21,6 +21,11 @@ def add(a: int, b: int) -> int:
     return a + b
 
 api = Endpoint(name="api", cpu="cpu3c-1-2", workers=(0, 1), public=True)
+
+@api.websocket("/echo")
+async def echo(socket: WebSocket):
+    async for message in socket:
+        await socket.send(message)
 
 @api.get("/items/{item}")
 def item(item: str) -> dict:
@@ -133,6 +138,11 @@ test("What happens becomes series that survive a kill, metrics that Prometheus a
   }
   assert.equal((await platform.call(`${api!.url}/items/7`, { key: null })).status, 200);
 
+  const socket = new WebSocket(`${api!.url.replace("http", "ws")}/echo`);
+  await once(socket, "open");
+  socket.close();
+  await once(socket, "close");
+
   const env = { PATH: process.env.PATH, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key };
   assert.equal((await runProcess("sh", ["-c", example("curl")], { env })).code, 0);
 
@@ -143,13 +153,18 @@ test("What happens becomes series that survive a kill, metrics that Prometheus a
 
   await eventually(async () => assert.equal(await sum(platform, "done", add!.id, began), 4));
   await eventually(async () => assert.equal(await sum(platform, "requests@GET /items/{item}", api!.id, began), 1));
+  await eventually(async () => assert.equal(await sum(platform, "requests@WEBSOCKET /echo", api!.id, began), 1));
   assert.equal(await sum(platform, "failed", add!.id, began), 1);
   assert.equal(await sum(platform, "failed", null, began), 1);
   assert.ok((await sum(platform, "coldStarts", add!.id, began)) >= 1);
   assert.ok((await sum(platform, "machine.vcpuPromised", null, began)) > 0);
   const { seriesNames } = await platform.query<{ seriesNames: string[] }>(`{ seriesNames(endpoint: "${api!.id}") }`);
   const routes = new Set(seriesNames.flatMap((name) => (name.includes("@") ? [name.split("@")[1]] : [])));
-  assert.deepEqual([...routes].sort(), ["GET /items/{item}", "other"], "300 paths of a stranger are one");
+  assert.deepEqual(
+    [...routes].sort(),
+    ["GET /items/{item}", "WEBSOCKET /echo", "other"],
+    "300 paths of a stranger are one",
+  );
   assert.match(events, /event: jobs\ndata: \{"endpointId":"[^"]+","id":"sync-[^"]+","state":"FAILED"/);
   assert.match(events, new RegExp(`event: series\ndata: .*"${add!.id}":\\{.*"done":`));
 
