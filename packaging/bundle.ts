@@ -17,6 +17,9 @@ const COMMONJS =
 /** A package that is taken in the middle of a function: no import, so esbuild leaves it. */
 const REQUIRED = /(createRequire\(import\.meta\.url\)\()"([^"]+)"/g;
 
+/** What Node adds to the names of a CommonJS module. */
+const NODES_OWN = new Set(["module.exports", "__esModule"]);
+
 /** Writes `out`/dist of the clone `root`. Resolves what stands in dist/vendor/ and of which files it was made. */
 export async function bundle(root: string, out: string): Promise<Metafile> {
   const dist = path.join(out, "dist");
@@ -83,7 +86,7 @@ async function bundlePackages(root: string, outdir: string, packages: readonly s
           onLoad({ filter: /^/, namespace: "entry" }, async ({ path: file }) => {
             const name = entries.get(file)!;
             // As Node sees it: of CommonJS, esbuild alone would not know the names.
-            const names = Object.keys(await import(name)).filter((each) => each !== "module.exports");
+            const names = Object.keys(await import(name)).filter((each) => !NODES_OWN.has(each));
             return { contents: `export { ${names.join(", ")} } from ${JSON.stringify(name)};`, resolveDir: root };
           });
         },
