@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 from time import monotonic
 from unittest import mock
 
@@ -299,6 +300,23 @@ class Waiting(CallingTest):
         self.assertEqual(
             [request.path for request in self.platform.seen("runsync")][-2:], ["/v2/ep-1/runsync", "/v2/ep-9/runsync"]
         )
+
+    def test_a_platform_of_another_version_is_told_once(self):
+        def answer(request):
+            if request.action == "graphql":
+                return (*app(("ep-1", "infer", "queue"), url=self.platform.url), {"X-Svc-Version": self.version})
+            return completed(1)
+
+        self.platform.answers = answer
+        for app_name, version, told in (("a", svc.__version__, 0), ("b", "99.1.0", 1), ("c", "99.1.0", 0)):
+            self.version = version
+            svc.configure(app=app_name, url=self.platform.url, api_key="k")
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                infer(1)
+            self.assertEqual(len(caught), told, app_name)
+            for warning in caught:
+                self.assertRegex(str(warning.message), r"has svc \S+, and the platform at \S+ is svc 99\.1\.0: .*svc init")
 
     def test_a_lookup_is_kept_for_300_seconds(self):
         infer(1)

@@ -59,6 +59,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
   },
   "This program": {
     help: async () => (await import("./commands/help.ts")).helpCommand,
+    upgrade: async () => (await import("./commands/upgrade.ts")).upgradeCommand,
     completions: async () => (await import("./commands/completions.ts")).completionsCommand,
     version: async () => (await import("./commands/version.ts")).versionCommand,
   },

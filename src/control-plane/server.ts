@@ -88,6 +88,8 @@ async function answerGraphQL(
     return refuse(response, error);
   }
   const address = deps.addresses.of(request);
+  // The Python package compares it with its own (python/src/svc/_calling/versions.py).
+  response.setHeader("X-Svc-Version", VERSION);
   // The key stops here: nothing behind this line sees the URL it came with.
   request.url = "/graphql";
   // The body is JSON whatever the caller calls it.

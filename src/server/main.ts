@@ -15,11 +15,14 @@ import { createLog, lineWriter } from "../lib/log.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import { DATABASE_FILE } from "../store/platform-database.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import { compose } from "./compose.ts";
 import type { Config } from "./config.ts";
 import { noteVersion } from "./data-version.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
+import { Snapshots } from "./snapshots.ts";
+import { HISTORY_FILE } from "./telemetry.ts";
 
 /** Longest path the kernel takes for a Unix socket. */
 const SOCKET_PATH_MAX = 100;
@@ -35,6 +38,8 @@ export interface RunningPlatform {
    * left either way.
    */
   stop(options: { now: boolean }): Promise<void>;
+  /** Copies the databases for the backups that wait for it. */
+  snapshot(): void;
   /** Logs a failure that no part of the platform took for its own. */
   defect(error: unknown): void;
 }
@@ -66,6 +71,8 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     telemetry,
   } = platform;
   const recordFile = path.join(config.dataDir, "platform.json");
+  const databases = { [DATABASE_FILE]: database.connection, [HISTORY_FILE]: telemetry.history };
+  const snapshots = new Snapshots(config.dataDir, databases, log);
   try {
     const { port } = await gateway.listen(config.host, config.port);
     url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
@@ -83,7 +90,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     telemetry.start();
     const firstKey = await ensureFirstKey(store);
     await noteVersion(config.dataDir);
-    const record = { pid: process.pid, url, workersDial, startedAt: Date.now(), version: VERSION };
+    const service = config.installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
+    const facts = { port, snapshots: true, service, startedAt: Date.now(), version: VERSION };
+    const record = { pid: process.pid, url, workersDial, ...facts };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url, workersDial });
     const hurry = new AbortController();
@@ -106,6 +115,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       containerCalls.close();
       await link.close();
       storage.close();
+      await snapshots.close();
       await queue.close();
       await store.close();
       database.close();
@@ -120,7 +130,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       return stopping;
     };
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
-    return { url, firstKey, missing, stop, defect };
+    return { url, firstKey, missing, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
     containerCalls.close();
     await gateway.close(0).catch(() => {});

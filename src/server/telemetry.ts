@@ -1,6 +1,7 @@
 /** What the platform records of itself, wired: counts and samples become series, metrics and events. */
 import { statfs } from "node:fs/promises";
 import path from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import { errorKind, requestErrorKind } from "../domain/error-kind.ts";
 import type { EndedRequest } from "../domain/request.ts";
@@ -27,7 +28,7 @@ import { Tallies } from "../telemetry/tallies.ts";
 import { openTraces } from "../telemetry/tracing.ts";
 import type { Config } from "./config.ts";
 
-const HISTORY_FILE = "history.db";
+export const HISTORY_FILE = "history.db";
 const SERVER_ERROR = 500;
 
 interface TelemetryNeeds extends LoadSamplerDeps {
@@ -49,6 +50,8 @@ export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" |
   readonly records: RecordStore;
   /** Undefined: no traces are collected. */
   readonly traces: Traces | undefined;
+  /** For backups. */
+  readonly history: DatabaseSync;
   workerReady(worker: Worker): void;
   workerGone(endpointId: string): void;
   /** The newest of an endpoint, oldest first. */
@@ -163,6 +166,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     start: () => recorder.start(),
     endFollowers: () => closing.abort(),
     stop: () => recorder.stop(),
+    history: history.connection,
     async close() {
       await Promise.all([history.close(), traces?.close()]);
     },

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { HEAP_FLAGS } from "../../src/cli/platform/start.ts";
+import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
 import { testLog } from "../harness/test-logs.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");

@@ -1,14 +1,16 @@
 /** `svc platform`: the platform of this machine. Its code loads when one is started here. */
 import { createReadStream, type Stats, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../../domain/errors.ts";
-import { DRAIN_WAIT_MAX_MS, POLL_FIRST_MS } from "../../domain/limits.ts";
 import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { clockTime, dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
-import { isAlive, livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
+import { takeHeap } from "../platform/heap.ts";
+import { livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
+import { stopPlatform } from "../platform/stop.ts";
+import { backupCommand, restoreCommand } from "./platform-backup.ts";
 import { imagesCommands } from "./platform-images.ts";
+import { installServiceCommand } from "./platform-service.ts";
 
 const FOLLOW_POLL_MS = 200;
 
@@ -41,6 +43,7 @@ const start = command({
       brief: "What workers run in: processes of this machine, or containers of its Docker engine; default: process",
     },
     foreground: switchFlag("Stay in this terminal until Ctrl+C"),
+    keyFile: valueFlag("FILE", "In the foreground: write the first API key there instead of printing it"),
     withParent: { ...switchFlag("In the foreground: end when the process that started it does"), hidden: true },
     json: jsonFlag,
   },
@@ -54,6 +57,7 @@ const start = command({
       return;
     }
     if (flags.foreground) {
+      takeHeap(this.env);
       const { runForeground } = await import("../platform/foreground.ts");
       return runForeground(this, options);
     }
@@ -92,19 +96,7 @@ const stop = command({
       this.terminal.out("No platform runs on this machine.");
       return;
     }
-    const progress = await this.terminal.progress(`Stopping the platform (process ${running.pid})`);
-    process.kill(running.pid, flags.now ? "SIGQUIT" : "SIGTERM");
-    const deadline = Date.now() + DRAIN_WAIT_MAX_MS;
-    while (isAlive(running.pid)) {
-      if (Date.now() > deadline) {
-        progress.done();
-        throw new SvcError("CONFLICT", `The platform (process ${running.pid}) still finishes running work.`, {
-          help: "Wait, or run svc platform stop --now.",
-        });
-      }
-      await delay(POLL_FIRST_MS);
-    }
-    progress.done();
+    await stopPlatform(this, running, { now: flags.now ?? false });
     this.terminal.out("The platform has stopped. Its data is kept; svc platform start goes on from there.");
   },
 });
@@ -180,6 +172,9 @@ export const platformCommands = group("The platform of this machine", {
   stop,
   status,
   logs,
+  backup: backupCommand,
+  restore: restoreCommand,
+  "install-service": installServiceCommand,
   images: imagesCommands,
 });
 

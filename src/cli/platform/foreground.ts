@@ -3,8 +3,11 @@
  *
  *   SIGTERM, SIGINT, SIGHUP  finish running work, then end; a second one ends at once
  *   SIGQUIT                  end at once; accepted jobs are kept and go on at the next start
+ *   SIGUSR2                  copy the databases for a backup that waits for them
  */
+import path from "node:path";
 import { SvcError } from "../../domain/errors.ts";
+import { writeFileAtomic } from "../../lib/write-file-atomic.ts";
 import { readConfig } from "../../server/config.ts";
 import { runPlatform } from "../../server/main.ts";
 import type { CliContext } from "../context.ts";
@@ -12,6 +15,8 @@ import { formatError } from "../format-error.ts";
 import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
 
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
+  let snapshot = () => {};
+  process.on("SIGUSR2", () => snapshot());
   try {
     const platform = await runPlatform(readConfig(configuration(context, options)));
     // Nothing of ours should come here: each promise has an owner. One that was forgotten is a failure that nobody looked
@@ -22,7 +27,9 @@ export async function runForeground(context: CliContext, options: StartOptions):
     process.stderr.on("error", () => {});
     const stopped = stopOnSignal(context, platform.stop, options.withParent ?? false);
     const { url, firstKey, missing } = platform;
-    if (process.send === undefined) announce(context, url, firstKey, missing);
+    snapshot = platform.snapshot;
+    snapshot(); // A backup may have begun since the platform told where it is.
+    if (process.send === undefined) await announce(context, url, firstKey, missing, options.keyFile);
     else tellParent({ ready: true, url, firstKey, missing });
     await stopped;
     // Everything is closed; a handle that a library forgot must not keep the process.
@@ -65,14 +72,18 @@ function stopOnSignal(
   });
 }
 
-function announce(
-  { terminal }: CliContext,
+async function announce(
+  { terminal, cwd }: CliContext,
   url: string,
   firstKey: string | undefined,
   missing: readonly string[],
-): void {
+  keyFile: string | undefined,
+): Promise<void> {
   terminal.out(`Platform at ${url}`);
-  if (firstKey !== undefined) terminal.out(`First API key, shown only now: ${firstKey}`);
+  if (firstKey !== undefined && keyFile !== undefined) {
+    await writeFileAtomic(path.resolve(cwd, keyFile), `${firstKey}\n`, 0o600);
+    terminal.out(`First API key: in ${keyFile}`);
+  } else if (firstKey !== undefined) terminal.out(`First API key, shown only now: ${firstKey}`);
   if (missing.length > 0) terminal.note(missingIsolation(missing));
 }
 

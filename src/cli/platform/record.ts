@@ -12,6 +12,12 @@ export interface PlatformRecord {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly version: string;
+  /** It listens there, wherever its URL leads; not said by versions up to 0.1.0. */
+  readonly port?: number;
+  /** It makes snapshots of its databases when it is asked. */
+  readonly snapshots?: boolean;
+  /** A service manager started it, and would start it again. */
+  readonly service?: boolean;
 }
 
 /**

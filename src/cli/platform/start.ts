@@ -19,6 +19,7 @@ import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
 import { Credentials } from "../credentials.ts";
 import { configDir } from "../paths.ts";
+import { HEAP_FLAGS } from "./heap.ts";
 import { logPath } from "./record.ts";
 
 export interface StartOptions {
@@ -28,6 +29,8 @@ export interface StartOptions {
   readonly emulateGpu?: boolean;
   readonly durability?: "normal" | "full";
   readonly driver?: "process" | "docker";
+  /** In the foreground: where the first key is written. */
+  readonly keyFile?: string;
   /** In the foreground: end, at once, when the process that started it does. */
   readonly withParent?: boolean;
   /** Take another port when the default one is busy, instead of failing. */
@@ -112,9 +115,6 @@ async function makeDataDir(dataDir: string): Promise<void> {
     });
   }
 }
-
-/** A large young generation: under load most garbage dies in it, and the platform needs a third less memory. */
-export const HEAP_FLAGS = ["--min-semi-space-size=16", "--max-semi-space-size=32"];
 
 function spawnDetached(context: CliContext, options: StartOptions): ChildProcess {
   const command = ["platform", "start", "--foreground", "--data-dir", options.dataDir];

@@ -12,7 +12,7 @@ import threading
 from time import monotonic
 
 from svc import this_worker
-from svc._calling import settings
+from svc._calling import settings, versions
 from svc._calling.ask import ask, problem_of
 from svc._calling.connections import Patience
 from svc._calling.limits import ANSWER_LATE_S, PEER_CACHE_S
@@ -205,6 +205,7 @@ def query(url: str, key: str, document: str, variables: dict[str, Any], patience
     answer = ask(
         "POST", url, "/graphql", headers=headers, body=body, timeout_s=ANSWER_LATE_S, patience=patience, is_safe=True
     )
+    versions.compare(url, answer.headers.get(versions.HEADER, ""))
     try:
         result: dict[str, Any] = json.loads(answer.body)
     except ValueError:

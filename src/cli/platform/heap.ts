@@ -1,0 +1,14 @@
+/** A large young generation: under load most garbage dies in it, and the platform needs a third less memory. */
+export const HEAP_FLAGS = ["--min-semi-space-size=16", "--max-semi-space-size=32"];
+
+/**
+ * Gives a platform that somebody else started in the foreground the heap that one in the background has: the process becomes,
+ * with its number, one that was called with the flags. One with a channel to its parent keeps it, and the heap it was given.
+ */
+export function takeHeap(env: Readonly<Record<string, string | undefined>>): void {
+  if (process.execve === undefined || process.send !== undefined) return;
+  if (HEAP_FLAGS.every((flag) => process.execArgv.includes(flag))) return;
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
+  const args = [process.execPath, ...process.execArgv, ...HEAP_FLAGS, ...process.argv.slice(1)];
+  process.execve(process.execPath, args, given as Record<string, string>);
+}

@@ -1,0 +1,26 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { SvcError } from "../../domain/errors.ts";
+import { DRAIN_WAIT_MAX_MS, POLL_FIRST_MS } from "../../domain/limits.ts";
+import type { CliContext } from "../context.ts";
+import { isAlive, type PlatformRecord } from "./record.ts";
+
+/** Ends a platform and waits until it is gone. Running work is finished first, unless `now`. Throws CONFLICT when that takes too long. */
+export async function stopPlatform(
+  { terminal }: CliContext,
+  { pid }: PlatformRecord,
+  { now }: { readonly now: boolean },
+): Promise<void> {
+  const progress = await terminal.progress(`Stopping the platform (process ${pid})`);
+  process.kill(pid, now ? "SIGQUIT" : "SIGTERM");
+  const deadline = performance.now() + DRAIN_WAIT_MAX_MS;
+  while (isAlive(pid)) {
+    if (performance.now() > deadline) {
+      progress.done();
+      throw new SvcError("CONFLICT", `The platform (process ${pid}) still finishes running work.`, {
+        help: "Wait, or run svc platform stop --now.",
+      });
+    }
+    await delay(POLL_FIRST_MS);
+  }
+  progress.done();
+}
