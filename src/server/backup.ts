@@ -42,14 +42,14 @@ export interface Holder {
 
 /**
  * Copies `dataDir` into the new folder `target`, which is there when it is whole. Throws FILES_EXIST when it is there already,
- * CONFLICT when the platform cannot be copied while it runs.
+ * CONFLICT when the platform cannot be copied while it runs. Aborting `signal` ends it, with nothing left.
  */
 export async function backUp(
   dataDir: string,
   target: string,
-  options: { readonly holder: Holder | undefined; readonly volumes: boolean },
+  options: { readonly holder: Holder | undefined; readonly volumes: boolean; readonly signal?: AbortSignal },
 ): Promise<BackupFacts> {
-  const { holder, volumes } = options;
+  const { holder, volumes, signal } = options;
   if (!existsSync(path.join(dataDir, DATABASE_FILE))) {
     throw new SvcError("NOT_FOUND", "There is nothing to back up: no platform was ever started here.", {
       where: dataDir,
@@ -76,9 +76,9 @@ export async function backUp(
     await mkdir(part, { mode: 0o700 });
     const leftOut = (name: string) => LEFT_OUT.test(name) || (name === VOLUMES && !volumes);
     // Files of before and after the moment of the databases: what those name is among them.
-    await copyEntries(dataDir, part, leftOut);
-    await (holder === undefined ? copyHere(dataDir, part) : copyOf(holder, dataDir, part));
-    await copyEntries(dataDir, part, leftOut);
+    await copyEntries(dataDir, part, leftOut, signal);
+    await (holder === undefined ? copyHere(dataDir, part) : copyOf(holder, dataDir, part, signal));
+    await copyEntries(dataDir, part, leftOut, signal);
     const facts = { version: dataVersion(dataDir), at: new Date().toISOString(), volumes, ...(await sizeOf(part)) };
     writeFileSync(path.join(part, MANIFEST), `${JSON.stringify(facts, undefined, 2)}\n`, { mode: 0o600 });
     await syncTree(part, SYNCS_AT_ONCE);
@@ -164,7 +164,7 @@ async function databases(folder: string): Promise<string[]> {
 }
 
 /** The platform itself copies what it holds. */
-async function copyOf(holder: Holder, dataDir: string, part: string): Promise<void> {
+async function copyOf(holder: Holder, dataDir: string, part: string, abort?: AbortSignal): Promise<void> {
   const folder = snapshotFolder(dataDir);
   const id = randomUUID();
   const [wanted, done, made] = [`${id}.wanted`, `${id}.done`, id].map((name) => path.join(folder, name)) as [
@@ -177,7 +177,7 @@ async function copyOf(holder: Holder, dataDir: string, part: string): Promise<vo
     signal(holder.pid);
     while (!existsSync(done)) {
       signal(holder.pid, 0);
-      await delay(POLL_FIRST_MS);
+      await delay(POLL_FIRST_MS, undefined, { signal: abort });
     }
     const { error } = JSON.parse(readFileSync(done, "utf8")) as { error: string };
     if (error !== "") {
@@ -212,12 +212,14 @@ async function copyEntries(
   from: string,
   into: string,
   leftOut: (name: string) => boolean = () => false,
+  abort?: AbortSignal,
 ): Promise<void> {
   for (const entry of await readdir(from, { withFileTypes: true }).catch(unlessGone([]))) {
+    abort?.throwIfAborted();
     if (leftOut(entry.name)) continue;
     const [source, target] = [path.join(from, entry.name), path.join(into, entry.name)];
     if (entry.isDirectory() && !existsSync(target)) await copyFolder(source, target);
-    if (entry.isDirectory()) await copyEntries(source, target);
+    if (entry.isDirectory()) await copyEntries(source, target, undefined, abort);
     else if (!isThere(target)) await copyOne(entry, source, target).catch(unlessGone(undefined));
   }
 }

@@ -1,10 +1,12 @@
 /** Backups while a platform works, what they restore, and upgrades with a way back. */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { VERSION } from "../../src/domain/version.ts";
-import { openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { CTRL_C, openPseudoTerminal, type PseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
 import { EARLIER, type EarlierData, hasLaterTables, inDatabase, openEarlier } from "./earlier-data/open.ts";
 import { project, ROOT, startPlatform, tempDir } from "./platform.ts";
@@ -22,6 +24,11 @@ def later(number: int) -> int:
     return number
 `,
 };
+
+const HOLDER = `import { createServer } from "node:net";
+process.on("SIGUSR2", () => {});
+const server = createServer().listen(0, "127.0.0.1", () => process.send(server.address().port));
+`;
 
 test("A backup made while jobs come has all that was accepted before it, and restores it", async (t) => {
   const platform = await startPlatform(t);
@@ -134,6 +141,36 @@ describe("What cannot be backed up or restored is refused in words, and nothing 
     const had = readdirSync(earlier.dataDir).sort();
     await refused(["restore", target], /used by a newer svc \(99\.0\.0\) and cannot be read by this one/);
     assert.deepEqual(readdirSync(earlier.dataDir).sort(), had);
+  });
+
+  test("Ctrl+C while the platform copies, or a platform that dies then, leaves nothing", async (t) => {
+    // A platform that has much to copy: it takes the signal, and its snapshot does not come.
+    const file = path.join(tempDir(t), "holder.mjs");
+    writeFileSync(file, HOLDER);
+    const holder = fork(file, { stdio: "ignore" });
+    t.after(() => holder.kill("SIGKILL"));
+    const [port] = await once(holder, "message");
+    const facts = { pid: holder.pid, url: `http://127.0.0.1:${port}`, startedAt: 1, version: VERSION, snapshots: true };
+    const record = path.join(earlier.dataDir, "platform.json");
+    writeFileSync(record, JSON.stringify(facts));
+    t.after(() => rmSync(record));
+    const snapshots = path.join(earlier.dataDir, "snapshots");
+    mkdirSync(snapshots, { recursive: true });
+    const dir = tempDir(t);
+    const env = { ...earlier.env, PATH: process.env.PATH!, HOME: process.env.HOME! };
+    for (const [how, code, end] of [
+      ["Ctrl+C", 130, (terminal: PseudoTerminal) => terminal.type(CTRL_C)],
+      ["its death", 1, () => holder.kill("SIGKILL")],
+    ] as const) {
+      const command = [path.join(ROOT, "bin/svc"), "platform", "backup", path.join(dir, "b")];
+      const terminal = openPseudoTerminal(command, { cwd: dir, env });
+      t.after(() => terminal.close());
+      await eventually(() => assert.equal(readdirSync(snapshots).length, 1));
+      end(terminal);
+      assert.equal(await terminal.ended, code, `${how}\n${terminal.text}`);
+      if (code === 1) assert.match(terminal.text, /cannot be asked for a copy: it ended/);
+      assert.deepEqual([readdirSync(dir), readdirSync(snapshots)], [[], []], how);
+    }
   });
 
   test("a platform of an earlier version that runs: it knows no snapshots, and the signal would end it", async (t) => {

@@ -4,6 +4,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { command, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 import { dataDir as directoryOf } from "../paths.ts";
 import { livingPlatform } from "../platform/record.ts";
+import { interruptible } from "../volume/transfer.ts";
 
 const dataDir = valueFlag(
   "DIR",
@@ -28,8 +29,9 @@ export const backupCommand = command({
     const holder = await livingPlatform(directory);
     const { backUp } = await import("../../server/backup.ts");
     const progress = await terminal.progress(`Copying ${directory}`);
-    const facts = await backUp(directory, target, { holder, volumes: flags.volumes ?? false }).finally(() =>
-      progress.done(),
+    const volumes = flags.volumes ?? false;
+    const facts = await interruptible(this, (signal) => backUp(directory, target, { holder, volumes, signal })).finally(
+      () => progress.done(),
     );
     if (flags.json) return terminal.json({ path: target, ...facts });
     terminal.out(`Backup   ${target} (${facts.files} files, ${(facts.bytes / 1_000_000).toFixed(1)} MB)`);
