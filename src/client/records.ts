@@ -28,7 +28,7 @@ export interface EndpointRecord {
   readonly buildId: string | null;
   readonly gpuIds: string;
   readonly gpuCount: number;
-  readonly instanceIds: string;
+  readonly instanceIds: readonly string[];
   readonly workersMin: number;
   readonly workersMax: number;
   /** Seconds. */

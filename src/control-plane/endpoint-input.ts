@@ -1,3 +1,4 @@
+import type { TemplateContainer } from "../domain/container.ts";
 import {
   type BootType,
   CPU_IMAGE,
@@ -6,19 +7,21 @@ import {
   GPU_IMAGE,
   type ScalerType,
 } from "../domain/endpoint.ts";
-import { SAVED_NAME_MAX_CHARS } from "../domain/limits.ts";
+import { SvcError } from "../domain/errors.ts";
+import { EXECUTION_TIMEOUT_DEFAULT_MS, SAVED_NAME_MAX_CHARS } from "../domain/limits.ts";
 
 export interface EnvEntry {
   readonly key: string;
   readonly value: string;
 }
 
-export interface TemplateInput {
+/** As the schema has it: a field that is null counts as not given. */
+export type TemplateInput = {
   readonly id?: string | null;
   readonly name?: string | null;
   readonly imageName?: string | null;
   readonly env?: readonly EnvEntry[] | null;
-}
+} & { readonly [field in keyof TemplateContainer]?: TemplateContainer[field] | readonly string[] | null };
 
 /** The fields of EndpointInput that are settings. */
 const SETTING_FIELDS = [
@@ -44,25 +47,75 @@ const SETTING_FIELDS = [
 ] as const;
 type SettingField = (typeof SETTING_FIELDS)[number];
 
-/** As the schema has it: a field that is null counts as not given. */
+/** As the schema has it, and what stands for settings in the words of others (compatible.graphql). */
 export type EndpointInput = {
-  readonly [field in SettingField | "id" | "name" | "templateId" | "imageName"]?: string | number | null;
+  readonly [field in Exclude<SettingField, "instanceIds"> | "id" | "name" | "templateId" | "imageName"]?:
+    | string
+    | number
+    | null;
 } & {
+  readonly instanceIds?: string | readonly string[] | null;
+  readonly networkVolumeIds?: unknown;
+  readonly flashBootType?: string | null;
+  readonly type?: string | null;
   readonly template?: TemplateInput | null;
   readonly env?: readonly EnvEntry[] | null;
 };
 
+/** `volumes`: ids of network volumes, in place of networkVolumeId. */
 export type GivenFields = Partial<Pick<EndpointSettings, SettingField | "imageName">> & {
   readonly id?: string;
   readonly name?: string;
   readonly templateId?: string;
   readonly template?: TemplateInput;
   readonly env?: readonly EnvEntry[];
+  readonly volumes?: readonly string[];
 };
 
+const GIVEN_FIELDS: readonly string[] = [...SETTING_FIELDS, "imageName", "id", "name", "templateId", "template", "env"];
+
+/** Throws INVALID_SETTING for a kind that only a deploy makes, BAD_INPUT for volumes that are none. */
 export function givenFields(input: EndpointInput): GivenFields {
-  const given = Object.entries(input).filter(([, value]) => value !== null && value !== undefined);
-  return Object.fromEntries(given) as GivenFields;
+  const given = Object.entries(input).filter(
+    ([name, value]) => value !== null && value !== undefined && GIVEN_FIELDS.includes(name),
+  );
+  const [instanceIds] = [input.instanceIds].flat();
+  const volumes = volumeIds(input.networkVolumeIds);
+  if (input.type && !["QB", "QUEUE"].includes(input.type)) {
+    throw new SvcError("INVALID_SETTING", `type ${input.type} cannot be given here.`, {
+      help: "What saveEndpoint makes is queue-based (QB); a load-balanced endpoint is deployed: svc deploy.",
+    });
+  }
+  return {
+    ...bootOf(input.flashBootType),
+    ...(Object.fromEntries(given.filter(([name]) => name !== "instanceIds")) as GivenFields),
+    // The default, in the words of others.
+    ...(input.executionTimeoutMs === 0 && { executionTimeoutMs: EXECUTION_TIMEOUT_DEFAULT_MS }),
+    ...(typeof instanceIds === "string" && { instanceIds }),
+    ...(volumes.length > 0 && { volumes }),
+  };
+}
+
+function bootOf(flashBootType: string | null | undefined): GivenFields {
+  if (!flashBootType) return {};
+  const boots: Readonly<Record<string, BootType>> = { FLASHBOOT: "SVCBOOT", PRIORITY_FLASHBOOT: "SVCBOOT", OFF: "OFF" };
+  const svcBootType = boots[flashBootType];
+  if (svcBootType !== undefined) return { svcBootType };
+  throw new SvcError("INVALID_SETTING", `flashBootType must be one of ${Object.keys(boots).join(", ")}.`);
+}
+
+/** Ids, or objects with networkVolumeId. */
+function volumeIds(given: unknown): string[] {
+  if (given === null || given === undefined) return [];
+  const list: unknown[] = Array.isArray(given) ? given : [given];
+  const ids = list.map((one) => (typeof one === "object" && one !== null ? (one as NamedVolume).networkVolumeId : one));
+  const wrong = ids.filter((id) => typeof id !== "string" || id === "");
+  if (wrong.length === 0) return ids as string[];
+  throw new SvcError("BAD_INPUT", "networkVolumeIds is a list of ids, or of objects like {networkVolumeId: ID}.");
+}
+
+interface NamedVolume {
+  readonly networkVolumeId?: unknown;
 }
 
 export function isPrintableName(name: string): boolean {

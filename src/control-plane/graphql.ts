@@ -5,6 +5,7 @@ import { createSchema, createYoga } from "graphql-yoga";
 import type { KeyScope } from "../domain/api-key.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
+import type { NetworkVolume } from "../store/store.ts";
 import { requireScope, requireUnbound } from "./authenticate.ts";
 import type { RequestContext, SharedDeps } from "./context.ts";
 import { queryLimits } from "./query-limits.ts";
@@ -21,16 +22,33 @@ import {
 } from "./resolvers/apps.ts";
 import { deployBuild, mayDeploy, planBuild, rollback } from "./resolvers/builds.ts";
 import { capacity } from "./resolvers/capacity.ts";
+import {
+  cpuFlavorFields,
+  cpuFlavors,
+  dataCenters,
+  gpuTypeFields,
+  gpuTypes,
+  serverlessGpuPools,
+} from "./resolvers/catalog.ts";
+import { endpointWords } from "./resolvers/endpoint-words.ts";
 import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
 import { decisions, errorGroups, requests } from "./resolvers/history.ts";
 import { jobs } from "./resolvers/jobs.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { auditLog, deploys } from "./resolvers/records.ts";
-import { saveEndpoint } from "./resolvers/save-endpoint.ts";
+import { deleteRegistryAuth, saveRegistryAuth, updateRegistryAuth } from "./resolvers/registry-auths.ts";
+import { saveEndpoint, updateEndpointTemplate } from "./resolvers/save-endpoint.ts";
 import { deleteSecret, setSecret } from "./resolvers/secrets.ts";
 import { series, seriesNames } from "./resolvers/series.ts";
 import { signUrl } from "./resolvers/sign-url.ts";
-import { deleteTemplate, saveTemplate, templateFields, templates } from "./resolvers/templates.ts";
+import {
+  deleteTemplate,
+  podTemplate,
+  podTemplates,
+  saveTemplate,
+  templateFields,
+  templates,
+} from "./resolvers/templates.ts";
 import { createVolume, deleteVolume, volumes } from "./resolvers/volumes.ts";
 
 /** What is known of who asks before the document is read. */
@@ -91,6 +109,12 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           decisions: read(decisions),
           deploys: read(deploys),
           audit: admin(auditLog),
+          podTemplate: read(podTemplate, UNBOUND),
+          podTemplates: read(podTemplates, UNBOUND),
+          gpuTypes: read(gpuTypes),
+          cpuFlavors: read(cpuFlavors),
+          serverlessGpuPools: read(serverlessGpuPools),
+          dataCenters: read(dataCenters),
         },
         Mutation: {
           // Also for workers, of endpoints of their environment.
@@ -100,6 +124,10 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           pauseSchedule: deploy(pauseSchedule),
           saveTemplate: deploy(saveTemplate, UNBOUND),
           deleteTemplate: deploy(deleteTemplate, UNBOUND),
+          updateEndpointTemplate: deploy(updateEndpointTemplate),
+          saveRegistryAuth: deploy(saveRegistryAuth, UNBOUND),
+          updateRegistryAuth: deploy(updateRegistryAuth, UNBOUND),
+          deleteRegistryAuth: deploy(deleteRegistryAuth, UNBOUND),
           deployBuild: deploy(deployBuild),
           rollback: deploy(rollback),
           createEnvironment: deploy(createEnvironment),
@@ -116,11 +144,15 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
         Account: account,
         App: application,
         Environment: environment,
-        Endpoint: endpointFields,
+        Endpoint: { ...endpointFields, ...endpointWords },
+        GpuType: gpuTypeFields,
+        CpuFlavor: cpuFlavorFields,
+        NetworkVolume: { name: ({ id }: NetworkVolume) => id },
         Key: keyFields,
         Template: templateFields,
         JSON: jsonScalar,
         Lenient: lenientScalar,
+        TextOrList: textOrListScalar,
       },
     }),
     context: () => ({ ...deps, loader: createRequestLoader(deps.store) }),
@@ -144,11 +176,16 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
   };
 }
 
-/** The text of schema.graphql, which stays in src/ when the code runs from dist/. */
+/** The text of both .graphql files, which stay in src/ when the code runs from dist/. */
 export function readSchema(): string {
-  const beside = new URL("./schema.graphql", import.meta.url);
-  const file = existsSync(beside) ? beside : new URL("../../../src/control-plane/schema.graphql", import.meta.url);
-  return readFileSync(file, "utf8");
+  const read = (name: string) => {
+    const beside = new URL(`./${name}`, import.meta.url);
+    return readFileSync(
+      existsSync(beside) ? beside : new URL(`../../../src/control-plane/${name}`, import.meta.url),
+      "utf8",
+    );
+  };
+  return `${read("schema.graphql")}\n${read("compatible.graphql")}`;
 }
 
 /**
@@ -184,6 +221,18 @@ const jsonScalar = new GraphQLScalarType({
   parseValue: (value) => value,
   parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
 });
+
+const textOrListScalar = new GraphQLScalarType<string | string[], string | string[]>({
+  name: "TextOrList",
+  parseValue: textOrList,
+  parseLiteral: (node, variables) => textOrList(valueFromASTUntyped(node, variables)),
+});
+
+function textOrList(value: unknown): string | string[] {
+  if (typeof value === "string") return value;
+  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value;
+  throw new GraphQLError("Give a text or a list of texts.");
+}
 
 /** `QUEUE_DELAY` and `"QUEUE_DELAY"` are the same. */
 const lenientScalar = new GraphQLScalarType<string, string>({

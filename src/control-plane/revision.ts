@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { EndpointContainer } from "../domain/container.ts";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
@@ -39,6 +40,7 @@ export function codeOf(manifest: Manifest, endpointName: string): EndpointCode |
 export interface Revisable extends EndpointSettings {
   readonly kind: EndpointKind;
   readonly env: EnvValues;
+  readonly container?: EndpointContainer | undefined;
 }
 
 /** Name of a secret → when it was set last, of one environment. */
@@ -69,6 +71,7 @@ export function revisionOf(endpoint: Revisable, code: EndpointCode | null, secre
       .sort(([a], [b]) => (a! < b! ? -1 : 1)),
     code && [code.source, code.handler, code.dependencyLayer, [...code.baseDependencies].sort(), code.pythonVersion],
     ...(code?.image ? [code.image] : []),
+    ...(endpoint.container === undefined ? [] : [endpoint.container.entrypoint, endpoint.container.command]),
   ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }

@@ -71,6 +71,41 @@ for (const [group, types] of Object.entries(GPU_GROUPS)) {
   }
 }
 
+export interface CatalogueGpu {
+  readonly product: string;
+  readonly group: string;
+  readonly memoryGb: number;
+}
+
+/** Where a group's name does not say it. */
+const MEMORY_GB: Readonly<Record<string, number>> = {
+  "NVIDIA RTX A4500": 20,
+  "NVIDIA RTX 4000 Ada Generation": 20,
+};
+
+export function catalogueGpus(): CatalogueGpu[] {
+  return Object.entries(GPU_GROUPS).flatMap(([group, types]) =>
+    types.map(({ product }) => ({
+      product,
+      group,
+      memoryGb: MEMORY_GB[product] ?? Number(/_(\d+)/.exec(group)![1]),
+    })),
+  );
+}
+
+/** `gpuIds` that allow these products and no other; "" when none of them is in the catalogue. */
+export function gpuIdsOfProducts(products: readonly string[]): string {
+  const members = Object.values(GPU_GROUPS).flatMap((types) =>
+    types.filter(({ product }) => products.includes(product)),
+  );
+  return gpuIds(members.map(({ member }) => member));
+}
+
+/** The catalogue's products that `gpuIds` allows. */
+export function productsOf(ids: string): string[] {
+  return catalogueGpus().flatMap(({ product }) => (gpuMatches(ids, product) ? [product] : []));
+}
+
 export function gpuGroupNames(): string[] {
   return [GPU_ANY, ...Object.keys(GPU_GROUPS)];
 }

@@ -6,6 +6,7 @@ export * from "./history-limits.ts";
 export * from "./image-limits.ts";
 export * from "./pull-limits.ts";
 export * from "./record-limits.ts";
+export * from "./rest-limits.ts";
 export * from "./volume-limits.ts";
 
 const KB = 1024;

@@ -10,13 +10,13 @@ export interface MachineType {
   readonly memoryGb: number;
 }
 
-const FAMILIES: Record<string, { vcpus: readonly number[]; gbPerVcpu: number }> = {
+export const CPU_FAMILIES: Record<string, { vcpus: readonly number[]; gbPerVcpu: number }> = {
   cpu3g: { vcpus: [1, 2, 4, 8], gbPerVcpu: 4 },
   cpu3c: { vcpus: [1, 2, 4, 8], gbPerVcpu: 2 },
   cpu5c: { vcpus: [1, 2, 4, 8], gbPerVcpu: 2 },
 };
 
-export const MACHINE_TYPES: readonly MachineType[] = Object.entries(FAMILIES).flatMap(
+export const MACHINE_TYPES: readonly MachineType[] = Object.entries(CPU_FAMILIES).flatMap(
   ([family, { vcpus, gbPerVcpu }]) =>
     vcpus.map((n) => ({ id: `${family}-${n}-${n * gbPerVcpu}`, vcpus: n, memoryGb: n * gbPerVcpu })),
 );

@@ -138,6 +138,9 @@ export function volumeFull(name: string): SvcError {
 /** The volume of each environment where what workers fetch is kept: weights of models, packages. */
 export const CACHE_VOLUME = "svc-cache";
 
+/** The environment whose volumes endpoints have that belong to none. */
+export const SHARED_PLACE = { app: "network-volumes", environment: "shared" } as const;
+
 /** Where libraries look for their caches, when this folder is the one. */
 export function cacheEnv(folder: string): Readonly<Record<string, string>> {
   return {

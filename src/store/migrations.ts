@@ -232,6 +232,35 @@ const consoleSessions: Migration = {
   },
 };
 
+/** What templates say of containers, and what of it endpoints have; credentials of registries; volumes of no app. */
+const containers: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .alterTable("templates")
+      .addColumn("container", "text", (c) => c.notNull().defaultTo("{}"))
+      .execute();
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("container", "text", (c) => c.notNull().defaultTo(""))
+      .execute();
+    await db.schema
+      .createTable("registryAuths")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("name", "text", (c) => c.notNull().unique())
+      .addColumn("sealed", "text", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("updatedAt", "bigint", (c) => c.notNull())
+      .execute();
+    await db.schema
+      .createTable("networkVolumes")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("size", "bigint", (c) => c.notNull())
+      .addColumn("dataCenterId", "text", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -245,6 +274,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0009-schedules": schedules,
   "0010-console-sessions": consoleSessions,
   "0011-records": records,
+  "0012-containers": containers,
 };
 
 /** Names of the newest version's steps. */

@@ -1,9 +1,14 @@
+import type { EndpointContainer } from "../domain/container.ts";
 import type { Session } from "./session.ts";
 import type { Endpoint, EndpointRepository, WorkerRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 export function endpointRepository({ db, changed, guard, env: column }: Session): EndpointRepository {
-  const read = (row: Tables["endpoints"]): Endpoint => ({ ...row, env: column.read("endpoints", row.id, row.env) });
+  const read = ({ container, ...row }: Tables["endpoints"]): Endpoint => ({
+    ...row,
+    env: column.read("endpoints", row.id, row.env),
+    ...(container === "" ? {} : { container: JSON.parse(container) as EndpointContainer }),
+  });
   const all = () => db.selectFrom("endpoints").selectAll().orderBy("name").orderBy("id");
   return {
     async find(id) {
@@ -27,13 +32,22 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
         `An endpoint named "${endpoint.name}" exists already in this environment, or the environment is gone.`,
         db
           .insertInto("endpoints")
-          .values({ ...endpoint, env: column.write("endpoints", endpoint.id, endpoint.env) })
+          .values({
+            ...endpoint,
+            env: column.write("endpoints", endpoint.id, endpoint.env),
+            container: containerText(endpoint.container),
+          })
           .execute(),
       );
       changed({ table: "endpoints", id: endpoint.id, endpoint });
     },
-    async update(id, { env, ...rest }) {
-      const set = env === undefined ? rest : { ...rest, env: column.write("endpoints", id, env) };
+    async update(id, changes) {
+      const { env, container, ...rest } = changes;
+      const set = {
+        ...rest,
+        ...(env !== undefined && { env: column.write("endpoints", id, env) }),
+        ...("container" in changes && { container: containerText(container) }),
+      };
       const query = db.updateTable("endpoints").where("id", "=", id);
       // SQL has no empty SET; setting the id to itself still tells whether the row is there.
       const row = await guard(
@@ -54,6 +68,10 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
       changed({ table: "endpoints", id, endpoint: undefined });
     },
   };
+}
+
+function containerText(container: EndpointContainer | undefined): string {
+  return container === undefined ? "" : JSON.stringify(container);
 }
 
 export function workerRepository({ db, changed, guard }: Session): WorkerRepository {

@@ -5,8 +5,9 @@ import type { EnvColumn } from "./sealed-env.ts";
 import type { Guard, Session } from "./session.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
-import { consoleSessionRepository, keyRepository, secretRepository, templateRepository } from "./sql-keys.ts";
+import { consoleSessionRepository, keyRepository, secretRepository } from "./sql-keys.ts";
 import { auditRepository, deployRepository } from "./sql-records.ts";
+import { networkVolumeRepository, registryAuthRepository, templateRepository } from "./sql-templates.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
@@ -66,5 +67,7 @@ function repositories(session: Session) {
     templates: templateRepository(session),
     deploys: deployRepository(session),
     audit: auditRepository(session),
+    registryAuths: registryAuthRepository(session),
+    networkVolumes: networkVolumeRepository(session),
   };
 }

@@ -4,6 +4,7 @@
  */
 import type { KeyScope } from "../domain/api-key.ts";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
+import type { EndpointContainer, TemplateContainer } from "../domain/container.ts";
 import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
@@ -52,6 +53,8 @@ export interface Endpoint extends EndpointSettings {
   readonly templateId: string;
   /** Environment variables given to its workers. */
   readonly env: EnvValues;
+  /** From its template; undefined when the image's own is all. */
+  readonly container?: EndpointContainer | undefined;
   /** When it is called by itself, as src/domain/schedule.ts has it; "" for never. */
   readonly schedule: string;
   /** Changes when running workers must be replaced (code, dependencies, env, machine, image, boot, concurrency). */
@@ -110,8 +113,30 @@ export interface Template {
   readonly name: string;
   readonly imageName: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly container: TemplateContainer;
   readonly createdAt: number;
   readonly updatedAt: number;
+}
+
+/** Credentials that images are pulled with. User and password are sealed: the key to open them is not in the store. */
+export interface RegistryAuth {
+  readonly id: string;
+  /** Unique. */
+  readonly name: string;
+  readonly sealed: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** What is said of a volume that endpoints made by saveEndpoint share; its files are src/volumes/'s. */
+export interface NetworkVolume {
+  /** The volume's name. */
+  readonly id: string;
+  /** GB that it may hold; 0: what the disk has. */
+  readonly size: number;
+  /** As it was given. */
+  readonly dataCenterId: string;
+  readonly createdAt: number;
 }
 
 export interface AppRepository {
@@ -219,6 +244,24 @@ export interface TemplateRepository {
   delete(id: string): Promise<boolean>;
 }
 
+export interface RegistryAuthRepository {
+  find(id: string): Promise<RegistryAuth | undefined>;
+  /** By name. */
+  list(): Promise<RegistryAuth[]>;
+  /** Makes the credentials or replaces them; the time they were made stays. */
+  save(auth: RegistryAuth): Promise<void>;
+  /** Resolves false when there are none of this id. */
+  delete(id: string): Promise<boolean>;
+}
+
+export interface NetworkVolumeRepository {
+  /** By id. */
+  list(): Promise<NetworkVolume[]>;
+  /** Makes it or replaces it; the time it was made stays. */
+  save(volume: NetworkVolume): Promise<void>;
+  delete(id: string): Promise<void>;
+}
+
 /** Told after the commit, so that caches can drop what they hold. */
 export type StoreChange =
   | { readonly table: "keys" | "workers"; readonly id: string }
@@ -237,6 +280,8 @@ export interface Store {
   readonly templates: TemplateRepository;
   readonly deploys: DeployRepository;
   readonly audit: AuditRepository;
+  readonly registryAuths: RegistryAuthRepository;
+  readonly networkVolumes: NetworkVolumeRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

@@ -2,7 +2,17 @@
 import type { Generated } from "kysely";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
 import type { AuditEntry, DeployRecord } from "./records.ts";
-import type { App, ConsoleSession, Endpoint, Environment, StoredSecret, Template, Worker } from "./store.ts";
+import type {
+  App,
+  ConsoleSession,
+  Endpoint,
+  Environment,
+  NetworkVolume,
+  RegistryAuth,
+  StoredSecret,
+  Template,
+  Worker,
+} from "./store.ts";
 
 interface BuildTable {
   id: string;
@@ -18,9 +28,9 @@ interface BuildTable {
   verdictAt: number | null;
 }
 
-type TemplateTable = Omit<Template, "env"> & { env: string };
+type TemplateTable = Omit<Template, "env" | "container"> & { env: string; container: string };
 
-type EndpointTable = Omit<Endpoint, "env"> & { env: string };
+type EndpointTable = Omit<Endpoint, "env" | "container"> & { env: string; container: string };
 
 interface ApiKeyTable {
   id: string;
@@ -58,4 +68,6 @@ export interface Tables {
   templates: TemplateTable;
   deploys: DeployTable;
   audit: AuditTable;
+  registryAuths: RegistryAuth;
+  networkVolumes: NetworkVolume;
 }

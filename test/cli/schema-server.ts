@@ -99,7 +99,7 @@ function record({ id, name, app, environment, kind, workersMin, workersMax, reas
     buildId: "b-1",
     gpuIds: gpuIds ?? "",
     gpuCount: 1,
-    instanceIds: "cpu3c-1-2",
+    instanceIds: ["cpu3c-1-2"],
     workersMin: workersMin ?? 0,
     workersMax: workersMax ?? 3,
     idleTimeout: 60,

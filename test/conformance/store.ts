@@ -1,6 +1,7 @@
 /** What every implementation of the store must do. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { CONTAINER_DEFAULT } from "../../src/domain/container.ts";
 import { defaultSettings } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import type { Manifest } from "../../src/domain/manifest.ts";
@@ -10,6 +11,7 @@ import type {
   Build,
   Endpoint,
   Environment,
+  RegistryAuth,
   Store,
   StoreChange,
   Template,
@@ -132,6 +134,7 @@ export function storeConformance(name: string, open: () => Promise<StoreUnderTes
     endpointsAndWorkers(store, environment);
     keys(store);
     templates(store);
+    registryAuths(store);
     transactions(store);
 
     test("everything is there after the platform was restarted", async () => {
@@ -310,6 +313,7 @@ function templates(store: () => Store): void {
       name: unique("torch"),
       imageName: "registry.example/torch:2",
       env: { snake_case: "kept", MODE: "fast" },
+      container: { ...CONTAINER_DEFAULT, dockerArgs: "python -u handler.py", containerDiskInGb: 10 },
       createdAt: NOW,
       updatedAt: NOW,
     });
@@ -326,6 +330,54 @@ function templates(store: () => Store): void {
     assert.equal(await store().templates.delete(first.id), true);
     assert.equal(await store().templates.delete(first.id), false);
     assert.equal(await store().templates.find(first.id), undefined);
+  });
+}
+
+function registryAuths(store: () => Store): void {
+  test("registry credentials keep every field, their name is unique, and saving them again replaces them", async () => {
+    const auth = (): RegistryAuth => ({
+      id: unique("auth"),
+      name: unique("hub"),
+      sealed: "v1.a.b.c",
+      createdAt: NOW,
+      updatedAt: NOW,
+    });
+    const [first, second] = [auth(), auth()];
+    await store().registryAuths.save(first);
+    await store().registryAuths.save(second);
+    await assert.rejects(store().registryAuths.save({ ...auth(), name: first.name }), isConflict);
+    const changed = { ...first, sealed: "v1.d.e.f", updatedAt: NOW + 1 };
+    await store().registryAuths.save({ ...changed, createdAt: NOW + 1 });
+    assert.deepEqual(await store().registryAuths.find(first.id), changed);
+    const listed = (await store().registryAuths.list()).filter(({ id }) => id === first.id || id === second.id);
+    assert.deepEqual(listed, [changed, second]);
+    assert.deepEqual(
+      [await store().registryAuths.delete(first.id), await store().registryAuths.delete(first.id)],
+      [true, false],
+    );
+  });
+
+  test("what is said of a network volume is kept until it is deleted", async () => {
+    const volume = { id: unique("models"), size: 50, dataCenterId: "EU-RO-1", createdAt: NOW };
+    await store().networkVolumes.save(volume);
+    await store().networkVolumes.save({ ...volume, size: 80, createdAt: NOW + 1 });
+    const mine = async () => (await store().networkVolumes.list()).filter(({ id }) => id === volume.id);
+    assert.deepEqual(await mine(), [{ ...volume, size: 80 }]);
+    await store().networkVolumes.delete(volume.id);
+    assert.deepEqual(await mine(), []);
+  });
+
+  test("what a template says of an endpoint's container is kept with the endpoint", async () => {
+    const container = { entrypoint: ["tini", "--"], command: ["python", "-u"], registryAuthId: "a" };
+    const endpoint = { ...newEndpoint(null), container };
+    await store().endpoints.insert(endpoint);
+    assert.deepEqual(await store().endpoints.find(endpoint.id), endpoint);
+    await store().endpoints.update(endpoint.id, { container: { ...container, command: [] } });
+    assert.deepEqual((await store().endpoints.find(endpoint.id))?.container, { ...container, command: [] });
+    await store().endpoints.update(endpoint.id, { workersMax: 1 });
+    assert.deepEqual((await store().endpoints.find(endpoint.id))?.container, { ...container, command: [] });
+    await store().endpoints.update(endpoint.id, { container: undefined });
+    assert.equal((await store().endpoints.find(endpoint.id))?.container, undefined);
   });
 }
 

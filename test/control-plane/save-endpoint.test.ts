@@ -50,7 +50,7 @@ test("saveEndpoint takes its input from variables, and a machine type in place o
   assert.deepEqual(rest, {
     name: "cpu",
     gpuIds: "",
-    instanceIds: "cpu5c-4-8",
+    instanceIds: ["cpu5c-4-8"],
     imageName: "svc/worker-cpu:latest",
     kind: "queue",
     url: `${platform.url}/v2/${id}`,

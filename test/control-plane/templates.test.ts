@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
-const SAVE = "mutation($input: TemplateInput!) { saveTemplate(input: $input) { id name imageName envNames } }";
+const SAVE = "mutation($input: SaveTemplateInput) { saveTemplate(input: $input) { id name imageName envNames } }";
 const SAVE_ENDPOINT =
   "mutation($input: EndpointInput!) { saveEndpoint(input: $input) { id name templateId imageName envNames } }";
 const GIVEN = {

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
+import { CONTAINER_DEFAULT } from "../../src/domain/container.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
@@ -53,7 +54,15 @@ test("values that an earlier version wrote in clear are sealed at the next start
   };
   const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   const before = open();
-  const template = { id: "t", name: "t", imageName: "", env: { MODE: VALUE, OTHER: "x" }, createdAt: 1, updatedAt: 1 };
+  const template = {
+    id: "t",
+    name: "t",
+    imageName: "",
+    env: { MODE: VALUE, OTHER: "x" },
+    container: CONTAINER_DEFAULT,
+    createdAt: 1,
+    updatedAt: 1,
+  };
   await (await before.store).templates.save(template);
   before.database.close();
   assert.equal(filesWith(dir, VALUE).length, 1);

@@ -78,7 +78,7 @@ function showOne(
     [
       "runs on",
       endpoint.gpuIds === ""
-        ? endpoint.instanceIds
+        ? endpoint.instanceIds.join(", ")
         : `${endpoint.gpuCount === 1 ? "" : `${endpoint.gpuCount} × `}GPU ${endpoint.gpuIds}${endpoint.emulatesGpu ? ` (${GPU_EMULATED})` : ""}`,
     ],
     ["build", endpoint.buildId ?? "none"],

@@ -1,8 +1,10 @@
 /** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
+import { type EndpointContainer, endpointContainer } from "../../domain/container.ts";
 import { checkSettings, defaultSettings, retriesProblem } from "../../domain/endpoint.ts";
 import { type EnvValues, environmentProblem } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
+import { isValidName } from "../../domain/names.ts";
 import { quotaProblem } from "../../domain/quota.ts";
 import type { Endpoint, Store } from "../../store/store.ts";
 import { audit } from "../audit.ts";
@@ -13,7 +15,8 @@ import { type EndpointInput, type GivenFields, givenFields, isPrintableName, wit
 import { randomId } from "../ids.ts";
 import { knownEndpoint } from "../known.ts";
 import { codeOf, revisionOf, secretTimes } from "../revision.ts";
-import { checkImageName, keepTemplate, readEnv } from "./templates.ts";
+import { attached } from "./network-volumes.ts";
+import { checkImageName, keepTemplate, knownTemplate, readEnv } from "./templates.ts";
 
 export async function saveEndpoint({ input }: { input: EndpointInput }, context: RequestContext): Promise<Endpoint> {
   const given = givenFields(input);
@@ -35,15 +38,16 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
   requireUnbound(context);
   const missing: string[] = [];
   if (!given.name) missing.push("name");
-  if (!given.templateId && given.template === undefined) missing.push("templateId");
+  if (!given.templateId && given.template === undefined && !given.imageName) missing.push("templateId");
   if (!given.gpuIds && !given.instanceIds) missing.push("gpuIds (or instanceIds for a CPU endpoint)");
   if (missing.length > 0) {
     throw new SvcError("BAD_INPUT", `A new endpoint needs ${missing.join(", ")}.`, {
       help: "To change an existing endpoint give its id.",
     });
   }
-  const { templateId = "", env = {}, ...image } = await templateContents(store, given, given.name!, context);
-  const settings = { ...withGiven(defaultSettings("queue", given.gpuIds), given), ...image };
+  const { templateId = "", env = {}, container, ...image } = await templateContents(store, given, given.name!, context);
+  const volumes = await volumesGiven(store, given, null);
+  const settings = { ...withGiven(defaultSettings("queue", given.gpuIds), given), ...image, ...volumes };
   const now = context.clock();
   const endpoint: Endpoint = {
     ...settings,
@@ -54,8 +58,9 @@ async function create(store: Store, given: GivenFields, context: RequestContext)
     buildId: null,
     templateId,
     env,
+    ...(container !== undefined && { container }),
     schedule: "",
-    revision: revisionOf({ ...settings, kind: "queue", env }, null, new Map()),
+    revision: revisionOf({ ...settings, kind: "queue", env, container }, null, new Map()),
     reason: "",
     createdAt: now,
     updatedAt: now,
@@ -73,13 +78,13 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
       help: "Rename it in the code and deploy, or leave `name` out.",
     });
   }
-  const contents = await templateContents(store, given, current.name, context);
+  const contents = await templateContents(store, given, current.name, context, current.env);
   if (current.environmentId !== null && (contents.imageName !== undefined || contents.env !== undefined)) {
     throw new SvcError("CONFLICT", `Endpoint "${current.name}" was deployed from code, which gives it image and env.`, {
       help: "Set `image` and `env` in the code and deploy.",
     });
   }
-  const settings = withGiven(current, given);
+  const settings = { ...withGiven(current, given), ...(await volumesGiven(store, given, current.environmentId)) };
   const build = current.buildId === null ? undefined : await store.builds.find(current.buildId);
   const changes = {
     ...settings,
@@ -120,6 +125,14 @@ interface TemplateContents {
   readonly templateId?: string;
   readonly imageName?: string;
   readonly env?: EnvValues;
+  readonly container?: EndpointContainer | undefined;
+}
+
+/** A network volume's id stands for its text, with what was said of its size. */
+async function volumesGiven(store: Store, { volumes, networkVolumeId }: GivenFields, environmentId: string | null) {
+  const isId = networkVolumeId !== undefined && isValidName(networkVolumeId);
+  const ids = volumes ?? (isId && environmentId === null ? [networkVolumeId] : undefined);
+  return ids && { networkVolumeId: await attached(store, ids) };
 }
 
 /**
@@ -131,6 +144,7 @@ async function templateContents(
   given: GivenFields,
   endpointName: string,
   context: RequestContext,
+  currentEnv: EnvValues = {},
 ): Promise<TemplateContents> {
   if (given.template !== undefined && given.templateId !== undefined) {
     throw new SvcError("BAD_INPUT", "Give templateId or template, not both.");
@@ -145,11 +159,24 @@ async function templateContents(
   if (given.imageName !== undefined) checkImageName(given.imageName);
   const templateId = template?.id ?? given.templateId;
   const imageName = given.imageName ?? template?.imageName;
-  const own = given.env && readEnv(given.env);
+  const own = given.env && readEnv(given.env, { ...template?.env, ...currentEnv });
   const env = template === undefined ? own : { ...template.env, ...own };
   return {
     ...(templateId !== undefined && { templateId }),
     ...(imageName !== undefined && { imageName }),
     ...(env !== undefined && { env }),
+    ...(template !== undefined && { container: endpointContainer(template.container) }),
   };
+}
+
+/** The endpoint gets the template's image and variables. Throws NOT_FOUND for either. */
+export async function updateEndpointTemplate(
+  { input }: { input?: { readonly endpointId: string; readonly templateId: string } | null },
+  context: RequestContext,
+): Promise<Endpoint> {
+  const { endpointId, templateId } = input ?? { endpointId: "", templateId: "" };
+  return context.store.transaction(async (store) => {
+    const { id } = await knownTemplate(store, templateId);
+    return change(store, endpointId, { templateId: id }, context);
+  });
 }

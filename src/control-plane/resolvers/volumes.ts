@@ -1,6 +1,6 @@
 import { SvcError } from "../../domain/errors.ts";
 import { isRemoved } from "../../domain/removal.ts";
-import { CACHE_VOLUME, type Volume, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
+import { CACHE_VOLUME, SHARED_PLACE, type Volume, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
 import type { Store } from "../../store/store.ts";
 import { audit } from "../audit.ts";
 import { requireEnvironment } from "../authenticate.ts";
@@ -34,7 +34,7 @@ export async function createVolume(volume: Volume, context: RequestContext) {
 export async function deleteVolume({ app, environment, name }: Volume, context: RequestContext): Promise<boolean> {
   const { id } = await knownEnvironment(context.store, app, environment);
   requireEnvironment(context, id);
-  const users = await usersOf(context.store, id, name);
+  const users = await usersOf(context.store, id, { app, environment, name });
   if (users.length > 0) {
     throw new SvcError("CONFLICT", `The volume "${name}" is used by ${users.join(", ")}.`, {
       help: `Take them down first (svc undeploy), or remove its files alone: svc volume rm ${name} / --recursive`,
@@ -53,12 +53,19 @@ async function describe({ app, environment, name }: Volume, environmentId: strin
     cache: name === CACHE_VOLUME,
     sizeBytes,
     limitBytes,
-    endpoints: await usersOf(store, environmentId, name),
+    endpoints: await usersOf(store, environmentId, { app, environment, name }),
   };
 }
 
-async function usersOf(store: Store, environmentId: string, volume: string): Promise<string[]> {
-  const endpoints = await store.endpoints.listByEnvironment(environmentId);
+async function usersOf(
+  store: Store,
+  environmentId: string,
+  { app, environment, name: volume }: Volume,
+): Promise<string[]> {
+  const isShared = app === SHARED_PLACE.app && environment === SHARED_PLACE.environment;
+  const endpoints = isShared
+    ? (await store.endpoints.list()).filter((one) => [environmentId, null].includes(one.environmentId))
+    : await store.endpoints.listByEnvironment(environmentId);
   // Every worker has the cache, whatever it names.
   const users =
     volume === CACHE_VOLUME
