@@ -55,8 +55,6 @@ export interface ControlPlaneDeps {
   };
   /** Whether workers that ask for these GPUs run on the CPU instead. */
   readonly emulatesGpu: (gpuIds: string) => boolean;
-  /** Products of the machine's GPUs. */
-  readonly gpus: () => readonly string[];
   /** What of these settings no worker of this platform can have, each a sentence with what to do. */
   readonly cannotGive: (wishes: PlatformWishes) => readonly string[];
   readonly jobs: Pick<JobUpkeep, "forget"> &

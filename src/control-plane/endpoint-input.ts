@@ -58,6 +58,9 @@ export type EndpointInput = {
   readonly networkVolumeIds?: unknown;
   readonly flashBootType?: string | null;
   readonly type?: string | null;
+  /** In place of the template's; REST alone. */
+  readonly dockerArgs?: string | null;
+  readonly containerRegistryAuthId?: string | null;
   readonly template?: TemplateInput | null;
   readonly env?: readonly EnvEntry[] | null;
 };
@@ -70,9 +73,21 @@ export type GivenFields = Partial<Pick<EndpointSettings, SettingField | "imageNa
   readonly template?: TemplateInput;
   readonly env?: readonly EnvEntry[];
   readonly volumes?: readonly string[];
+  readonly dockerArgs?: string;
+  readonly containerRegistryAuthId?: string;
 };
 
-const GIVEN_FIELDS: readonly string[] = [...SETTING_FIELDS, "imageName", "id", "name", "templateId", "template", "env"];
+const GIVEN_FIELDS: readonly string[] = [
+  ...SETTING_FIELDS,
+  "imageName",
+  "id",
+  "name",
+  "templateId",
+  "template",
+  "env",
+  "dockerArgs",
+  "containerRegistryAuthId",
+];
 
 /** Throws INVALID_SETTING for a kind that only a deploy makes, BAD_INPUT for volumes that are none. */
 export function givenFields(input: EndpointInput): GivenFields {

@@ -19,6 +19,7 @@ import { answerLayer } from "./layers.ts";
 import { Loads } from "./loads.ts";
 import { answerLogs } from "./logs.ts";
 import { RefusedTries } from "./refused.ts";
+import { answerRest, isRest, restError } from "./rest/rest.ts";
 import { answerVolume } from "./volume-files.ts";
 
 /** Answers a request; never rejects. */
@@ -52,6 +53,12 @@ async function route(
   response: ServerResponse,
 ): Promise<void> {
   const url = requestUrl(request);
+  if (isRest(url.pathname)) {
+    return answerRest(deps, request, response, url).catch((error) => {
+      if (!(error instanceof SvcError)) deps.log.error("A management request failed.", error);
+      restError(response, error);
+    });
+  }
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
   if (url.pathname.startsWith("/volumes/")) return answerVolume(deps, request, response, url);

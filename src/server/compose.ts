@@ -327,7 +327,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     notices: () => (storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
     seal,
     cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],
-    gpus: () => ledger.capacity.gpus.flatMap(({ product, emulated }) => (emulated ? [] : [product])),
     emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
     config: {
       publicUrl: urls.public,

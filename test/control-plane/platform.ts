@@ -132,7 +132,6 @@ export async function startPlatform(
       decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
     cannotGive,
-    gpus: () => ["NVIDIA L4"],
     emulatesGpu: (gpuIds) => gpuIds === "ANY",
     seal,
     openConsole: () => "code",

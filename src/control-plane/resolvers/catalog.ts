@@ -8,8 +8,9 @@ import type { RequestContext } from "../context.ts";
 const HIGH = "High";
 
 /** Whether a worker could have it here. */
-export function isHere({ product, group }: CatalogueGpu, { gpus, emulatesGpu }: RequestContext): boolean {
-  return gpus().includes(product) || emulatesGpu(group);
+export async function isHere({ product, group }: CatalogueGpu, context: RequestContext): Promise<boolean> {
+  const { gpus } = await context.machine.capacity();
+  return gpus.some((gpu) => gpu.product === product) || context.emulatesGpu(group);
 }
 
 interface GpuTypeFilter {
@@ -45,10 +46,10 @@ export const gpuTypeFields = {
   secureCloud: () => true,
   communityCloud: () => false,
   ...NO_PRICES,
-  lowestPrice: (gpu: CatalogueGpu, _args: unknown, context: RequestContext) => ({
+  lowestPrice: async (gpu: CatalogueGpu, _args: unknown, context: RequestContext) => ({
     minimumBidPrice: 0,
     uninterruptablePrice: 0,
-    stockStatus: isHere(gpu, context) ? HIGH : null,
+    stockStatus: (await isHere(gpu, context)) ? HIGH : null,
   }),
 };
 
@@ -82,12 +83,16 @@ export function serverlessGpuPools() {
 }
 
 /** This platform is the only one. */
-export function dataCenters(_args: unknown, context: RequestContext) {
-  const gpuAvailability = catalogueGpus().map((gpu) => ({
-    gpuTypeId: gpu.product,
-    displayName: displayName(gpu),
-    available: isHere(gpu, context),
-    stockStatus: isHere(gpu, context) ? HIGH : null,
-  }));
+export async function dataCenters(_args: unknown, context: RequestContext) {
+  const describe = async (gpu: CatalogueGpu) => {
+    const available = await isHere(gpu, context);
+    return {
+      gpuTypeId: gpu.product,
+      displayName: displayName(gpu),
+      available,
+      stockStatus: available ? HIGH : null,
+    };
+  };
+  const gpuAvailability = await Promise.all(catalogueGpus().map(describe));
   return [{ id: "local", name: "This platform", location: "", gpuAvailability }];
 }

@@ -1,12 +1,19 @@
 /** saveEndpoint: without id it creates an endpoint, with id it changes the given fields and keeps the rest. */
-import { type EndpointContainer, endpointContainer } from "../../domain/container.ts";
+
+import { boundTo } from "../../domain/api-key.ts";
+import {
+  CONTAINER_DEFAULT,
+  checkContainer,
+  type EndpointContainer,
+  endpointContainer,
+} from "../../domain/container.ts";
 import { checkSettings, defaultSettings, retriesProblem } from "../../domain/endpoint.ts";
 import { type EnvValues, environmentProblem } from "../../domain/env.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { isValidName } from "../../domain/names.ts";
 import { quotaProblem } from "../../domain/quota.ts";
-import type { Endpoint, Store } from "../../store/store.ts";
+import type { Endpoint, Store, Template } from "../../store/store.ts";
 import { audit } from "../audit.ts";
 import { requireReach, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
@@ -16,6 +23,7 @@ import { randomId } from "../ids.ts";
 import { knownEndpoint } from "../known.ts";
 import { codeOf, revisionOf, secretTimes } from "../revision.ts";
 import { attached } from "./network-volumes.ts";
+import { knownRegistryAuth } from "./registry-auths.ts";
 import { checkImageName, keepTemplate, knownTemplate, readEnv } from "./templates.ts";
 
 export async function saveEndpoint({ input }: { input: EndpointInput }, context: RequestContext): Promise<Endpoint> {
@@ -78,8 +86,9 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
       help: "Rename it in the code and deploy, or leave `name` out.",
     });
   }
-  const contents = await templateContents(store, given, current.name, context, current.env);
-  if (current.environmentId !== null && (contents.imageName !== undefined || contents.env !== undefined)) {
+  const contents = await templateContents(store, given, current.name, context, current);
+  const { imageName, env } = contents;
+  if (current.environmentId !== null && (imageName !== undefined || env !== undefined || "container" in contents)) {
     throw new SvcError("CONFLICT", `Endpoint "${current.name}" was deployed from code, which gives it image and env.`, {
       help: "Set `image` and `env` in the code and deploy.",
     });
@@ -144,7 +153,7 @@ async function templateContents(
   given: GivenFields,
   endpointName: string,
   context: RequestContext,
-  currentEnv: EnvValues = {},
+  current: Pick<Endpoint, "env" | "container"> = { env: {} },
 ): Promise<TemplateContents> {
   if (given.template !== undefined && given.templateId !== undefined) {
     throw new SvcError("BAD_INPUT", "Give templateId or template, not both.");
@@ -159,15 +168,44 @@ async function templateContents(
   if (given.imageName !== undefined) checkImageName(given.imageName);
   const templateId = template?.id ?? given.templateId;
   const imageName = given.imageName ?? template?.imageName;
-  const own = given.env && readEnv(given.env, { ...template?.env, ...currentEnv });
+  const own = given.env && readEnv(given.env, { ...template?.env, ...current.env });
   const env = template === undefined ? own : { ...template.env, ...own };
   return {
     ...(templateId !== undefined && { templateId }),
     ...(imageName !== undefined && { imageName }),
     ...(env !== undefined && { env }),
-    ...(template !== undefined && { container: endpointContainer(template.container) }),
+    ...(await containerGiven(store, given, template, current.container, context)),
   };
 }
+
+/**
+ * Credentials go with the image they were given for: a key that is bound, and names an image or a template, gets none of the
+ * platform's, which would be sent to the registry that it names.
+ */
+async function containerGiven(
+  store: Store,
+  given: GivenFields,
+  template: Template | undefined,
+  current: EndpointContainer | undefined,
+  context: RequestContext,
+): Promise<Pick<TemplateContents, "container">> {
+  const { dockerArgs, containerRegistryAuthId, imageName } = given;
+  const base = template === undefined ? current : endpointContainer(template.container);
+  const isBound = boundTo(context.principal) !== undefined;
+  const isTouched = [template, dockerArgs, containerRegistryAuthId, isBound ? imageName : undefined].some(
+    (one) => one !== undefined,
+  );
+  if (!isTouched) return {};
+  const program = { ...CONTAINER_DEFAULT, dockerArgs: dockerArgs ?? "" };
+  checkContainer(given.name ?? "", program);
+  const { entrypoint, command } = (dockerArgs === undefined ? base : endpointContainer(program)) ?? NO_PROGRAM;
+  const registryAuthId = isBound ? "" : (containerRegistryAuthId ?? base?.registryAuthId ?? "");
+  if (registryAuthId !== "") await knownRegistryAuth(store, registryAuthId);
+  const isPlain = entrypoint.length === 0 && command.length === 0 && registryAuthId === "";
+  return { container: isPlain ? undefined : { entrypoint, command, registryAuthId } };
+}
+
+const NO_PROGRAM = { entrypoint: [], command: [] };
 
 /** The endpoint gets the template's image and variables. Throws NOT_FOUND for either. */
 export async function updateEndpointTemplate(

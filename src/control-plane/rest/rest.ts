@@ -1,0 +1,104 @@
+/**
+ * The management API as REST, for clients of the same family: /rest/v1 and /v1 in its first form, /v2 in its second. A route is a
+ * thin layer over the resolver that GraphQL has for the same: authenticate → scope → body → resolver → form.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { errorBody, SvcError } from "../../domain/errors.ts";
+import { REST_BODY_MAX_BYTES } from "../../domain/limits.ts";
+import { authenticate, requireScope, requireUnbound } from "../authenticate.ts";
+import type { SharedDeps } from "../context.ts";
+import { bodyOf, decodedPart, methodNotAllowed, sendJson } from "../http.ts";
+import { createRequestLoader } from "../request-loader.ts";
+import type { Body, Route } from "./route.ts";
+import { V1_ROUTES } from "./v1.ts";
+import { V2_ROUTES } from "./v2.ts";
+
+const APIS: readonly (readonly [prefix: string, routes: readonly Route[]])[] = [
+  ["/rest/v1/", V1_ROUTES],
+  ["/v1/", V1_ROUTES],
+  ["/v2/", V2_ROUTES],
+];
+
+/** Whether the path is below one of the REST roots. */
+export function isRest(pathname: string): boolean {
+  return APIS.some(([prefix]) => pathname.startsWith(prefix));
+}
+
+/** Answers the request; never rejects with anything but what was thrown before the answer began. */
+export async function answerRest(
+  deps: SharedDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+): Promise<void> {
+  const principal = await authenticate(deps.keys, request.headers.authorization);
+  const [prefix, routes] = APIS.find(([start]) => url.pathname.startsWith(start))!;
+  const parts = url.pathname.slice(prefix.length).replace(/\/$/, "").split("/").map(decodedPart);
+  const found = routes.filter(({ path }) => fits(path, parts));
+  if (found.length === 0) throw nowhere(url.pathname, parts[0] ?? "", routes);
+  const method = request.method === "HEAD" ? "GET" : request.method;
+  const route = found.find((one) => one.method === method);
+  if (route === undefined) {
+    return methodNotAllowed(response, url.pathname.slice(0, 200), found.map((one) => one.method).join(", "));
+  }
+  const context = { ...deps, principal, loader: createRequestLoader(deps.store) };
+  requireScope(context, route.method === "GET" ? "read" : "deploy");
+  if (route.unbound) requireUnbound(context);
+  const body = route.method === "POST" || route.method === "PATCH" ? await readObject(request, response) : {};
+  const ids = parts.filter((_part, index) => route.path[index] === ":id");
+  const answer = await route.answer({ id: ids[0] ?? "", body, query: url.searchParams, context });
+  const status = prefix === "/v2/" && route.method === "POST" ? 201 : 200;
+  if (answer !== undefined) return sendJson(response, status, answer);
+  response.writeHead(204);
+  response.end();
+}
+
+/** The platform's error body, with the one field that clients of the first form read. */
+export function restError(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const body = errorBody(error);
+  if (body.status === 401) response.setHeader("www-authenticate", "Bearer");
+  sendJson(response, body.status, { ...body, message: body.detail });
+}
+
+function fits(path: readonly string[], parts: readonly string[]): boolean {
+  return path.length === parts.length && path.every((part, index) => part === ":id" || part === parts[index]);
+}
+
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  pods: "This platform runs endpoints and no machines of other kinds.",
+  clusters: "This platform runs endpoints and no clusters.",
+  billing: "One's own machines have no prices.",
+  flash: "Calls by name are POST /v2/flash/run and /v2/flash/runsync.",
+};
+
+function nowhere(pathname: string, noun: string, routes: readonly Route[]): SvcError {
+  const nouns = [...new Set(routes.map(({ path }) => `/${path[0]}`))].join(", ");
+  return new SvcError("NOT_FOUND", `There is nothing at ${pathname.slice(0, 200)}.`, {
+    help: `${ELSEWHERE[noun] ?? ""} There are ${nouns}; docs/reference/rest.md has the routes.`.trim(),
+  });
+}
+
+/** Throws TOO_LARGE, BAD_INPUT. */
+async function readObject(request: IncomingMessage, response: ServerResponse): Promise<Body> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const refuse = () => {
+    // What still comes is passed over, and the connection ends behind the answer.
+    response.setHeader("connection", "close");
+    request.unpipe();
+    request.resume();
+    return new SvcError("TOO_LARGE", `The body has more than ${REST_BODY_MAX_BYTES} bytes.`);
+  };
+  if (Number(request.headers["content-length"] ?? 0) > REST_BODY_MAX_BYTES) throw refuse();
+  for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > REST_BODY_MAX_BYTES) throw refuse();
+    chunks.push(chunk);
+  }
+  try {
+    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks)));
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
+  } catch {} // Said below.
+  throw new SvcError("BAD_INPUT", "The body is not a JSON object.");
+}

@@ -1,0 +1,220 @@
+/** The second form of the REST API: nested bodies, lists in an object. */
+import { z } from "zod";
+import { SvcError } from "../../domain/errors.ts";
+import { catalogueGpus } from "../../domain/gpu.ts";
+import { CPU_FAMILIES } from "../../domain/machine-type.ts";
+import type { NetworkVolume, RegistryAuth } from "../../store/store.ts";
+import { dataCenters, displayName, isHere } from "../resolvers/catalog.ts";
+import {
+  createNetworkVolume,
+  deleteNetworkVolume,
+  knownNetworkVolume,
+  networkVolumes,
+  resizeNetworkVolume,
+} from "../resolvers/network-volumes.ts";
+import { deleteRegistryAuth, knownRegistryAuth, registryAuths, saveRegistryAuth } from "../resolvers/registry-auths.ts";
+import { saveEndpoint } from "../resolvers/save-endpoint.ts";
+import { deleteTemplate, knownTemplate, saveTemplate, templates } from "../resolvers/templates.ts";
+import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./common.ts";
+import { number, type RestCall, type Route, read, text } from "./route.ts";
+import { endpointForm, endpointInput, templateForm, templateInput, workersForm } from "./v2-form.ts";
+
+async function keepEndpoint({ id, body, context }: RestCall) {
+  const input = endpointInput(body, id === "" ? undefined : id);
+  return endpointForm(await saveEndpoint({ input }, context), context);
+}
+
+async function keepTemplate({ id, body, context }: RestCall) {
+  const input = { ...templateInput(body), ...(id !== "" && { id }) };
+  return templateForm(await saveTemplate({ input }, context));
+}
+
+const volume = z.object({ name: z.string(), size: number, dataCenter: text });
+const volumeChange = z.object({ name: text, size: number });
+
+async function createVolume({ body, context }: RestCall) {
+  const { name, size, dataCenter } = read(volume, body);
+  return volumeForm(await createNetworkVolume({ name, size: size ?? 0, dataCenterId: dataCenter ?? "" }, context));
+}
+
+async function changeVolume({ id, body, context }: RestCall) {
+  const { name, size } = read(volumeChange, body);
+  endNetworkVolumeName(id, name);
+  const known = await knownNetworkVolume(id, context);
+  return volumeForm(typeof size === "number" ? await resizeNetworkVolume(id, size, context) : known);
+}
+
+function volumeForm({ id, size, dataCenterId }: NetworkVolume) {
+  return { id, name: id, size, dataCenter: dataCenterId, type: "STANDARD" };
+}
+
+const login = z.object({ name: z.string(), username: z.string(), password: z.string() });
+
+async function createAuth({ body, context }: RestCall) {
+  return authForm(await saveRegistryAuth({ input: read(login, body) }, context));
+}
+
+function authForm({ id, name }: RegistryAuth) {
+  return { id, name };
+}
+
+async function gpus({ context }: RestCall) {
+  return Promise.all(
+    catalogueGpus().map(async (gpu) => ({
+      id: gpu.product,
+      name: displayName(gpu),
+      pool: gpu.group,
+      manufacturer: "NVIDIA",
+      memory: gpu.memoryGb,
+      secure: true,
+      community: false,
+      price: { secure: 0, community: 0, serverless: 0 },
+      maxCount: { secure: 1, community: 0 },
+      availability: (await isHere(gpu, context)) ? "HIGH" : "NONE",
+    })),
+  );
+}
+
+function cpus() {
+  return Object.entries(CPU_FAMILIES).map(([id, { vcpus, gbPerVcpu }]) => ({
+    id,
+    name: id,
+    group: id,
+    vcpu: { min: Math.min(...vcpus), max: Math.max(...vcpus) },
+    ramGbPerVcpu: gbPerVcpu,
+    price: { securePerVcpu: 0, serverlessPerVcpu: 0 },
+    availability: "HIGH",
+  }));
+}
+
+async function datacenters({ context }: RestCall) {
+  return (await dataCenters({}, context)).map(({ id, name, gpuAvailability }) => ({
+    id,
+    name,
+    region: "UNKNOWN",
+    globalNetwork: false,
+    networkVolumeTypes: ["STANDARD"],
+    compliance: [],
+    gpuAvailability: gpuAvailability.map(({ gpuTypeId, displayName: shown, available }) => ({
+      id: gpuTypeId,
+      name: shown,
+      availability: available ? "HIGH" : "NONE",
+    })),
+  }));
+}
+
+/** One of a list of the catalogue. Throws NOT_FOUND. */
+function oneOf<T extends { readonly id: string }>(all: readonly T[], { id }: RestCall): T {
+  const found = all.find((one) => one.id === id);
+  if (found !== undefined) return found;
+  throw new SvcError("NOT_FOUND", `The catalogue has no ${JSON.stringify(id.slice(0, 80))}.`);
+}
+
+const U = { unbound: true };
+
+export const V2_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: ["serverless"],
+    answer: async (call) => {
+      const all = await endpointsOfCall(call);
+      return { endpoints: all.map((endpoint) => endpointForm(endpoint, call.context)) };
+    },
+  },
+  { method: "POST", path: ["serverless"], answer: keepEndpoint },
+  {
+    method: "GET",
+    path: ["serverless", ":id"],
+    answer: async (call) => endpointForm(await endpointOfCall(call), call.context),
+  },
+  { method: "PATCH", path: ["serverless", ":id"], answer: keepEndpoint },
+  { method: "DELETE", path: ["serverless", ":id"], answer: removeEndpointOfCall },
+  {
+    method: "GET",
+    path: ["serverless", ":id", "workers"],
+    answer: async (call) => workersForm(await endpointOfCall(call), call.context),
+  },
+
+  {
+    method: "GET",
+    path: ["templates"],
+    ...U,
+    answer: async ({ context }) => ({ templates: (await templates({}, context)).map(templateForm) }),
+  },
+  { method: "POST", path: ["templates"], ...U, answer: keepTemplate },
+  {
+    method: "GET",
+    path: ["templates", ":id"],
+    ...U,
+    answer: async ({ id, context }) => templateForm(await knownTemplate(context.store, id)),
+  },
+  { method: "PATCH", path: ["templates", ":id"], ...U, answer: keepTemplate },
+  {
+    method: "DELETE",
+    path: ["templates", ":id"],
+    ...U,
+    answer: async ({ id, context }) => void (await deleteTemplate({ id }, context)) as undefined,
+  },
+
+  {
+    method: "GET",
+    path: ["network-volumes"],
+    ...U,
+    answer: async ({ context }) => ({ networkVolumes: (await networkVolumes({}, context)).map(volumeForm) }),
+  },
+  { method: "POST", path: ["network-volumes"], ...U, answer: createVolume },
+  {
+    method: "GET",
+    path: ["network-volumes", ":id"],
+    ...U,
+    answer: async ({ id, context }) => volumeForm(await knownNetworkVolume(id, context)),
+  },
+  { method: "PATCH", path: ["network-volumes", ":id"], ...U, answer: changeVolume },
+  {
+    method: "DELETE",
+    path: ["network-volumes", ":id"],
+    ...U,
+    answer: async ({ id, context }) => void (await deleteNetworkVolume(id, context)) as undefined,
+  },
+
+  {
+    method: "GET",
+    path: ["registries"],
+    ...U,
+    answer: async ({ context }) => ({ registries: (await registryAuths({}, context)).map(authForm) }),
+  },
+  { method: "POST", path: ["registries"], ...U, answer: createAuth },
+  {
+    method: "GET",
+    path: ["registries", ":id"],
+    ...U,
+    answer: async ({ id, context }) => authForm(await knownRegistryAuth(context.store, id)),
+  },
+  {
+    method: "DELETE",
+    path: ["registries", ":id"],
+    ...U,
+    answer: async ({ id, context }) => void (await deleteRegistryAuth({ registryAuthId: id }, context)) as undefined,
+  },
+
+  { method: "GET", path: ["catalog", "gpus"], answer: async (call) => ({ gpus: await gpus(call) }) },
+  { method: "GET", path: ["catalog", "gpus", ":id"], answer: async (call) => oneOf(await gpus(call), call) },
+  { method: "GET", path: ["catalog", "cpus"], answer: async () => ({ cpus: cpus() }) },
+  { method: "GET", path: ["catalog", "cpus", ":id"], answer: async (call) => oneOf(cpus(), call) },
+  {
+    method: "GET",
+    path: ["catalog", "datacenters"],
+    answer: async (call) => ({ dataCenters: await datacenters(call) }),
+  },
+  {
+    method: "GET",
+    path: ["catalog", "datacenters", ":id"],
+    answer: async (call) => oneOf(await datacenters(call), call),
+  },
+
+  // This platform has none of these.
+  { method: "GET", path: ["catalog", "templates"], answer: async () => ({ templates: [] }) },
+  { method: "GET", path: ["pods"], answer: async () => ({ pods: [] }) },
+  { method: "GET", path: ["clusters"], answer: async () => ({ clusters: [] }) },
+  { method: "GET", path: ["account", "ssh-keys"], answer: async () => ({ keys: [] }) },
+];
