@@ -8,7 +8,7 @@ import type { App, Endpoint, Environment, Store } from "../store/store.ts";
 export async function knownEndpoint(store: Store, id: string): Promise<Endpoint> {
   const endpoint = await store.endpoints.find(id);
   if (endpoint !== undefined && !isRemoved(endpoint)) return endpoint;
-  throw new SvcError("ENDPOINT_NOT_FOUND", `There is no endpoint with the id "${id}".`, {
+  throw new SvcError("ENDPOINT_NOT_FOUND", `There is no endpoint with the id "${id.slice(0, 80)}".`, {
     help: "List them with `svc undeploy list`.",
   });
 }

@@ -1,4 +1,5 @@
 /** Workers in containers of this machine's engine: one container for each endpoint's revision, its launcher inside. */
+
 import { createHash } from "node:crypto";
 import { chmod, chown } from "node:fs/promises";
 import path from "node:path";
@@ -7,6 +8,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
+import type { RegistryLogin } from "../domain/registry.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { CapacityLedger } from "./capacity.ts";
@@ -52,6 +54,8 @@ export interface DockerDriverOptions {
   /** Runtime of the engine; "" and none: its own. */
   readonly runtime?: string;
   readonly isolation: "none" | "standard" | "strict";
+  /** Who pulls the images of an endpoint; undefined: anybody. */
+  readonly loginOf?: (endpointId: string) => Promise<RegistryLogin | undefined>;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
@@ -136,7 +140,8 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const { engine, shelf } = this.#engine;
     const { images: names, env } = this.#options;
     const labels = this.#labels();
-    const facts = await prepareImage({ engine, shelf, names, image, labels, proxies: proxiesOf(env), report });
+    const login = async () => this.#options.loginOf?.(image.endpointId);
+    const facts = await prepareImage({ engine, shelf, names, image, labels, proxies: proxiesOf(env), report, login });
     const source = await this.#layers.ensure(image.sourceLayer);
     const mounts: Mount[] = [
       { from: this.#options.pythonPath, to: INSIDE.runtime },

@@ -49,6 +49,7 @@ import { ContainerCalls } from "./container-calls.ts";
 import { refuseNewer } from "./data-version.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
+import { registryLogin } from "./registry-login.ts";
 import { readSecretKey } from "./secret-key.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
@@ -122,6 +123,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     containerCalls,
     artifacts,
     ledger,
+    loginOf: (endpointId) => registryLogin(store, seal, endpointId),
     hooks: {
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
       log: (workerId, stream, text) => own("logging what a worker printed", logOfWorker(workerId, stream, text)),

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import envPaths from "env-paths";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { DriverWishes } from "../domain/driver-offers.ts";
+import type { RegistryLogin } from "../domain/registry.ts";
 import type { Volume } from "../domain/volume.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
@@ -41,10 +42,11 @@ interface DriverNeeds {
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
+  readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
 }
 
 export function makeDriver(needs: DriverNeeds): LocalDriver {
-  const { config, containerCalls, platformUrl, ...given } = needs;
+  const { config, containerCalls, platformUrl, loginOf, ...given } = needs;
   const { dataDir, volumesDir, isolation } = config;
   const common = { ...given, pythonPath: PYTHON_PATH };
   if (config.driver === "docker") {
@@ -55,6 +57,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
       volumesDir,
       isolation,
       env: config.installerEnv,
+      loginOf,
       serveCalls: (hostAddress) => containerCalls.serve(hostAddress),
     });
   }

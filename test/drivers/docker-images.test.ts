@@ -1,7 +1,10 @@
 /** Which images endpoints run in, what is said of those that do not fit, and how the default ones are built. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
@@ -10,8 +13,9 @@ import { type TestContext, test } from "node:test";
 import tar from "tar-stream";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
+import { type RegistryLogin, registryOf } from "../../src/domain/registry.ts";
 import { builtName, dockerfileOf } from "../../src/drivers/docker/image-build.ts";
-import { imageCandidates } from "../../src/drivers/docker/image-check.ts";
+import { imageCandidates, pullImage } from "../../src/drivers/docker/image-check.ts";
 import { isMet } from "../../src/drivers/docker/requirement.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
 import type { WorkerImage } from "../../src/drivers/worker-driver.ts";
@@ -309,4 +313,51 @@ test("Each step becomes one instruction, whatever its texts hold", () => {
   assert.deepEqual(JSON.parse(lines[2]!.slice(4)).slice(3), ["apt", "ffmpeg", "git=1:2"]);
   assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'echo "a"\nFROM evil\nRUN --mount=type=bind x \\');
   assert.deepEqual(lines.slice(4), ['ENV A="\\" B=\\"c\\\\"', 'ENV C="\\$PATH"']);
+});
+
+test("an image is pulled with the credentials of its endpoint, which go to its own registry", { skip }, async () => {
+  const seen: string[] = [];
+  // It knows no image: what counts is who asks.
+  const registry = createServer((request, response) => {
+    const { authorization } = request.headers;
+    seen.push(`${request.url} ${authorization ?? "nobody"}`);
+    const known = authorization === `Basic ${Buffer.from("ada:secret").toString("base64")}`;
+    if (!known) response.setHeader("www-authenticate", 'Basic realm="test"');
+    response.writeHead(!known ? 401 : request.url === "/v2/" ? 200 : 404).end("{}");
+  }).listen(0, "127.0.0.1");
+  await once(registry, "listening");
+  const name = `127.0.0.1:${(registry.address() as AddressInfo).port}/private/words:1`;
+  const pulled = (login?: RegistryLogin) =>
+    pullImage(engine, name, () => {}, login).then(
+      () => assert.fail("it was pulled"),
+      (error: SvcError) => `${error.code} ${error.message}`,
+    );
+  try {
+    assert.match(await pulled(), /IMAGE_MISSING .*(unauthorized|no basic auth)/);
+    assert.ok(seen.every((line) => line.endsWith("nobody")));
+    const refused = await pulled({ username: "ada", password: "wrong" });
+    assert.match(refused, /IMAGE_MISSING .*unauthorized/i);
+    assert.ok(!refused.includes("wrong"));
+    seen.length = 0;
+    assert.match(await pulled({ username: "ada", password: "secret" }), /IMAGE_MISSING .*(not found|unknown)/i);
+    assert.ok(
+      seen.some((line) => line.startsWith("/v2/private/words/manifests/1 Basic ")),
+      seen.join("\n"),
+    );
+  } finally {
+    registry.close();
+    registry.closeAllConnections();
+  }
+});
+
+test("the registry of an image is the host of its name, or Docker Hub", () => {
+  for (const [name, registry] of [
+    ["words", "https://index.docker.io/v1/"],
+    ["someone/words:1", "https://index.docker.io/v1/"],
+    ["ghcr.example/someone/words", "ghcr.example"],
+    ["localhost/words", "localhost"],
+    ["host:5000/words", "host:5000"],
+  ]) {
+    assert.equal(registryOf(name!), registry, name);
+  }
 });

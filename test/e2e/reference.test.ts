@@ -127,6 +127,10 @@ print([is_genuine(secret, "t=${sent},v1=${v1}", b'${body}') for secret in ("s", 
   assert.match(await shell(failed!), /FAILED/);
   const [letter] = JSON.parse(await shell("svc jobs fetch --failed --json"));
   assert.equal(letter.attempts, 4);
+  assert.match(
+    await shell(example("rest.md", "/rest/v1/templates")),
+    /"templateId":"(\w+)"[\s\S]*"template":\{"id":"\1"/,
+  );
   await shell(retry!.replace("JOB_ID", letter.id));
 });
 

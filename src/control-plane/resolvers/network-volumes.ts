@@ -8,6 +8,7 @@ import { suggestName } from "../../domain/names.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { SHARED_PLACE, volumeNameProblem, volumesOf } from "../../domain/volume.ts";
 import type { Endpoint, NetworkVolume, Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import type { RequestContext } from "../context.ts";
 import { revisionOf } from "../revision.ts";
 import { createVolume, deleteVolume } from "./volumes.ts";
@@ -60,6 +61,7 @@ export async function resizeNetworkVolume(id: string, size: number, context: Req
   checkSize(size);
   await context.store.transaction(async (store) => {
     await store.networkVolumes.save(volume);
+    await audit(store, context, { action: "volume.resize", target: id, detail: `${size} GB` });
     for (const endpoint of await withoutEnvironment(store)) {
       const mounts = volumesOf(endpoint.networkVolumeId);
       if (!mounts.some(({ name }) => name === id)) continue;

@@ -4,6 +4,7 @@ import { REGISTRY_AUTHS_MAX, REGISTRY_TEXT_MAX_CHARS, SAVED_NAME_MAX_CHARS } fro
 import { type RegistryLogin, registryLabel } from "../../domain/registry.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import type { RegistryAuth, Store } from "../../store/store.ts";
+import { audit } from "../audit.ts";
 import type { RequestContext } from "../context.ts";
 import { isPrintableName } from "../endpoint-input.ts";
 import { randomId } from "../ids.ts";
@@ -43,6 +44,7 @@ export async function saveRegistryAuth(
     const id = randomId(context.random);
     const auth = { id, name, sealed: sealed(id, input, context), createdAt: now, updatedAt: now };
     await store.registryAuths.save(auth);
+    await audit(store, context, { action: "registry.save", target: named(auth) });
     return auth;
   });
 }
@@ -56,6 +58,7 @@ export async function updateRegistryAuth(
     const auth = await knownRegistryAuth(store, input?.id ?? "");
     const changed = { ...auth, sealed: sealed(auth.id, input, context), updatedAt: context.clock() };
     await store.registryAuths.save(changed);
+    await audit(store, context, { action: "registry.save", target: named(auth), detail: "gave user and password" });
     return changed;
   });
 }
@@ -80,8 +83,13 @@ export async function deleteRegistryAuth(
         help: "Give those others, or none, first.",
       });
     }
+    await audit(store, context, { action: "registry.delete", target: named({ id, name }) });
     return store.registryAuths.delete(id);
   });
+}
+
+function named({ id, name }: Pick<RegistryAuth, "id" | "name">): string {
+  return `${name} (${id})`;
 }
 
 function sealed(id: string, login: RegistryLogin | null | undefined, { seal }: RequestContext): string {

@@ -215,6 +215,9 @@ export async function updateEndpointTemplate(
   const { endpointId, templateId } = input ?? { endpointId: "", templateId: "" };
   return context.store.transaction(async (store) => {
     const { id } = await knownTemplate(store, templateId);
-    return change(store, endpointId, { templateId: id }, context);
+    const saved = await change(store, endpointId, { templateId: id }, context);
+    const target = `${saved.name} (${saved.id})`;
+    await audit(store, context, { action: "endpoint.save", target, detail: "gave templateId" });
+    return saved;
   });
 }

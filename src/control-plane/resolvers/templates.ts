@@ -106,7 +106,9 @@ function withContainer(container: TemplateContainer, input: TemplateInput): Temp
 export async function knownTemplate(store: Store, id: string): Promise<Template> {
   const template = await store.templates.find(id);
   if (template !== undefined) return template;
-  throw new SvcError("NOT_FOUND", `There is no template with the id "${id}".`, { help: "`templates` lists them." });
+  throw new SvcError("NOT_FOUND", `There is no template with the id "${id.slice(0, 80)}".`, {
+    help: "`templates` lists them.",
+  });
 }
 
 /**

@@ -3,10 +3,11 @@
  * thin layer over the resolver that GraphQL has for the same: authenticate → scope → body → resolver → form.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Principal } from "../../domain/api-key.ts";
 import { errorBody, SvcError } from "../../domain/errors.ts";
 import { REST_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { authenticate, requireScope, requireUnbound } from "../authenticate.ts";
-import type { SharedDeps } from "../context.ts";
+import type { RequestContext, SharedDeps } from "../context.ts";
 import { bodyOf, decodedPart, methodNotAllowed, sendJson } from "../http.ts";
 import { createRequestLoader } from "../request-loader.ts";
 import type { Body, Route } from "./route.ts";
@@ -24,14 +25,32 @@ export function isRest(pathname: string): boolean {
   return APIS.some(([prefix]) => pathname.startsWith(prefix));
 }
 
-/** Answers the request; never rejects with anything but what was thrown before the answer began. */
+/** Rejects with what is to be said in place of an answer. */
 export async function answerRest(
   deps: SharedDeps,
   request: IncomingMessage,
   response: ServerResponse,
   url: URL,
 ): Promise<void> {
-  const principal = await authenticate(deps.keys, request.headers.authorization);
+  const address = deps.addresses.of(request);
+  const what = `${request.method} ${url.pathname.slice(0, 80)}`;
+  let principal: Principal | undefined;
+  try {
+    principal = await authenticate(deps.keys, request.headers.authorization);
+    await answer(deps, request, response, url, { principal, address });
+  } catch (error) {
+    deps.refused.note(error, { who: principal, address, what });
+    throw error;
+  }
+}
+
+async function answer(
+  deps: SharedDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+  who: Pick<RequestContext, "principal" | "address">,
+): Promise<void> {
   const [prefix, routes] = APIS.find(([start]) => url.pathname.startsWith(start))!;
   const parts = url.pathname.slice(prefix.length).replace(/\/$/, "").split("/").map(decodedPart);
   const found = routes.filter(({ path }) => fits(path, parts));
@@ -41,14 +60,14 @@ export async function answerRest(
   if (route === undefined) {
     return methodNotAllowed(response, url.pathname.slice(0, 200), found.map((one) => one.method).join(", "));
   }
-  const context = { ...deps, principal, loader: createRequestLoader(deps.store) };
+  const context = { ...deps, ...who, loader: createRequestLoader(deps.store) };
   requireScope(context, route.method === "GET" ? "read" : "deploy");
   if (route.unbound) requireUnbound(context);
   const body = route.method === "POST" || route.method === "PATCH" ? await readObject(request, response) : {};
   const ids = parts.filter((_part, index) => route.path[index] === ":id");
-  const answer = await route.answer({ id: ids[0] ?? "", body, query: url.searchParams, context });
+  const value = await route.answer({ id: ids[0] ?? "", body, query: url.searchParams, context });
   const status = prefix === "/v2/" && route.method === "POST" ? 201 : 200;
-  if (answer !== undefined) return sendJson(response, status, answer);
+  if (value !== undefined) return sendJson(response, status, value);
   response.writeHead(204);
   response.end();
 }

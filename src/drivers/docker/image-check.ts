@@ -4,6 +4,7 @@ import { BASE_PACKAGES } from "../../domain/base-requirement.ts";
 import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { ImageStep } from "../../domain/image-steps.ts";
+import { type RegistryLogin, registryOf } from "../../domain/registry.ts";
 import type { WorkerImage } from "../worker-driver.ts";
 import { type Engine, engineWords, followed } from "./engine.ts";
 import { buildOnImage, builtName } from "./image-build.ts";
@@ -35,6 +36,8 @@ interface PrepareImage {
   /** Of this machine, for builds. */
   readonly proxies: Readonly<Record<string, string>>;
   readonly report: (line: string) => void;
+  /** Who pulls the image; undefined: anybody. */
+  readonly login?: () => Promise<RegistryLogin | undefined>;
 }
 
 /** Throws IMAGE_MISSING, IMAGE_UNSUITABLE and BUILD_FAILED. */
@@ -49,7 +52,7 @@ export async function prepareImage(prepare: PrepareImage): Promise<ImageFacts> {
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== "IMAGE_MISSING") throw error;
     if (candidates.length > 1) throw notBuilt(error, image);
-    await pull(engine, candidates[0]!, report);
+    await pullImage(engine, candidates[0]!, report, await prepare.login?.());
     baseId = await shelf.idOf(candidates);
   }
   let wanted = candidates;
@@ -134,10 +137,17 @@ function refuseUnsuitable(facts: ImageFacts, image: WorkerImage, name: string): 
   );
 }
 
-async function pull(engine: Engine, name: string, report: (line: string) => void): Promise<void> {
+/** The login goes to the registry that the image's name names, and to no other. Throws IMAGE_MISSING. */
+export async function pullImage(
+  engine: Engine,
+  name: string,
+  report: (line: string) => void,
+  login?: RegistryLogin,
+): Promise<void> {
   report(`pulling ${name}`);
   try {
-    await followed(await engine.pull(name));
+    const options = login && { authconfig: { ...login, serveraddress: registryOf(name) } };
+    await followed(await (options === undefined ? engine.pull(name) : engine.pull(name, options)));
   } catch (error) {
     throw new SvcError(
       "IMAGE_MISSING",
