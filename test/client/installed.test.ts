@@ -60,6 +60,7 @@ describe("the installed package", () => {
     }
     const isThere = (file: string) => existsSync(path.join(project, "node_modules/svc", file));
     assert.ok(isThere("src/control-plane/schema.graphql"));
+    assert.ok(isThere("src/control-plane/compatible.graphql"));
     assert.ok(isThere("python/scan/main.py"));
     const all = files(path.join(project, "node_modules/svc"));
     assert.deepEqual(
