@@ -61,7 +61,7 @@ seen["job"] = hello.run({"name": "Bob"}).output(timeout=60)
 async def asynchronous():
     async with aiohttp.ClientSession() as session:
         job = await runpod.AsyncioEndpoint(seen["endpoints"]["hello"]["id"], session).run({"name": "Cy"})
-        return await job.output()
+        return await job.output(timeout=60)
 
 seen["asynchronous"] = asyncio.run(asynchronous())
 runpod.api_key = "svc_wrong"
