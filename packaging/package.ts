@@ -21,6 +21,7 @@ const CARRIED = [
   "python/src",
   "src/console/web",
   "src/control-plane/schema.graphql",
+  "src/control-plane/compatible.graphql",
   "src/dev/explorer",
   "templates",
 ];
