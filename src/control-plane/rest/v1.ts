@@ -11,7 +11,7 @@ import {
 import { deleteRegistryAuth, knownRegistryAuth, registryAuths, saveRegistryAuth } from "../resolvers/registry-auths.ts";
 import { saveEndpoint } from "../resolvers/save-endpoint.ts";
 import { deleteTemplate, knownTemplate, saveTemplate, templates } from "../resolvers/templates.ts";
-import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./common.ts";
+import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./endpoint-calls.ts";
 import { entries, flag, nothing, number, type RestCall, type Route, read, record, text, texts } from "./route.ts";
 import { endpointForm, endpointInput, templateForm } from "./v1-form.ts";
 

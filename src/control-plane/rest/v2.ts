@@ -15,7 +15,7 @@ import {
 import { deleteRegistryAuth, knownRegistryAuth, registryAuths, saveRegistryAuth } from "../resolvers/registry-auths.ts";
 import { saveEndpoint } from "../resolvers/save-endpoint.ts";
 import { deleteTemplate, knownTemplate, saveTemplate, templates } from "../resolvers/templates.ts";
-import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./common.ts";
+import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./endpoint-calls.ts";
 import { number, type RestCall, type Route, read, text } from "./route.ts";
 import { endpointForm, endpointInput, templateForm, templateInput, workersForm } from "./v2-form.ts";
 
