@@ -6,6 +6,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { findChromium } from "./browser.ts";
+import { installClients } from "./client-packages.ts";
 import { holdDocker } from "./docker.ts";
 import { makeHandedOut } from "./package.ts";
 import { findPrometheus } from "./prometheus.ts";
@@ -16,6 +17,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   const needs = (module: string) => texts.some((text) => text.includes(`/${module}"`));
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
+  if (needs("client-packages.ts")) await installClients();
   const folder = needs("package.ts") ? mkdtempSync(path.join(tmpdir(), "svc-dist-")) : undefined;
   if (folder !== undefined) {
     // Whoever the files run as may install it.

@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { pythonEnvironment } from "../../bench/processes.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { clientPackages } from "../client-packages.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { eventually } from "../eventually.ts";
-import { nodePackages } from "../node-packages.ts";
 import { project, ROOT, startPlatform } from "./platform.ts";
 
 const PAGE = readFileSync(path.join(ROOT, "docs/reference/openai.md"), "utf8");
@@ -169,6 +168,8 @@ for (const model of ["raise", "late", "text"]) console.log(JSON.stringify([model
 console.log(JSON.stringify(["key", ...(await failure("chat", "echo", "sk-foreign"))]));
 `;
 
+const NOT_THERE = "the openai packages are not installed here, and no package index can be reached";
+
 test("The openai packages of Python and Node call functions, routes, servers and svc run, and raise what went wrong", {
   timeout: 300_000,
 }, async (t) => {
@@ -192,6 +193,7 @@ test("The openai packages of Python and Node call functions, routes, servers and
     assert.equal(code, 0, stderr);
     return stdout.trim().split("\n");
   };
+  const packages = await clientPackages("openai.md");
   const same = [
     ["chat", "Hello from here", "Hello from here "],
     ["routes", "Hello from here", "Hello from here"],
@@ -200,9 +202,8 @@ test("The openai packages of Python and Node call functions, routes, servers and
   ];
 
   await t.test("Python", async (t) => {
-    const bin = await pythonEnvironment("openai", ["openai"]).catch(() => undefined);
-    if (bin === undefined) return t.skip("openai is not installed here and the package index cannot be reached");
-    const python = path.join(bin, "python");
+    if (packages === undefined) return t.skip(NOT_THERE);
+    const { python } = packages;
     assert.deepEqual(await told(python, ["-c", CLIENT], cwd, { ENDPOINT_URL: urls.chat! }), ["Hello from here"]);
     const lines = (await told(python, ["-c", ASK_PYTHON, bases], cwd)).map((line) => JSON.parse(line));
     assert.deepEqual(lines.splice(0, 4), same);
@@ -225,10 +226,9 @@ test("The openai packages of Python and Node call functions, routes, servers and
   });
 
   await t.test("Node", async (t) => {
-    const packages = await nodePackages(["openai"]).catch(() => undefined);
-    if (packages === undefined) return t.skip("openai is not installed here and the package index cannot be reached");
+    if (packages === undefined) return t.skip(NOT_THERE);
     const args = ["--input-type=module", "-e", ASK_NODE, bases];
-    const lines = (await told(process.execPath, args, packages)).map((line) => JSON.parse(line));
+    const lines = (await told(process.execPath, args, packages.node)).map((line) => JSON.parse(line));
     assert.deepEqual(lines.splice(0, 4), same);
     assert.deepEqual(lines, [
       ["raise", "", "InternalServerError", 500, "JOB_FAILED"],

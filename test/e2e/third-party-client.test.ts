@@ -1,8 +1,12 @@
-/** A client library of the field, unmodified: only its base URL points here. */
+/** Client libraries of the field, unmodified: only their base URL points here; and the pages that say how. */
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
 import { test } from "node:test";
 import sdk from "runpod-sdk";
-import { project, startPlatform } from "./platform.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { CLIENT_PACKAGES, clientPackages } from "../client-packages.ts";
+import { project, ROOT, startPlatform } from "./platform.ts";
 
 const WORKERS = `
 import asyncio
@@ -87,4 +91,63 @@ test("a client library of the field passes run, runSync, status, stream, cancel,
     await assert.rejects(stranger.endpoint(endpoints[0]!.id)!.runSync({ input: {} }), /401/);
     await assert.rejects(client.endpoint("nothing")!.health(), /404/);
   });
+});
+
+const PAGES = path.join(ROOT, "docs/clients");
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+function blocksOf(page: string): Block[] {
+  const text = readFileSync(page, "utf8");
+  const found = text.matchAll(/^```(\w+)\n([\s\S]*?)^```/gm);
+  return Array.from(found, ([, language, block]) => ({ language: language!, text: block! }));
+}
+
+test("Each page on a client does what it says: its blocks run as they stand, and print what is below them", async (t) => {
+  const platform = await startPlatform(t);
+  const [greet] = blocksOf(path.join(PAGES, "README.md"));
+  const [chat] = blocksOf(path.join(ROOT, "docs/reference/openai.md"));
+  const cwd = project(t, { "greet.py": greet!.text, "chat.py": chat!.text });
+  const deploy = await platform.svc(["deploy"], { cwd });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const ids = (await platform.endpoints()).map(({ name, id }) => [name.toUpperCase(), id]);
+  const env = {
+    PATH: process.env.PATH,
+    HOME: cwd,
+    PLATFORM_URL: platform.url,
+    PLATFORM_API_KEY: platform.key,
+    RUNPOD_ENDPOINT_BASE_URL: `${platform.url}/v2`,
+    RUNPOD_API_KEY: platform.key,
+    ...Object.fromEntries(ids),
+  };
+  const pages = readdirSync(PAGES).filter((page) => page !== "README.md");
+  assert.deepEqual(pages.sort(), Object.keys(CLIENT_PACKAGES));
+  for (const page of pages) {
+    await t.test(page, async (t) => {
+      const places = await clientPackages(page);
+      if (places === undefined)
+        return t.skip("its packages are not installed here, and no package index can be reached");
+      const run = ({ language, text }: Block) => {
+        if (language === "python") return runProcess(places.python, ["-c", text], { env, cwd });
+        if (language === "sh") return runProcess("bash", ["-ec", text], { env, cwd });
+        assert.equal(language, "ts");
+        const args = ["--input-type=module-typescript", "-e", text];
+        return runProcess(process.execPath, args, { env, cwd: places.node });
+      };
+      let printed: string | undefined;
+      for (const block of blocksOf(path.join(PAGES, page))) {
+        if (block.language === "text") {
+          assert.equal(printed?.replace(/\s+$/gm, ""), block.text.trim());
+          continue;
+        }
+        const { code, stdout, stderr } = await run(block);
+        assert.equal(code, 0, stderr);
+        printed = stdout;
+      }
+      assert.notEqual(printed, undefined);
+    });
+  }
 });
