@@ -18,7 +18,8 @@ export interface ShownCall {
   readonly method: string;
   /** As the caller sent it. */
   readonly url: string;
-  readonly status: number;
+  /** "stopped": this server ended before there was an answer. */
+  readonly status: number | "stopped";
   readonly ms: number;
   /** Of the answer: the header `Server-Timing`. */
   readonly timing: string | undefined;
@@ -48,6 +49,10 @@ export class CallView {
 
   call({ method, url, status, ms, timing, job, problem }: ShownCall): void {
     const { bold, green, red, yellow, dim } = this.#screen.colors;
+    if (status === "stopped") {
+      this.#screen.out(`${bold(`${method} ${url}`)} ${yellow("stopped")} after ${Math.round(ms)} ms: svc run ends`);
+      return;
+    }
     const failed = job !== undefined && (job.status === "FAILED" || job.status === "TIMED_OUT");
     const paint = status >= 500 || failed ? red : status >= 400 ? yellow : green;
     const state = job === undefined || job.status === "COMPLETED" ? "" : ` ${job.status}`;

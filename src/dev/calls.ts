@@ -42,9 +42,15 @@ interface Admitted {
 export class Calls {
   readonly #deps: CallsDeps;
   readonly #routes = new WeakMap<LayersBuild, readonly LocalRoute[]>();
+  #stopping = false;
 
   constructor(deps: CallsDeps) {
     this.#deps = deps;
+  }
+
+  /** The server ends: calls that it still answers are shown as stopped, whatever breaks off first. */
+  stop(): void {
+    this.#stopping = true;
   }
 
   /** Answers the call, whatever happens; never rejects. */
@@ -59,13 +65,20 @@ export class Calls {
         this.#deps.through.pass(req, res, { ...outgoing, body }),
       );
       const ms = performance.now() - started;
-      if (passed.outcome !== "answered") return;
+      if (passed.outcome !== "answered") {
+        if (this.#stopping) this.#showStopped(shown, started);
+        return;
+      }
       const timing = passed.headers["server-timing"];
       const { status } = passed;
       const job = jobIn(admitted, passed.body);
       this.#deps.logs.answered(req.headers, { job: job?.id, worker: passed.headers["x-svc-worker-id"]?.toString() });
       this.#deps.show({ ...shown, status, ms, timing: timing?.toString(), job });
     } catch (error) {
+      if (this.#stopping) {
+        res.destroy();
+        return this.#showStopped(shown, started);
+      }
       if (res.destroyed) return; // The caller left.
       const status = sendError(res, error);
       const ms = performance.now() - started;
@@ -87,10 +100,19 @@ export class Calls {
       );
       status = passed.outcome === "answered" ? passed.status : 500;
     } catch (error) {
+      if (this.#stopping) {
+        socket.destroy();
+        return this.#showStopped(shown, started);
+      }
       status = sendError(plainAnswer(req, socket), error);
       problem = problemOf(error);
     }
     this.#deps.show({ ...shown, status, ms: performance.now() - started, problem });
+  }
+
+  #showStopped(call: Pick<ShownCall, "method" | "url">, started: number): void {
+    const ms = performance.now() - started;
+    this.#deps.show({ ...call, status: "stopped", ms, timing: undefined, job: undefined });
   }
 
   routesOf(build: LayersBuild): readonly LocalRoute[] {

@@ -256,6 +256,7 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
     gone: parts.gone,
     close: async () => {
       stopping.abort();
+      calls.stop();
       await watcher?.close();
       await server.close();
       parts.close();

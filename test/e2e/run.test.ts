@@ -263,6 +263,21 @@ describe("svc run", { concurrency: 2 }, () => {
     );
   });
 
+  test("a call that runs when the server ends is shown as stopped", async (t) => {
+    const slow =
+      'import time\nfrom svc import Endpoint\n@Endpoint(name="slow")\ndef slow():\n    print("begun", flush=True)\n    time.sleep(600)\n';
+    const { server } = await open(t, { "slow.py": slow });
+    const running = assert.rejects(call(server, "/slow/runsync"));
+    await until(
+      () => server.output().includes("slow │ begun"),
+      () => server.output(),
+    );
+    assert.equal(await server.stop(), 0);
+    await running;
+    assert.match(server.output(), /\nPOST \/slow\/runsync stopped after \d+ ms: svc run ends\n/);
+    assert.doesNotMatch(server.output(), /cannot be reached/);
+  });
+
   test("live endpoints that are kept outlive the server, are used again, belong to no deploy, and go with undeploy", async (t) => {
     const { server, platform, cwd, start } = await open(t, FILES, ["--keep"]);
     await call(server, "/hello/runsync");
