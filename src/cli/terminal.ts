@@ -2,6 +2,7 @@
  * The one place that prints. Results go to stdout, everything about them (progress, notes, errors) to stderr, so
  * that output can be piped. Control characters in it are others' words (terminal-text.ts) and are shown, not obeyed. Colours and the spinner appear only on a terminal and never with NO_COLOR.
  */
+import type { Duplex } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import pc from "picocolors";
 import { terminalText } from "../lib/terminal-text.ts";
@@ -77,6 +78,17 @@ export class Terminal {
   /** Text of the result, with no line end of its own. */
   write(text: string): void {
     this.#streams.stdout.write(terminalText(text));
+  }
+
+  /** Has a program of elsewhere talk with the person, until its stream ends: what it writes is shown, and it reads what is typed. */
+  attach(stream: Duplex): void {
+    const { stdin } = this.#streams;
+    const typed = (chunk: Buffer) => void stream.write(chunk);
+    const over = () => void stream.end();
+    stdin.on("data", typed).once("end", over);
+    if (stdin.readableEnded) over();
+    stream.setEncoding("utf8").on("data", (text: string) => this.write(text));
+    stream.once("close", () => void stdin.off("data", typed).off("end", over).pause());
   }
 
   /** Bytes of the result as they are; false where a terminal would show them. */

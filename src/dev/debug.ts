@@ -16,22 +16,37 @@ import {
   POLL_FIRST_MS,
   REQUEST_TIMEOUT_MAX_MS,
 } from "../domain/limits.ts";
+import { DebugLink, type Talk } from "./debug-link.ts";
 import { DEBUG_VARIABLE } from "./live.ts";
 
 export class Debugging {
   readonly #projectDir: string;
   readonly #port: number;
+  readonly #link: DebugLink;
+  readonly #hasTerminal: boolean;
   #name: string | undefined;
 
-  /** Without a name: the only endpoint there is. */
-  static async begin(projectDir: string, name: string | undefined): Promise<Debugging> {
-    return new Debugging(projectDir, name, await freePort());
+  /** Without a name: the only endpoint there is. `talk`: of a terminal, for breakpoints; undefined without one. */
+  static async begin(projectDir: string, name: string | undefined, talk: Talk | undefined): Promise<Debugging> {
+    const [port, link] = await Promise.all([freePort(), DebugLink.open(talk)]);
+    return new Debugging(projectDir, name, { port, link, hasTerminal: talk !== undefined });
   }
 
-  private constructor(projectDir: string, name: string | undefined, port: number) {
+  private constructor(
+    projectDir: string,
+    name: string | undefined,
+    { port, link, hasTerminal }: { port: number; link: DebugLink; hasTerminal: boolean },
+  ) {
     this.#projectDir = projectDir;
     this.#name = name;
     this.#port = port;
+    this.#link = link;
+    this.#hasTerminal = hasTerminal;
+  }
+
+  /** Ends the worker, also where it waits at a breakpoint. */
+  close(): void {
+    this.#link.close();
   }
 
   get name(): string {
@@ -43,7 +58,7 @@ export class Debugging {
     const names = endpoints.map(({ name }) => name);
     if (this.#name === undefined && names.length === 1) this.#name = names[0];
     if (this.#name === undefined || !names.includes(this.#name)) throw unclear(this.#name, names);
-    const debug = JSON.stringify({ port: this.#port, project: this.#projectDir });
+    const debug = JSON.stringify({ port: this.#port, project: this.#projectDir, run: this.#link.address });
     return endpoints.map((each) => {
       if (each.name !== this.#name) return each;
       const has = each.dependencies.some((text) => parseRequirement(text)?.name === normalizedName("debugpy"));
@@ -72,7 +87,7 @@ export class Debugging {
     const file = ".vscode/launch.json";
     const kept = await keepLaunch(path.join(this.#projectDir, file), this.#launch());
     return [
-      `The debugger of ${this.name} is at localhost:${this.#port} (Debug Adapter Protocol). breakpoint() waits for it.`,
+      `The debugger of ${this.name} is at localhost:${this.#port} (Debug Adapter Protocol). breakpoint() ${this.#hasTerminal ? "stops there, or else here with a prompt" : "waits for it"}.`,
       kept
         ? `In VS Code start "${this.#launch().name}" under Run and Debug; ${file} has it. Attach again after a save.`
         : `${file} cannot be extended without changing what is in it. Add to its configurations:\n${JSON.stringify(this.#launch(), null, 2)}`,

@@ -260,13 +260,18 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
       await watcher?.close();
       await server.close();
       parts.close();
-      const left = await liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
-      if (parts.keep || left.length === 0) return { stay: left, removed: [] };
-      const administration = new Administration(platform.controlPlane.platform);
-      return administration.deleteEnvironment(place).then(
-        (removed) => ({ stay: [], removed }),
-        () => ({ stay: left, removed: [] }),
-      );
+      try {
+        const left = await liveNames(platform.controlPlane, place, [...provisioner.live.keys()].map(liveName));
+        if (parts.keep || left.length === 0) return { stay: left, removed: [] };
+        const administration = new Administration(platform.controlPlane.platform);
+        // With its endpoint gone no other worker takes the place of the debugged one.
+        return await administration.deleteEnvironment(place).then(
+          (removed) => ({ stay: [], removed }),
+          () => ({ stay: left, removed: [] }),
+        );
+      } finally {
+        options.debug?.close();
+      }
     },
   };
 }

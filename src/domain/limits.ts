@@ -364,6 +364,7 @@ export const SAVED_NAME_MAX_CHARS = 191;
 /** Where the debugger of svc run listens when that is free; a worker that starts has so long until it does. */
 export const DEBUG_PORT_DEFAULT = 5678;
 export const DEBUGGER_ANSWER_MAX_MS = 60_000;
+export const DEBUG_LINKS_MAX = 16;
 export const LOCAL_PORT_DEFAULT = 8888;
 export const LOCAL_PORTS_TRIED_MAX = 100;
 export const LOCAL_TOKEN_BYTES = 18;

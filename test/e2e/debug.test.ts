@@ -4,8 +4,10 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
+import type { Duplex } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { keepLaunch } from "../../src/dev/debug.ts";
+import { DebugLink } from "../../src/dev/debug-link.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { eventually } from "../eventually.ts";
@@ -195,7 +197,59 @@ test("svc run --debug: an editor attaches, stops at a line of the project's own 
   assert.equal((await third).output, "bye Bob");
 });
 
-test("svc run --debug on a terminal says how to attach, and Ctrl+C ends it: nothing of it stays", async (t) => {
+/** Whether somebody listens at the port of this machine. */
+function answers(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  const came = new Promise<boolean>((resolve) => {
+    socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+  });
+  return came.finally(() => socket.destroy());
+}
+
+test("Who knows no token gets neither the terminal nor a worker's life; of two who ask, one has the terminal", async (t) => {
+  let talking: Duplex | undefined;
+  const link = await DebugLink.open((stream) => {
+    talking = stream;
+  });
+  t.after(() => link.close());
+  const { port, token } = link.address;
+  const says = async (line: string) => {
+    const socket = connect(port, "127.0.0.1").setEncoding("utf8");
+    t.after(() => socket.destroy());
+    socket.write(line);
+    const said = new Promise<string>((resolve) => {
+      socket
+        .on("error", () => {})
+        .on("data", resolve)
+        .on("close", () => resolve(""));
+    });
+    return { socket, said: await said };
+  };
+  for (const line of [
+    "\n",
+    "ask\n",
+    `${"0".repeat(32)} ask\n`,
+    `${token} else\n`,
+    `${token} ask`,
+    "x".repeat(100_000),
+  ]) {
+    assert.equal((await says(line)).said, "", line.slice(0, 50));
+  }
+  const first = await says(`${token} ask\n`);
+  assert.equal(first.said, "yes\n");
+  assert.equal((await says(`${token} ask\n`)).said, "no\n");
+  first.socket.destroy();
+  await once(talking!, "close");
+  assert.equal((await says(`${token} ask\n`)).said, "yes\n");
+  const life = connect(port, "127.0.0.1").resume();
+  const over = new Promise((resolve) => life.on("error", () => {}).once("close", resolve));
+  life.write(`${token} life\n`);
+  await once(life, "connect");
+  link.close();
+  await over;
+});
+
+test("svc run --debug on a terminal says how to attach, breakpoint() is a prompt there, and Ctrl+C ends it, also at one: nothing of it stays", async (t) => {
   const platform = await startPlatform(t);
   const cwd = project(t, { "hello.py": HELLO }, "shop");
   const env = {
@@ -212,19 +266,26 @@ test("svc run --debug on a terminal says how to attach, and Ctrl+C ends it: noth
     /The debugger of hello is at localhost:(\d+) \(Debug Adapter Protocol\)\./.exec(terminal.text)?.[1],
   );
   assert.match(terminal.text, /In VS Code start "svc: hello" under Run and Debug; \.vscode\/launch\.json has it\./);
+  const [url] = /http:\/\/localhost:\d+/.exec(terminal.text)!;
+  const call = () => fetch(`${url}/hello/runsync`, { method: "POST", body: '{"input":{"name":"break"}}' });
+  const stopped = call();
+  await terminal.shows(/> hello\.py\(\d+\)hello\(\)\n-> return words\n\(Pdb\) $/);
+  terminal.type("words += '!'\np words\n");
+  await terminal.shows(/'hello break!'\n\(Pdb\) $/);
+  terminal.type("c\n");
+  assert.equal(((await (await stopped).json()) as { output: string }).output, "hello break!");
+  const second = call().catch(() => undefined);
+  await terminal.shows(
+    /\(Pdb\) [\s\S]*\(Pdb\) [\s\S]*\(Pdb\) [\s\S]*> hello\.py\(\d+\)hello\(\)\n-> return words\n\(Pdb\) $/,
+  );
   terminal.type(CTRL_C);
   assert.equal(await terminal.ended, 0, terminal.text);
   assert.match(terminal.text, /Removed: live-hello\n/);
   assert.ok(terminal.raw.lastIndexOf("\x1b[?25h") >= terminal.raw.lastIndexOf("\x1b[?25l"), "the cursor is there");
   assert.deepEqual(await platform.endpoints(), []);
-  await eventually(async () => {
-    const socket = connect(port, "127.0.0.1");
-    const came = await new Promise((resolve) => {
-      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
-    });
-    socket.destroy();
-    assert.equal(came, false, "the debugger has gone");
-  });
+  await second;
+  // Less than a worker has that is drained while it runs something.
+  await eventually(async () => assert.equal(await answers(port), false, "the debugger has gone"), 20_000);
 });
 
 test("a file of configurations that is no plain JSON, or of another shape, stays as it is", async (t) => {

@@ -1,4 +1,5 @@
 import { realpathSync } from "node:fs";
+import type { Duplex } from "node:stream";
 import { isLoopback } from "../../dev/open-token.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
@@ -14,7 +15,7 @@ export const runCommand = command({
   examples: [
     ["svc run", "Serve on port 8888, with an explorer at /docs"],
     ["svc run --port 9000 --auto-provision", "Another port, all endpoints live at once"],
-    ["svc run --debug hello", "Attach a debugger to hello; breakpoint() waits for it"],
+    ["svc run --debug hello", "Attach a debugger to hello; breakpoint() stops in it, or in this terminal"],
     ["svc run --no-reload", "Keep to the code as it is now"],
   ],
   flags: {
@@ -50,7 +51,10 @@ export const runCommand = command({
     const { startSession } = await import("../../dev/session.ts");
     const projectDir = realpathSync(this.cwd);
     const debug = flags.debug
-      ? await import("../../dev/debug.ts").then(({ Debugging }) => Debugging.begin(projectDir, name))
+      ? await import("../../dev/debug.ts").then(({ Debugging }) => {
+          const talk = terminal.interactive ? (stream: Duplex) => terminal.attach(stream) : undefined;
+          return Debugging.begin(projectDir, name, talk);
+        })
       : undefined;
     const stopped = new Promise<undefined>((resolve) => {
       this.interrupt.claim((again) => (again ? this.interrupt.end() : resolve(undefined)));
