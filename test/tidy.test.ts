@@ -48,6 +48,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
 const INTERFACES = [
   "src/store/store.ts",
   "src/store/records.ts",
+  "src/store/alerts.ts",
   "src/queue/queue.ts",
   "src/artifacts/artifact-store.ts",
   "src/logs/log-store.ts",

@@ -1,4 +1,5 @@
 /** What happened, as the management API lists it: jobs of all endpoints, errors, who did what, and all endpoints at a glance. */
+import type { AlertKind } from "../domain/alert.ts";
 import type { JobState } from "../domain/job.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
 import type { Platform } from "./answer-error.ts";
@@ -93,8 +94,32 @@ export interface Glance {
   }[];
 }
 
+export interface AlertWish {
+  readonly kind: AlertKind;
+  readonly url: string;
+  readonly threshold?: number;
+  readonly app?: string;
+  readonly environment?: string;
+  readonly endpointId?: string;
+}
+
+export interface AlertListed {
+  readonly id: string;
+  readonly kind: AlertKind;
+  /** Its origin alone. */
+  readonly url: string;
+  readonly endpoint: string | null;
+  readonly app: string | null;
+  readonly environment: string | null;
+  readonly threshold: number;
+  readonly firing: boolean;
+  readonly lastAt: number | null;
+  readonly lastDelivery: string;
+}
+
 const JOB_FIELDS = `id endpointId endpoint app environment state createdAt startedAt finishedAt waitMs runMs attempt
   workerId error errorType hasBodies`;
+const ALERT_FIELDS = "id kind url endpoint app environment threshold firing lastAt lastDelivery";
 const PAGE_MAX = 500;
 
 interface Page<R> {
@@ -155,6 +180,25 @@ export class History {
     };
     const { myself, capacity, decisions: found } = await this.#query<Answer>(document, { first: decisions });
     return { endpoints: myself.endpoints, capacity, decisions: found.decisions };
+  }
+
+  async alerts(): Promise<readonly AlertListed[]> {
+    return (await this.#query<{ alerts: AlertListed[] }>(`{ alerts { ${ALERT_FIELDS} } }`)).alerts;
+  }
+
+  async createAlert(input: AlertWish): Promise<AlertListed> {
+    const document = `mutation ($input: AlertInput!) { createAlert(input: $input) { ${ALERT_FIELDS} } }`;
+    return (await this.#query<{ createAlert: AlertListed }>(document, { input })).createAlert;
+  }
+
+  /** "delivered", or why not. */
+  async testAlert(id: string): Promise<string> {
+    const document = "mutation ($id: String!) { testAlert(id: $id) }";
+    return (await this.#query<{ testAlert: string }>(document, { id })).testAlert;
+  }
+
+  async removeAlert(id: string): Promise<void> {
+    await this.#query("mutation ($id: String!) { removeAlert(id: $id) }", { id });
   }
 
   async #pages<R>(document: string, variables: object, limit: number): Promise<{ rows: readonly R[]; more: boolean }> {

@@ -11,6 +11,7 @@ import type { ClientAddress } from "../lib/client-address.ts";
 import type { Own } from "../lib/own.ts";
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
+import type { AlertRecord } from "../store/alerts.ts";
 import type { Store } from "../store/store.ts";
 import type { VolumeStore } from "../volumes/volume-store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
@@ -82,6 +83,8 @@ export interface ControlPlaneDeps {
   /** Aborts when the platform begins to stop. */
   readonly closing: AbortSignal;
   readonly volumes: VolumeStore;
+  /** Sends a test message now. Resolves "delivered", or why not. */
+  readonly testAlert: (alert: AlertRecord) => Promise<string>;
   /** Files came or went: they are worth measuring. */
   readonly volumesChanged: () => void;
   /** What the operator should know about the whole platform now; usually nothing. */

@@ -11,6 +11,7 @@ import type { RequestContext, SharedDeps } from "./context.ts";
 import { queryLimits } from "./query-limits.ts";
 import { createRequestLoader } from "./request-loader.ts";
 import { account, createConsoleLink } from "./resolvers/account.ts";
+import { alertFields, alerts, createAlert, removeAlert, testAlert } from "./resolvers/alerts.ts";
 import {
   app,
   application,
@@ -115,6 +116,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           cpuFlavors: read(cpuFlavors),
           serverlessGpuPools: read(serverlessGpuPools),
           dataCenters: read(dataCenters),
+          alerts: read(alerts),
         },
         Mutation: {
           // Also for workers, of endpoints of their environment.
@@ -139,6 +141,9 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
           deleteVolume: deploy(deleteVolume),
           createKey: admin(createKey, UNBOUND),
           revokeKey: admin(revokeKey),
+          createAlert: deploy(createAlert),
+          testAlert: deploy(testAlert),
+          removeAlert: deploy(removeAlert),
           createConsoleLink: read(createConsoleLink),
         },
         Account: account,
@@ -149,6 +154,7 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
         CpuFlavor: cpuFlavorFields,
         NetworkVolume: { name: ({ id }: NetworkVolume) => id },
         Key: keyFields,
+        Alert: alertFields,
         Template: templateFields,
         JSON: jsonScalar,
         Lenient: lenientScalar,

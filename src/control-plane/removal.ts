@@ -38,6 +38,9 @@ export async function removeEnvironment(store: Store, environment: Environment, 
   for (const key of await store.keys.list()) {
     if (key.environmentId === environment.id) await store.keys.delete(key.id);
   }
+  for (const alert of await store.alerts.list()) {
+    if (alert.environmentId === environment.id) await store.alerts.delete(alert.id);
+  }
   const draining: Endpoint[] = await store.endpoints.listByEnvironment(environment.id);
   if (draining.length === 0) {
     await store.environments.delete(environment.id);

@@ -50,3 +50,14 @@ export const RECORD_PATH_MAX_CHARS = 300;
 export const RECORD_WINDOW_ROWS = 2_000;
 /** Decisions between two looks for those of one endpoint that are too many. */
 export const RECORDS_TRIM_EVERY = 1_000;
+
+/** Alerts of a platform, how often they look, and after how many looks in a row they fire and clear. */
+export const ALERTS_MAX = 100;
+export const ALERT_CHECK_MS = 10_000;
+export const ALERT_FIRES_AFTER_CHECKS = 2;
+export const ALERT_CLEARS_AFTER_CHECKS = 3;
+/** Fewer jobs or requests than that in the last minutes have no error rate. */
+export const ALERT_ERRORS_MIN = 10;
+/** Named in one message, and messages that wait for their delivery. */
+export const ALERT_SUBJECTS_MAX = 20;
+export const ALERT_MESSAGES_MAX = 4;

@@ -4,7 +4,7 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { createHmac, randomBytes, randomInt } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
@@ -20,7 +20,6 @@ import { isLiveName } from "../domain/names.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
-import { checkedJobJson } from "../gateway/job-json.ts";
 import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
@@ -36,8 +35,6 @@ import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { Schedules } from "../upkeep/schedules.ts";
-import { openWebhookSecret } from "../webhooks/message.ts";
-import { Webhooks } from "../webhooks/webhooks.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
 import { BrokenCode } from "../workers/broken-code.ts";
@@ -54,6 +51,7 @@ import { readSecretKey } from "./secret-key.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
+import { makeWebhooks } from "./webhooks.ts";
 
 /** Base URLs of the platform's HTTP side, known once it listens. */
 export interface PlatformUrls {
@@ -241,14 +239,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     log,
     onError: failed("recording what happens"),
   });
-  const webhooks = new Webhooks({
-    queue,
-    jobJson: checkedJobJson,
-    secret: await openWebhookSecret(path.join(dataDir, "webhook-secret")),
-    allowPrivate: config.webhookPrivate,
-    clock,
-    random: () => randomInt(1000) / 1000,
-    log,
+  const { webhooks, alerts } = await makeWebhooks({
+    ...{ config, store, queue, workers: pool, link, clock, log },
+    ...telemetry,
+    publicUrl: urls.public,
+    onError: reconcilerFailed,
   });
   const schedules = new Schedules({
     store,
@@ -269,7 +264,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     keptByEndpoint: [queue, logFiles, telemetry.series, telemetry.records],
     onError: reconcilerFailed,
   });
-  const reconcilers = [volumes, webhooks, schedules, ...upkeep.all];
+  const reconcilers = [volumes, webhooks, alerts, schedules, ...upkeep.all];
 
   // Workers ended, and endpoints drained, while their rows could not be changed.
   storage.onReturn(() => {
@@ -326,6 +321,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     link,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
+    testAlert: (alert) => alerts.test(alert),
     notices: () => (storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
     seal,
     cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],

@@ -48,3 +48,25 @@ export const records: Migration = {
       begin select raise(abort, 'the audit log is only appended to'); end`.execute(db);
   },
 };
+
+/** Alerts, with the messages they still have to deliver. */
+export const alerts: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable("alerts")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("kind", "text", (c) => c.notNull())
+      .addColumn("url", "text", (c) => c.notNull())
+      .addColumn("environmentId", "text")
+      .addColumn("endpointId", "text")
+      .addColumn("threshold", "real", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("firing", "integer", (c) => c.notNull())
+      .addColumn("lastAt", "bigint")
+      .addColumn("lastDelivery", "text", (c) => c.notNull())
+      .addColumn("messages", "text", (c) => c.notNull())
+      .addColumn("failures", "integer", (c) => c.notNull())
+      .addColumn("dueAt", "bigint", (c) => c.notNull())
+      .execute();
+  },
+};

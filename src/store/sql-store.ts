@@ -3,6 +3,7 @@ import type { Kysely } from "kysely";
 import { SvcError } from "../domain/errors.ts";
 import type { EnvColumn } from "./sealed-env.ts";
 import type { Guard, Session } from "./session.ts";
+import { alertRepository } from "./sql-alerts.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
 import { consoleSessionRepository, keyRepository, secretRepository } from "./sql-keys.ts";
@@ -69,5 +70,6 @@ function repositories(session: Session) {
     audit: auditRepository(session),
     registryAuths: registryAuthRepository(session),
     networkVolumes: networkVolumeRepository(session),
+    alerts: alertRepository(session),
   };
 }

@@ -9,6 +9,7 @@ import type { EndpointKind, EndpointSettings } from "../domain/endpoint.ts";
 import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
+import type { AlertRepository } from "./alerts.ts";
 import type { AuditRepository, DeployRepository } from "./records.ts";
 
 export interface App {
@@ -282,6 +283,7 @@ export interface Store {
   readonly audit: AuditRepository;
   readonly registryAuths: RegistryAuthRepository;
   readonly networkVolumes: NetworkVolumeRepository;
+  readonly alerts: AlertRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

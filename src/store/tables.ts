@@ -1,6 +1,7 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
 import type { Generated } from "kysely";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
+import type { AlertRecord } from "./alerts.ts";
 import type { AuditEntry, DeployRecord } from "./records.ts";
 import type {
   App,
@@ -54,6 +55,8 @@ interface DeployTable extends Omit<DeployRecord, "id" | "verdict" | "endpoints" 
   changes: string;
 }
 
+type AlertTable = Omit<AlertRecord, "firing" | "messages"> & { firing: number; messages: string };
+
 type AuditTable = Omit<AuditEntry, "id"> & { id: Generated<number> };
 
 export interface Tables {
@@ -70,4 +73,5 @@ export interface Tables {
   audit: AuditTable;
   registryAuths: RegistryAuth;
   networkVolumes: NetworkVolume;
+  alerts: AlertTable;
 }

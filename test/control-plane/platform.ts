@@ -120,6 +120,7 @@ export async function startPlatform(
     },
     volumes,
     volumesChanged: () => {},
+    testAlert: async ({ url }) => `no answer of ${url}`,
     logs: new LogFiles(join(dir, "logs"), Date.now),
     store,
     artifacts,

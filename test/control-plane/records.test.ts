@@ -304,6 +304,37 @@ test("the audit log has every act with who did it, and neither a value nor a key
   assert.equal((await audit(platform, "", reader)).errors?.[0]?.extensions.code, "FORBIDDEN");
 });
 
+test("alerts belong to a place: a key that is bound to one neither sees nor makes those of another", async (t) => {
+  const platform = await startPlatform(t);
+  const build = await sample(platform);
+  const web = (await deploy(platform, build, { env: ENV })).data.deployBuild.endpoints[1];
+  await deploy(platform, build, { env: ENV, environment: "staging" });
+  const create = (input: object, as?: string) =>
+    platform.ask(
+      "mutation($input: AlertInput!) { createAlert(input: $input) { id url kind app environment endpoint threshold firing lastDelivery } }",
+      { input: { kind: "errors.rate", url: "https://hooks.example.com/a-secret?b", ...input } },
+      as,
+    );
+  const all = (await create({})).data.createAlert;
+  assert.deepEqual([all.url, all.threshold, all.app, all.firing], ["https://hooks.example.com/…", 5, null, false]);
+  const ofWeb = (await create({ endpointId: web.id, threshold: 12.5 })).data.createAlert;
+  assert.deepEqual([ofWeb.environment, ofWeb.endpoint, ofWeb.threshold], ["production", "web", 12.5]);
+  const bound = await key(platform, { scopes: ["deploy"], app: "shop", environment: "staging" });
+  for (const input of [{}, { app: "shop", environment: "production" }, { endpointId: web.id }, { kind: "disk.full" }]) {
+    assert.equal((await create(input, bound)).errors?.[0]?.extensions.code, "FORBIDDEN");
+  }
+  const own = (await create({ app: "shop", environment: "staging" }, bound)).data.createAlert;
+  const ids = async (as?: string) =>
+    (await platform.ask("{ alerts { id } }", {}, as)).data.alerts.map(({ id }: { id: string }) => id);
+  assert.deepEqual([await ids(), await ids(bound)], [[all.id, ofWeb.id, own.id], [own.id]]);
+  for (const operation of ["testAlert", "removeAlert"]) {
+    const { errors } = await platform.ask(`mutation { ${operation}(id: "${all.id}") }`, {}, bound);
+    assert.equal(errors?.[0]?.extensions.code, "NOT_FOUND");
+  }
+  await platform.ask('mutation { deleteEnvironment(app: "shop", name: "staging") }');
+  assert.deepEqual(await ids(), [all.id, ofWeb.id], "an alert goes with its environment");
+});
+
 test("an act whose entry cannot be written does not happen, and an entry cannot be changed", async (t) => {
   const platform = await startPlatform(t);
   platform.database.connection.exec(

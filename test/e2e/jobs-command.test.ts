@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { once as listening } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
 import { shortJobId } from "../../src/domain/job.ts";
@@ -22,7 +25,7 @@ def show():
 `;
 
 test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look after one", async (t) => {
-  const platform = await startPlatform(t, { SVC_RUN_RETENTION_S: "1" });
+  const platform = await startPlatform(t, { SVC_RUN_RETENTION_S: "1", SVC_WEBHOOK_PRIVATE: "1" });
   const cwd = project(t, { "worker.py": WORKER });
   assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
   const endpoints = await platform.endpoints();
@@ -149,6 +152,47 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   assert.deepEqual(JSON.parse((await again.svc(["audit", "--action", "nothing", "--json"], { cwd })).stdout), []);
   const decisions = await again.svc(["status", "divide", "--why"], { cwd });
   assert.match(decisions.stdout, /must show that it starts/, "decisions are kept over the restart");
+
+  // A webhook that is told when something is wrong.
+  const hook = createServer((req, res) => {
+    assert.match(String(req.headers["x-svc-signature"]), /^t=\d+,v1=[0-9a-f]{64}$/);
+    res.writeHead(req.url === "/hook?token=secret" ? 204 : 404).end();
+  }).listen(0, "127.0.0.1");
+  await listening(hook, "listening");
+  t.after(() => hook.close());
+  const base = `http://127.0.0.1:${(hook.address() as AddressInfo).port}`;
+  const alert = (...args: string[]) => again.svc(["alert", ...args], { cwd });
+  const made = await alert(
+    "create",
+    "wait.oldest",
+    `${base}/hook?token=secret`,
+    "--endpoint",
+    "divide",
+    "--threshold",
+    "30",
+  );
+  assert.equal(made.code, 0, made.stderr);
+  const listed = await alert("list");
+  assert.match(
+    listed.stdout,
+    new RegExp(`^${made.stdout.trim()} +wait\\.oldest +30 s +divide +quiet +- +- +${base}/…$`, "m"),
+  );
+  assert.ok(!listed.stdout.includes("secret"));
+  assert.equal((await alert("test", made.stdout.trim())).stdout, "The test message was delivered.\n");
+  const lost = (await alert("create", "disk.full", `${base}/other`)).stdout.trim();
+  assert.match((await alert("test", lost)).stderr, /was not delivered: answered 404\./);
+  assert.equal((await alert("remove", lost)).code, 0);
+  assert.match((await alert("remove", lost)).stderr, /There is no alert/);
+  for (const [wrong, message] of [
+    [["on.fire", base], /no kind of alert: one of endpoint\.blocked/],
+    [["disk.full", "file:///etc/passwd"], /http or https URL/],
+    [["errors.rate", base, "--threshold", "101"], /at most 100/],
+    [["disk.full", base, "--endpoint", "divide"], /whole platform/],
+  ] as const) {
+    const { code, stderr } = await alert("create", ...wrong);
+    assert.notEqual(code, 0);
+    assert.match(stderr, message);
+  }
 
   // At a glance: once without a terminal, and on the whole screen of one, which is given back.
   const once = await again.svc(["top"], { cwd });
