@@ -45,6 +45,15 @@ export class SqliteRecords implements RecordStore {
     this.#history = history;
     history.connection.exec(TABLES);
     this.#sql = statements(history);
+    history.onUndone(() => this.#leaveOut());
+  }
+
+  /** What waited for a transaction that failed is not written any more: what comes next is handed in anew. */
+  #leaveOut(): void {
+    this.#requests = [];
+    this.#badRequests = 0;
+    this.#failures = [];
+    this.#decisions = new Map();
   }
 
   requestEnded(request: RecordedRequest): void {

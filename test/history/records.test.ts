@@ -98,6 +98,34 @@ test("everything has a bound: floods of requests, decisions and kinds of errors 
   );
 });
 
+test("a full disk costs what happens then, is said once, and what comes after it is recorded again", async (t) => {
+  const { records, history, told } = open(t);
+  records.requestEnded(request({ id: "before" }));
+  await history.flush();
+  const { page_count: pages } = history.connection.prepare("PRAGMA page_count").get() as { page_count: number };
+  history.connection.exec(`PRAGMA max_page_count = ${pages}`);
+  const happens = async (id: string) => {
+    for (let n = 0; n < 200; n++) records.requestEnded(request({ id, path: "x".repeat(300) }));
+    records.decided("a", { ...decision, reason: id });
+    records.failed({ endpointId: "a", at: 1, jobId: id, kind: () => errorKind("a", id) });
+    await history.flush();
+  };
+  for (let n = 0; n < 3; n++) await happens("lost");
+  assert.equal(told.length, 1, told.join("; "));
+  history.connection.exec("PRAGMA max_page_count = 100000");
+  await happens("after");
+  const ids = new Set((await records.requests(mine, 1_000)).map(({ id }) => id));
+  assert.deepEqual([...ids], ["after", "before"]);
+  assert.deepEqual(
+    (await records.decisions(mine, 10)).map(({ reason }) => reason),
+    ["after"],
+  );
+  assert.deepEqual(
+    (await records.errorGroups(mine, 10)).map(({ lastJobId }) => lastJobId),
+    ["after"],
+  );
+});
+
 test("pages stay as they are while others come", async (t) => {
   const { records } = open(t);
   for (let n = 1; n <= 30; n++) records.requestEnded(request({ id: `${n}` }));
