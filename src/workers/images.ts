@@ -3,7 +3,7 @@ import { SvcError } from "../domain/errors.ts";
 import { nameBeforeRemoval } from "../domain/names.ts";
 import { isRemoved } from "../domain/removal.ts";
 import type { ServerSettings } from "../domain/server.ts";
-import { CACHE_VOLUME, mountPaths, volumesOf } from "../domain/volume.ts";
+import { CACHE_VOLUME, mountPaths, SHARED_PLACE, volumesOf } from "../domain/volume.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -167,7 +167,7 @@ function imageAlone(endpoint: Endpoint): NonNullable<ImageState["prepared"]> {
     imageSteps: [],
     bootType: endpoint.svcBootType,
     pulls: "image",
-    volumes: [],
+    volumes: volumesOfEndpoint(endpoint, SHARED_PLACE.app, SHARED_PLACE.environment).volumes,
     cache: undefined,
   };
   return { image, appName: "", environmentName: "", gpuPreference: [] };

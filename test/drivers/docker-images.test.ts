@@ -323,7 +323,9 @@ test("an image is pulled with the credentials of its endpoint, which go to its o
     seen.push(`${request.url} ${authorization ?? "nobody"}`);
     const known = authorization === `Basic ${Buffer.from("ada:secret").toString("base64")}`;
     if (!known) response.setHeader("www-authenticate", 'Basic realm="test"');
-    response.writeHead(!known ? 401 : request.url === "/v2/" ? 200 : 404).end("{}");
+    response.setHeader("content-type", "application/json");
+    response.writeHead(!known ? 401 : request.url === "/v2/" ? 200 : 404);
+    response.end('{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}');
   }).listen(0, "127.0.0.1");
   await once(registry, "listening");
   const name = `127.0.0.1:${(registry.address() as AddressInfo).port}/private/words:1`;

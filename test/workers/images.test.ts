@@ -63,3 +63,20 @@ test("Workers of a removed environment that drain have the volume that they had"
   ]);
   assert.deepEqual(image.cache, { ...place, name: "svc-cache" });
 });
+
+test("An endpoint of no environment has the network volumes that it names: the first where images look, others by name", async () => {
+  const images = new Images({
+    store: {} as Store,
+    driver: { prepare: async (_image: WorkerImage) => {} },
+    clock: () => 0,
+    now: () => 0,
+    settled: () => {},
+  });
+  const settings = { environmentId: null, buildId: null, networkVolumeId: "models:50GB,data:/volumes/data" };
+  const { image } = await images.describe({ id: "ep-1", name: "words", ...settings } as Endpoint);
+  const place = { app: "network-volumes", environment: "shared", readOnly: false };
+  assert.deepEqual(image.volumes, [
+    { ...place, name: "models", paths: ["/volumes/models", "/runpod-volume"] },
+    { ...place, name: "data", paths: ["/volumes/data"] },
+  ]);
+});
