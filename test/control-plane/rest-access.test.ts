@@ -172,3 +172,20 @@ function chunked(url: string, key: string): Promise<number> {
     more();
   });
 }
+
+test("what is done by REST, and what is refused, stands in the audit log, without any value", async (t) => {
+  const platform = await startPlatform(t);
+  const auth = (await rest(platform, "POST", "/v2/registries", { name: "hub", username: "ada", password: "hush-hush" }))
+    .json;
+  await rest(platform, "POST", "/v1/networkvolumes", { name: "models", size: 1 });
+  await rest(platform, "PATCH", "/v1/networkvolumes/models", { size: 2 });
+  await rest(platform, "DELETE", `/v2/registries/${auth.id}`);
+  await rest(platform, "DELETE", "/v2/registries/x", undefined, await keyWith(platform, ["read"]));
+  const { data } = await platform.ask("{ audit(first: 50) { entries { action target detail } } }");
+  const actions = data.audit.entries.map(({ action }: { action: string }) => action);
+  for (const action of ["registry.save", "volume.create", "volume.resize", "registry.delete"]) {
+    assert.ok(actions.includes(action), `${action}: ${actions}`);
+  }
+  assert.ok(data.audit.entries.some(({ target }: { target: string }) => target === "DELETE /v2/registries/x"));
+  assert.ok(!JSON.stringify(data).includes("hush"));
+});

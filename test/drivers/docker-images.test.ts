@@ -325,7 +325,8 @@ test("an image is pulled with the credentials of its endpoint, which go to its o
     if (!known) response.setHeader("www-authenticate", 'Basic realm="test"');
     response.setHeader("content-type", "application/json");
     response.writeHead(!known ? 401 : request.url === "/v2/" ? 200 : 404);
-    response.end('{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}');
+    const [code, message] = known ? ["MANIFEST_UNKNOWN", "manifest unknown"] : ["UNAUTHORIZED", "unauthorized"];
+    response.end(JSON.stringify({ errors: [{ code, message }] }));
   }).listen(0, "127.0.0.1");
   await once(registry, "listening");
   const name = `127.0.0.1:${(registry.address() as AddressInfo).port}/private/words:1`;
