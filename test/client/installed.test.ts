@@ -11,6 +11,7 @@ import { wheelName } from "../../src/domain/published-name.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser } from "../browser.ts";
+import { eventually } from "../eventually.ts";
 import { endpoint, KEY, startPlatform } from "../gateway/support.ts";
 import { handedOut } from "../package.ts";
 import { serve } from "./serve.ts";
@@ -82,8 +83,14 @@ describe("the installed package", () => {
   });
 
   test("a platform of the built files runs a function, svc/client calls it, and svc run and the console serve their pages", async (t) => {
+    const traced: string[] = [];
+    const collector = await serve((request, response) => {
+      traced.push(`${request.method} ${request.url}`);
+      response.end("{}");
+    });
     const env = {
       ...process.env,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector,
       SVC_DATA_DIR: path.join(dir, "data"),
       SVC_CONFIG_DIR: path.join(dir, "config"),
       PLATFORM_URL: undefined,
@@ -109,6 +116,8 @@ describe("the installed package", () => {
        console.log(await endpoint.runsync({ a: 1, b: 2 }));`,
     );
     assert.equal(await node("add.js", url, await svc("whoami", "--show-key")), "3\n");
+    // Libraries that are loaded by a setting came with the package too.
+    await eventually(() => assert.ok(traced.includes("POST /v1/traces"), traced.join("\n")));
 
     const login = new URL("/console/login", url);
     const found = [
