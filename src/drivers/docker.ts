@@ -10,19 +10,22 @@ import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
-import type { ExitedHead, StartedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { Own } from "../lib/own.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
-import { removeBuilt } from "./docker/image-build.ts";
-import { builtNames, type ImageNames, type PreparedImage, prepareImage } from "./docker/image-check.ts";
+import { proxiesOf, removeBuilt } from "./docker/image-build.ts";
+import { builtNames, type ImageNames, type PreparedImage, prepareImage, presentImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
 import { LABEL } from "./docker/labels.ts";
 import { type ContainerNetwork, ensureNetwork, removeNetwork } from "./docker/network.ts";
+import { extraHosts, PullContainers } from "./docker/pull-containers.ts";
 import { containerUser } from "./docker/user.ts";
 import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.ts";
-import { removeContainer, WorkerGroup } from "./docker/worker-group.ts";
+import { inContainer, removeContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
+import { pullEnv } from "./pull-env.ts";
 import { limitsOf, startHead, workerExit, zygoteKey } from "./start-head.ts";
 import { VolumeFolders } from "./volume-folders.ts";
 import type {
@@ -77,6 +80,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   readonly #platformId: string;
   readonly #volumes: VolumeFolders;
   readonly #groups = new Map<string, WorkerGroup>();
+  readonly #programs: PullContainers;
   readonly #prepared = new Map<string, PreparedImage>();
   /** Resolves when the containers of an earlier platform are known: their launchers may dial in before. */
   readonly #known = Promise.withResolvers<void>();
@@ -91,7 +95,13 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     this.#layers = new LayerFolder(path.join(options.dataDir, "layers"), options.artifacts);
     this.#volumes = new VolumeFolders(options.volumesDir, (folder) => this.#giveToWorkers(folder));
     this.#platformId = platformIdOf(options.dataDir);
+    const exited = (head: ExitedHead) => this.#exited(head);
+    this.#programs = new PullContainers({ ...options, prefix: `svc-${this.#platformId}`, exited, own: this.#own });
   }
+
+  readonly #own: Own = (what, work) => {
+    work.catch((error: unknown) => this.#options.hooks.told(`${what} failed`, { error }));
+  };
 
   /** Call after the socket and the HTTP side listen. Throws ENGINE_UNREACHABLE. */
   async open(): Promise<void> {
@@ -141,7 +151,12 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const { images: names, env } = this.#options;
     const labels = this.#labels();
     const login = async () => this.#options.loginOf?.(image.endpointId);
-    const facts = await prepareImage({ engine, shelf, names, image, labels, proxies: proxiesOf(env), report, login });
+    const wanted = { engine, shelf, names, image, labels, proxies: proxiesOf(env), report, login };
+    if (image.pulls === "image") {
+      const imageId = await shelf.idOf(await presentImage(wanted));
+      return this.#programs.prepared(image, imageId, await this.#volumes.mounts(image.volumes));
+    }
+    const facts = await prepareImage(wanted);
     const source = await this.#layers.ensure(image.sourceLayer);
     const mounts: Mount[] = [
       { from: this.#options.pythonPath, to: INSIDE.runtime },
@@ -157,10 +172,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     }
     // The folder above lets no other user of this machine in.
     for (const { from, to } of mounts) if (to !== INSIDE.runtime && to !== INSIDE.socketDir) await chmod(from, 0o755);
-    for (const volume of image.volumes) {
-      const from = await this.#volumes.ensure(volume);
-      for (const to of volume.paths) mounts.push({ from, to, writable: !volume.readOnly });
-    }
+    mounts.push(...(await this.#volumes.mounts(image.volumes)));
     if (image.cache !== undefined) {
       mounts.push({ from: await this.#volumes.ensure(image.cache), to: INSIDE.cache, writable: true });
     }
@@ -173,6 +185,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   }
 
   async #start(spec: WorkerSpec): Promise<void> {
+    if (spec.image.pulls === "image") return this.#programs.start(spec, this.#engine, this.#labels());
     const prepared = this.#prepared.get(imageKey(spec.image));
     if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
     await this.#options.ledger.withShare(spec, async (share) => {
@@ -181,11 +194,12 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
+    if (this.#programs.stop(workerId, graceMs)) return;
     for (const group of this.#groups.values()) if (group.workers.has(workerId)) group.stop(workerId, graceMs);
   }
 
   async list(): Promise<string[]> {
-    return [...this.#groups.values()].flatMap((group) => [...group.workers]);
+    return [...[...this.#groups.values()].flatMap((group) => [...group.workers]), ...this.#programs.workers];
   }
 
   async vouched(): Promise<readonly string[]> {
@@ -216,9 +230,10 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const groups = [...this.#groups.values()];
     if (!stopAll) {
       for (const group of groups) group.letGo();
+      this.#programs.letGo();
       return;
     }
-    await Promise.all(groups.map((group) => group.remove()));
+    await Promise.all([...groups.map((group) => group.remove()), this.#programs.removeAll()]);
     const late = delay(CONTAINERS_SETTLE_MAX_MS, undefined, { ref: false });
     await Promise.race([Promise.allSettled(this.#making), late]);
     if (this.#opened !== undefined) await this.#removeAll(this.#opened.engine);
@@ -273,6 +288,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const found = await engine.listContainers({ all: true, filters });
     const adopted = found.map(({ Id, State, Labels }) => {
       const container = engine.getContainer(Id);
+      if (State === "running" && this.#programs.adopt(container, Labels)) return undefined;
       const zygote = zygoteKey(Labels[LABEL.endpointId] ?? "", Labels[LABEL.revision] ?? "");
       const hash = Labels[LABEL.launcher] ?? "";
       if (State !== "running" || hash === "" || this.#groups.has(zygote)) {
@@ -301,7 +317,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       mounts: prepared.mounts,
       network: network.name,
       runtime: this.#options.runtime ?? "",
-      extraHosts: Object.entries(this.#options.hosts).map(([name, address]) => `${name}:${address}`),
+      extraHosts: extraHosts(this.#options.hosts),
       share,
       gpus: spec.gpuIds !== "" && this.#options.ledger.capacity.gpus.some(({ emulated }) => !emulated),
       labels: {
@@ -323,9 +339,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       zygote,
       share,
       socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
-      own: (what, work) => {
-        work.catch((error: unknown) => hooks.told(`${what} failed`, { error }));
-      },
+      own: this.#own,
       events: {
         survived: (worker, booked) => ledger.restore(worker, booked as Share),
         started: (head) => hooks.started(inContainer(head)),
@@ -351,7 +365,9 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       env: {
         ...(spec.image.cache && cacheEnv(INSIDE.cache)),
         ...prepared.facts.env,
-        ...spec.env,
+        ...(spec.image.pulls === undefined
+          ? spec.env
+          : pullEnv(spec, { platformUrl: this.#engine.platformUrl, gpu: ledger.hasGpu(share) })),
         ...ledger.gpuEnv(spec, share),
       },
       socket: path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
@@ -373,18 +389,6 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
 /** Names the containers and the network of the platform with this data directory. */
 export function platformIdOf(dataDir: string): string {
   return createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12);
-}
-
-/** What programs of a build need to reach the world where this machine has to ask for it. */
-function proxiesOf(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const named = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return Object.fromEntries(named.filter(([name]) => /^(https?|no)_proxy$/i.test(name)));
-}
-
-/** What surrounds a worker besides what its launcher says. */
-function inContainer(head: StartedHead): StartedHead {
-  const isolation = ["container", head.isolation].filter(Boolean).join(", ");
-  return { ...head, limits: `container, ${head.limits ?? "none"}`, isolation };
 }
 
 function imageKey(image: WorkerImage): string {

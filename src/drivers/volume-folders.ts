@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { type Volume, volumeNameProblem } from "../domain/volume.ts";
+import { type MountedVolume, type Volume, volumeNameProblem } from "../domain/volume.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 
 export class VolumeFolders {
@@ -24,6 +24,16 @@ export class VolumeFolders {
     const made = getOrInsert(this.#made, folder, () => this.#make(volume, folder));
     made.catch(() => this.#made.delete(folder)); // The next one tries again.
     return made;
+  }
+
+  /** Where containers have them. */
+  async mounts(volumes: readonly MountedVolume[]): Promise<{ from: string; to: string; writable: boolean }[]> {
+    const mounts: { from: string; to: string; writable: boolean }[] = [];
+    for (const volume of volumes) {
+      const from = await this.ensure(volume);
+      for (const to of volume.paths) mounts.push({ from, to, writable: !volume.readOnly });
+    }
+    return mounts;
   }
 
   async #make({ name }: Volume, folder: string): Promise<string> {

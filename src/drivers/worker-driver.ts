@@ -3,6 +3,7 @@
  * jobs; a worker it starts dials the platform's socket by itself and proves who it is with its token.
  */
 import type { Machine, Share } from "../domain/capacity.ts";
+import type { EndpointContainer } from "../domain/container.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 import type { ImageStep } from "../domain/image-steps.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
@@ -27,6 +28,8 @@ export interface WorkerImage {
   readonly bootType: BootType;
   /** It pulls its jobs over HTTP: by a command of the endpoint's code, or by what the image runs by itself. */
   readonly pulls?: "command" | "image" | undefined;
+  /** What the image runs in place of its own entrypoint and command; [] for those. */
+  readonly program?: Pick<EndpointContainer, "entrypoint" | "command"> | undefined;
   readonly volumes: readonly MountedVolume[];
   /** Of its environment; undefined: none. */
   readonly cache: Volume | undefined;
@@ -77,6 +80,8 @@ export interface PreparedFiles {
 export interface DriverHooks {
   bootFailed(workerId: string, failure: object): void;
   log(workerId: string, stream: "stdout" | "stderr", text: string): void;
+  /** The same of a program that pulls its jobs: its lines may say which job they are about. */
+  programPrinted(workerId: string, stream: "stdout" | "stderr", text: string): void;
   started(head: StartedHead): void;
   /** Workers can be started, and it is known which run: at the start, and after whoever starts them was away. */
   available(): void;

@@ -35,6 +35,7 @@ import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { Schedules } from "../upkeep/schedules.ts";
+import { jobLines, type LogPart } from "../worker-link/pull/job-lines.ts";
 import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
 import { BrokenCode } from "../workers/broken-code.ts";
@@ -124,7 +125,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     loginOf: (endpointId) => registryLogin(store, seal, endpointId),
     hooks: {
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
-      log: (workerId, stream, text) => own("logging what a worker printed", logOfWorker(workerId, stream, text)),
+      log: (workerId, stream, text) => own("logging what a worker printed", logOfWorker(workerId, stream, [{ text }])),
+      programPrinted: (id, stream, text) =>
+        own("logging what a worker printed", logOfWorker(id, stream, jobLines(text))),
       started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
         log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
         pool.workerStarted(worker, { how, reason, limits, isolation });
@@ -133,9 +136,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       told: (line, facts) => log.error(line, facts),
     },
   });
-  const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", text: string) => {
+  const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", parts: readonly LogPart[]) => {
     const row = await store.workers.find(workerId);
-    if (row !== undefined) logFiles.append({ endpointId: row.endpointId, workerId, jobId: "", stream, text });
+    if (row === undefined) return;
+    for (const part of parts) logFiles.append({ endpointId: row.endpointId, workerId, jobId: "", stream, ...part });
   };
 
   const link = new WorkerLink({

@@ -167,6 +167,7 @@ function imageAlone(endpoint: Endpoint): NonNullable<ImageState["prepared"]> {
     imageSteps: [],
     bootType: endpoint.svcBootType,
     pulls: "image",
+    program: endpoint.container,
     volumes: volumesOfEndpoint(endpoint, SHARED_PLACE.app, SHARED_PLACE.environment).volumes,
     cache: undefined,
   };

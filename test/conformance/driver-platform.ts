@@ -104,6 +104,7 @@ export class DriverPlatform {
           this.#note({ kind: "boot-failed", worker, message });
         },
         log: () => {},
+        programPrinted: () => {},
         available: () => {},
         told: () => {},
       },

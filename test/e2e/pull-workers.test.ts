@@ -2,10 +2,16 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { test } from "node:test";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { type TestContext, test } from "node:test";
+import { pack } from "tar-stream";
+import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
+
+const docker = await dockerForTests();
 
 /** Standard library only: asks for jobs, gives signs of life, ends on SIGTERM when it has finished what it has. */
 const WORKER = `
@@ -167,4 +173,82 @@ test("A program that cannot begin is told about, and so is an image where there 
     const { stdout } = await platform.svc(["status", "saved"], { cwd });
     assert.match(stdout, /BLOCKED[\s\S]*image="example\/worker:1" needs containers/);
   });
+});
+
+/** An image as people have it: a program of its own, its own entrypoint, and nothing of ours. Resolves its name. */
+async function imageOf(t: TestContext): Promise<string> {
+  const name = `svc-test-pull-${process.pid}:1`;
+  const packed = pack();
+  packed.entry({ name: "worker.py" }, WORKER);
+  packed.entry(
+    { name: "Dockerfile" },
+    `FROM ${docker.image}\nCOPY worker.py main.py /app/\nWORKDIR /app\nENV MODE=image\nENTRYPOINT ["python3"]\nCMD ["worker.py"]\n`,
+  );
+  packed.entry({ name: "main.py" }, "");
+  packed.finalize();
+  const stream = await docker.engine.buildImage(Readable.from([await buffer(packed)]), { t: name });
+  await new Promise<void>((resolve, reject) => {
+    docker.engine.modem.followProgress(stream, (error) => (error ? reject(error) : resolve()));
+  });
+  t.after(() => docker.engine.getImage(name).remove({ force: true }));
+  return name;
+}
+
+test("An unmodified image runs as an endpoint: declared, and by a template; killed, and over a kill of the platform", {
+  skip: docker.skip,
+}, async (t) => {
+  const image = await imageOf(t);
+  let platform = await startPlatform(t, docker.env);
+  const { restart } = platform;
+  const source = `from svc import Endpoint\nEndpoint(name="program", image="${image}", workers=(0, 1), volume="shared")\n`;
+  const cwd = project(t, { "main.py": source });
+  const { url } = await deploy(platform, cwd);
+  const call = (to: string, input: object) => platform.call(`${to}/runsync?wait=120000`, { body: { input } });
+  const status = async (job: string) => (await platform.call(`${url}/status/${job}`)).json;
+  const becomes = (job: string, state: string) =>
+    eventually(async () => {
+      const now = await status(job);
+      assert.equal(now.status, state, JSON.stringify(now));
+      return now;
+    });
+  const first = await call(url, {});
+  assert.equal(first.json.status, "COMPLETED", first.text);
+  assert.equal(first.json.output.mode, "image");
+  const { stdout } = await platform.svc(["logs", "program", "--job", first.json.id], { cwd });
+  assert.match(stdout, /INFO Started\./);
+
+  // Its container is killed in the middle of a job.
+  const containers = () => docker.engine.listContainers({ filters: { label: [`svc.endpoint-name=program`] } });
+  const gate = "/runpod-volume/gate";
+  const lost = (await platform.call(`${url}/run`, { body: { input: { wait: gate, tell: "/volumes/shared/began" } } }))
+    .json.id;
+  const shared = path.join(platform.dataDir, "volumes");
+  await becomes(lost, "IN_PROGRESS");
+  const ours = (await containers()).filter(({ Labels }) => Labels["svc.data-dir"] === platform.dataDir);
+  assert.equal(ours.length, 1);
+  await docker.engine.getContainer(ours[0]!.Id).kill();
+  const again = await eventually(async () => {
+    const now = await status(lost);
+    assert.deepEqual([now.status, now.retries], ["IN_PROGRESS", 1]);
+    return now;
+  });
+  assert.ok(again);
+
+  // The platform is killed; the container goes on, and the next platform takes its result.
+  await platform.kill();
+  platform = await restart();
+  const file = path.join(shared, "app", "production", "shared", "gate");
+  writeFileSync(file, "");
+  const done = await becomes(lost, "COMPLETED");
+  assert.equal(done.retries, 1);
+
+  const { saveTemplate } = await platform.query<{ saveTemplate: { id: string } }>(
+    `mutation { saveTemplate(input: {name: "t", imageName: "${image}", env: [{key: "MODE", value: "saved"}]}) { id } }`,
+  );
+  const { saveEndpoint } = await platform.query<{ saveEndpoint: { id: string } }>(
+    'mutation ($id: String!) { saveEndpoint(input: {name: "saved", templateId: $id, instanceIds: "cpu3c-1-2"}) { id } }',
+    { id: saveTemplate.id },
+  );
+  const saved = await call(`/v2/${saveEndpoint.id}`, {});
+  assert.equal(saved.json.output?.mode, "saved", saved.text);
 });

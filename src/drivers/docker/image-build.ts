@@ -112,3 +112,9 @@ export async function removeBuilt(
       .catch(() => {}); // A container still has it.
   }
 }
+
+/** What programs of a build need to reach the world where this machine has to ask for it. */
+export function proxiesOf(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const named = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(named.filter(([name]) => /^(https?|no)_proxy$/i.test(name)));
+}

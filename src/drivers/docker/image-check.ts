@@ -42,6 +42,16 @@ interface PrepareImage {
 
 /** Throws IMAGE_MISSING, IMAGE_UNSUITABLE and BUILD_FAILED. */
 export async function prepareImage(prepare: PrepareImage): Promise<ImageFacts> {
+  const { shelf, names, image } = prepare;
+  const facts = await shelf.find(await presentImage(prepare));
+  const { imageName } = image;
+  const candidates = imageCandidates(imageName, image.pythonVersion, names);
+  refuseUnsuitable(facts, image, isDefaultImage(imageName) ? candidates.at(-1)! : imageName);
+  return facts;
+}
+
+/** Names of the image, of which the first that is there is meant: pulled or built where it was not. Throws IMAGE_MISSING and BUILD_FAILED. */
+export async function presentImage(prepare: PrepareImage): Promise<readonly string[]> {
   const { engine, shelf, names, image, report } = prepare;
   const { imageName } = image;
   const candidates = imageCandidates(imageName, image.pythonVersion, names);
@@ -55,15 +65,10 @@ export async function prepareImage(prepare: PrepareImage): Promise<ImageFacts> {
     await pullImage(engine, candidates[0]!, report, await prepare.login?.());
     baseId = await shelf.idOf(candidates);
   }
-  let wanted = candidates;
-  if (steps.length > 0) {
-    const { labels, proxies } = prepare;
-    const { endpointName } = image;
-    wanted = [await buildOnImage({ engine, baseId, steps, labels, proxies, endpointName, report })];
-  }
-  const facts = await shelf.find(wanted);
-  refuseUnsuitable(facts, image, isDefaultImage(imageName) ? candidates.at(-1)! : imageName);
-  return facts;
+  if (steps.length === 0) return candidates;
+  const { labels, proxies } = prepare;
+  const { endpointName } = image;
+  return [await buildOnImage({ engine, baseId, steps, labels, proxies, endpointName, report })];
 }
 
 /** What is built on its base: the steps of its Image, then the packages that it needs besides. */

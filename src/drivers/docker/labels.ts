@@ -11,6 +11,9 @@ export const LABEL = {
   /** What one worker of it may use: limits of the container grow with its workers. */
   memoryBytes: "svc.worker-memory-bytes",
   vcpus: "svc.worker-vcpus",
+  /** Of a container that is one worker: its id, and what it may use. */
+  worker: "svc.worker",
+  share: "svc.worker-share",
   /** A container that only looks at an image. */
   probe: "svc.probe",
 

@@ -16,7 +16,7 @@ export const INSIDE = {
   temp: "/tmp",
 } as const;
 
-const CPU_PERIOD_US = 100_000;
+export const CPU_PERIOD_US = 100_000;
 
 /** What one worker may use. */
 export interface WorkerShare {

@@ -17,7 +17,7 @@ import {
   RECONNECT_MAX_MS,
   ZYGOTE_TTL_MS,
 } from "../../domain/limits.ts";
-import type { ExitedHead, StartHead } from "../../domain/worker-protocol.ts";
+import type { ExitedHead, StartedHead, StartHead } from "../../domain/worker-protocol.ts";
 import type { Own } from "../../lib/own.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "../launcher-link.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
@@ -265,4 +265,10 @@ export class WorkerGroup {
 
 export async function removeContainer(container: Container | undefined): Promise<void> {
   await container?.remove({ force: true, v: true }).catch(() => {});
+}
+
+/** What surrounds a worker besides what its launcher says. */
+export function inContainer(head: StartedHead): StartedHead {
+  const isolation = ["container", head.isolation].filter(Boolean).join(", ");
+  return { ...head, limits: `container, ${head.limits ?? "none"}`, isolation };
 }

@@ -1,11 +1,13 @@
 /** Lines that a pulling worker prints as JSON with the job that they are about: `{"requestId": id, "message": text, "level": word}`. */
 
-interface Part {
+export interface LogPart {
   /** "" for what belongs to no job. */
-  readonly jobId: string;
+  readonly jobId?: string;
   /** Lines, without the end of the last. */
   readonly text: string;
 }
+
+type Part = Required<LogPart>;
 
 const JOB_ID = /^[\w-]{1,80}$/;
 

@@ -1,0 +1,219 @@
+/**
+ * A worker that is what its image runs by itself: one container, with the image's own program, user and files. Its jobs
+ * come over HTTP; the engine tells what it prints and when it ends. A later platform finds it by its labels and goes on.
+ */
+import { Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ContainerCreateOptions } from "dockerode";
+import { CONTAINER_CALL_RETRY_MS, CONTAINER_WORKER_PIDS, LOG_LINE_MAX_BYTES } from "../../domain/limits.ts";
+import type { ExitedHead } from "../../domain/worker-protocol.ts";
+import type { Own } from "../../lib/own.ts";
+import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
+import { CPU_PERIOD_US, type Mount, type WorkerShare } from "./worker-container.ts";
+
+const LAST_LINES = 5;
+
+export interface ProgramPlan {
+  readonly name: string;
+  readonly imageId: string;
+  /** In place of the image's own; [] for those. */
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly mounts: readonly Mount[];
+  readonly network: string;
+  /** What the engine runs it with; "" is the engine's own choice. */
+  readonly runtime: string;
+  readonly extraHosts: readonly string[];
+  readonly share: WorkerShare;
+  readonly gpus: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+interface Events {
+  exited(head: ExitedHead): void;
+  printed(workerId: string, stream: "stdout" | "stderr", text: string): void;
+}
+
+export class PullContainer {
+  readonly #workerId: string;
+  readonly #events: Events;
+  readonly #own: Own;
+  readonly #over = new AbortController();
+  readonly #last: string[] = [];
+  #container: Container | undefined;
+  #kill: NodeJS.Timeout | undefined;
+  #killAt = Number.POSITIVE_INFINITY;
+  #wasKilled = false;
+
+  constructor(workerId: string, events: Events, own: Own) {
+    this.#workerId = workerId;
+    this.#events = events;
+    this.#own = own;
+  }
+
+  /** Resolves when the program runs. Throws NO_CAPACITY. */
+  async launch(engine: Engine, plan: ProgramPlan): Promise<void> {
+    try {
+      this.#container = await engine.createContainer(programOptions(plan));
+      await this.#container.start();
+    } catch (error) {
+      await this.#remove();
+      throw engineFailed("The worker's container cannot be started", error);
+    }
+    this.#look(this.#container, 0);
+    // It was to end before it began.
+    if (this.#wasKilled) this.#signal("SIGKILL");
+    else if (this.#killAt < Number.POSITIVE_INFINITY) this.#signal("SIGTERM");
+  }
+
+  /** One that an earlier platform started. */
+  adopt(container: Container): void {
+    this.#container = container;
+    this.#look(container, Math.floor(Date.now() / 1000));
+  }
+
+  /** SIGTERM now, SIGKILL after `graceMs`, or sooner when it was said before. */
+  stop(graceMs: number): void {
+    const killAt = performance.now() + graceMs;
+    if (graceMs > 0) this.#signal("SIGTERM");
+    if (killAt >= this.#killAt) return;
+    this.#killAt = killAt;
+    clearTimeout(this.#kill);
+    const kill = () => {
+      this.#wasKilled = true;
+      this.#signal("SIGKILL");
+    };
+    if (graceMs === 0) kill();
+    else this.#kill = setTimeout(kill, graceMs).unref();
+  }
+
+  /** It lives on, for the next platform. */
+  letGo(): void {
+    clearTimeout(this.#kill);
+    this.#over.abort();
+  }
+
+  async remove(): Promise<void> {
+    this.letGo();
+    await this.#remove();
+  }
+
+  #signal(signal: "SIGTERM" | "SIGKILL"): void {
+    // One that has ended is noticed by its end.
+    const sent = this.#container?.kill({ signal }).catch((error: unknown) => {
+      if (!hasStatus(error, 404) && !hasStatus(error, 409)) throw error;
+    });
+    if (sent !== undefined) this.#own(`sending ${signal} to a container`, sent);
+  }
+
+  /** `since`: what it printed before is known (seconds since the epoch). */
+  #look(container: Container, since: number): void {
+    this.#own("reading what a container prints", this.#follow(container, since));
+    this.#own("looking after a container", this.#watch(container));
+  }
+
+  async #follow(container: Container, since: number): Promise<void> {
+    const { signal } = this.#over;
+    const output = await container.logs({ follow: true, stdout: true, stderr: true, since, abortSignal: signal });
+    output.on("error", () => {}); // Its end is noticed otherwise.
+    container.modem.demuxStream(output, this.#lines("stdout"), this.#lines("stderr"));
+  }
+
+  #lines(stream: "stdout" | "stderr"): Writable {
+    let partial = "";
+    const pass = (text: string) => {
+      for (const line of text.split("\n").slice(-LAST_LINES)) this.#last.push(line);
+      this.#last.splice(0, Math.max(0, this.#last.length - LAST_LINES));
+      this.#events.printed(this.#workerId, stream, text);
+    };
+    return new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        partial += chunk.toString("utf8");
+        const end = partial.lastIndexOf("\n");
+        if (end > 0) pass(partial.slice(0, end));
+        partial = partial.slice(end + 1);
+        if (partial.length > LOG_LINE_MAX_BYTES) {
+          pass(partial);
+          partial = "";
+        }
+        done();
+      },
+    });
+  }
+
+  /** Resolves when the container has ended, also when the engine was away meanwhile. */
+  async #watch(container: Container): Promise<void> {
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      try {
+        await container.wait({ condition: "not-running", abortSignal: signal });
+        break;
+      } catch (error) {
+        if (signal.aborted || hasStatus(error, 404)) break;
+        await delay(CONTAINER_CALL_RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
+      }
+    }
+    if (signal.aborted) return;
+    const head = await this.#lastWords(container);
+    clearTimeout(this.#kill);
+    this.#over.abort();
+    this.#events.exited(head);
+    await this.#remove();
+  }
+
+  async #lastWords(container: Container): Promise<ExitedHead> {
+    const worker = this.#workerId;
+    if (this.#wasKilled) {
+      return { worker, code: null, signal: "SIGKILL", reason: "killed: it did not stop within the grace period" };
+    }
+    try {
+      const { State } = await container.inspect();
+      const code = State.ExitCode;
+      if (State.OOMKilled) return { worker, code, signal: null, reason: "killed: it ran out of memory" };
+      const isExpected = code === 0 || this.#killAt < Number.POSITIVE_INFINITY;
+      const said = isExpected ? "" : this.#last.join("\n").trim();
+      return { worker, code, signal: null, reason: `exited with code ${code}${said === "" ? "" : `: ${said}`}` };
+    } catch (error) {
+      const how = hasStatus(error, 404) ? "its container was removed" : `its container ended: ${engineWords(error)}`;
+      return { worker, code: null, signal: null, reason: `lost: ${how}` };
+    }
+  }
+
+  async #remove(): Promise<void> {
+    await this.#container?.remove({ force: true, v: true }).catch(() => {});
+  }
+}
+
+/** What the image says holds: its entrypoint, user and folder. Its files are its own to write. */
+function programOptions(plan: ProgramPlan): ContainerCreateOptions {
+  const { memoryBytes, vcpus } = plan.share;
+  return {
+    name: plan.name,
+    Image: plan.imageId,
+    ...(plan.entrypoint.length > 0 ? { Entrypoint: [...plan.entrypoint] } : {}),
+    ...(plan.command.length > 0 ? { Cmd: [...plan.command] } : {}),
+    Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
+    Healthcheck: { Test: ["NONE"] },
+    Labels: { ...plan.labels },
+    HostConfig: {
+      Init: true,
+      Runtime: plan.runtime === "" ? undefined : plan.runtime,
+      SecurityOpt: ["no-new-privileges:true"],
+      IpcMode: "private",
+      NetworkMode: plan.network,
+      ExtraHosts: [...plan.extraHosts],
+      Mounts: plan.mounts.map(({ from, to, writable }) => {
+        return { Type: "bind", Source: from, Target: to, ReadOnly: writable !== true };
+      }),
+      ShmSize: Math.floor(memoryBytes / 2),
+      DeviceRequests: plan.gpus ? [{ Driver: "nvidia", Count: -1, Capabilities: [["gpu"]] }] : [],
+      LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "1" } },
+      Memory: memoryBytes,
+      MemorySwap: memoryBytes,
+      CpuPeriod: CPU_PERIOD_US,
+      CpuQuota: Math.round(vcpus * CPU_PERIOD_US),
+      PidsLimit: CONTAINER_WORKER_PIDS,
+    },
+  };
+}
