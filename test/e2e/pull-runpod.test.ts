@@ -5,7 +5,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { pythonPackages } from "../python-packages.ts";
-import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const packages = await pythonPackages(["runpod"]);
 const skip = "skip" in packages ? packages.skip : false;
@@ -84,13 +84,26 @@ function caller(platform: () => TestPlatform) {
   return { call, run, status, cancel, becomes };
 }
 
+/** Of docs/reference/pull-workers.md: the declaration, and the program. */
+const PAGE = Array.from(
+  readFileSync(path.join(ROOT, "docs/reference/pull-workers.md"), "utf8").matchAll(/```python\n(.*?)```/gs),
+  ([, block]) => block!,
+);
+
 /** Confinement has tests of its own: here the package's folder must be readable, wherever it is kept. */
 const ENV = { SVC_ISOLATION: "none" };
 
 function files(workers: Record<string, string>): Record<string, string> {
   const dir = "dir" in packages ? packages.dir : "";
   const path = `import sys; sys.path.insert(0, ${JSON.stringify(dir)})\n`;
-  return { "main.py": MAIN(workers), "handlers.py": path + HANDLERS };
+  // The package is there already.
+  const declared = PAGE[0]!.replace(/^ *dependencies=.*\n/m, "");
+  return {
+    "main.py": MAIN(workers),
+    "handlers.py": path + HANDLERS,
+    "captions.py": declared,
+    "handler.py": path + PAGE[1],
+  };
 }
 
 test("Handlers of every kind work: results, errors, progress, logs, streams, several at once, refresh", {
@@ -105,6 +118,8 @@ test("Handlers of every kind work: results, errors, progress, logs, streams, sev
   const { call, run, status, cancel, becomes } = caller(() => platform);
   const gate = (name: string) => path.join(platform.shared, name);
 
+  const caption = await platform.svc(["call", "captions", "text=a quiet street"], { cwd });
+  assert.deepEqual(JSON.parse(caption.stdout), { caption: "A Quiet Street" }, caption.stderr);
   const first = await call(url.sync!, { text: "grüße", big: [1, null] });
   assert.equal(first.status, "COMPLETED", JSON.stringify(first));
   assert.deepEqual(first.output.given, { text: "grüße", big: [1, null] });
