@@ -1,14 +1,17 @@
 /** The worker of a public package, unmodified, as people's images have it: each kind of handler, and what ends it. */
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { pythonPackages } from "../python-packages.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
+import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const packages = await pythonPackages(["runpod"]);
 const skip = "skip" in packages ? packages.skip : false;
+const docker = await dockerForTests();
 
 const HANDLERS = `
 import asyncio, os, time, runpod
@@ -241,4 +244,26 @@ test("Cancels, a killed worker, a killed platform and SIGTERM: nothing is lost, 
   assert.equal((await becomes(url.sync!, last, "COMPLETED")).output.pid, lastPid);
   await deploying;
   await eventually(() => assert.equal(existsSync(`/proc/${lastPid}`), false));
+});
+
+test("The package in an unmodified image, as people have it", { skip: skip || docker.skip }, async (t) => {
+  const context = tempDir(t);
+  const name = `svc-test/pull-package:${process.pid}`;
+  writeFileSync(path.join(context, "handlers.py"), HANDLERS);
+  writeFileSync(
+    path.join(context, "Dockerfile"),
+    `FROM ${docker.image}\nCOPY packages /packages\nENV PYTHONPATH=/packages KIND=sync\nCOPY handlers.py /\nCMD ["python3", "-u", "/handlers.py"]\n`,
+  );
+  cpSync("dir" in packages ? packages.dir : "", path.join(context, "packages"), { recursive: true });
+  const built = await runProcess("docker", ["build", "--quiet", "--tag", name, context]);
+  assert.equal(built.code, 0, built.stderr);
+  t.after(() => docker.engine.getImage(name).remove({ force: true }));
+  const platform = await startPlatform(t, docker.env);
+  const cwd = project(t, { "main.py": `from svc import Endpoint\nEndpoint(name="sync", image="${name}")\n` });
+  const url = await endpoints(platform, cwd);
+  const { call } = caller(() => platform);
+  const done = await call(url.sync!, { text: "in a container" });
+  assert.deepEqual(done.output?.given, { text: "in a container" }, JSON.stringify(done));
+  const logs = await platform.svc(["logs", "sync", "--job", done.id], { cwd });
+  assert.match(logs.stdout, /INFO Finished\./);
 });
