@@ -86,8 +86,20 @@ export async function backUp(
     return facts;
   } catch (error) {
     await rm(part, { recursive: true, force: true });
-    throw error instanceof SvcError || lackOf(error) === undefined ? error : explained(error);
+    throw notWritten(error, target);
   }
+}
+
+/** In a user's words, when the machine refused it. */
+function notWritten(error: unknown, target: string): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof SvcError || lackOf(error) !== undefined) return explained(error);
+  if (!/^E[A-Z]+$/.test(code ?? "")) return error;
+  return new SvcError("CONFLICT", `The backup could not be written: ${message}.`, {
+    where: target,
+    help: "Name a folder that this user can make.",
+    cause: error,
+  });
 }
 
 /** What a backup says of itself. Throws NOT_FOUND for a folder that is none. */
