@@ -252,6 +252,8 @@ export const LINK_SWEEP_MS = 250;
 export const LINK_PING_MS = 5_000;
 export const LINK_SILENCE_MAX_MS = 15_000;
 export const LINK_RETURN_MS = 1_000;
+/** What a worker said last before its process ended has so long to arrive. */
+export const LINK_LAST_WORDS_MAX_MS = 1_000;
 /** What was said last before the platform closes a link has so long to leave. */
 export const LINK_CLOSE_MAX_MS = 2_000;
 /** Another process says that it is a worker whose link is open: that link has so long to answer, or loses its place. */

@@ -101,6 +101,17 @@ export class Connection {
     });
   }
 
+  /** Resolves when all that the peer said has been read, because it has closed its end; at the latest after `maxMs`. */
+  async heardOut(maxMs: number): Promise<void> {
+    if (this.#socket.destroyed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late = setTimeout(resolve, maxMs);
+    this.#socket.once("close", resolve);
+    await promise;
+    clearTimeout(late);
+    this.#socket.off("close", resolve);
+  }
+
   /** Says what is still to be said, as far as the peer takes it in a moment, and closes. */
   close(): void {
     this.#flush();

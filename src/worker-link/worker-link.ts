@@ -8,6 +8,7 @@
 import { SvcError } from "../domain/errors.ts";
 import {
   LEASE_RENEW_MS,
+  LINK_LAST_WORDS_MAX_MS,
   LINK_PING_MS,
   LINK_SWEEP_MS,
   PULL_HOLD_MS,
@@ -168,13 +169,15 @@ export class WorkerLink implements RequestForwarder {
   }
 
   /**
-   * The worker's process has ended: nothing more will come from it. Jobs that lose it by the machine's fault wait again
-   * as if they had not begun.
+   * The worker's process has ended. What it said last may still be on its way here: its launcher has a connection of its own.
+   * Jobs that lose it by the machine's fault wait again as if they had not begun.
    */
   async workerExited(workerId: string, reason: string, cause?: "machine"): Promise<void> {
     this.pull.exited(workerId, reason, cause);
     const session = this.#sessions.find(workerId);
     if (session !== undefined && !session.pulls) {
+      session.intake.abort();
+      if (session.works.size > 0) await session.connection.heardOut(LINK_LAST_WORDS_MAX_MS);
       this.#sessions.forget(session, reason, cause);
       return;
     }
