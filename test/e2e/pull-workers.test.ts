@@ -242,13 +242,23 @@ test("An unmodified image runs as an endpoint: declared, and by a template; kill
   const done = await becomes(lost, "COMPLETED");
   assert.equal(done.retries, 1);
 
+  // Its template gives it other arguments than the image's own.
+  const program = "import os; os.environ['MODE'] += ' by arguments'; exec(open('worker.py').read())";
   const { saveTemplate } = await platform.query<{ saveTemplate: { id: string } }>(
-    `mutation { saveTemplate(input: {name: "t", imageName: "${image}", env: [{key: "MODE", value: "saved"}]}) { id } }`,
+    "mutation ($input: SaveTemplateInput!) { saveTemplate(input: $input) { id } }",
+    {
+      input: {
+        name: "t",
+        imageName: image,
+        dockerArgs: JSON.stringify({ cmd: ["-c", program] }),
+        env: [{ key: "MODE", value: "saved" }],
+      },
+    },
   );
   const { saveEndpoint } = await platform.query<{ saveEndpoint: { id: string } }>(
     'mutation ($id: String!) { saveEndpoint(input: {name: "saved", templateId: $id, instanceIds: "cpu3c-1-2"}) { id } }',
     { id: saveTemplate.id },
   );
   const saved = await call(`/v2/${saveEndpoint.id}`, {});
-  assert.equal(saved.json.output?.mode, "saved", saved.text);
+  assert.equal(saved.json.output?.mode, "saved by arguments", saved.text);
 });
