@@ -2,10 +2,9 @@
  * What we hand out, made of the sources here once for all test files: packages take seconds. `npm test` makes it before
  * the first file runs; a file that is run by itself makes its own.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { after } from "node:test";
 import { PLATFORMS } from "../packaging/archive.ts";
 import { makeAll } from "../packaging/make-all.ts";
 import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
@@ -24,7 +23,9 @@ export async function handedOut(): Promise<HandedOut> {
   const given = process.env.SVC_TEST_DIST;
   if (given !== undefined) return JSON.parse(given) as HandedOut;
   const folder = mkdtempSync(path.join(tmpdir(), "svc-dist-"));
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  // No hook of a test: this may be called in one.
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  chmodSync(folder, 0o755);
   return makeHandedOut(folder);
 }
 
