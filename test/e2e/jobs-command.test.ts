@@ -216,7 +216,7 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   await wideTop.shows(/^ENDPOINT.{52}$/m);
   wideTop.type("q");
   assert.equal(await wideTop.ended, 0);
-  const low = screen(8);
+  const low = screen(6);
   t.after(() => low.close());
   await low.shows(/scroll, 1-1 of 3/);
   low.type("j");

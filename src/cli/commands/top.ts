@@ -45,7 +45,9 @@ async function watch({ terminal, interrupt }: CliContext, first: Glance, look: (
 
   const draw = () => {
     const { head, body, foot } = topView(glance, Date.now(), screen.columns, terminal.colors);
-    const below = [...(trouble === "" ? [] : [terminal.colors.red(trouble)]), ...foot];
+    // On a low screen decisions give way: a line of endpoints and the last line stay.
+    const belowMax = Math.max(0, screen.rows - head.length - 3);
+    const below = [...(trouble === "" ? [] : [terminal.colors.red(trouble)]), ...foot].slice(0, belowMax);
     const room = Math.max(1, screen.rows - head.length - below.length - 2);
     offset = Math.max(0, Math.min(offset, body.length - room));
     const shown = body.slice(offset, offset + room);
