@@ -116,10 +116,11 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await link.close();
       storage.close();
       await snapshots.close();
+      // What it has still to write it reads from the queue.
+      await telemetry.close();
       await queue.close();
       await store.close();
       database.close();
-      await telemetry.close();
       rmSync(recordFile, { force: true });
     };
     let stopping: Promise<void> | undefined;
@@ -136,9 +137,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
     storage.close();
+    await telemetry.close();
     await queue.close().catch(() => {});
     await store.close().catch(() => {});
-    await telemetry.close();
     return cannotStart(error);
   }
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { FOLLOWER_KEY_CHECK_MS } from "../../src/domain/limits.ts";
 import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
@@ -168,4 +169,18 @@ test("a bound key deploys nothing whose image is built by code that runs as root
   assert.match(await problems(unbound, { imageSteps: [{ env: { A: "b\nRUN id" } }] }), /holds a line break/);
   assert.match(await problems(unbound, { imageSteps: [{ env: { "A B": "c" } }] }), /cannot name a variable/);
   assert.match(await problems(unbound, { imageSteps: [{ run: " " }] }), /is empty/);
+});
+
+test("who follows a log is let go once its key is revoked", async (t) => {
+  const { platform, production, create } = await twoEnvironments(t);
+  const { secret, key } = (await create({ endpointId: production[0].id })).data.createKey;
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const follow = await fetch(`${platform.url}/logs/${production[0].id}?follow=1`, {
+    headers: { authorization: `Bearer ${secret}` },
+    signal: AbortSignal.timeout(30_000),
+  });
+  assert.equal(follow.status, 200);
+  await platform.ask("mutation ($id: String!) { revokeKey(id: $id) }", { id: key.id });
+  t.mock.timers.tick(FOLLOWER_KEY_CHECK_MS);
+  assert.equal(await follow.text(), "");
 });
