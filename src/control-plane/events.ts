@@ -5,33 +5,32 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { boundTo, type Principal, reaches } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import { EVENT_ALIVE_MS, EVENT_FOLLOWER_MAX_BYTES, EVENT_FOLLOWERS_MAX, EVENT_JOBS_PER_S } from "../domain/limits.ts";
+import { EVENT_FOLLOWER_MAX_BYTES, EVENT_FOLLOWERS_MAX, EVENT_JOBS_PER_S } from "../domain/limits.ts";
 import { EVENT_TOPICS, type EventTopic, type PlatformEvent } from "../domain/platform-event.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
+import { endWithFollower } from "./follower.ts";
 import { methodNotAllowed } from "./http.ts";
 
 export class Events {
   readonly #deps: ControlPlaneDeps;
-  readonly #followers = new Set<EventFollower>();
-  #closed = false;
+  #followers = 0;
 
   constructor(deps: ControlPlaneDeps) {
     this.#deps = deps;
-    deps.closing.addEventListener("abort", () => this.#close(), { once: true });
   }
 
   async answer(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
     if (request.method !== "GET") return methodNotAllowed(response, "/events", "GET");
     const principal = await this.#admit(request);
     const topics = topicsOf(url.searchParams.get("topics"));
-    if (this.#followers.size >= EVENT_FOLLOWERS_MAX) {
+    if (this.#followers >= EVENT_FOLLOWERS_MAX) {
       throw new SvcError("RATE_LIMITED", `${EVENT_FOLLOWERS_MAX} others follow the events already.`, {
         help: "Close one, or ask for `series` now and then.",
       });
     }
-    if (this.#closed || response.destroyed) return void response.destroy();
+    if (this.#deps.closing.aborted || response.destroyed) return void response.destroy();
     response.writeHead(200, {
       "content-type": "text/event-stream",
       "cache-control": "no-store",
@@ -41,13 +40,12 @@ export class Events {
     const { store, events, now } = this.#deps;
     const follower = new EventFollower(response, topics, principal, (id) => store.endpoints.find(id), now);
     const stop = events.follow((event) => follower.tell(event));
-    const alive = setInterval(() => this.#look(request, response), EVENT_ALIVE_MS);
-    this.#followers.add(follower);
+    this.#followers++;
     response.on("close", () => {
       stop();
-      clearInterval(alive);
-      this.#followers.delete(follower);
+      this.#followers--;
     });
+    endWithFollower(request, response, this.#deps.closing, () => this.#look(request, response));
   }
 
   async #admit(request: IncomingMessage): Promise<Principal> {
@@ -56,19 +54,10 @@ export class Events {
     return principal;
   }
 
-  /** A proxy between must see life; a key may have been revoked. */
-  #look(request: IncomingMessage, response: ServerResponse): void {
-    this.#admit(request).then(
-      () => {
-        if (response.writableLength === 0) response.write(": nothing more\n\n");
-      },
-      () => response.end(),
-    );
-  }
-
-  #close(): void {
-    this.#closed = true;
-    for (const follower of this.#followers) follower.end();
+  /** A proxy between must see life; a key may have been revoked, which rejects. */
+  async #look(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.#admit(request);
+    if (response.writableLength === 0) response.write(": nothing more\n\n");
   }
 }
 
@@ -126,10 +115,6 @@ export class EventFollower {
     else if (seen !== false) {
       seen.then((sees) => sees && this.#write(event.topic, data)).catch(() => this.#response.destroy());
     }
-  }
-
-  end(): void {
-    this.#response.end();
   }
 
   async #tellStep({ at, endpoints, machine }: Extract<PlatformEvent, { topic: "series" }>): Promise<void> {

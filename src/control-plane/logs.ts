@@ -8,11 +8,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { reaches } from "../domain/api-key.ts";
-import { FOLLOWER_KEY_CHECK_MS, LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
+import { LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
 import { isRemoved } from "../domain/removal.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
+import { endWithFollower } from "./follower.ts";
 import { decodedPart, methodNotAllowed } from "./http.ts";
 import { knownEndpoint } from "./known.ts";
 import { type LogFilter, logFilter, timeOf } from "./log-filter.ts";
@@ -50,7 +51,8 @@ export async function answerLogs(
   };
   if (response.destroyed) return stop();
   response.on("close", stop);
-  if (isFollowed) whileMayRead(deps, request, url, response);
+  // Its key may have been revoked since.
+  if (isFollowed) endWithFollower(request, response, deps.closing, () => sourcesOf(deps, request, url));
   const kept = await newest(deps, sources, filter, () => response.destroyed);
   const written = new Set(kept);
   response.flushHeaders();
@@ -58,13 +60,6 @@ export async function answerLogs(
   response.write(early.filter((line) => !written.has(line)).join(""));
   early = undefined;
   if (!isFollowed) response.end();
-}
-
-/** Ends an answer that stays open once its key may not read any more: it was revoked, or its time is over. */
-function whileMayRead(deps: ControlPlaneDeps, request: IncomingMessage, url: URL, response: ServerResponse): void {
-  const look = () => sourcesOf(deps, request, url).then(undefined, () => response.end());
-  const timer = setInterval(look, FOLLOWER_KEY_CHECK_MS);
-  response.on("close", () => clearInterval(timer));
 }
 
 async function sourcesOf(deps: ControlPlaneDeps, request: IncomingMessage, url: URL): Promise<Source[]> {

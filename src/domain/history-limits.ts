@@ -37,8 +37,6 @@ export const EVENT_FOLLOWERS_MAX = 200;
 export const EVENT_FOLLOWER_MAX_BYTES = 1 * MB;
 /** Events of single jobs that one gets in a second. */
 export const EVENT_JOBS_PER_S = 100;
-/** How often one is told that nothing happens, and its key is looked at again. */
-export const EVENT_ALIVE_MS = 15_000;
 
 // Traces
 /** Jobs on their way that spans are kept of; beyond it the oldest lose theirs. */

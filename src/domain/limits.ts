@@ -320,8 +320,8 @@ export const LOG_PENDING_MAX_BYTES = 1 * MB;
 export const LOG_PENDING_LAST_BYTES = 8 * MB;
 /** Sent to one who follows a log and not taken by it: what comes beyond is left out. */
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
-/** How often the key of one who follows a log is looked at again. */
-export const FOLLOWER_KEY_CHECK_MS = 15_000;
+/** How often the key of one who follows a log or the events is looked at again. */
+export const FOLLOWER_CHECK_MS = 15_000;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
 /** Lines of a log that are looked at before other work of the platform gets its turn. */

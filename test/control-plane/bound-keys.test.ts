@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FOLLOWER_KEY_CHECK_MS } from "../../src/domain/limits.ts";
+import { FOLLOWER_CHECK_MS } from "../../src/domain/limits.ts";
 import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
@@ -181,6 +181,6 @@ test("who follows a log is let go once its key is revoked", async (t) => {
   });
   assert.equal(follow.status, 200);
   await platform.ask("mutation ($id: String!) { revokeKey(id: $id) }", { id: key.id });
-  t.mock.timers.tick(FOLLOWER_KEY_CHECK_MS);
+  t.mock.timers.tick(FOLLOWER_CHECK_MS);
   assert.equal(await follow.text(), "");
 });

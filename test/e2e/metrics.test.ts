@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 import { SERIES_STEP_MS } from "../../src/domain/limits.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -137,6 +139,13 @@ test("What happens becomes series that survive a kill, metrics that Prometheus a
     );
   }
   assert.equal((await platform.call(`${api!.url}/items/7`, { key: null })).status, 200);
+
+  // Who follows and closes its sending side, as a browser does that leaves, is let go at once.
+  for (const route of ["/events", "/logs?follow=1"]) {
+    const caller = connect({ port: Number(new URL(platform.url).port), host: "127.0.0.1", allowHalfOpen: true });
+    caller.end(`GET ${route} HTTP/1.1\r\nHost: svc\r\nAuthorization: Bearer ${platform.key}\r\n\r\n`);
+    assert.match(await text(caller), /^HTTP\/1\.1 200 [\s\S]*\r\n0\r\n\r\n$/);
+  }
 
   const socket = new WebSocket(`${api!.url.replace("http", "ws")}/echo`);
   await once(socket, "open");
