@@ -1,10 +1,11 @@
 /** Reads that several fields of one request share, each done once. Lives as long as its request. */
-import type { App, Build, Environment, Store, Worker } from "../store/store.ts";
+import type { App, Build, Endpoint, Environment, Store, Worker } from "../store/store.ts";
 
 export interface RequestLoader {
   build(id: string): Promise<Build | undefined>;
   environment(id: string): Promise<Environment | undefined>;
   app(id: string): Promise<App | undefined>;
+  endpoints(): Promise<Endpoint[]>;
   workersOf(endpointId: string): Promise<Worker[]>;
 }
 
@@ -12,6 +13,7 @@ export function createRequestLoader(store: Store): RequestLoader {
   const builds = new Map<string, Promise<Build | undefined>>();
   const environments = new Map<string, Promise<Environment | undefined>>();
   let apps: Promise<Map<string, App>> | undefined;
+  let endpoints: Promise<Endpoint[]> | undefined;
   let workers: Promise<Map<string, Worker[]>> | undefined;
   return {
     build: (id) => remember(builds, id, () => store.builds.find(id)),
@@ -19,6 +21,10 @@ export function createRequestLoader(store: Store): RequestLoader {
     async app(id) {
       apps ??= store.apps.list().then((list) => new Map(list.map((app) => [app.id, app])));
       return (await apps).get(id);
+    },
+    endpoints() {
+      endpoints ??= store.endpoints.list();
+      return endpoints;
     },
     async workersOf(endpointId) {
       workers ??= store.workers.list().then((list) => Map.groupBy(list, (worker) => worker.endpointId));

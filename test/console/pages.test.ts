@@ -297,6 +297,26 @@ test("The console in a browser", { timeout: 700_000 }, async (t) => {
     await page.getByLabel("Who holds what").getByRole("link", { name: "greet" }).waitFor();
   });
 
+  await t.test("with an app and environment chosen, numbers and holders are of it alone", async () => {
+    const choice = page.getByRole("combobox", { name: "App and environment" });
+    const failed = page.locator("main .tile", { hasText: "Failed" });
+    await platform.query('mutation { createEnvironment(app: "shop", name: "staging") { name } }');
+    await go(page, "#/?last=1d");
+    await page.reload();
+    await choice.selectOption("shop/production");
+    await failed.getByText(/^of [1-9]/).waitFor();
+    await choice.selectOption("shop/staging");
+    await page
+      .getByRole("region", { name: "Waiting and workers" })
+      .getByText("Nothing was measured yet.")
+      .first()
+      .waitFor();
+    assert.match((await failed.textContent())!, /^Failed0of 0 /);
+    await go(page, "#/capacity?in=shop/staging");
+    await page.getByText("No worker of shop/staging runs.").waitFor();
+    assert.match((await page.getByRole("region", { name: "The machine", exact: true }).textContent())!, /all apps/);
+  });
+
   await t.test("a page of an endpoint, of the same origin, gets nothing of the console", async () => {
     const context = page.context();
     const cookies = await context.cookies();

@@ -23,8 +23,10 @@ async function recorded(t: Parameters<typeof startPlatform>[0]) {
   const input = { name: "ci", scopes: ["read"], app: "shop", environment: "staging" };
   const { data } = await platform.ask("mutation($input: KeyInput!) { createKey(input: $input) { secret } }", { input });
   const series = async (metric: string, endpoint: string | null, key?: string, more: object = {}) => {
-    const document = `query($endpoint: String, $metric: String!, $from: Float!, $to: Float!, $step: Int) {
-      series(endpoint: $endpoint, metric: $metric, from: $from, to: $to, step: $step) { metric unit stepMs points { at value } }
+    const document = `query($endpoint: String, $app: String, $environment: String, $metric: String!, $from: Float!, $to: Float!, $step: Int) {
+      series(endpoint: $endpoint, app: $app, environment: $environment, metric: $metric, from: $from, to: $to, step: $step) {
+        metric unit stepMs points { at value }
+      }
     }`;
     const variables = { endpoint, metric, from: START, to: START + SERIES_STEP_MS, ...more };
     return platform.ask(document, variables, key);
@@ -59,6 +61,22 @@ test("series gives one metric of an endpoint, of all that the key sees, and of t
   }
 });
 
+test("series of an app or an environment is of what the key sees of it alone", async (t) => {
+  const { bound, series } = await recorded(t);
+  const value = async (place: object, key?: string, metric = "done") =>
+    (await series(metric, null, key, place)).data?.series.points[0].value;
+  const [production, ofStaging] = ["production", "staging"].map((environment) => ({ app: "shop", environment }));
+  assert.equal(await value(production!), 5);
+  assert.equal(await value(ofStaging!), 2);
+  assert.equal(await value({ environment: "staging" }), 2);
+  assert.equal(await value({ app: "shop" }), 7);
+  assert.equal(await value(production!, undefined, "requests@GET /a"), 1);
+  assert.equal(await value({ app: "elsewhere", environment: "production" }), 0);
+
+  assert.equal(await value({ app: "shop" }, bound), 2, "of its own environment alone");
+  assert.equal(await value(production!, bound), 0, "as if it were not there");
+});
+
 test("seriesNames names every metric, and the routes that were called", async (t) => {
   const { platform, production, bound } = await recorded(t);
   const { data } = await platform.ask(`{ seriesNames(endpoint: "${production.id}") }`);
@@ -83,6 +101,8 @@ test("A question that makes no sense is refused with what is wrong", async (t) =
     [/`from` must be before `to`/, "done", null, undefined, { to: START }],
     [/at least 10000/, "done", null, undefined, { step: 5 }],
     [/leave `endpoint` out/, "machine.gbUsed", production.id],
+    [/leave .*`app` and `environment`/, "machine.gbUsed", null, undefined, { app: "shop" }],
+    [/leave out `app` and `environment`/, "done", production.id, undefined, { environment: "production" }],
     [/no endpoint with the id/, "done", "unknown"],
   ];
   for (const [message, ...args] of refusals) assert.match((await series(...args)).errors?.[0]?.message ?? "", message);
@@ -101,17 +121,17 @@ test("capacity says who holds what of the machine; a bound key sees what is its 
     platform.shares.set(id, { vcpus: 2, memoryGb: 1, gpus: [] });
   }
   const document = `{ capacity {
-    vcpu { total promised used } memoryGb { total promised used } holders { endpointId workers vcpu } workersQuota workersPromised diskTotalBytes
+    vcpu { total promised used } memoryGb { total promised used } holders { endpointId app environment workers vcpu } workersQuota workersPromised diskTotalBytes
   } }`;
   const { capacity } = (await platform.ask(document)).data;
   assert.deepEqual(capacity.vcpu, { total: 16, promised: 6, used: 1 });
   assert.deepEqual(capacity.holders, [
-    { endpointId: production.id, workers: 2, vcpu: 4 },
-    { endpointId: staging.id, workers: 1, vcpu: 2 },
+    { endpointId: production.id, app: "shop", environment: "production", workers: 2, vcpu: 4 },
+    { endpointId: staging.id, app: "shop", environment: "staging", workers: 1, vcpu: 2 },
   ]);
   assert.deepEqual([capacity.workersQuota, capacity.diskTotalBytes], [30, 2]);
   const own = (await platform.ask(document, {}, bound)).data.capacity;
   assert.deepEqual(own.vcpu, { total: 16, promised: 2, used: null });
-  assert.deepEqual(own.holders, [{ endpointId: staging.id, workers: 1, vcpu: 2 }]);
+  assert.deepEqual(own.holders, [capacity.holders[1]]);
   assert.equal(own.workersPromised * 2, capacity.workersPromised);
 });

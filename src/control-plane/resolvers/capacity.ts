@@ -4,11 +4,12 @@ import type { Share } from "../../domain/capacity.ts";
 import { isLiveName } from "../../domain/names.ts";
 import type { Endpoint } from "../../store/store.ts";
 import type { RequestContext } from "../context.ts";
+import { placeOf } from "../visible-endpoints.ts";
 
 export async function capacity(_args: unknown, context: RequestContext) {
-  const { machine, store, principal, config, workers } = context;
+  const { machine, store, principal, config, workers, loader } = context;
   const isBound = boundTo(principal) !== undefined;
-  const [all, rows, found] = await Promise.all([machine.capacity(), store.workers.list(), store.endpoints.list()]);
+  const [all, rows, found] = await Promise.all([machine.capacity(), store.workers.list(), loader.endpoints()]);
   const endpoints = new Map(found.filter((one) => reaches(principal, one)).map((one) => [one.id, one]));
   const endpointOf = new Map(rows.map((row) => [row.id, endpoints.get(row.endpointId)]));
   // A worker that just starts or has just gone has a share and no row: it counts, and nobody is named.
@@ -16,6 +17,7 @@ export async function capacity(_args: unknown, context: RequestContext) {
   const sum = (of: (share: Share) => number) => seen.reduce((total, [, share]) => total + of(share), 0);
   const used = isBound ? undefined : await machine.used();
   const { freeBytes, totalBytes } = await machine.disk();
+  const named = async (one: Endpoint) => ({ endpointId: one.id, endpoint: one.name, ...(await placeOf(one, loader)) });
   return {
     vcpu: { total: all.vcpus, promised: sum((share) => share.vcpus), used: used?.vcpus ?? null },
     memoryGb: { total: all.memoryGb, promised: sum((share) => share.memoryGb), used: used?.memoryGb ?? null },
@@ -30,11 +32,16 @@ export async function capacity(_args: unknown, context: RequestContext) {
         workerId: workerId ?? null,
       };
     }),
-    holders: holders(seen, endpointOf),
-    waiting: workers.waitingForRoom.flatMap(({ endpointId, missing, reason }) => {
-      const endpoint = endpoints.get(endpointId);
-      return endpoint === undefined ? [] : [{ endpointId, endpoint: endpoint.name, wants: missing, lacks: reason }];
-    }),
+    holders: await Promise.all(
+      holders(seen, endpointOf).map(async ({ endpoint, ...held }) => ({ ...(await named(endpoint)), ...held })),
+    ),
+    waiting: await Promise.all(
+      workers.waitingForRoom.flatMap(({ endpointId, missing, reason }) => {
+        const endpoint = endpoints.get(endpointId);
+        if (endpoint === undefined) return [];
+        return named(endpoint).then((names) => ({ ...names, wants: missing, lacks: reason }));
+      }),
+    ),
     workersQuota: config.workerQuota,
     workersPromised: [...endpoints.values()].reduce(
       (promised, { name, workersMax }) => promised + (isLiveName(name) ? 0 : workersMax),
@@ -56,8 +63,7 @@ function holders(seen: readonly [string, Share][], endpointOf: ReadonlyMap<strin
     if (endpoint === undefined) return [];
     const sum = (of: (share: Share) => number) => held.reduce((total, [, share]) => total + of(share), 0);
     return {
-      endpointId: endpoint.id,
-      endpoint: endpoint.name,
+      endpoint,
       workers: held.length,
       vcpu: sum((share) => share.vcpus),
       memoryGb: sum((share) => share.memoryGb),

@@ -1,5 +1,5 @@
 /** What was recorded of endpoints and of the machine. docs/reference/metrics.md has the metrics. */
-import { boundTo, reaches } from "../../domain/api-key.ts";
+import { boundTo } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { SERIES_STEP_MS } from "../../domain/limits.ts";
 import { nearest } from "../../domain/names.ts";
@@ -7,9 +7,10 @@ import { type Metric, metricNames, metricOf } from "../../domain/series.ts";
 import { requireReach, requireUnbound } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEndpoint } from "../known.ts";
+import { type EndpointFilter, visibleEndpoints } from "../visible-endpoints.ts";
 
-interface SeriesArgs {
-  readonly endpoint?: string | null;
+/** `endpoint` is an id here. */
+interface SeriesArgs extends EndpointFilter {
   readonly metric: string;
   readonly from: number;
   readonly to: number;
@@ -17,7 +18,7 @@ interface SeriesArgs {
 }
 
 /** Throws BAD_INPUT, FORBIDDEN, ENDPOINT_NOT_FOUND. */
-export async function series({ endpoint, metric: name, from, to, step }: SeriesArgs, context: RequestContext) {
+export async function series({ metric: name, from, to, step, ...of }: SeriesArgs, context: RequestContext) {
   const metric = metricOf(name);
   if (metric === undefined) throw unknownMetric(name);
   if (!(Number.isFinite(from) && Number.isFinite(to) && from < to)) {
@@ -26,25 +27,34 @@ export async function series({ endpoint, metric: name, from, to, step }: SeriesA
   if (step != null && step < SERIES_STEP_MS) {
     throw new SvcError("BAD_INPUT", `\`step\` must be at least ${SERIES_STEP_MS} milliseconds.`);
   }
-  const endpointIds = await endpointsOf(endpoint ?? undefined, metric, context);
+  const endpointIds = await endpointsOf(of, metric, context);
   const answer = await context.series.read({ metric, endpointIds, from, to, stepMs: step ?? undefined });
   return { metric: name, unit: metric.unit, ...answer };
 }
 
-async function endpointsOf(id: string | undefined, metric: Metric, context: RequestContext) {
+async function endpointsOf({ endpoint, app, environment }: EndpointFilter, metric: Metric, context: RequestContext) {
+  const isOfPlace = Boolean(app || environment);
   if (metric.ofMachine) {
     requireUnbound(context);
-    if (id !== undefined) throw new SvcError("BAD_INPUT", `${metric.name} is of the machine: leave \`endpoint\` out.`);
-    return [];
+    if (endpoint == null && !isOfPlace) return [];
+    throw new SvcError(
+      "BAD_INPUT",
+      `${metric.name} is of the machine: leave \`endpoint\` out, and \`app\` and \`environment\`.`,
+    );
   }
-  if (id !== undefined) {
-    const found = await knownEndpoint(context.store, id);
+  if (endpoint != null) {
+    if (isOfPlace) {
+      throw new SvcError(
+        "BAD_INPUT",
+        "`endpoint` is one endpoint's id: leave it out, or leave out `app` and `environment`.",
+      );
+    }
+    const found = await knownEndpoint(context.store, endpoint);
     requireReach(context, found);
     return [found.id];
   }
-  const { principal, store } = context;
-  if (boundTo(principal) === undefined) return "all";
-  return (await store.endpoints.list()).filter((found) => reaches(principal, found)).map((found) => found.id);
+  if (!isOfPlace && boundTo(context.principal) === undefined) return "all";
+  return [...(await visibleEndpoints({ app, environment }, context)).keys()];
 }
 
 /** Throws FORBIDDEN, ENDPOINT_NOT_FOUND. */

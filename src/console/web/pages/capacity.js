@@ -3,16 +3,19 @@ import { bytes, number } from "../format.js";
 import { html } from "../html.js";
 import { Card, Wait } from "../parts/card.js";
 import { Chart } from "../parts/chart.js";
+import { inPlace } from "../parts/endpoints-table.js";
 import { List } from "../parts/list.js";
 import { RangePicker, rangeOf } from "../parts/range.js";
 import { useSeries } from "../parts/series.js";
-import { to } from "../route.js";
+import { chosenPlace, to } from "../route.js";
 import { session } from "../session.js";
 import { useQuery } from "../use-query.js";
 
 const CAPACITY = `{ capacity {
   vcpu { total promised used } memoryGb { total promised used }
-  gpus { index name memoryGb endpoint workerId } holders { endpointId endpoint workers vcpu memoryGb gpus } waiting { endpointId endpoint wants lacks }
+  gpus { index name memoryGb endpoint workerId }
+  holders { endpointId endpoint app environment workers vcpu memoryGb gpus }
+  waiting { endpointId endpoint app environment wants lacks }
   workersQuota workersPromised diskFreeBytes diskTotalBytes
 } myself { endpoints { id name } } }`;
 const LINES = [
@@ -23,12 +26,22 @@ const LINES = [
 export function Capacity({ params }) {
   const { data, error } = useQuery(CAPACITY, {}, { topics: ["endpoints", "series"], every: 5_000 });
   if (data === undefined) return html`<${Card} title="Capacity"><${Wait} error=${error} /></${Card}>`;
-  const { vcpu, memoryGb, gpus, holders, waiting, workersQuota, workersPromised, diskFreeBytes, diskTotalBytes } =
-    data.capacity;
+  const { vcpu, memoryGb, gpus, workersQuota, workersPromised, diskFreeBytes, diskTotalBytes } = data.capacity;
+  const place = chosenPlace(params);
+  const holders = data.capacity.holders.filter(inPlace(place));
+  const waiting = data.capacity.waiting.filter(inPlace(place));
+  const ofPlace = place.app === undefined ? "" : ` of ${place.app}/${place.environment}`;
+  // A key that is bound to a place sees what belongs to that alone.
+  const scope = ofPlace !== "" && !session.bound && html`<span class="soft">all apps</span>`;
   const names = new Map(data.myself.endpoints.map(({ id, name }) => [id, name]));
   const link = ({ endpoint, endpointId }) => html`<a href=${to(["endpoint", endpointId])}>${endpoint}</a>`;
   const holderColumns = [
-    { title: "Endpoint", className: "name", cell: link },
+    {
+      title: "Endpoint",
+      className: "name",
+      cell: (one) =>
+        html`${link(one)} <span class="soft">${one.app === null ? "" : `${one.app}/${one.environment}`}</span>`,
+    },
     { title: "Workers", className: "number", cell: ({ workers }) => number(workers) },
     { title: "vCPU", cell: (one) => html`<${Part} of=${one.vcpu} all=${vcpu.total} unit="" label="vCPU" />` },
     {
@@ -40,7 +53,7 @@ export function Capacity({ params }) {
   return html`
     <h1 class="unseen">Capacity</h1>
     <div class="halves even">
-      <${Card} id="machine" title="The machine">
+      <${Card} id="machine" title="The machine" aside=${scope}>
         <${Share} label="vCPU" share=${vcpu} unit="" />
         <${Share} label="Memory" share=${memoryGb} unit=" GB" />
         <${Measure} label="Workers that may run" value=${workersPromised} max=${workersQuota} text=${`${number(workersPromised)} of ${number(workersQuota)}`} />
@@ -49,7 +62,7 @@ export function Capacity({ params }) {
       <${Card} id="waiting" title="What waits for what">
         ${
           waiting.length === 0
-            ? html`<p class="empty">No endpoint waits for room.</p>`
+            ? html`<p class="empty">No endpoint${ofPlace} waits for room.</p>`
             : html`<ul class="waits">${waiting.map(
                 (one) =>
                   html`<li key=${one.endpointId}>${link(one)} wants ${number(one.wants)} more: <b>${one.lacks}</b></li>`,
@@ -57,13 +70,13 @@ export function Capacity({ params }) {
         }
       </${Card}>
     </div>
-    ${!session.bound && html`<${MachineLoad} params=${params} />`}
+    ${!session.bound && html`<${MachineLoad} params=${params} scope=${scope} />`}
     <${Card} id="holders" title="Who holds what">
-      <${List} label="Who holds what" columns=${holderColumns} rows=${holders} keyOf=${({ endpointId }) => endpointId} empty="No worker runs." />
+      <${List} label="Who holds what" columns=${holderColumns} rows=${holders} keyOf=${({ endpointId }) => endpointId} empty=${`No worker${ofPlace} runs.`} />
     </${Card}>
     ${
       gpus.length > 0 &&
-      html`<${Card} id="gpus" title="GPUs">
+      html`<${Card} id="gpus" title="The machine’s GPUs" aside=${scope}>
         <ul class="gpus">
           ${gpus.map(
             ({
@@ -82,14 +95,14 @@ export function Capacity({ params }) {
     }`;
 }
 
-function MachineLoad({ params }) {
+function MachineLoad({ params, scope }) {
   const range = rangeOf(params);
   const { data, error } = useSeries(
-    null,
+    {},
     LINES.map(({ metric }) => metric),
     range,
   );
-  return html`<${Card} id="load" title="vCPU over time" aside=${html`<${RangePicker} params=${params} />`}>
+  return html`<${Card} id="load" title="The machine’s vCPU over time" aside=${html`${scope}<${RangePicker} params=${params} />`}>
     ${
       data === undefined
         ? html`<${Wait} error=${error} />`

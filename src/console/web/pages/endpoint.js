@@ -57,9 +57,9 @@ function Known({ endpoint, range, params }) {
   const isQueue = kind === "queue";
   const ended = isQueue ? ["done", "failed"] : ["requests", "requests.4xx", "requests.5xx"];
   const metrics = ["coldStarts", ...ended, ...times.flatMap(({ metric }) => QUANTILES.map((q) => `${metric}.${q}`))];
-  const totals = useTotals(id, metrics, range);
+  const totals = useTotals({ endpoint: id }, metrics, range);
   const lines = useSeries(
-    id,
+    { endpoint: id },
     LINES.map(({ metric }) => metric),
     range,
   );
@@ -89,6 +89,7 @@ function Known({ endpoint, range, params }) {
                 at=${lines.data.at}
                 series=${LINES.map((line) => ({ ...line, stepped: true, values: lines.data.values[line.metric] }))}
                 format=${(value) => number(value, value < 10 ? 1 : 0)}
+                formatNewest=${(value) => number(value)}
               />`
         }
       </${Card}>

@@ -43,11 +43,11 @@ export function Overview({ params }) {
   const decisions = useQuery(DECISIONS, place, { topics: ["decisions"] });
   const failures = useQuery(FAILURES, place, { topics: ["jobs"] });
   const lines = useSeries(
-    null,
+    place,
     LINES.map(({ metric }) => metric),
     range,
   );
-  const totals = useTotals(null, TOTALS, range);
+  const totals = useTotals(place, TOTALS, range);
   const { app, environment } = place;
   const endpoints = useMemo(
     () => (data?.myself.endpoints ?? []).filter(inPlace({ app, environment })).sort(byNeed),
@@ -55,14 +55,13 @@ export function Overview({ params }) {
   );
   const newest = (metric) => lines.data?.values[metric].findLast((value) => value != null);
   const numbers = totals.data ?? {};
-  const scope = app === undefined ? "" : "all apps";
   return html`
     <h1 class="unseen">Overview</h1>
     <div class="tiles">
       <${Tiles} endpoints=${endpoints} quota=${data?.myself.workersQuota} newest=${newest} numbers=${numbers} range=${range} />
     </div>
     <div class="halves">
-      <${Card} id="load" title="Waiting and workers" aside=${html`<span class="soft">${scope}</span><${RangePicker} params=${params} />`}>
+      <${Card} id="load" title="Waiting and workers" aside=${html`<${RangePicker} params=${params} />`}>
         ${
           lines.data === undefined
             ? html`<${Wait} error=${lines.error} />`
@@ -71,6 +70,7 @@ export function Overview({ params }) {
                 at=${lines.data.at}
                 series=${LINES.map((line) => ({ ...line, stepped: true, values: lines.data.values[line.metric] }))}
                 format=${(value) => number(value, value < 10 ? 1 : 0)}
+                formatNewest=${(value) => number(value)}
               />`
         }
         ${

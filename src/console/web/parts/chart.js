@@ -5,9 +5,9 @@ const HEIGHT = 220;
 
 /**
  * `series`: {label, tone, values, unit, stepped, fill}; `at`: milliseconds since the epoch, one for each value. `format`: how a value
- * is read.
+ * is read; `formatNewest`: how the newest is, which is read as what is so now.
  */
-export function Chart({ label, at, series, format = String, height = HEIGHT }) {
+export function Chart({ label, at, series, format = String, formatNewest = format, height = HEIGHT }) {
   const box = useRef(null);
   const plot = useRef(undefined);
   const dark = useScheme();
@@ -78,8 +78,8 @@ export function Chart({ label, at, series, format = String, height = HEIGHT }) {
     <figcaption>
       <span class="soft">${shownAt === undefined ? "now" : timeOf(at[shownAt] / 1000, 1)}</span>
       ${series.map(({ label: name, tone, values }) => {
-        const value = shownAt === undefined ? newest(values) : values[shownAt];
-        return html`<span key=${name} class="legend" data-tone=${tone}>${name} <b>${value == null ? "–" : format(value)}</b></span>`;
+        const [value, read] = shownAt === undefined ? [newest(values), formatNewest] : [values[shownAt], format];
+        return html`<span key=${name} class="legend" data-tone=${tone}>${name} <b>${value == null ? "–" : read(value)}</b></span>`;
       })}
       <span class="unseen">
         ${series.map(({ label: name, values }) => `${name}: at most ${format(Math.max(0, ...values.filter((one) => one != null)))}. `)}

@@ -5,21 +5,26 @@ import { useData } from "../use-query.js";
 /** Fields of one document are bounded: so many series at once. */
 const AT_ONCE = 80;
 
-/** `wanted`: {endpoint, metric}[]. Resolves for each its points. */
+/** Arguments that differ from one series to the next. */
+const OF = { endpoint: "String", app: "String", environment: "String", metric: "String!" };
+
+/** `wanted`: {metric, and endpoint, an id, or app and environment, or none for all}[]. Resolves for each its points. */
 export async function fetchSeries(wanted, { from, to, stepMs }, signal) {
   const found = [];
   for (let at = 0; at < wanted.length; at += AT_ONCE) {
     const some = wanted.slice(at, at + AT_ONCE);
-    const fields = some.map(
-      (_one, n) =>
-        `s${n}: series(endpoint: $e${n}, metric: $m${n}, from: $from, to: $to, step: $step) { points { at value } }`,
-    );
-    const declared = some.map((_one, n) => `$e${n}: String, $m${n}: String!`).join(", ");
     const variables = { from, to, step: stepMs };
-    for (const [n, { endpoint, metric }] of some.entries())
-      Object.assign(variables, { [`e${n}`]: endpoint, [`m${n}`]: metric });
+    const declared = [];
+    const fields = [];
+    for (const [n, one] of some.entries()) {
+      const given = Object.keys(OF).filter((name) => one[name] != null);
+      for (const name of given) variables[`${name}${n}`] = one[name];
+      declared.push(...given.map((name) => `$${name}${n}: ${OF[name]}`));
+      const values = given.map((name) => `${name}: $${name}${n}`).join(", ");
+      fields.push(`s${n}: series(${values}, from: $from, to: $to, step: $step) { points { at value } }`);
+    }
     const data = await query(
-      `query ($from: Float!, $to: Float!, $step: Int, ${declared}) { ${fields.join(" ")} }`,
+      `query ($from: Float!, $to: Float!, $step: Int, ${declared.join(", ")}) { ${fields.join(" ")} }`,
       variables,
       signal,
     );
@@ -28,14 +33,14 @@ export async function fetchSeries(wanted, { from, to, stepMs }, signal) {
   return found;
 }
 
-/** Lines for a chart: {at, values: {metric: (number | null)[]}}. */
-export function useSeries(endpoint, metrics, { ms, stepMs }) {
-  const key = JSON.stringify(["series", endpoint, metrics, ms, stepMs]);
+/** Lines for a chart: {at, values: {metric: (number | null)[]}}. `of`: {endpoint}, {app, environment}, or {} for all. */
+export function useSeries(of, metrics, { ms, stepMs }) {
+  const key = JSON.stringify(["series", of, metrics, ms, stepMs]);
   return useData(
     key,
     async (signal) => {
       const to = Date.now();
-      const wanted = metrics.map((metric) => ({ endpoint, metric }));
+      const wanted = metrics.map((metric) => ({ ...of, metric }));
       const found = await fetchSeries(wanted, { from: to - ms, to, stepMs }, signal);
       const at = found[0].map((point) => point.at);
       const values = Object.fromEntries(metrics.map((metric, n) => [metric, found[n].map(({ value }) => value)]));
@@ -63,7 +68,7 @@ function summed(metric, points) {
   return COUNTED.has(metric) ? known.reduce((sum, value) => sum + value, 0) : Math.max(...known);
 }
 
-/** For each of `wanted` ({endpoint, metric}) one number over the range, or null. */
+/** For each of `wanted`, as of fetchSeries, one number over the range, or null. */
 export async function fetchTotals(wanted, { ms, stepMs }, signal) {
   const to = Date.now();
   const isCounted = ({ metric }) => COUNTED.has(metric);
@@ -80,14 +85,14 @@ export async function fetchTotals(wanted, { ms, stepMs }, signal) {
   return wanted.map((one) => found.get(one));
 }
 
-/** {metric: number | null} over the range. */
-export function useTotals(endpoint, metrics, range) {
-  const key = JSON.stringify(["totals", endpoint, metrics, range.ms]);
+/** {metric: number | null} over the range. `of`: {endpoint}, {app, environment}, or {} for all. */
+export function useTotals(of, metrics, range) {
+  const key = JSON.stringify(["totals", of, metrics, range.ms]);
   return useData(
     key,
     async (signal) => {
       const totals = await fetchTotals(
-        metrics.map((metric) => ({ endpoint, metric })),
+        metrics.map((metric) => ({ ...of, metric })),
         range,
         signal,
       );
