@@ -47,6 +47,9 @@ export interface PseudoTerminal {
   close(): void;
 }
 
+/** The screen is shown with the failure then, before the test's own time is over. */
+const PATIENCE_MS = 120_000;
+
 export const CTRL_C = "\x03";
 export const CTRL_D = "\x04";
 
@@ -99,10 +102,17 @@ export function openPseudoTerminal(
       new Promise((resolve, reject) => {
         const look = () => {
           if (pattern.test(text())) resolve();
-          else if (over) reject(new Error(`It ended and never showed ${pattern}:\n${text()}`));
+          else if (over || late)
+            reject(new Error(`It ${over ? "ended and" : "waits and has"} never showed ${pattern}:\n${text()}`));
           else return;
+          clearTimeout(patience);
           watchers.delete(look);
         };
+        let late = false;
+        const patience = setTimeout(() => {
+          late = true;
+          look();
+        }, PATIENCE_MS);
         watchers.add(look);
         look();
       }),
