@@ -74,14 +74,19 @@ test("What it starts is a platform in the foreground with the heap of one in the
     env: { PATH: env.PATH, ...own, SVC_PORT: "0" },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  t.after(() => service.kill("SIGKILL"));
+  const ended = once(service, "exit");
+  // Its launcher ends with it then.
+  t.after(async () => {
+    service.kill("SIGQUIT");
+    await ended;
+  });
   const said = { text: "" };
   for (const stream of [service.stdout, service.stderr]) {
     stream.setEncoding("utf8").on("data", (more: string) => {
       said.text += more;
     });
   }
-  await eventually(() => assert.match(said.text, /Platform at http/));
+  await eventually(() => assert.match(said.text, /First API key: in /));
   const keyFile = path.join(data, "first-key");
   const key = readFileSync(keyFile, "utf8").trim();
   assert.match(key, /^svc_/);
@@ -94,7 +99,7 @@ test("What it starts is a platform in the foreground with the heap of one in the
     for (const flag of HEAP_FLAGS) assert.ok(line.includes(flag), line.join(" "));
   }
   service.kill("SIGTERM");
-  assert.deepEqual(await once(service, "exit"), [0, null]);
+  assert.deepEqual(await ended, [0, null]);
 });
 
 test("--root installs it into another root file system: unit, user, settings, enabled; settings that are there stay", {
