@@ -39,6 +39,9 @@ class Finder:
         self.findings: list[dict] = []
         #: Each Endpoint(image=…) that stands by itself: it may decorate something elsewhere.
         self._images: list[tuple] = []
+        #: Each call that starts a program which pulls jobs: of no use, unless an endpoint runs such a program.
+        self._starts: list[tuple] = []
+        self._runs_program = False
         self._lifecycle = Lifecycle(names, self._finding)
         self._variants = Variants(names, folder, self._finding)
         self._batching = Batching(names, folder, self._finding)
@@ -63,7 +66,7 @@ class Finder:
             if type(called) is ast.Attribute and called.attr == "start":
                 meaning = self._names.meaning(module, called)
                 if meaning.name == "runpod.serverless.start" or meaning.path == ("serverless", "start"):
-                    self._finding("serverless-start", module.place(call), meaning.name or "svc.serverless.start")
+                    self._starts.append((module.place(call), meaning.name))
         for bindings in self._names.scope(module).bindings.values():
             for binding in bindings:
                 if binding.kind != "value":
@@ -80,7 +83,9 @@ class Finder:
             if key is None:
                 continue
             if _given(call, "command"):
-                self._use(module, key, call, module.place(call), None if self._pulls(module, call) else _EVERYTHING, True)
+                pulls = self._pulls(module, call)
+                self._runs_program |= pulls
+                self._use(module, key, call, module.place(call), None if pulls else _EVERYTHING, True)
             else:
                 self._images.append((key, module, call))
             seen.add(id(call))
@@ -98,7 +103,11 @@ class Finder:
         used = {use["object"] for use in self.uses}
         for key, module, call in self._images:
             if key not in used:
+                self._runs_program = True
                 self._use(module, key, call, module.place(call), None, True)
+        for place, name in self._starts:
+            if not name or not self._runs_program:
+                self._finding("serverless-start", place, name or "svc.serverless.start")
 
     def _pulls(self, module: Module, call) -> bool:
         given = next((each.value for each in call.keywords if each.arg == "protocol"), None)
