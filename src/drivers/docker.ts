@@ -1,28 +1,29 @@
 /** Workers in containers of this machine's engine: one container for each endpoint's revision, its launcher inside. */
 
-import { createHash } from "node:crypto";
-import { chmod, chown } from "node:fs/promises";
+import { chown } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
-import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
+import { CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { Own } from "../lib/own.ts";
 import type { CapacityLedger } from "./capacity.ts";
-import { type ConnectedEngine, connectEngine, type Engine, requireRuntime } from "./docker/engine.ts";
+import { type ConnectedEngine, connectEngine, requireRuntime } from "./docker/engine.ts";
 import { proxiesOf, removeBuilt } from "./docker/image-build.ts";
 import { builtNames, type ImageNames, type PreparedImage, prepareImage, presentImage } from "./docker/image-check.ts";
 import { ImageShelf } from "./docker/image-facts.ts";
 import { LABEL } from "./docker/labels.ts";
+import { mountsOf } from "./docker/mounts.ts";
 import { type ContainerNetwork, ensureNetwork, removeNetwork } from "./docker/network.ts";
+import { platformContainers, platformIdOf, removePlatformContainers } from "./docker/platform-containers.ts";
 import { extraHosts, PullContainers } from "./docker/pull-containers.ts";
 import { containerUser } from "./docker/user.ts";
-import { INSIDE, type Mount, type WorkerShare } from "./docker/worker-container.ts";
-import { inContainer, removeContainer, WorkerGroup } from "./docker/worker-group.ts";
+import { INSIDE, type WorkerShare } from "./docker/worker-container.ts";
+import { inContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { pullEnv } from "./pull-env.ts";
@@ -157,27 +158,10 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       return this.#programs.prepared(image, imageId, await this.#volumes.mounts(image.volumes));
     }
     const facts = await prepareImage(wanted);
-    const source = await this.#layers.ensure(image.sourceLayer);
-    const mounts: Mount[] = [
-      { from: this.#options.pythonPath, to: INSIDE.runtime },
-      { from: path.dirname(this.#options.socketPath), to: INSIDE.socketDir },
-      { from: source, to: INSIDE.source },
-    ];
-    const paths = [`${INSIDE.source}/src`];
-    if (image.dependencyLayer !== null) {
-      const layer = await this.#layers.ensure(image.dependencyLayer);
-      mounts.push({ from: layer, to: INSIDE.dependencies });
-      const packages = await this.#layers.packages(image.dependencyLayer);
-      paths.push(path.posix.join(INSIDE.dependencies, path.relative(layer, packages)));
-    }
-    // The folder above lets no other user of this machine in.
-    for (const { from, to } of mounts) if (to !== INSIDE.runtime && to !== INSIDE.socketDir) await chmod(from, 0o755);
-    mounts.push(...(await this.#volumes.mounts(image.volumes)));
-    if (image.cache !== undefined) {
-      mounts.push({ from: await this.#volumes.ensure(image.cache), to: INSIDE.cache, writable: true });
-    }
-    const handler = `${INSIDE.source}/${image.handler}`;
-    this.#prepared.set(imageKey(image), { facts, mounts, handler, paths: [...paths, ...facts.packagePaths] });
+    const { pythonPath, socketPath } = this.#options;
+    const inside = await mountsOf(image, { layers: this.#layers, volumes: this.#volumes, pythonPath, socketPath });
+    const paths = [...inside.paths, ...facts.packagePaths];
+    this.#prepared.set(imageKey(image), { facts, ...inside, paths });
   }
 
   start(spec: WorkerSpec): Promise<void> {
@@ -236,7 +220,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     await Promise.all([...groups.map((group) => group.remove()), this.#programs.removeAll()]);
     const late = delay(CONTAINERS_SETTLE_MAX_MS, undefined, { ref: false });
     await Promise.race([Promise.allSettled(this.#making), late]);
-    if (this.#opened !== undefined) await this.#removeAll(this.#opened.engine);
+    if (this.#opened !== undefined) await removePlatformContainers(this.#opened.engine, this.#platformId);
     if (this.#opened !== undefined && this.#options.network === "") {
       await removeNetwork(this.#opened.engine, this.#networkName);
     }
@@ -253,18 +237,6 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     const making = work();
     this.#making.add(making);
     await making.finally(() => this.#making.delete(making));
-  }
-
-  /** Also those that were on their way out, and those that look at an image. */
-  async #removeAll(engine: Engine): Promise<void> {
-    const filters = { label: [`${LABEL.platform}=${this.#platformId}`] };
-    const end = performance.now() + CONTAINERS_SETTLE_MAX_MS;
-    for (;;) {
-      const left = await engine.listContainers({ all: true, filters }).catch(() => []);
-      if (left.length === 0 || performance.now() > end) return;
-      await Promise.all(left.map(({ Id }) => removeContainer(engine.getContainer(Id))));
-      await delay(CONTAINERS_LOOK_MS); // The engine may still be removing one.
-    }
   }
 
   get #engine(): Opened {
@@ -284,8 +256,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   /** Those of an earlier platform on this data directory: what runs is taken over, the rest is removed. */
   async #adoptContainers(): Promise<void> {
     const { engine } = this.#engine;
-    const filters = { label: [`${LABEL.platform}=${this.#platformId}`] };
-    const found = await engine.listContainers({ all: true, filters });
+    const found = await platformContainers(engine, this.#platformId);
     const adopted = found.map(({ Id, State, Labels }) => {
       const container = engine.getContainer(Id);
       if (State === "running" && this.#programs.adopt(container, Labels)) return undefined;
@@ -384,11 +355,6 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     this.#options.ledger.free(head.worker);
     this.#onExit(workerExit(head));
   }
-}
-
-/** Names the containers and the network of the platform with this data directory. */
-export function platformIdOf(dataDir: string): string {
-  return createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12);
 }
 
 function imageKey(image: WorkerImage): string {

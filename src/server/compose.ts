@@ -4,19 +4,13 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { createHmac, randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createHmac } from "node:crypto";
 import path from "node:path";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
-import { ConsoleLinks } from "../console/links.ts";
-import { Console } from "../console/server.ts";
-import { createControlPlane } from "../control-plane/server.ts";
-import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
 import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
-import { isLiveName } from "../domain/names.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
@@ -35,8 +29,8 @@ import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import { Schedules } from "../upkeep/schedules.ts";
-import { jobLines, type LogPart } from "../worker-link/pull/job-lines.ts";
-import { bootError, WorkerLink } from "../worker-link/worker-link.ts";
+import { jobLines } from "../worker-link/pull/job-lines.ts";
+import { WorkerLink } from "../worker-link/worker-link.ts";
 import { BootRecord } from "../workers/boot-record.ts";
 import { BrokenCode } from "../workers/broken-code.ts";
 import { DecisionLog } from "../workers/decision-log.ts";
@@ -47,12 +41,14 @@ import { ContainerCalls } from "./container-calls.ts";
 import { refuseNewer } from "./data-version.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
+import { makeManagement } from "./management.ts";
 import { registryLogin } from "./registry-login.ts";
 import { readSecretKey } from "./secret-key.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
 import { makeWebhooks } from "./webhooks.ts";
+import { WorkerWords } from "./worker-words.ts";
 
 /** Base URLs of the platform's HTTP side, known once it listens. */
 export interface PlatformUrls {
@@ -99,18 +95,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const logFiles = new LogFiles(path.join(dataDir, "logs"), clock, (id, text) => secrets.mask(id, text));
   const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
 
+  const words = new WorkerWords({ store, endpoints, secrets, logFiles });
   const bootFailed = async (workerId: string, failure: BootFailure) => {
-    const row = await store.workers.find(workerId);
-    const endpoint = row && (await endpoints.find(row.endpointId));
-    if (endpoint === undefined) return;
-    // What user code raises may hold a secret that it was given, and this error is shown by `svc status`.
-    const { code, message, help = "" } = bootError(endpoint.name, failure);
-    const masked = (text: string) => secrets.mask(endpoint.id, text);
-    if (isLiveName(endpoint.name)) {
-      const text = masked(help === "" ? message : `${message}\n${help}`);
-      logFiles.append({ endpointId: endpoint.id, workerId, jobId: "", stream: "stderr", text });
-    }
-    await pool.bootFailed(workerId, new SvcError(code, masked(message), { help: masked(help) }));
+    const error = await words.bootFailed(workerId, failure);
+    if (error !== undefined) await pool.bootFailed(workerId, error);
   };
 
   const ledger = new CapacityLedger(config, await findGpus());
@@ -125,9 +113,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     loginOf: (endpointId) => registryLogin(store, seal, endpointId),
     hooks: {
       bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
-      log: (workerId, stream, text) => own("logging what a worker printed", logOfWorker(workerId, stream, [{ text }])),
+      log: (id, stream, text) => own("logging what a worker printed", words.printed(id, stream, [{ text }])),
       programPrinted: (id, stream, text) =>
-        own("logging what a worker printed", logOfWorker(id, stream, jobLines(text))),
+        own("logging what a worker printed", words.printed(id, stream, jobLines(text))),
       started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
         log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
         pool.workerStarted(worker, { how, reason, limits, isolation });
@@ -136,11 +124,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       told: (line, facts) => log.error(line, facts),
     },
   });
-  const logOfWorker = async (workerId: string, stream: "stdout" | "stderr", parts: readonly LogPart[]) => {
-    const row = await store.workers.find(workerId);
-    if (row === undefined) return;
-    for (const part of parts) logFiles.append({ endpointId: row.endpointId, workerId, jobId: "", stream, ...part });
-  };
 
   const link = new WorkerLink({
     store,
@@ -303,44 +286,17 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const signingKey = createHmac("sha256", secretKey).update("signed urls").digest();
-  const links = new ConsoleLinks(now);
-  const pages = new Console({
-    store,
-    keys,
-    links,
-    trustedProxies: config.trustedProxies ?? [],
-    clock,
-    log: { error: (message, cause) => log.error(message, { cause }) },
-  });
-  const controlPlane = createControlPlane({
-    signingKey,
-    openConsole: (principal) => links.open(principal),
-    store,
-    artifacts,
-    keys,
+  const management = makeManagement({
+    ...{ config, store, artifacts, keys, link, driver, ledger, seal, signingKey, clock, now, own, log },
+    ...telemetry,
     workers: pool,
     jobs: queue,
     logs: logFiles,
-    ...telemetry,
-    link,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),
     notices: () => (storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
-    seal,
-    cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],
-    emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
-    config: {
-      publicUrl: urls.public,
-      domain: config.domain,
-      workerQuota: config.workerQuota,
-      trustedProxies: config.trustedProxies,
-    },
-    clock,
-    now,
-    random: randomBytes,
-    own,
-    log: { error: (message, cause) => log.error(message, { cause }) },
+    publicUrl: urls.public,
   });
   const gateway: Gateway = createGateway({
     queue,
@@ -369,8 +325,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     acceptFailed: (error) => {
       if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
     },
-    fallback: (req: IncomingMessage, res: ServerResponse) =>
-      own("the management API", pages.answer(req, res) ?? controlPlane(req, res)),
+    fallback: (req, res) => own("the management API", management(req, res)),
     log,
   });
   return {

@@ -5,7 +5,8 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { CONTAINER_EXTRA_BYTES } from "../../src/domain/limits.ts";
 import { LABEL } from "../../src/drivers/docker/labels.ts";
-import { DockerDriver, platformIdOf } from "../../src/drivers/docker.ts";
+import { platformIdOf } from "../../src/drivers/docker/platform-containers.ts";
+import { DockerDriver } from "../../src/drivers/docker.ts";
 import { DriverPlatform } from "../conformance/driver-platform.ts";
 import { dockerForTests } from "../docker.ts";
 

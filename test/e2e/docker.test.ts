@@ -4,7 +4,7 @@ import { cpSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { LABEL } from "../../src/drivers/docker/labels.ts";
-import { platformIdOf } from "../../src/drivers/docker.ts";
+import { platformIdOf } from "../../src/drivers/docker/platform-containers.ts";
 import { dockerForTests } from "../docker.ts";
 import { answers, CORPUS_PROJECT } from "./corpus.ts";
 import { project, startPlatform, svc, type TestPlatform, tempDir } from "./platform.ts";
