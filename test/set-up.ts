@@ -28,7 +28,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   }
   const docker = needs("docker.ts") ? await holdDocker() : undefined;
   return async () => {
-    if (folder !== undefined) rmSync(folder, { recursive: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
     await docker?.release();
   };
 }

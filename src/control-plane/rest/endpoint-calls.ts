@@ -27,11 +27,3 @@ export async function removeEndpointOfCall(call: RestCall): Promise<undefined> {
   if (workersMax > 0) await saveEndpoint({ input: { id, workersMin: 0, workersMax: 0 } }, context);
   await deleteEndpoint({ id }, context);
 }
-
-/** A volume is named for good: its name is that of its folder. */
-export function endNetworkVolumeName(id: string, name: string | null | undefined): void {
-  if (!name || name === id) return;
-  throw new SvcError("CONFLICT", `A network volume keeps its name, ${JSON.stringify(id)}.`, {
-    help: "Make another one, and copy the files: svc volume get, svc volume put.",
-  });
-}

@@ -1,22 +1,13 @@
 /** The second form of the REST API: nested bodies, lists in an object. */
-import { z } from "zod";
 import { SvcError } from "../../domain/errors.ts";
 import { catalogueGpus } from "../../domain/gpu.ts";
 import { CPU_FAMILIES } from "../../domain/machine-type.ts";
-import type { NetworkVolume, RegistryAuth } from "../../store/store.ts";
+import type { NetworkVolume } from "../../store/store.ts";
 import { dataCenters, displayName, isHere } from "../resolvers/catalog.ts";
-import {
-  createNetworkVolume,
-  deleteNetworkVolume,
-  knownNetworkVolume,
-  networkVolumes,
-  resizeNetworkVolume,
-} from "../resolvers/network-volumes.ts";
-import { deleteRegistryAuth, knownRegistryAuth, registryAuths, saveRegistryAuth } from "../resolvers/registry-auths.ts";
 import { saveEndpoint } from "../resolvers/save-endpoint.ts";
-import { deleteTemplate, knownTemplate, saveTemplate, templates } from "../resolvers/templates.ts";
-import { endNetworkVolumeName, endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./endpoint-calls.ts";
-import { number, type RestCall, type Route, read, text } from "./route.ts";
+import { newVolume, registryRoutes, templateRoutes, volumeRoutes } from "./account-routes.ts";
+import { endpointOfCall, endpointsOfCall, removeEndpointOfCall } from "./endpoint-calls.ts";
+import { type RestCall, type Route, text } from "./route.ts";
 import { endpointForm, endpointInput, templateForm, templateInput, workersForm } from "./v2-form.ts";
 
 async function keepEndpoint({ id, body, context }: RestCall) {
@@ -24,38 +15,12 @@ async function keepEndpoint({ id, body, context }: RestCall) {
   return endpointForm(await saveEndpoint({ input }, context), context);
 }
 
-async function keepTemplate({ id, body, context }: RestCall) {
-  const input = { ...templateInput(body), ...(id !== "" && { id }) };
-  return templateForm(await saveTemplate({ input }, context));
-}
-
-const volume = z.object({ name: z.string(), size: number, dataCenter: text });
-const volumeChange = z.object({ name: text, size: number });
-
-async function createVolume({ body, context }: RestCall) {
-  const { name, size, dataCenter } = read(volume, body);
-  return volumeForm(await createNetworkVolume({ name, size: size ?? 0, dataCenterId: dataCenter ?? "" }, context));
-}
-
-async function changeVolume({ id, body, context }: RestCall) {
-  const { name, size } = read(volumeChange, body);
-  endNetworkVolumeName(id, name);
-  const known = await knownNetworkVolume(id, context);
-  return volumeForm(typeof size === "number" ? await resizeNetworkVolume(id, size, context) : known);
-}
+const newVolumeOf = newVolume
+  .extend({ dataCenter: text })
+  .transform(({ dataCenter, ...given }) => ({ ...given, dataCenterId: dataCenter }));
 
 function volumeForm({ id, size, dataCenterId }: NetworkVolume) {
   return { id, name: id, size, dataCenter: dataCenterId, type: "STANDARD" };
-}
-
-const login = z.object({ name: z.string(), username: z.string(), password: z.string() });
-
-async function createAuth({ body, context }: RestCall) {
-  return authForm(await saveRegistryAuth({ input: read(login, body) }, context));
-}
-
-function authForm({ id, name }: RegistryAuth) {
-  return { id, name };
 }
 
 async function gpus({ context }: RestCall) {
@@ -110,8 +75,6 @@ function oneOf<T extends { readonly id: string }>(all: readonly T[], { id }: Res
   throw new SvcError("NOT_FOUND", `The catalogue has no ${JSON.stringify(id.slice(0, 80))}.`);
 }
 
-const U = { unbound: true };
-
 export const V2_ROUTES: readonly Route[] = [
   {
     method: "GET",
@@ -135,67 +98,9 @@ export const V2_ROUTES: readonly Route[] = [
     answer: async (call) => workersForm(await endpointOfCall(call), call.context),
   },
 
-  {
-    method: "GET",
-    path: ["templates"],
-    ...U,
-    answer: async ({ context }) => ({ templates: (await templates({}, context)).map(templateForm) }),
-  },
-  { method: "POST", path: ["templates"], ...U, answer: keepTemplate },
-  {
-    method: "GET",
-    path: ["templates", ":id"],
-    ...U,
-    answer: async ({ id, context }) => templateForm(await knownTemplate(context.store, id)),
-  },
-  { method: "PATCH", path: ["templates", ":id"], ...U, answer: keepTemplate },
-  {
-    method: "DELETE",
-    path: ["templates", ":id"],
-    ...U,
-    answer: async ({ id, context }) => void (await deleteTemplate({ id }, context)) as undefined,
-  },
-
-  {
-    method: "GET",
-    path: ["network-volumes"],
-    ...U,
-    answer: async ({ context }) => ({ networkVolumes: (await networkVolumes({}, context)).map(volumeForm) }),
-  },
-  { method: "POST", path: ["network-volumes"], ...U, answer: createVolume },
-  {
-    method: "GET",
-    path: ["network-volumes", ":id"],
-    ...U,
-    answer: async ({ id, context }) => volumeForm(await knownNetworkVolume(id, context)),
-  },
-  { method: "PATCH", path: ["network-volumes", ":id"], ...U, answer: changeVolume },
-  {
-    method: "DELETE",
-    path: ["network-volumes", ":id"],
-    ...U,
-    answer: async ({ id, context }) => void (await deleteNetworkVolume(id, context)) as undefined,
-  },
-
-  {
-    method: "GET",
-    path: ["registries"],
-    ...U,
-    answer: async ({ context }) => ({ registries: (await registryAuths({}, context)).map(authForm) }),
-  },
-  { method: "POST", path: ["registries"], ...U, answer: createAuth },
-  {
-    method: "GET",
-    path: ["registries", ":id"],
-    ...U,
-    answer: async ({ id, context }) => authForm(await knownRegistryAuth(context.store, id)),
-  },
-  {
-    method: "DELETE",
-    path: ["registries", ":id"],
-    ...U,
-    answer: async ({ id, context }) => void (await deleteRegistryAuth({ registryAuthId: id }, context)) as undefined,
-  },
+  ...templateRoutes({ path: "templates", listedAs: "templates", show: templateForm }, templateInput),
+  ...volumeRoutes({ path: "network-volumes", listedAs: "networkVolumes", show: volumeForm }, newVolumeOf),
+  ...registryRoutes({ path: "registries", listedAs: "registries" }),
 
   { method: "GET", path: ["catalog", "gpus"], answer: async (call) => ({ gpus: await gpus(call) }) },
   { method: "GET", path: ["catalog", "gpus", ":id"], answer: async (call) => oneOf(await gpus(call), call) },
