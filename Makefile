@@ -2,7 +2,7 @@
 NODE := node_modules/.bin/node
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo demo-stop bench dist clean
+.PHONY: help setup test demo demo-stop bench dist docs clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,5 +29,12 @@ bench: setup ## list the benchmarks (run one with: npm run bench -- NAME)
 dist: setup ## make what is handed out (make dist PLATFORM=linux-arm64 for another machine)
 	@$(NODE) packaging/main.ts $(PLATFORM)
 
+docs: docs/node_modules/.package-lock.json ## build the documentation's site into docs/.vitepress/dist
+	@cd docs && PATH="$(CURDIR)/node_modules/.bin:$$PATH" npm run --silent build
+
+docs/node_modules/.package-lock.json: docs/package-lock.json docs/package.json
+	cd docs && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 clean:
-	rm -rf node_modules dist .demo
+	rm -rf node_modules docs/node_modules docs/.vitepress/dist dist .demo

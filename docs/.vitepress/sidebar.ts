@@ -1,0 +1,124 @@
+/** Every page of the site by what a reader came for. Plain data: a test reads it without the site's packages. */
+
+export interface Entry {
+  readonly text: string;
+  /** Path of the page without `.md`, with an anchor where a page has several answers. */
+  readonly link: string;
+}
+
+export interface Section {
+  readonly text: string;
+  readonly collapsed?: boolean;
+  readonly items: readonly Entry[];
+}
+
+const entries = (pages: Readonly<Record<string, string>>): Entry[] =>
+  Object.entries(pages).map(([link, text]) => ({ text, link: `/${link}` }));
+
+export const SIDEBAR: readonly Section[] = [
+  {
+    text: "Start",
+    items: entries({
+      "start/what-it-is": "What it is and is not",
+      "start/install": "Install",
+      "start/five-minutes": "Five minutes",
+      "start/concepts": "How it works, in a picture",
+    }),
+  },
+  {
+    text: "How-to: operate",
+    items: entries({
+      "guide/production": "A platform for others",
+      "guide/production#install-and-start": "As a service",
+      "guide/production#tls-and-a-domain": "A proxy and TLS",
+      "guide/production#keys": "Keys for people and programs",
+      "guide/production#backup-and-restore": "Backup and restore",
+      "guide/production#upgrade": "Upgrade and the way back",
+    }),
+  },
+  {
+    text: "Explanation",
+    items: entries({
+      "explanation/cold-starts": "Cold starts",
+      "reference/scaling": "Scaling, capacity and GPUs",
+      "reference/durability": "What survives what",
+      "reference/isolation": "What a worker can reach",
+      security: "Who is trusted with what",
+    }),
+  },
+  {
+    text: "Reference: writing endpoints",
+    collapsed: true,
+    items: entries({
+      "reference/load-balanced": "Routes, streams, uploads",
+      "reference/classes": "Classes",
+      "reference/batching": "Batching",
+      "reference/retries": "Retries",
+      "reference/schedules": "Schedules",
+      "reference/volumes": "Volumes and the model cache",
+      "reference/images": "System packages and images",
+      "reference/servers": "Servers of your own",
+      "reference/pull-workers": "Programs that pull jobs",
+      "reference/local-server": "svc run, the explorer, the debugger",
+      "reference/preview": "Previews in containers",
+      "reference/porting": "Projects of the same family",
+    }),
+  },
+  {
+    text: "Reference: calling",
+    collapsed: true,
+    items: entries({
+      "reference/calling": "From Python, TypeScript, notebooks",
+      "reference/job-api": "The job API",
+      "reference/openai": "OpenAI clients",
+      "clients/README": "Other clients",
+      "clients/curl": "curl",
+      "clients/openai": "openai",
+      "clients/langchain": "LangChain",
+      "clients/ai-sdk": "AI SDK",
+      "clients/runpod-python": "runpod for Python",
+      "clients/runpod-typescript": "runpod-sdk for TypeScript",
+    }),
+  },
+  {
+    text: "Reference: the platform",
+    collapsed: true,
+    items: entries({
+      "reference/cli": "The command line",
+      "reference/config": "Configuration",
+      "reference/errors": "Errors",
+      "reference/limits": "Limits",
+      "reference/console": "The console",
+      "reference/metrics": "Metrics, health, events, traces",
+      "reference/alerts": "Alerts",
+      "reference/history": "History and audit",
+      "reference/containers": "Workers in containers",
+      "reference/graphql": "Management API (GraphQL)",
+      "reference/rest": "Management API (REST)",
+      "reference/compatible-apis": "Compatible APIs",
+      "reference/manifest": "The manifest",
+      "reference/protocol": "The worker protocol",
+    }),
+  },
+  {
+    text: "Decisions",
+    collapsed: true,
+    items: entries({
+      "decisions/0001-embedded-database": "1. The embedded database",
+      "decisions/0002-typescript-without-a-build-step": "2. TypeScript without a build step",
+      "decisions/0003-libraries": "3. Libraries at the edges",
+      "decisions/0004-workers-dial-in": "4. Workers dial in",
+      "decisions/0005-calls-between-endpoints": "5. Calls between endpoints",
+      "decisions/0006-the-newest-code": "6. svc run and the newest code",
+      "decisions/0007-containers": "7. One container a revision",
+      "decisions/0008-the-worker-link-over-tls": "8. The worker link over TLS",
+      "decisions/0009-poll-before-sleeping": "9. Polling before sleeping",
+      "decisions/0010-connections-above-the-limit": "10. Connections above the limit",
+      "decisions/0011-outputs-are-not-parsed": "11. Outputs are not parsed",
+      "decisions/0012-python-reads-python": "12. Python reads Python",
+      "decisions/0013-the-worker-quota": "13. The worker quota",
+      "decisions/0014-the-consoles-session": "14. The console's session",
+      "decisions/0015-the-documentations-site": "15. The documentation's site",
+    }),
+  },
+];
