@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../../domain/limits.ts";
+import { removeContainer } from "./container-end.ts";
 import type { Engine } from "./engine.ts";
 import { LABEL } from "./labels.ts";
-import { removeContainer } from "./worker-group.ts";
 
 /** Names the containers and the network of the platform with this data directory. */
 export function platformIdOf(dataDir: string): string {

@@ -2,12 +2,15 @@
  * A worker that is what its image runs by itself: one container, with the image's own program, user and files. Its jobs
  * come over HTTP; the engine tells what it prints and when it ends. A later platform finds it by its labels and goes on.
  */
-import { Writable } from "node:stream";
+import { finished } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ContainerCreateOptions } from "dockerode";
 import { CONTAINER_CALL_RETRY_MS, CONTAINER_WORKER_PIDS, LOG_LINE_MAX_BYTES } from "../../domain/limits.ts";
 import type { ExitedHead } from "../../domain/worker-protocol.ts";
+import { LastLines } from "../../lib/last-lines.ts";
 import type { Own } from "../../lib/own.ts";
+import { wholeLines } from "../../lib/whole-lines.ts";
+import { ended, removeContainer } from "./container-end.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { CPU_PERIOD_US, type Mount, type WorkerShare } from "./worker-container.ts";
 
@@ -40,7 +43,9 @@ export class PullContainer {
   readonly #events: Events;
   readonly #own: Own;
   readonly #over = new AbortController();
-  readonly #last: string[] = [];
+  readonly #last = new LastLines(LAST_LINES);
+  /** All that it printed is read. */
+  #read: Promise<void> = Promise.resolve();
   #container: Container | undefined;
   #kill: NodeJS.Timeout | undefined;
   #killAt = Number.POSITIVE_INFINITY;
@@ -58,7 +63,7 @@ export class PullContainer {
       this.#container = await engine.createContainer(programOptions(plan));
       await this.#container.start();
     } catch (error) {
-      await this.#remove();
+      await removeContainer(this.#container);
       throw engineFailed("The worker's container cannot be started", error);
     }
     this.#look(this.#container, 0);
@@ -96,7 +101,7 @@ export class PullContainer {
 
   async remove(): Promise<void> {
     this.letGo();
-    await this.#remove();
+    await removeContainer(this.#container);
   }
 
   #signal(signal: "SIGTERM" | "SIGKILL"): void {
@@ -109,57 +114,37 @@ export class PullContainer {
 
   /** `since`: what it printed before is known (seconds since the epoch). */
   #look(container: Container, since: number): void {
-    this.#own("reading what a container prints", this.#follow(container, since));
+    this.#read = this.#follow(container, since);
+    this.#own("reading what a container prints", this.#read);
     this.#own("looking after a container", this.#watch(container));
   }
 
   async #follow(container: Container, since: number): Promise<void> {
     const { signal } = this.#over;
     const output = await container.logs({ follow: true, stdout: true, stderr: true, since, abortSignal: signal });
-    output.on("error", () => {}); // Its end is noticed otherwise.
-    container.modem.demuxStream(output, this.#lines("stdout"), this.#lines("stderr"));
+    const streams = [this.#lines("stdout"), this.#lines("stderr")] as const;
+    container.modem.demuxStream(output, ...streams);
+    await finished(output, { writable: false }).catch(() => {}); // Its end is noticed otherwise.
+    for (const stream of streams) stream.end();
+    await Promise.all(streams.map((stream) => finished(stream)));
   }
 
-  #lines(stream: "stdout" | "stderr"): Writable {
-    let partial = "";
-    const pass = (text: string) => {
-      for (const line of text.split("\n").slice(-LAST_LINES)) this.#last.push(line);
-      this.#last.splice(0, Math.max(0, this.#last.length - LAST_LINES));
+  #lines(stream: "stdout" | "stderr") {
+    return wholeLines(LOG_LINE_MAX_BYTES, (text) => {
+      this.#last.add(`${text}\n`);
       this.#events.printed(this.#workerId, stream, text);
-    };
-    return new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        partial += chunk.toString("utf8");
-        const end = partial.lastIndexOf("\n");
-        if (end > 0) pass(partial.slice(0, end));
-        partial = partial.slice(end + 1);
-        if (partial.length > LOG_LINE_MAX_BYTES) {
-          pass(partial);
-          partial = "";
-        }
-        done();
-      },
     });
   }
 
-  /** Resolves when the container has ended, also when the engine was away meanwhile. */
   async #watch(container: Container): Promise<void> {
-    const { signal } = this.#over;
-    while (!signal.aborted) {
-      try {
-        await container.wait({ condition: "not-running", abortSignal: signal });
-        break;
-      } catch (error) {
-        if (signal.aborted || hasStatus(error, 404)) break;
-        await delay(CONTAINER_CALL_RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
-      }
-    }
-    if (signal.aborted) return;
+    if (!(await ended(container, this.#over.signal))) return;
+    const late = delay(CONTAINER_CALL_RETRY_MS, undefined, { ref: false });
+    await Promise.race([this.#read.catch(() => {}), late]);
     const head = await this.#lastWords(container);
     clearTimeout(this.#kill);
     this.#over.abort();
     this.#events.exited(head);
-    await this.#remove();
+    await removeContainer(container);
   }
 
   async #lastWords(container: Container): Promise<ExitedHead> {
@@ -172,16 +157,12 @@ export class PullContainer {
       const code = State.ExitCode;
       if (State.OOMKilled) return { worker, code, signal: null, reason: "killed: it ran out of memory" };
       const isExpected = code === 0 || this.#killAt < Number.POSITIVE_INFINITY;
-      const said = isExpected ? "" : this.#last.join("\n").trim();
+      const said = isExpected ? "" : this.#last.lines.join("\n");
       return { worker, code, signal: null, reason: `exited with code ${code}${said === "" ? "" : `: ${said}`}` };
     } catch (error) {
       const how = hasStatus(error, 404) ? "its container was removed" : `its container ended: ${engineWords(error)}`;
       return { worker, code: null, signal: null, reason: `lost: ${how}` };
     }
-  }
-
-  async #remove(): Promise<void> {
-    await this.#container?.remove({ force: true, v: true }).catch(() => {});
   }
 }
 

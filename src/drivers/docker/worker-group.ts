@@ -20,6 +20,7 @@ import {
 import type { ExitedHead, StartedHead, StartHead } from "../../domain/worker-protocol.ts";
 import type { Own } from "../../lib/own.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "../launcher-link.ts";
+import { ended, removeContainer } from "./container-end.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { withoutStreamHeaders } from "./image-facts.ts";
 import { LABEL } from "./labels.ts";
@@ -184,19 +185,8 @@ export class WorkerGroup {
     this.#options.own("looking after a container", this.#watch(container));
   }
 
-  /** Resolves when the container has ended, also when the engine was away meanwhile. */
   async #watch(container: Container): Promise<void> {
-    const { signal } = this.#over;
-    while (!signal.aborted) {
-      try {
-        await container.wait({ condition: "not-running", abortSignal: signal });
-        break;
-      } catch (error) {
-        if (signal.aborted || hasStatus(error, 404)) break;
-        await delay(CONTAINER_CALL_RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
-      }
-    }
-    if (signal.aborted) return;
+    if (!(await ended(container, this.#over.signal))) return;
     const words = await this.#lastWords(container);
     this.#end(new SvcError("NO_CAPACITY", `The endpoint's container ${words}.`), `lost: its container ${words}`);
   }
@@ -261,10 +251,6 @@ export class WorkerGroup {
       this.#sizedFor = workers;
     }
   }
-}
-
-export async function removeContainer(container: Container | undefined): Promise<void> {
-  await container?.remove({ force: true, v: true }).catch(() => {});
 }
 
 /** What surrounds a worker besides what its launcher says. */
