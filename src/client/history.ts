@@ -1,5 +1,6 @@
 /** What happened, as the management API lists it: jobs of all endpoints, errors, who did what, and all endpoints at a glance. */
 import type { AlertKind } from "../domain/alert.ts";
+import type { AuditEntry, AuditFilter } from "../domain/audit.ts";
 import type { JobState } from "../domain/job.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
 import type { Platform } from "./answer-error.ts";
@@ -46,17 +47,6 @@ export interface ErrorGroupRecord {
   readonly firstAt: number;
   readonly lastAt: number;
   readonly lastJobId: string | null;
-}
-
-export interface AuditRecord {
-  readonly id: string;
-  readonly at: number;
-  readonly keyId: string | null;
-  readonly keyName: string;
-  readonly action: string;
-  readonly target: string;
-  readonly detail: string;
-  readonly address: string;
 }
 
 export interface EndpointGlance {
@@ -143,13 +133,13 @@ export class History {
   }
 
   /** Needs a key with the scope admin. */
-  audit(filter: { from?: number; to?: number; action?: string }, limit: number) {
+  audit(filter: AuditFilter, limit: number) {
     const document = `query ($from: Float, $to: Float, $action: String, $first: Int!, $after: String) {
       page: audit(from: $from, to: $to, action: $action, first: $first, after: $after) {
         rows: entries { id at keyId keyName action target detail address } next
       }
     }`;
-    return this.#pages<AuditRecord>(document, filter, limit);
+    return this.#pages<AuditEntry & { readonly id: string }>(document, filter, limit);
   }
 
   /** Those that came last first. */

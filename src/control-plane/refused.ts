@@ -3,10 +3,10 @@
  * neither the log nor the memory.
  */
 import type { Principal } from "../domain/api-key.ts";
+import { REFUSED } from "../domain/audit.ts";
 import { SvcError } from "../domain/errors.ts";
 import { AUDIT_REFUSED_EVERY_MS, AUDIT_REFUSED_PER_WINDOW_MAX } from "../domain/limits.ts";
 import type { Own } from "../lib/own.ts";
-import { REFUSED } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { audit } from "./audit.ts";
 

@@ -1,4 +1,5 @@
 /** What the store keeps of what happened: deploys, and who did what. Both are written with the act they tell of, and only appended to. */
+import type { AuditEntry, AuditFilter } from "../domain/audit.ts";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
 
 /** A build that was made live. Outlives its build and its environment. */
@@ -40,36 +41,15 @@ export interface DeployRepository {
   trim(at: number, keep: number): Promise<void>;
 }
 
-/** The action of a try that was not allowed. */
-export const REFUSED = "access.refused";
-
-/** Never with a secret's value or a key: names and ids only. */
-export interface AuditEntry {
+export interface StoredAuditEntry extends AuditEntry {
   /** Rises with each. */
   readonly id: number;
-  readonly at: number;
-  /** Null for a worker, for a caller whose key is unknown, and for the platform itself. */
-  readonly keyId: string | null;
-  readonly keyName: string;
-  /** As key.create or build.deploy; access.refused for what was not allowed. */
-  readonly action: string;
-  /** What it was done to. */
-  readonly target: string;
-  readonly detail: string;
-  /** Network address of the caller; "" for the platform itself. */
-  readonly address: string;
-}
-
-export interface AuditFilter {
-  readonly from?: number;
-  readonly to?: number;
-  readonly action?: string;
 }
 
 export interface AuditRepository {
-  append(entry: Omit<AuditEntry, "id">): Promise<void>;
+  append(entry: AuditEntry): Promise<void>;
   /** Newest first, those before the one numbered `before`. */
-  list(filter: AuditFilter, first: number, before?: number): Promise<AuditEntry[]>;
+  list(filter: AuditFilter, first: number, before?: number): Promise<StoredAuditEntry[]>;
   /** Drops those from before `at`, and of those with `action`, or of all others, all but the newest `keep`. */
   trim(
     at: number,

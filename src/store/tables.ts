@@ -1,8 +1,9 @@
 /** The store's tables as Kysely sees them (CamelCasePlugin: buildId is the column build_id). JSON columns hold text. */
 import type { Generated } from "kysely";
+import type { AuditEntry } from "../domain/audit.ts";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
 import type { AlertRecord } from "./alerts.ts";
-import type { AuditEntry, DeployRecord } from "./records.ts";
+import type { DeployRecord } from "./records.ts";
 import type {
   App,
   ConsoleSession,
@@ -57,7 +58,7 @@ interface DeployTable extends Omit<DeployRecord, "id" | "verdict" | "endpoints" 
 
 type AlertTable = Omit<AlertRecord, "firing" | "messages"> & { firing: number; messages: string };
 
-type AuditTable = Omit<AuditEntry, "id"> & { id: Generated<number> };
+type AuditTable = AuditEntry & { id: Generated<number> };
 
 export interface Tables {
   apps: App;

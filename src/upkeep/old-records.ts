@@ -1,3 +1,4 @@
+import { REFUSED } from "../domain/audit.ts";
 import {
   AUDIT_KEPT_MAX,
   AUDIT_KEPT_MS,
@@ -5,7 +6,6 @@ import {
   DEPLOYS_KEPT_MAX,
   DEPLOYS_KEPT_MS,
 } from "../domain/limits.ts";
-import { REFUSED } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 
 /** Drops records of deploys and acts that were kept long enough. Refused tries, which anybody can make, push out only each other. */

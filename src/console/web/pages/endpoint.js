@@ -3,16 +3,14 @@ import { clock, duration, number, since } from "../format.js";
 import { html } from "../html.js";
 import { CallForm } from "../parts/call-form.js";
 import { Badge, Card, Tile, Wait } from "../parts/card.js";
-import { Chart } from "../parts/chart.js";
-import { Decisions } from "../parts/decisions.js";
 import { isReady } from "../parts/endpoints-table.js";
 import { List } from "../parts/list.js";
-import { RangePicker, rangeOf } from "../parts/range.js";
-import { useSeries, useTotals } from "../parts/series.js";
-import { TimeBar, TimeTable } from "../parts/where-time-goes.js";
+import { LoadCard, useLoad, WhyCard } from "../parts/load.js";
+import { rangeOf } from "../parts/range.js";
+import { useTotals } from "../parts/series.js";
+import { ColdShare, TimeBar, TimeTable } from "../parts/where-time-goes.js";
 import { to } from "../route.js";
 import { useQuery } from "../use-query.js";
-import { ColdShare } from "./overview.js";
 
 const ENDPOINT = `query ($id: String!) { endpoint(id: $id) {
   id name kind url app environment buildId workersMin workersMax idleTimeout scalerType scalerValue maxConcurrency gpuIds instanceIds imageName
@@ -58,14 +56,10 @@ function Known({ endpoint, range, params }) {
   const ended = isQueue ? ["done", "failed"] : ["requests", "requests.4xx", "requests.5xx"];
   const metrics = ["coldStarts", ...ended, ...times.flatMap(({ metric }) => QUANTILES.map((q) => `${metric}.${q}`))];
   const totals = useTotals({ endpoint: id }, metrics, range);
-  const lines = useSeries(
-    { endpoint: id },
-    LINES.map(({ metric }) => metric),
-    range,
-  );
+  const load = useLoad({ endpoint: id }, LINES, range);
   const decisions = useQuery(DECISIONS, { id }, { topics: ["decisions"] });
   const numbers = totals.data ?? {};
-  const newest = (metric) => lines.data?.values[metric].findLast((value) => value != null) ?? 0;
+  const { newest } = load;
   const failed = isQueue ? numbers.failed : numbers["requests.5xx"];
   const all = isQueue ? (numbers.done ?? 0) + (numbers.failed ?? 0) : (numbers.requests ?? 0);
   const share = all === 0 ? "–" : `${number(Math.min(100, ((numbers.coldStarts ?? 0) / all) * 100), 1)} %`;
@@ -80,31 +74,13 @@ function Known({ endpoint, range, params }) {
     </div>
     <div class="halves">
       <div>
-      <${Card} id="load" title="Waiting and workers" aside=${html`<${RangePicker} params=${params} />`}>
-        ${
-          lines.data === undefined
-            ? html`<${Wait} error=${lines.error} />`
-            : html`<${Chart}
-                label="Waiting, running and workers over time"
-                at=${lines.data.at}
-                series=${LINES.map((line) => ({ ...line, stepped: true, values: lines.data.values[line.metric] }))}
-                format=${(value) => number(value, value < 10 ? 1 : 0)}
-                formatNewest=${(value) => number(value)}
-              />`
-        }
-      </${Card}>
+      <${LoadCard} load=${load} params=${params} />
     <${Card} id="times" title=${html`Where the time goes <span class="soft">last ${range.words}</span>`}>
       <${TimeTable} values=${numbers} metrics=${times} />
       <${ColdShare} numbers=${numbers} />
     </${Card}>
       </div>
-      <${Card} id="why" title="Why it scaled" className="scrolls">
-        ${
-          decisions.data === undefined
-            ? html`<${Wait} error=${decisions.error} />`
-            : html`<${Decisions} decisions=${decisions.data.decisions.decisions} named=${false} />`
-        }
-      </${Card}>
+      <${WhyCard} decisions=${decisions} named=${false} />
     </div>
     <${Card} id="workers" title="Workers"><${WorkerList} pods=${pods} /></${Card}>
     <div class="halves even">

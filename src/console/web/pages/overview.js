@@ -2,13 +2,12 @@
 import { duration, number } from "../format.js";
 import { html, useMemo } from "../html.js";
 import { Card, Tile, Wait } from "../parts/card.js";
-import { Chart } from "../parts/chart.js";
-import { Decisions } from "../parts/decisions.js";
 import { byNeed, ENDPOINT_LIST, EndpointsTable, inPlace, isReady } from "../parts/endpoints-table.js";
 import { JOB_FIELDS, JobsTable } from "../parts/jobs-table.js";
-import { RangePicker, rangeOf } from "../parts/range.js";
-import { useSeries, useTotals } from "../parts/series.js";
-import { CallAndStart } from "../parts/where-time-goes.js";
+import { LoadCard, useLoad, WhyCard } from "../parts/load.js";
+import { rangeOf } from "../parts/range.js";
+import { useTotals } from "../parts/series.js";
+import { CallAndStart, ColdShare } from "../parts/where-time-goes.js";
 import { chosenPlace, to } from "../route.js";
 import { useQuery } from "../use-query.js";
 
@@ -42,37 +41,21 @@ export function Overview({ params }) {
   const { data, error } = useQuery(ENDPOINT_LIST, {}, { topics: ["endpoints"] });
   const decisions = useQuery(DECISIONS, place, { topics: ["decisions"] });
   const failures = useQuery(FAILURES, place, { topics: ["jobs"] });
-  const lines = useSeries(
-    place,
-    LINES.map(({ metric }) => metric),
-    range,
-  );
+  const load = useLoad(place, LINES, range);
   const totals = useTotals(place, TOTALS, range);
   const { app, environment } = place;
   const endpoints = useMemo(
     () => (data?.myself.endpoints ?? []).filter(inPlace({ app, environment })).sort(byNeed),
     [data, app, environment],
   );
-  const newest = (metric) => lines.data?.values[metric].findLast((value) => value != null);
   const numbers = totals.data ?? {};
   return html`
     <h1 class="unseen">Overview</h1>
     <div class="tiles">
-      <${Tiles} endpoints=${endpoints} quota=${data?.myself.workersQuota} newest=${newest} numbers=${numbers} range=${range} />
+      <${Tiles} endpoints=${endpoints} quota=${data?.myself.workersQuota} newest=${load.newest} numbers=${numbers} range=${range} />
     </div>
     <div class="halves">
-      <${Card} id="load" title="Waiting and workers" aside=${html`<${RangePicker} params=${params} />`}>
-        ${
-          lines.data === undefined
-            ? html`<${Wait} error=${lines.error} />`
-            : html`<${Chart}
-                label="Waiting, running and workers over time"
-                at=${lines.data.at}
-                series=${LINES.map((line) => ({ ...line, stepped: true, values: lines.data.values[line.metric] }))}
-                format=${(value) => number(value, value < 10 ? 1 : 0)}
-                formatNewest=${(value) => number(value)}
-              />`
-        }
+      <${LoadCard} load=${load} params=${params}>
         ${
           totals.data === undefined
             ? html`<${Wait} error=${totals.error} />`
@@ -82,14 +65,8 @@ export function Overview({ params }) {
                 />
                 <${ColdShare} numbers=${numbers} />`
         }
-      </${Card}>
-      <${Card} id="why" title="Why it scaled" className="scrolls">
-        ${
-          decisions.data === undefined
-            ? html`<${Wait} error=${decisions.error} />`
-            : html`<${Decisions} decisions=${decisions.data.decisions.decisions} />`
-        }
-      </${Card}>
+      </${LoadCard}>
+      <${WhyCard} decisions=${decisions} />
     </div>
     <${Card}
       id="endpoints"
@@ -118,16 +95,8 @@ function Tiles({ endpoints, quota, newest, numbers, range }) {
   const ended = (numbers.done ?? 0) + (numbers.failed ?? 0);
   return html`
     <${Tile} label="Endpoints" value=${number(endpoints.length)} below=${`${blocked} blocked`} tone=${blocked > 0 ? "bad" : ""} href=${to("endpoints")} />
-    <${Tile} label="Waiting" value=${number(newest("waiting") ?? 0)} below=${`${number(newest("running") ?? 0)} running`} href=${to("jobs", { state: "IN_QUEUE" })} />
+    <${Tile} label="Waiting" value=${number(newest("waiting"))} below=${`${number(newest("running"))} running`} href=${to("jobs", { state: "IN_QUEUE" })} />
     <${Tile} label="Workers" value=${number(ready)} below=${`at most ${number(promised)} of ${number(quota)}`} href=${to("capacity")} />
     <${Tile} label="Failed" value=${number(numbers.failed ?? 0)} below=${`of ${number(ended)} in the last ${range.words}`} tone=${numbers.failed > 0 ? "bad" : ""} href=${to("errors")} />
     <${Tile} label="p95 run" value=${duration(numbers["runMs.p95"])} below=${`p95 wait ${duration(numbers["waitMs.p95"])}`} />`;
-}
-
-export function ColdShare({ numbers }) {
-  const calls = (numbers.done ?? 0) + (numbers.failed ?? 0) + (numbers.requests ?? 0);
-  const cold = numbers.coldStarts ?? 0;
-  if (calls === 0 && cold === 0) return null;
-  const share = calls === 0 ? "" : `, one for every ${number(Math.max(1, calls / Math.max(1, cold)))} calls`;
-  return html`<p class="soft">${cold === 0 ? "No cold start: every call found a worker." : `${number(cold)} cold starts${share}. A start's time is part of the wait of those who waited for it.`}</p>`;
 }
