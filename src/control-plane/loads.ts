@@ -41,7 +41,7 @@ export class Loads {
   async #read(id: string, kind: EndpointKind): Promise<Lately> {
     const to = this.#deps.clock();
     const values = async (name: string, stepMs: number): Promise<number[]> => {
-      const question = { metric: metricOf(name)!, endpointIds: [id], from: to - LOAD_SPAN_MS, to, stepMs };
+      const question = { metric: metricOf(name)!, ids: [id], from: to - LOAD_SPAN_MS, to, stepMs };
       return (await this.#deps.series.read(question)).points.flatMap(({ value }) => value ?? []);
     };
     const [times, failures] = kind === "queue" ? ["runMs", "failed"] : ["requestMs", "requests.5xx"];

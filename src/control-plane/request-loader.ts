@@ -5,6 +5,8 @@ export interface RequestLoader {
   build(id: string): Promise<Build | undefined>;
   environment(id: string): Promise<Environment | undefined>;
   app(id: string): Promise<App | undefined>;
+  apps(): Promise<App[]>;
+  environmentsOf(appId: string): Promise<Environment[]>;
   endpoints(): Promise<Endpoint[]>;
   workersOf(endpointId: string): Promise<Worker[]>;
 }
@@ -12,16 +14,20 @@ export interface RequestLoader {
 export function createRequestLoader(store: Store): RequestLoader {
   const builds = new Map<string, Promise<Build | undefined>>();
   const environments = new Map<string, Promise<Environment | undefined>>();
+  const places = new Map<string, Promise<Environment[]>>();
   let apps: Promise<Map<string, App>> | undefined;
   let endpoints: Promise<Endpoint[]> | undefined;
   let workers: Promise<Map<string, Worker[]>> | undefined;
+  const appsById = () => {
+    apps ??= store.apps.list().then((list) => new Map(list.map((app) => [app.id, app])));
+    return apps;
+  };
   return {
     build: (id) => remember(builds, id, () => store.builds.find(id)),
     environment: (id) => remember(environments, id, () => store.environments.find(id)),
-    async app(id) {
-      apps ??= store.apps.list().then((list) => new Map(list.map((app) => [app.id, app])));
-      return (await apps).get(id);
-    },
+    app: async (id) => (await appsById()).get(id),
+    apps: async () => [...(await appsById()).values()],
+    environmentsOf: (appId) => remember(places, appId, () => store.environments.listByApp(appId)),
     endpoints() {
       endpoints ??= store.endpoints.list();
       return endpoints;

@@ -65,6 +65,8 @@ export interface Metric {
   /** Of a histogram. */
   readonly quantile?: number;
   readonly ofMachine: boolean;
+  /** Of one route of an endpoint. */
+  readonly ofRoute?: boolean;
 }
 
 export function metricOf(name: string): Metric | undefined {
@@ -74,7 +76,9 @@ export function metricOf(name: string): Metric | undefined {
   const base = mark === -1 ? name : name.slice(0, mark);
   const found = own(ENDPOINT_METRICS, base);
   if (mark !== -1) {
-    return base.startsWith("requests") && found !== undefined ? { name, ...found, ofMachine: false } : undefined;
+    return base.startsWith("requests") && found !== undefined
+      ? { name, ...found, ofMachine: false, ofRoute: true }
+      : undefined;
   }
   if (found !== undefined && found.kind !== "histogram") return { name, ...found, ofMachine: false };
   const dot = name.lastIndexOf(".");
@@ -101,19 +105,27 @@ export class RecordedSum {
   readonly #numbers = new Map<string, number>();
   readonly #histograms = new Map<string, HistogramSum>();
 
-  /** `only`: the one metric that is of interest. */
-  add({ numbers, histograms }: Recorded, only?: string): void {
+  /** `only`: the metrics that are of interest. */
+  add({ numbers, histograms }: Recorded, only?: ReadonlySet<string>): void {
     for (const name in numbers) {
-      if (only !== undefined && name !== only) continue;
+      if (only !== undefined && !only.has(name)) continue;
       const before = this.#numbers.get(name) ?? 0;
       this.#numbers.set(name, PEAKS.has(name) ? Math.max(before, numbers[name]!) : before + numbers[name]!);
     }
     for (const name in histograms) {
-      if (only !== undefined && name !== only) continue;
+      if (only !== undefined && !only.has(name)) continue;
       const sum = this.#histograms.get(name) ?? new HistogramSum();
       this.#histograms.set(name, sum);
       sum.add(histograms[name]!);
     }
+  }
+
+  number(name: string): number {
+    return this.#numbers.get(name) ?? 0;
+  }
+
+  histogram(name: string): SparseHistogram {
+    return this.#histograms.get(name)?.sparse ?? [];
   }
 
   get recorded(): Recorded {
@@ -123,12 +135,10 @@ export class RecordedSum {
 }
 
 /** What a point of the metric shows. `samples`: how often was looked in that time; 0: nothing was recorded. */
-export function pointOf(metric: Metric, recorded: Recorded | undefined, samples: number): number | null {
+export function pointOf(metric: Metric, sum: RecordedSum | undefined, samples: number): number | null {
   if (samples === 0) return null;
-  if (metric.quantile !== undefined) {
-    return quantileMs(own(recorded?.histograms ?? {}, metric.name) ?? [], metric.quantile) ?? null;
-  }
-  const value = own(recorded?.numbers ?? {}, metric.name) ?? 0;
+  if (metric.quantile !== undefined) return quantileMs(sum?.histogram(metric.name) ?? [], metric.quantile) ?? null;
+  const value = sum?.number(metric.name) ?? 0;
   return metric.kind === "gauge" ? Math.round((value / samples) * 1000) / 1000 : value;
 }
 

@@ -3,8 +3,11 @@ import type { Metric, Recorded } from "../domain/series.ts";
 
 export interface SeriesQuestion {
   readonly metric: Metric;
-  /** Endpoints whose sum is asked for; "all": those of the whole platform, also those that are gone. Of no meaning for the machine's metrics. */
-  readonly endpointIds: readonly string[] | "all";
+  /**
+   * Endpoints or environments whose sum is asked for; "all": the whole platform. Sums of environments and of all hold what gone endpoints
+   * did, and nothing of single routes. Of no meaning for the machine's metrics.
+   */
+  readonly ids: readonly string[] | "all";
   /** Milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
@@ -19,16 +22,23 @@ export interface SeriesAnswer {
   readonly points: readonly { readonly at: number; readonly value: number | null }[];
 }
 
+/** A step of an endpoint. */
+export interface RecordedEndpoint extends Recorded {
+  /** The environment that it counts in. */
+  readonly environmentId: string | null;
+}
+
 export interface SeriesStore {
   /**
-   * Keeps the step that began at `at`: what was recorded of endpoints by their ids, and of the machine. Endpoints on which
+   * Keeps the step that began at `at`: what was recorded of endpoints by their ids, and of the machine. Environments and the platform get
+   * their sums. Endpoints on which
    * nothing happened are left out. Written soon, or left out when the disk does not take it.
    */
-  record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): void;
+  record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): void;
   read(question: SeriesQuestion): Promise<SeriesAnswer>;
   /** Names of the endpoint's metrics that are of routes, of the last two days. */
   routeMetrics(endpointId: string): Promise<string[]>;
-  /** Endpoints that something is kept of. */
+  /** Endpoints and environments that something is kept of. */
   endpointIds(): Promise<string[]>;
-  forget(endpointId: string): Promise<void>;
+  forget(id: string): Promise<void>;
 }

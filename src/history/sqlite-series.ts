@@ -21,7 +21,8 @@ import {
 import { MACHINE, pointOf, type Recorded, RecordedSum, ROUTE_MARK } from "../domain/series.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { HistoryDatabase } from "./history-database.ts";
-import type { SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
+import type { RecordedEndpoint, SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
+import { floorTo, parse, SeriesSweeps, type StepRow } from "./series-sweeps.ts";
 
 const TIERS = [
   { stepMs: SERIES_STEP_MS, kept: SERIES_STEPS_KEPT },
@@ -34,16 +35,10 @@ const ALL = "all";
 /** In the machine's rows: how many samples a step has. */
 const SAMPLES = "samples";
 
-interface Row {
-  readonly subject: number;
-  readonly at: number;
-  readonly seq: number;
-  readonly data: string;
-}
-
 export class SqliteSeries implements SeriesStore {
   readonly #history: HistoryDatabase;
   readonly #sql: ReturnType<typeof statements>;
+  readonly #sweeps: SeriesSweeps;
   /** Number by id. */
   readonly #subjects = new Map<string, number>();
   readonly #maxBytes: number;
@@ -53,6 +48,7 @@ export class SqliteSeries implements SeriesStore {
     this.#maxBytes = maxBytes;
     history.connection.exec(TABLES);
     this.#sql = statements(history);
+    this.#sweeps = new SeriesSweeps(history);
     this.#recall();
     history.onUndone(() => this.#recall());
   }
@@ -63,20 +59,27 @@ export class SqliteSeries implements SeriesStore {
     for (const { id, number } of subjects) this.#subjects.set(id, number);
   }
 
-  record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): void {
+  record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): void {
     this.#history.later(() => this.#record(at, endpoints, machine));
   }
 
-  async #record(at: number, endpoints: ReadonlyMap<string, Recorded>, machine: Recorded): Promise<void> {
+  async #record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): Promise<void> {
     const seq = this.#nextSeq(0);
-    const all = new RecordedSum();
+    const sums = new Map<string, RecordedSum>();
+    const sumOf = (id: string) => getOrInsert(sums, id, () => new RecordedSum());
     let rows = 0;
     for (const [id, recorded] of endpoints) {
+      const { environmentId } = recorded;
       this.#insert(0, id, at, seq, recorded);
-      all.add(withoutRoutes(recorded));
+      const summed = withoutRoutes(recorded);
+      sumOf(ALL).add(summed);
+      if (environmentId !== null) sumOf(environmentId).add(summed);
       if (++rows % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
     }
-    if (endpoints.size > 0) this.#insert(0, ALL, at, seq, all.recorded);
+    for (const [id, { recorded }] of sums) {
+      this.#insert(0, id, at, seq, recorded);
+      if (++rows % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
+    }
     this.#insert(0, MACHINE, at, seq, { ...machine, numbers: { ...machine.numbers, [SAMPLES]: 1 } });
     for (let tier = 1; tier < TIERS.length; tier++) await this.#addUp(tier, at);
     for (const [tier, { kept }] of TIERS.entries()) this.#sql.prune.run(tier, tier, kept);
@@ -92,7 +95,7 @@ export class SqliteSeries implements SeriesStore {
     const until = over.at(-1)?.seq;
     if (until === undefined) return;
     const sums = new Map<number, Map<number, RecordedSum>>();
-    const rows = this.#sql.between.all(tier - 1, rolled, until) as unknown as Row[];
+    const rows = this.#sql.between.all(tier - 1, rolled, until) as unknown as StepRow[];
     for (const [index, { subject, at, data }] of rows.entries()) {
       const start = floorTo(at, stepMs);
       const subjects = getOrInsert(sums, start, () => new Map<number, RecordedSum>());
@@ -117,31 +120,20 @@ export class SqliteSeries implements SeriesStore {
     for (const tier of TIERS.keys()) this.#sql.pruneTenth.run(tier, tier, tier);
   }
 
-  async read({ metric, endpointIds, from, to, stepMs }: SeriesQuestion): Promise<SeriesAnswer> {
-    const ids = metric.ofMachine ? [MACHINE] : endpointIds === "all" ? [ALL] : endpointIds;
-    const subjects = ids.flatMap((id) => this.#subjects.get(id) ?? []);
-    const machine = this.#subjects.get(MACHINE);
+  async read({ metric, ids, from, to, stepMs }: SeriesQuestion): Promise<SeriesAnswer> {
+    await this.#history.flush();
+    const named = metric.ofMachine ? [MACHINE] : ids === "all" ? [ALL] : ids;
+    const numbersOf = (some: readonly string[]) => some.flatMap((id) => this.#subjects.get(id) ?? []);
     const { tier, step } = this.#resolution(from, to, stepMs);
     const first = floorTo(from, step);
-    const sums = new Map<number, RecordedSum>();
-    const samples = new Map<number, number>();
-    if (machine !== undefined) {
-      for (const { at, data } of this.#rows(machine, tier, first, to)) {
-        const start = floorTo(at, step);
-        samples.set(start, (samples.get(start) ?? 0) + (parse(data).numbers[SAMPLES] ?? 0));
-      }
-    }
-    let read = 0;
-    for (const subject of subjects) {
-      for (const { at, data } of this.#rows(subject, tier, first, to)) {
-        const start = floorTo(at, step);
-        getOrInsert(sums, start, () => new RecordedSum()).add(parse(data), metric.name);
-        if (++read % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
-      }
-    }
+    const range = { tier, step, from: first, to };
+    const [looked, sums] = await Promise.all([
+      this.#sweeps.read({ ...range, subjects: numbersOf([MACHINE]) }, SAMPLES),
+      this.#sweeps.read({ ...range, subjects: numbersOf(named) }, metric.name),
+    ]);
     const points = [];
     for (let at = first; at < to; at += step) {
-      points.push({ at, value: pointOf(metric, sums.get(at)?.recorded, samples.get(at) ?? 0) });
+      points.push({ at, value: pointOf(metric, sums.get(at), looked.get(at)?.number(SAMPLES) ?? 0) });
     }
     return { stepMs: step, points };
   }
@@ -160,17 +152,6 @@ export class SqliteSeries implements SeriesStore {
     return { tier, step: Math.ceil(Math.max(wanted, stepMs) / stepMs) * stepMs };
   }
 
-  /** Of the tier, and of shorter steps what is not added up yet. */
-  #rows(subject: number, tier: number, from: number, to: number): Row[] {
-    const rows: Row[] = [];
-    let since = 0;
-    for (let finer = tier; finer >= 0; finer--) {
-      rows.push(...(this.#sql.range.all(finer, subject, from, to, since) as unknown as Row[]));
-      if (finer > 0) since = (this.#sql.tier.get(finer) as { rolled: number }).rolled;
-    }
-    return rows;
-  }
-
   async routeMetrics(endpointId: string): Promise<string[]> {
     const subject = this.#subjects.get(endpointId);
     if (subject === undefined) return [];
@@ -178,7 +159,7 @@ export class SqliteSeries implements SeriesStore {
     for (const { data } of [
       ...this.#sql.newest.all(0, subject),
       ...this.#sql.newest.all(1, subject),
-    ] as unknown as Row[]) {
+    ] as unknown as StepRow[]) {
       for (const name of Object.keys(parse(data).numbers)) if (name.includes(ROUTE_MARK)) names.add(name);
     }
     return [...names].sort();
@@ -188,13 +169,13 @@ export class SqliteSeries implements SeriesStore {
     return [...this.#subjects.keys()].filter((id) => id !== MACHINE && id !== ALL);
   }
 
-  async forget(endpointId: string): Promise<void> {
+  async forget(id: string): Promise<void> {
     this.#history.later(() => {
-      const subject = this.#subjects.get(endpointId);
+      const subject = this.#subjects.get(id);
       if (subject === undefined) return;
       for (const tier of TIERS.keys()) this.#sql.forget.run(tier, subject);
       this.#sql.forgetSubject.run(subject);
-      this.#subjects.delete(endpointId);
+      this.#subjects.delete(id);
     });
   }
 
@@ -240,9 +221,6 @@ function statements({ connection }: HistoryDatabase) {
     insert: sql("INSERT OR REPLACE INTO series_steps (tier, subject, at, seq, data) VALUES (?, ?, ?, ?, ?)"),
     steps: sql("SELECT seq, at FROM series_steps WHERE tier = ? AND subject = ? AND seq > ? ORDER BY seq"),
     between: sql("SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND seq > ? AND seq <= ?"),
-    range: sql(
-      "SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND subject = ? AND at >= ? AND at < ? AND seq > ?",
-    ),
     newest: sql(
       "SELECT subject, at, seq, data FROM series_steps WHERE tier = ? AND subject = ? ORDER BY at DESC LIMIT 360",
     ),
@@ -258,15 +236,6 @@ function statements({ connection }: HistoryDatabase) {
       "SELECT (page_count - freelist_count) * page_size AS bytes FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
     ),
   };
-}
-
-function floorTo(at: number, stepMs: number): number {
-  return Math.floor(at / stepMs) * stepMs;
-}
-
-function parse(data: string): Recorded {
-  const { n = {}, h = {} } = JSON.parse(data) as { n?: Recorded["numbers"]; h?: Recorded["histograms"] };
-  return { numbers: n, histograms: h };
 }
 
 function text({ numbers, histograms }: Recorded): string {

@@ -85,6 +85,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     series,
     tallies,
     machine: async () => recordedUse(await use()),
+    environmentOf: async (id) => (await endpoints.find(id))?.environmentId ?? null,
     onStep(step) {
       totals.add(step.tallies);
       events.tell(() => ({ topic: "series", at: step.at, ...plainNumbers(step) }));

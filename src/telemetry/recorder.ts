@@ -6,7 +6,7 @@ import { setImmediate } from "node:timers/promises";
 import { HISTORY_ROWS_AT_ONCE, SERIES_STEP_MS } from "../domain/limits.ts";
 import { quantileMs } from "../domain/log-histogram.ts";
 import { type Recorded, ROUTE_MARK } from "../domain/series.ts";
-import type { SeriesStore } from "../history/series-store.ts";
+import type { RecordedEndpoint, SeriesStore } from "../history/series-store.ts";
 import { type Load, type LoadSamplerDeps, sampleLoads } from "./load-sampler.ts";
 import type { EndpointTally, Tallies } from "./tallies.ts";
 
@@ -17,7 +17,7 @@ export interface Step {
   /** By endpoint. */
   readonly tallies: ReadonlyMap<string, EndpointTally>;
   /** What is kept, by endpoint; those on which nothing happened are missing. */
-  readonly rows: ReadonlyMap<string, Recorded>;
+  readonly rows: ReadonlyMap<string, RecordedEndpoint>;
   readonly machine: Recorded;
 }
 
@@ -25,6 +25,8 @@ export interface RecorderDeps extends LoadSamplerDeps {
   readonly series: Pick<SeriesStore, "record">;
   readonly tallies: Tallies;
   readonly machine: () => Promise<Recorded>;
+  /** Null: it belongs to none, or is gone. */
+  readonly environmentOf: (endpointId: string) => Promise<string | null>;
   readonly onStep: (step: Step) => void;
   readonly onError: (error: unknown) => void;
 }
@@ -68,19 +70,24 @@ export class Recorder {
     const loads = await sampleLoads(this.#deps);
     const machine = await this.#deps.machine();
     const tallies = this.#deps.tallies.take();
-    const rows = await rowsOf(tallies, loads);
+    const rows = await rowsOf(tallies, loads, this.#deps.environmentOf);
     series.record(at, rows, machine);
     onStep({ at, tallies, rows, machine });
   }
 }
 
-async function rowsOf(tallies: Step["tallies"], loads: ReadonlyMap<string, Load>): Promise<Map<string, Recorded>> {
-  const rows = new Map<string, Recorded>();
+async function rowsOf(
+  tallies: Step["tallies"],
+  loads: ReadonlyMap<string, Load>,
+  environmentOf: RecorderDeps["environmentOf"],
+): Promise<Map<string, RecordedEndpoint>> {
+  const rows = new Map<string, RecordedEndpoint>();
   for (const id of new Set([...tallies.keys(), ...loads.keys()])) {
     const { numbers, histograms } = tallies.get(id)?.recorded() ?? { numbers: {}, histograms: {} };
     const gauges = Object.entries(loads.get(id) ?? {}).filter(([, value]) => value > 0);
     const all = { ...Object.fromEntries(gauges), ...numbers };
-    if (Object.keys(all).length > 0 || Object.keys(histograms).length > 0) rows.set(id, { numbers: all, histograms });
+    if (Object.keys(all).length > 0 || Object.keys(histograms).length > 0)
+      rows.set(id, { environmentId: await environmentOf(id), numbers: all, histograms });
     if (rows.size % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
   }
   return rows;

@@ -47,19 +47,19 @@ function goesWithItsLastEndpoint({ name, buildId }: Environment): boolean {
   return isRemovedName(name) || (isLiveName(name) && buildId !== null);
 }
 
-/** Keeps something of endpoints beside the store: jobs, logs. */
+/** Keeps something of endpoints beside the store: jobs, logs; series also of environments. */
 interface KeptOfEndpoints {
   /** Those that it keeps something of. */
   endpointIds(): Promise<string[]>;
-  forget(endpointId: string): Promise<void>;
+  forget(id: string): Promise<void>;
 }
 
 /**
- * Removes what is kept of endpoints that are gone: it goes with them, unless that failed or the platform was killed just then.
+ * Removes what is kept of endpoints and environments that are gone: it goes with them, unless that failed or the platform was killed just then.
  * The first error is thrown when all was tried.
  */
 export async function removeLeftBehind(
-  store: Pick<Store, "endpoints">,
+  store: Pick<Store, "endpoints" | "environments">,
   places: readonly KeptOfEndpoints[],
 ): Promise<void> {
   // They are asked before the store, so that an endpoint that is made meanwhile is not taken for gone.
@@ -68,7 +68,8 @@ export async function removeLeftBehind(
   const errors: unknown[] = [];
   for (const [i, place] of places.entries()) {
     for (const id of kept[i]!) {
-      if (!known.has(id)) await place.forget(id).catch((error: unknown) => errors.push(error));
+      if (known.has(id) || (await store.environments.find(id)) !== undefined) continue;
+      await place.forget(id).catch((error: unknown) => errors.push(error));
     }
   }
   if (errors.length > 0) throw errors[0];

@@ -75,7 +75,7 @@ async function errorRate({ id, kind }: Endpoint, { series, clock }: MeasureDeps)
   const sum = async (name: string): Promise<number> => {
     const question = {
       metric: metricOf(name)!,
-      endpointIds: [id],
+      ids: [id],
       from: to - LOAD_SPAN_MS,
       to,
       stepMs: SERIES_MINUTE_MS,

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SERIES_STEP_MS } from "../../src/domain/limits.ts";
-import type { Recorded } from "../../src/domain/series.ts";
+import type { RecordedEndpoint } from "../../src/history/series-store.ts";
 import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
 const START = Date.UTC(2026, 0, 1);
-const done = (count: number): Recorded => ({ numbers: { done: count, "requests@GET /a": 1 }, histograms: {} });
+const done = (count: number, environmentId: string | null): RecordedEndpoint => ({
+  environmentId,
+  numbers: { done: count, "requests@GET /a": 1 },
+  histograms: {},
+});
 
 /** An endpoint in production and one in staging with a recorded step each, and a key that is bound to staging. */
 async function recorded(t: Parameters<typeof startPlatform>[0]) {
@@ -14,9 +18,10 @@ async function recorded(t: Parameters<typeof startPlatform>[0]) {
   const build = await sample(platform);
   const [production] = (await deploy(platform, build, { env: ENV })).data.deployBuild.endpoints;
   const [staging] = (await deploy(platform, build, { env: ENV, environment: "staging" })).data.deployBuild.endpoints;
+  const place = async ({ id }: { id: string }) => (await platform.store.endpoints.find(id))!.environmentId;
   const rows = new Map([
-    [production.id, done(5)],
-    [staging.id, done(2)],
+    [production.id, done(5, await place(production))],
+    [staging.id, done(2, await place(staging))],
   ]);
   platform.series.record(START, rows, { numbers: { "machine.gbUsed": 3 }, histograms: {} });
   await platform.history.flush();
@@ -70,7 +75,6 @@ test("series of an app or an environment is of what the key sees of it alone", a
   assert.equal(await value(ofStaging!), 2);
   assert.equal(await value({ environment: "staging" }), 2);
   assert.equal(await value({ app: "shop" }), 7);
-  assert.equal(await value(production!, undefined, "requests@GET /a"), 1);
   assert.equal(await value({ app: "elsewhere", environment: "production" }), 0);
 
   assert.equal(await value({ app: "shop" }, bound), 2, "of its own environment alone");
@@ -100,6 +104,8 @@ test("A question that makes no sense is refused with what is wrong", async (t) =
     [/no metric/, "x".repeat(100_000), null],
     [/`from` must be before `to`/, "done", null, undefined, { to: START }],
     [/at least 10000/, "done", null, undefined, { step: 5 }],
+    [/of one endpoint's route: give `endpoint`/, "requests@GET /a", null],
+    [/of one endpoint's route: give `endpoint`/, "requests@GET /a", null, undefined, { app: "shop" }],
     [/leave `endpoint` out/, "machine.gbUsed", production.id],
     [/leave .*`app` and `environment`/, "machine.gbUsed", null, undefined, { app: "shop" }],
     [/leave out `app` and `environment`/, "done", production.id, undefined, { environment: "production" }],

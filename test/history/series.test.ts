@@ -2,16 +2,28 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { SQLInputValue } from "node:sqlite";
 import { test } from "node:test";
-import { HISTORY_PENDING_MAX, SERIES_POINTS_MAX, SERIES_STEP_MS, SERIES_STEPS_KEPT } from "../../src/domain/limits.ts";
+import {
+  HISTORY_PENDING_MAX,
+  HISTORY_ROWS_AT_ONCE,
+  SERIES_POINTS_MAX,
+  SERIES_STEP_MS,
+  SERIES_STEPS_KEPT,
+} from "../../src/domain/limits.ts";
 import { LogHistogram, quantileMs } from "../../src/domain/log-histogram.ts";
 import { metricOf, type Recorded } from "../../src/domain/series.ts";
 import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
+import type { RecordedEndpoint } from "../../src/history/series-store.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 
 const START = Date.UTC(2026, 0, 1);
 const MACHINE: Recorded = { numbers: { "machine.vcpuUsed": 1 }, histograms: {} };
-const jobs = (done: number, waiting = 0): Recorded => ({ numbers: { done, waiting }, histograms: {} });
+const jobs = (done: number, waiting = 0, environmentId: string | null = "environment"): RecordedEndpoint => ({
+  environmentId,
+  numbers: { done, waiting },
+  histograms: {},
+});
 
 interface Under {
   readonly file: string;
@@ -20,7 +32,7 @@ interface Under {
   series: SqliteSeries;
   /** Closes the file and opens it again. */
   reopen(): Promise<void>;
-  steps(count: number, of: (step: number) => [string, Recorded][], from?: number): Promise<void>;
+  steps(count: number, of: (step: number) => [string, RecordedEndpoint][], from?: number): Promise<void>;
   read(
     metric: string,
     from: number,
@@ -54,8 +66,8 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
       }
       await under.history.flush();
     },
-    async read(name, from, to, stepMs = SERIES_STEP_MS, endpointIds = ["a"]) {
-      const { points } = await under.series.read({ metric: metricOf(name)!, endpointIds, from, to, stepMs });
+    async read(name, from, to, stepMs = SERIES_STEP_MS, ids = ["a"]) {
+      const { points } = await under.series.read({ metric: metricOf(name)!, ids, from, to, stepMs });
       return points.map(({ value }) => value);
     },
   };
@@ -85,11 +97,77 @@ test("Steps come back as they were recorded: 0 where an endpoint was at rest, no
   assert.deepEqual(await under.read("runMs.p95", START, to), [null, null, null, null, null]);
 });
 
+test("What an environment's endpoints do is summed as it is recorded, and stays when one of them goes", async (t) => {
+  const under = open(t);
+  const histogram = new LogHistogram();
+  histogram.add(100);
+  const slow: RecordedEndpoint = { ...jobs(1, 0, "one"), histograms: { runMs: histogram.sparse() } };
+  await under.steps(90, () => [
+    ["a", jobs(1, 2, "one")],
+    ["b", slow],
+    ["c", jobs(5, 1, "other")],
+    ["d", jobs(7, 1, null)],
+  ]);
+  await under.series.forget("a");
+  await under.history.flush();
+  for (const [stepMs, steps] of [
+    [SERIES_STEP_MS, 1],
+    [60_000, 6],
+    [900_000, 90],
+  ] as const) {
+    const of = async (name: string, ...ids: string[]) => {
+      const to = START + stepMs;
+      return (await under.read(name, START, to, stepMs, ids))[0];
+    };
+    assert.equal(await of("done", "one"), 2 * steps);
+    assert.equal(await of("done", "other"), 5 * steps);
+    assert.equal(await of("done", "one", "other"), 7 * steps);
+    assert.equal(await of("waiting", "one"), 2);
+    assert.ok(Math.abs((await of("runMs.p50", "one"))! - 100) < 10);
+  }
+  const all = await under.read("done", START, START + 900_000, 900_000, "all");
+  assert.deepEqual(all, [14 * 90]);
+  await under.series.forget("one");
+  await under.history.flush();
+  assert.deepEqual(await under.read("done", START, START + 900_000, 900_000, ["one"]), [0]);
+});
+
+test("Twelve questions about an environment read the rows of its sum, however many endpoints it has, a bounded number at once", async (t) => {
+  const under = open(t);
+  const names = ["done", "failed", "waiting", "running", "coldStarts", "oldestWaitMs"];
+  const durations = ["waitMs.p50", "waitMs.p95", "runMs.p50", "runMs.p95", "bootMs.p50", "importMs.p50"];
+  await under.steps(120, () => Array.from({ length: 40 }, (_, n) => [`e${n}`, jobs(1, 1)]));
+  await under.reopen();
+  let rows = 0;
+  let most = 0;
+  const { prepare } = under.history.connection;
+  under.history.connection.prepare = (text) => {
+    const statement = prepare.call(under.history.connection, text);
+    const { all } = statement;
+    const counted = (...values: SQLInputValue[]) => {
+      const found = all.apply(statement, values as never);
+      rows += found.length;
+      most = Math.max(most, found.length);
+      return found;
+    };
+    statement.all = counted as typeof all;
+    return statement;
+  };
+  under.series = new SqliteSeries(under.history);
+  rows = 0;
+  const ask = (name: string) => under.read(name, START, START + 1_200_000, 30_000, ["environment"]);
+  const [done] = await Promise.all([...names, ...durations].map(ask));
+  assert.deepEqual(done, Array(40).fill(120));
+  assert.ok(rows < 3 * 120, `${rows} rows: those of the sum and of the machine, once`);
+  assert.ok(most <= HISTORY_ROWS_AT_ONCE, `${most} rows at once`);
+});
+
 test("Steps add up to minutes and quarters: counts are summed, gauges averaged, peaks kept, durations merged", async (t) => {
   const under = open(t);
   const histogram = new LogHistogram();
   for (const ms of [10, 10, 10, 1000]) histogram.add(ms);
-  const recorded: Recorded = {
+  const recorded: RecordedEndpoint = {
+    environmentId: null,
     numbers: { done: 2, waiting: 3, oldestWaitMs: 50 },
     histograms: { runMs: histogram.sparse() },
   };
@@ -128,11 +206,11 @@ test("Each kind of step is kept for as long as it was promised, and longer ones 
   const { n } = under.history.connection.prepare("SELECT count(*) AS n FROM series_steps WHERE tier = 0").get() as {
     n: number;
   };
-  assert.equal(n, 3 * SERIES_STEPS_KEPT, "the endpoint, the sum and the machine");
+  assert.equal(n, 4 * SERIES_STEPS_KEPT, "the endpoint, its environment, all and the machine");
   const to = START + count * SERIES_STEP_MS;
   const { stepMs, points } = await under.series.read({
     metric: metricOf("done")!,
-    endpointIds: ["a"],
+    ids: ["a"],
     from: START,
     to,
     stepMs: SERIES_STEP_MS,
@@ -163,9 +241,9 @@ test("What the series take on the disk is bounded: the oldest steps go before th
   const under = open(t, bytes);
   const wide = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`requests@GET /route-${i}`, 1000 + i]));
   await under.steps(2_000, (step) =>
-    Array.from({ length: 5 }, (_, i): [string, Recorded] => [
+    Array.from({ length: 5 }, (_, i): [string, RecordedEndpoint] => [
       `e${i}`,
-      { numbers: { ...wide, done: step + 1 }, histograms: {} },
+      { environmentId: "environment", numbers: { ...wide, done: step + 1 }, histograms: {} },
     ]),
   );
   const used = under.history.connection
@@ -189,7 +267,7 @@ test("An answer has a bounded number of points, whatever is asked for", async (t
   await under.steps(2, () => [["a", jobs(1)]]);
   const { points } = await under.series.read({
     metric: metricOf("done")!,
-    endpointIds: ["a"],
+    ids: ["a"],
     from: 0,
     to: START + 60_000,
     stepMs: SERIES_STEP_MS,
@@ -202,7 +280,7 @@ test("A removed endpoint leaves nothing of its own, also when its number is used
   await under.steps(2, () => [["a", jobs(1)]]);
   await under.series.forget("a");
   await under.steps(1, () => [["c", jobs(7)]], START + 2 * SERIES_STEP_MS);
-  assert.deepEqual(await under.series.endpointIds(), ["c"]);
+  assert.deepEqual(await under.series.endpointIds(), ["environment", "c"]);
   const to = START + 3 * SERIES_STEP_MS;
   assert.deepEqual(await under.read("done", START, to), [0, 0, 0]);
   assert.deepEqual(await under.read("done", START, to, SERIES_STEP_MS, ["c"]), [0, 0, 7]);
@@ -216,8 +294,16 @@ test("Writes that fail cost what they had, are told once, and go on when they ca
   const { pages } = connection.prepare("SELECT page_count AS pages FROM pragma_page_count").get() as { pages: number };
   connection.exec(`PRAGMA max_page_count = ${pages}`);
   const large = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`requests@GET /route-${i}`, 1]));
-  await under.steps(3, () => [["new", { numbers: large, histograms: {} }]], START + SERIES_STEP_MS);
-  await under.steps(3, () => [["new", { numbers: large, histograms: {} }]], START + 4 * SERIES_STEP_MS);
+  await under.steps(
+    3,
+    () => [["new", { environmentId: null, numbers: large, histograms: {} }]],
+    START + SERIES_STEP_MS,
+  );
+  await under.steps(
+    3,
+    () => [["new", { environmentId: null, numbers: large, histograms: {} }]],
+    START + 4 * SERIES_STEP_MS,
+  );
   assert.deepEqual(under.told, ["the history cannot be written: what happens now will be missing in it"]);
   connection.exec("PRAGMA max_page_count = 1073741823");
   await under.steps(1, () => [["new", jobs(3)]], START + 7 * SERIES_STEP_MS);
@@ -251,7 +337,7 @@ test("A damaged file is put aside and a new one begins; a path that cannot be op
     await history.flush();
     const question = {
       metric: metricOf("done")!,
-      endpointIds: ["a"],
+      ids: ["a"],
       from: START,
       to: START + SERIES_STEP_MS,
       stepMs: undefined,

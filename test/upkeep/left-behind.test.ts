@@ -3,6 +3,8 @@ import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { removal } from "../../src/domain/removal.ts";
+import { openHistory } from "../../src/history/history-database.ts";
+import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../../src/upkeep/removed-endpoints.ts";
@@ -39,6 +41,27 @@ test("jobs and logs of an endpoint that could not be removed with it are removed
   );
   assert.deepEqual(await queue.endpointIds(), [here.id]);
   assert.ok(existsSync(path.join(dir, "logs", `${here.id}.ndjson`)));
+});
+
+test("series of an environment that is gone go too, those of one that is there stay", async (t) => {
+  const under = await openTestStore();
+  const history = openHistory(path.join(under.dir, "history.db"), { info() {}, error() {} });
+  t.after(async () => {
+    await history.close();
+    await under.close();
+  });
+  const series = new SqliteSeries(history);
+  const app = newApp();
+  await under.store.apps.insert(app);
+  const [here, gone] = [newEnvironment(app.id), newEnvironment(app.id, "staging")];
+  await under.store.environments.insert(here);
+  const recorded = (environmentId: string) => ({ environmentId, numbers: { done: 1 }, histograms: {} });
+  const rows = [here, gone].map(({ id }) => [`endpoint of ${id}`, recorded(id)] as const);
+  series.record(0, new Map(rows), { numbers: {}, histograms: {} });
+  await history.flush();
+  await removeLeftBehind(under.store, [series]);
+  await history.flush();
+  assert.deepEqual(await series.endpointIds(), [here.id]);
 });
 
 test("an endpoint whose jobs cannot be removed stays until they can", async (t) => {

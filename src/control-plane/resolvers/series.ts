@@ -4,7 +4,8 @@ import { SvcError } from "../../domain/errors.ts";
 import { SERIES_STEP_MS } from "../../domain/limits.ts";
 import { nearest } from "../../domain/names.ts";
 import { type Metric, metricNames, metricOf } from "../../domain/series.ts";
-import { requireReach, requireUnbound } from "../authenticate.ts";
+import type { Environment } from "../../store/store.ts";
+import { requireReach, requireUnbound, sees } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEndpoint } from "../known.ts";
 import { type EndpointFilter, visibleEndpoints } from "../visible-endpoints.ts";
@@ -27,12 +28,13 @@ export async function series({ metric: name, from, to, step, ...of }: SeriesArgs
   if (step != null && step < SERIES_STEP_MS) {
     throw new SvcError("BAD_INPUT", `\`step\` must be at least ${SERIES_STEP_MS} milliseconds.`);
   }
-  const endpointIds = await endpointsOf(of, metric, context);
-  const answer = await context.series.read({ metric, endpointIds, from, to, stepMs: step ?? undefined });
+  const ids = await idsOf(of, metric, context);
+  const answer = await context.series.read({ metric, ids, from, to, stepMs: step ?? undefined });
   return { metric: name, unit: metric.unit, ...answer };
 }
 
-async function endpointsOf({ endpoint, app, environment }: EndpointFilter, metric: Metric, context: RequestContext) {
+/** Of the one endpoint, or of the environments that the key sees of those that are meant. */
+async function idsOf({ endpoint, app, environment }: EndpointFilter, metric: Metric, context: RequestContext) {
   const isOfPlace = Boolean(app || environment);
   if (metric.ofMachine) {
     requireUnbound(context);
@@ -53,8 +55,14 @@ async function endpointsOf({ endpoint, app, environment }: EndpointFilter, metri
     requireReach(context, found);
     return [found.id];
   }
-  if (!isOfPlace && boundTo(context.principal) === undefined) return "all";
-  return [...(await visibleEndpoints({ app, environment }, context)).keys()];
+  if (metric.ofRoute) throw new SvcError("BAD_INPUT", `${metric.name} is of one endpoint's route: give \`endpoint\`.`);
+  const { principal, loader } = context;
+  if (principal.endpointId) return [...(await visibleEndpoints({ app, environment }, context)).keys()];
+  if (!isOfPlace && boundTo(principal) === undefined) return "all";
+  const isMeant = (one: Environment) => (!environment || one.name === environment) && sees(principal, one.id);
+  const apps = (await loader.apps()).filter(({ name }) => !app || name === app);
+  const places = await Promise.all(apps.map(({ id }) => loader.environmentsOf(id)));
+  return places.flat().flatMap((one) => (isMeant(one) ? one.id : []));
 }
 
 /** Throws FORBIDDEN, ENDPOINT_NOT_FOUND. */
