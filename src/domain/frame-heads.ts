@@ -3,6 +3,7 @@
  * head back or throws what is wrong with it. Those of frames that come for every job or request are written by hand.
  */
 import { z } from "zod";
+import { hostHelloHead } from "./host-protocol.ts";
 import { CHANNEL_MAX, MAX_CONCURRENCY_LIMIT } from "./limits.ts";
 import type {
   BootFailure,
@@ -26,12 +27,13 @@ const heldJobs = z
 
 const hello = z.object({
   protocol: z.number(),
-  role: z.enum(["worker", "launcher"]),
+  role: z.enum(["worker", "launcher", "host"]),
   token: z.string(),
   worker: z.string().optional(),
   pid: z.int().optional(),
   unacknowledged: heldJobs.optional(),
   pulls: z.literal(true).optional(),
+  host: hostHelloHead.optional(),
 });
 
 const credit = z.object({

@@ -1,4 +1,6 @@
-/** Frame types of the worker protocol, version 1. The meaning of each stands in docs/reference/protocol.md. */
+/** Frame types of the worker protocol, version 1. The meaning of each stands in docs/reference/protocol.md; those of hosts are in host-protocol.ts. */
+import type { HostHello, HostWelcome } from "./host-protocol.ts";
+
 export const PROTOCOL_VERSION = 1;
 
 /** Flag: further BODY frames belong to this message. */
@@ -35,13 +37,15 @@ export const FRAME = {
 
 export interface HelloHead {
   readonly protocol: number;
-  readonly role: "worker" | "launcher";
+  readonly role: "worker" | "launcher" | "host";
   readonly token: string;
   readonly worker?: string;
   readonly pid?: number;
   readonly unacknowledged?: readonly HeldJob[];
   /** Its program pulls its jobs over HTTP: it gets none on this link. */
   readonly pulls?: true;
+  /** Of an agent. */
+  readonly host?: HostHello | undefined;
 }
 
 /** A job that a worker runs, or whose result waits for its ACK. */
@@ -57,6 +61,8 @@ export interface WelcomeHead {
   readonly protocol: number;
   /** As in START, where it is now: to workers that came by the private socket. */
   readonly platformUrl?: string;
+  /** To an agent. */
+  readonly host?: HostWelcome | undefined;
 }
 
 export interface CreditHead {

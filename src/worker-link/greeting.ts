@@ -44,6 +44,10 @@ export class Greeting {
   }
 
   hello(connection: Connection, hello: HelloHead): void {
+    if (hello.role === "host") {
+      refuse(connection, "hosts cannot join this platform");
+      return;
+    }
     const done = hello.role === "launcher" ? this.#launcher(connection, hello) : this.#worker(connection, hello);
     done.catch((error: unknown) => {
       this.#deps.hooks.failed(`a ${hello.role} could not be let in`, error);

@@ -1,0 +1,196 @@
+/**
+ * What the platform and the agent of a host say to each other, over the worker link's TLS port (docs/reference/protocol.md,
+ * "Hosts"). A host is a machine that offers its capacity; its agent is a driver, a launcher and their files without a platform.
+ *
+ *   agent ──HELLO role "host"──▶ platform      with a join token, later with the secret that the first WELCOME gave
+ *   agent ◀──WELCOME─────────── platform       who it is, and where its workers dial
+ *   agent ──STATE─────────▶ platform      what the machine has and which workers run: first of all, and after each break
+ *   agent ◀──ASK / ANSWER──────▶ platform      the calls of a driver, by id; REPORT is a line about one that is under way
+ *   agent ──EVENT──────────────▶ platform      what a driver tells
+ *
+ * The platform alone decides who gets what of a host: a START carries the worker's share. Ends of workers that the agent sees
+ * while the link is down are in `ended` of the next STATE, before the list of those that run.
+ */
+import { z } from "zod";
+import type { Machine, Share } from "./capacity.ts";
+
+/** Frame types that only hosts and the platform use; HELLO, WELCOME, REFUSED, PING and PONG are as for workers. */
+export const HOST_FRAME = { STATE: 48, ASK: 49, ANSWER: 50, REPORT: 51, EVENT: 52 } as const;
+
+/** What an agent says of itself in HELLO, beside its token. */
+export interface HostHello {
+  /** As its user calls it; a DNS label, unique on the platform. */
+  readonly name: string;
+  readonly version: string;
+  /** As Node has them: "linux", "x64". */
+  readonly platform: string;
+  readonly arch: string;
+  /** "glibc 2.36", "musl 1.2"; "" when not known. */
+  readonly libc: string;
+  /** "process" or "docker". */
+  readonly driver: string;
+  readonly labels: readonly string[];
+  /** Its volumes' folder is the platform's own, by a shared file system. */
+  readonly sharedVolumes: boolean;
+  /** Wall clock of the machine, milliseconds since the epoch: a large difference is told. */
+  readonly clock: number;
+}
+
+/** What a WELCOME has for a host beside the protocol. */
+export interface HostWelcome {
+  readonly hostId: string;
+  /** What it proves itself with from now on; only in answer to a join token. */
+  readonly secret?: string;
+  /** Identifies the platform's shared volumes folder: `<volumes>/.svc-platform` holds it. */
+  readonly platformId: string;
+  readonly version: string;
+}
+
+export interface HostState {
+  readonly machine: Machine;
+  readonly workers: readonly { readonly worker: string; readonly share: Share }[];
+  /** Ends that nobody was told of. */
+  readonly ended: readonly HostWorkerExit[];
+  /** What the host lacks of what keeps workers apart, in words. */
+  readonly missing: readonly string[];
+  readonly freeDiskBytes: number;
+}
+
+export interface HostWorkerExit {
+  readonly workerId: string;
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly reason: string;
+  readonly cause?: "machine" | undefined;
+}
+
+/** Where an agent fetches a layer: `GET <platform>/layers/<digest>` with `Authorization: Bearer <ticket>`, ranges allowed. */
+export interface LayerTicket {
+  readonly digest: string;
+  readonly bytes: number;
+  readonly ticket: string;
+}
+
+/**
+ * The calls of a driver as they travel: the head has `id`, `call` and small arguments, the body is the JSON of the rest.
+ * What they answer is in the ANSWER's body.
+ *
+ *   prepare   body { image: WorkerImage, layers: LayerTicket[] }         answers {}; REPORTs on the way
+ *   start     body { spec: WorkerSpec, share: Share }                    answers {}
+ *   stop      body { workerId, graceMs }                                 answers {}
+ *   retire    body { endpointId, revision }                              answers {}
+ *   vouched   no body                                                    answers { workers: string[] }
+ *   unused    body { keep: WorkerImage[], before }                       answers {}   (removeUnused)
+ *   drain     no body: no worker will be started any more; the agent ends when told `leave`
+ *   leave     no body: ends every worker and the agent                   answers {}
+ */
+export const HOST_CALLS = ["prepare", "start", "stop", "retire", "vouched", "unused", "drain", "leave"] as const;
+export type HostCall = (typeof HOST_CALLS)[number];
+
+export interface AskHead {
+  readonly id: number;
+  readonly call: HostCall;
+}
+
+export interface AnswerHead {
+  readonly id: number;
+  /** Absent: it was done. */
+  readonly error?: { readonly code: string; readonly message: string; readonly help?: string | undefined } | undefined;
+}
+
+export interface ReportHead {
+  readonly id: number;
+  readonly line: string;
+}
+
+/**
+ * What a driver tells, in an EVENT's head; the text of `log` and `programPrinted` is the body.
+ *
+ *   exited {…HostWorkerExit} · started {head: StartedHead} · bootFailed {workerId, failure} · log, programPrinted {workerId, stream}
+ *   available {} · told {line, facts} · state: use STATE
+ */
+export const HOST_EVENTS = ["exited", "started", "bootFailed", "log", "programPrinted", "available", "told"] as const;
+export type HostEvent = (typeof HOST_EVENTS)[number];
+
+export interface EventHead {
+  readonly event: HostEvent;
+  /** The worker it is about, if it is about one. */
+  readonly workerId?: string | undefined;
+  readonly stream?: "stdout" | "stderr" | undefined;
+  /** The rest, as the event has it. */
+  readonly of?: unknown;
+}
+
+const share = z.object({
+  vcpus: z.number().nonnegative(),
+  memoryGb: z.number().nonnegative(),
+  gpus: z.array(z.int().nonnegative()).max(64),
+  gpuFraction: z.number().positive().max(1).optional(),
+});
+
+const machine = z.object({
+  hardware: z.object({ vcpus: z.number().positive(), memoryGb: z.number().positive() }),
+  vcpus: z.number().positive(),
+  memoryGb: z.number().positive(),
+  gpus: z.array(z.object({ product: z.string().max(200), emulated: z.boolean() })).max(64),
+  emulatesGpu: z.boolean(),
+});
+
+const exit = z.object({
+  workerId: z.string().max(100),
+  code: z.int().nullable(),
+  signal: z.string().max(20).nullable(),
+  reason: z.string().max(4_000),
+  cause: z.literal("machine").optional(),
+});
+
+export const hostHelloHead = z.object({
+  name: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "a host's name has a-z, 0-9 and -, at most 63"),
+  version: z.string().max(50),
+  platform: z.string().max(50),
+  arch: z.string().max(50),
+  libc: z.string().max(50),
+  driver: z.enum(["process", "docker"]),
+  labels: z.array(z.string().regex(/^[a-zA-Z0-9][\w.=-]{0,62}$/)).max(32),
+  sharedVolumes: z.boolean(),
+  clock: z.number(),
+});
+
+const welcome = z.object({
+  hostId: z.string().max(100),
+  secret: z.string().max(200).optional(),
+  platformId: z.string().max(100),
+  version: z.string().max(50),
+});
+
+const state = z.object({
+  machine,
+  workers: z.array(z.object({ worker: z.string().max(100), share })).max(10_000),
+  ended: z.array(exit).max(10_000),
+  missing: z.array(z.string().max(500)).max(50),
+  freeDiskBytes: z.number().nonnegative(),
+});
+
+const id = z.int().nonnegative();
+const ask = z.object({ id, call: z.enum(HOST_CALLS) });
+const answer = z.object({
+  id,
+  error: z
+    .object({ code: z.string().max(100), message: z.string().max(8_000), help: z.string().max(8_000).optional() })
+    .optional(),
+});
+const report = z.object({ id, line: z.string().max(2_000) });
+const event = z.object({
+  event: z.enum(HOST_EVENTS),
+  workerId: z.string().max(100).optional(),
+  stream: z.enum(["stdout", "stderr"]).optional(),
+  of: z.unknown().optional(),
+});
+
+export const hostWelcome = (value: unknown): HostWelcome => welcome.parse(value);
+export const hostState = (value: unknown): HostState => state.parse(value);
+export const hostWorkerExit = (value: unknown): HostWorkerExit => exit.parse(value);
+export const askHead = (value: unknown): AskHead => ask.parse(value);
+export const answerHead = (value: unknown): AnswerHead => answer.parse(value);
+export const reportHead = (value: unknown): ReportHead => report.parse(value);
+export const eventHead = (value: unknown): EventHead => event.parse(value);
