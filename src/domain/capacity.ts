@@ -100,6 +100,19 @@ export function place(machine: Machine, taken: Iterable<Share>, need: Need, beyo
   return { vcpus, memoryGb, gpus, ...(need.gpuCount < 1 && gpus.length > 0 ? { gpuFraction: need.gpuCount } : {}) };
 }
 
+/** Why the GPUs of a share cannot be its own beside `taken`; undefined when they can. */
+export function gpuClash(machine: Machine, taken: Iterable<Share>, share: Share): Lack | undefined {
+  const used = usedBy(machine, taken);
+  for (const index of share.gpus) {
+    if (!(index in used.gpus))
+      return { lack: `This machine has ${machine.gpus.length} GPUs, and none with the number ${index}.` };
+    if (used.gpus[index]! + (share.gpuFraction ?? 1) > 1 + EPSILON) {
+      return { lack: `GPU ${index} of this machine is taken: a GPU cannot be lent twice.` };
+    }
+  }
+  return undefined;
+}
+
 /** Why no worker of this CPU size will ever fit on the machine, however empty; none when one does. */
 export function sizeProblems(machine: Machine, instanceIds: string): string[] {
   const size = machineType(instanceIds);

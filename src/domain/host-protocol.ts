@@ -108,8 +108,19 @@ export interface ReportHead {
  *
  *   exited {…HostWorkerExit} · started {head: StartedHead} · bootFailed {workerId, failure} · log, programPrinted {workerId, stream}
  *   available {} · told {line, facts} · state: use STATE
+ *   leaving {graceMs}: the agent is to end. No worker may be started there any more, those that run are to be drained; when
+ *   none is left, or after the grace, it ends by itself
  */
-export const HOST_EVENTS = ["exited", "started", "bootFailed", "log", "programPrinted", "available", "told"] as const;
+export const HOST_EVENTS = [
+  "exited",
+  "started",
+  "bootFailed",
+  "log",
+  "programPrinted",
+  "available",
+  "told",
+  "leaving",
+] as const;
 export type HostEvent = (typeof HOST_EVENTS)[number];
 
 export interface EventHead {

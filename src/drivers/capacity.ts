@@ -1,6 +1,6 @@
 /** What the machine has, and what is promised to the workers that run on it. */
 import { availableParallelism, totalmem } from "node:os";
-import { type Host, type Machine, needOf, place, type Share } from "../domain/capacity.ts";
+import { gpuClash, type Host, type Lack, type Machine, needOf, place, type Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Capacity, WorkerSpec } from "./worker-driver.ts";
@@ -49,11 +49,20 @@ export class CapacityLedger {
 
   /** Books the worker's share, or throws NO_CAPACITY saying what is missing. */
   book(spec: WorkerSpec): Share {
-    const need = needOf(this.#machine, spec, spec.gpuPreference);
-    const share = place(this.#machine, this.#shares.values(), need, spec.beyondCapacity);
+    const share = spec.share === undefined ? this.#place(spec) : this.#told(spec.share);
     if ("lack" in share) throw new SvcError("NO_CAPACITY", share.lack, { help: share.help });
     this.#shares.set(spec.workerId, share);
     return share;
+  }
+
+  #place(spec: WorkerSpec): Share | Lack {
+    const need = needOf(this.#machine, spec, spec.gpuPreference);
+    return place(this.#machine, this.#shares.values(), need, spec.beyondCapacity);
+  }
+
+  /** vCPUs and memory may be promised beyond what is there; a GPU is not. */
+  #told(share: Share): Share | Lack {
+    return gpuClash(this.#machine, this.#shares.values(), share) ?? share;
   }
 
   /** Books the worker's share for a start, which frees it when it fails. Throws NO_CAPACITY, and what `start` throws. */

@@ -34,6 +34,8 @@ import { type WorkerUser, WorkerUsers } from "./worker-users.ts";
 interface ProcessDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
+  /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
+  readonly workersDial?: string | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
   readonly platformUrl: () => string;
   readonly pythonPath: string;
@@ -119,7 +121,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   /** Call before anything large is loaded, and after the socket listens. */
   async open(): Promise<void> {
     await this.#layers.open();
-    this.#users?.lendSocket(this.#options.socketPath);
+    if (this.#options.workersDial === undefined) this.#users?.lendSocket(this.#options.socketPath);
     await this.#launcher.start(async () => (await this.#interpreters.default()).path);
     const { isUp, isolation } = this.#launcher.link;
     if (this.#options.isolation === "strict" && isUp && !isolation.strict) {
@@ -203,14 +205,14 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
     const isCacheThere = prepared.cache === undefined || existsSync(prepared.cache.folder);
     const cache = isCacheThere ? prepared.cache : await this.#cacheOf(image);
-    const { ledger, socketPath, platformUrl, isolation, hidden, writable } = this.#options;
+    const { ledger, socketPath, workersDial, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
         python: prepared.python,
         handler: prepared.handler,
         paths: prepared.paths,
         env: { ...(cache && cacheEnv(cache.folder)), ...this.#ownEnv(spec, share), ...ledger.gpuEnv(spec, share) },
-        socket: socketPath,
+        socket: workersDial ?? socketPath,
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),
         tempDir,

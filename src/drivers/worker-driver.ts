@@ -53,6 +53,8 @@ export interface WorkerSpec {
   readonly gpuCount: number;
   /** vCPUs and memory beyond what the machine declares may be used: workers that run already wait for this one. */
   readonly beyondCapacity: boolean;
+  /** What it has of the machine, when that is decided elsewhere: it is not placed, and refused only where it cannot be. */
+  readonly share?: Share | undefined;
 }
 
 export interface WorkerExit {

@@ -54,6 +54,24 @@ test("A worker that others sit and wait for goes beyond vCPUs and memory, and ne
   });
 });
 
+test("A share that was decided elsewhere is booked as it is told, and refused only when a GPU would be lent twice", () => {
+  const ledger = new CapacityLedger({ ...options, cpuOvercommit: 1 }, ["NVIDIA L4", "NVIDIA L4"]);
+  const told = { vcpus: 1000, memoryGb: 9000, gpus: [1] };
+  assert.deepEqual(ledger.book(spec("a", { share: told })), told);
+  assert.deepEqual(ledger.capacity.shares.get("a"), told);
+  const half = { vcpus: 1, memoryGb: 1, gpus: [0], gpuFraction: 0.5 };
+  ledger.book(spec("b", { share: half }));
+  ledger.book(spec("c", { share: half }));
+  for (const gpus of [[1], [0], [0, 1]]) {
+    const share = { vcpus: 1, memoryGb: 1, gpus };
+    assert.throws(() => ledger.book(spec("d", { share })), { code: "NO_CAPACITY", message: /lent twice/ });
+  }
+  const none = { vcpus: 1, memoryGb: 1, gpus: [2] };
+  assert.throws(() => ledger.book(spec("d", { share: none })), { code: "NO_CAPACITY", message: /2 GPUs.*number 2/ });
+  ledger.free("a");
+  ledger.book(spec("d", { share: told }));
+});
+
 test("A machine without GPUs serves GPU endpoints on the CPU only when the configuration says so", () => {
   const gpu = { instanceIds: "", gpuIds: "ANY" };
   assert.throws(() => new CapacityLedger(options, []).book(spec("a", gpu)), { code: "NO_CAPACITY" });
