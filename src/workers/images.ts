@@ -78,6 +78,11 @@ export class Images {
     return this.#states.get(key(endpoint)) ?? { progress: [], problem: "" };
   }
 
+  /** What was prepared is gone: it is made again before the next start. */
+  forget(endpoint: Endpoint): void {
+    this.#states.delete(key(endpoint));
+  }
+
   /** Starts preparing unless it runs, is done, or failed a moment ago. */
   prepare(endpoint: Endpoint): void {
     const state = getOrInsert(this.#states, key(endpoint), () => ({

@@ -356,6 +356,7 @@ export class WorkerPool implements WorkerView {
       return undefined;
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
+      if (error.code === "IMAGE_MISSING") this.#deps.images.forget(endpoint);
       if (error.code !== "NO_CAPACITY") this.#refused.note(endpoint.id, error);
       return inWords(error);
     } finally {

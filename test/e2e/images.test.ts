@@ -11,6 +11,7 @@ import tar from "tar-stream";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { dockerForTests } from "../docker.ts";
 import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
+import { PULL_PROGRAM } from "./pull-program.ts";
 
 const docker = await dockerForTests();
 const PAGE = readFileSync(path.join(ROOT, "docs/reference/images.md"), "utf8").match(/```python\n(.*?)```/s)![1]!;
@@ -134,4 +135,62 @@ def shell():
   assert.match(lacks.stderr, /sudo apt-get install -y bash=0\.1 no-such-package/);
   const image = await deploy(platform, PAGE.replace("system_dependencies", "env=None, system_dependencies"), t);
   assert.match(image.stderr, /Endpoint "model": image=Image\(…\) needs containers.*SVC_DRIVER=docker/);
+});
+
+const GENERATION = `
+import os
+from svc import Endpoint, Image
+
+@Endpoint(name="built", image=Image.debian().env(STEP="1"), workers=(0, 1))
+def built():
+    return os.environ["MODE"]
+
+Endpoint(name="program", image="TAG", workers=(0, 1))
+`;
+
+interface Said {
+  readonly mode: string;
+}
+
+/** Stands for a worker image that is made anew under its name. Resolves its id. */
+async function baseOfGeneration(tag: string, generation: string): Promise<string> {
+  const { engine } = docker;
+  const pack = tar.pack();
+  pack.entry(
+    { name: "Dockerfile" },
+    `FROM ${docker.image}\nENV MODE=${generation}\nCOPY worker.py /\nCMD ["python3", "/worker.py"]\n`,
+  );
+  pack.entry({ name: "worker.py" }, PULL_PROGRAM);
+  pack.finalize();
+  const stream = await engine.buildImage(Readable.from([await buffer(pack)]), { t: tag });
+  await new Promise<void>((resolve, reject) => {
+    engine.modem.followProgress(stream, (error) => (error ? reject(error) : resolve()));
+  });
+  return (await engine.getImage(tag).inspect()).Id;
+}
+
+test("An image that is made anew or removed while the platform runs is prepared again at the next start", {
+  skip: docker.skip,
+}, async (t) => {
+  const tag = `svc-test/generation:${process.pid}`;
+  const first = await baseOfGeneration(tag, "first");
+  const platform = await startPlatform(t, { ...docker.env, SVC_CPU_IMAGE: tag });
+  removeAfter(t, platform, tag);
+  const deployed = await deploy(platform, GENERATION.replace("TAG", tag), t);
+  assert.equal(deployed.code, 0, deployed.stderr);
+  const outputs = async () => [await output(platform, "built"), ((await output(platform, "program")) as Said).mode];
+  assert.deepEqual(await outputs(), ["first", "first"]);
+
+  await baseOfGeneration(tag, "second");
+  const { engine } = docker;
+  const filters = { label: [`svc.data-dir=${platform.dataDir}`] };
+  for (const { Id } of await engine.listContainers({ all: true, filters })) {
+    await engine.getContainer(Id).remove({ force: true });
+  }
+  for (const { Id } of await engine.listImages({ filters })) await engine.getImage(Id).remove({ force: true });
+  await engine
+    .getImage(first)
+    .remove({ force: true })
+    .catch(() => {}); // Gone with what was built on it.
+  assert.deepEqual(await outputs(), ["second", "second"]);
 });

@@ -8,63 +8,11 @@ import { type TestContext, test } from "node:test";
 import { pack } from "tar-stream";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
-import { hostPid, OWN_PID } from "../host-pid.ts";
+import { hostPid } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { PULL_PROGRAM } from "./pull-program.ts";
 
 const docker = await dockerForTests();
-
-/** Standard library only: asks for jobs, gives signs of life, ends on SIGTERM when it has finished what it has. */
-const WORKER = `
-import json, os, signal, sys, threading, time, urllib.error, urllib.request
-
-own = os.environ["RUNPOD_POD_ID"]
-headers = {"Authorization": os.environ["RUNPOD_AI_API_KEY"], "Content-Type": "application/x-www-form-urlencoded"}
-take = os.environ["RUNPOD_WEBHOOK_GET_JOB"].replace("$ID", own)
-done = os.environ["RUNPOD_WEBHOOK_POST_OUTPUT"].replace("$RUNPOD_POD_ID", own)
-alive = os.environ["RUNPOD_WEBHOOK_PING"].replace("$RUNPOD_POD_ID", own)
-state = {"job": "", "leaves": False}
-
-def call(url, body=None):
-    while True:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=90) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            if error.code != 429: raise
-            time.sleep(0.2)
-        except OSError:
-            time.sleep(0.2)
-
-def pings():
-    while True:
-        call(alive + (f"&job_id={state['job']}" if state["job"] else ""))
-        time.sleep(1)
-
-def leave(*_):
-    state["leaves"] = True
-
-def handle(given):
-    if "tell" in given:
-        with open(given["tell"], "w") as file: file.write(${OWN_PID})
-    if "wait" in given:
-        while not os.path.exists(given["wait"]): time.sleep(0.05)
-    if "exit" in given: os._exit(given["exit"])
-    return {"pid": ${OWN_PID}, "mode": os.environ.get("MODE"), "in_project": os.path.exists("main.py")}
-
-if os.environ.get("BROKEN"): sys.exit("it cannot begin: no weights")
-signal.signal(signal.SIGTERM, leave)
-threading.Thread(target=pings, daemon=True).start()
-while not state["leaves"]:
-    status, body = call(take + f"&job_in_progress={1 if state['job'] else 0}")
-    if status == 204: continue
-    job = json.loads(body)
-    state["job"] = job["id"]
-    print(json.dumps({"requestId": job["id"], "message": "Started.", "level": "INFO"}), flush=True)
-    result = {"output": handle(job["input"])}
-    call(done.replace("$ID", job["id"]) + "&isStream=false", json.dumps(result).encode())
-    state["job"] = ""
-print("has left", flush=True)
-`;
 
 const declared = (more = "") => `
 from svc import Endpoint
@@ -81,7 +29,7 @@ test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced an
   const platform = await startPlatform(t);
   const cwd = project(t, {
     "main.py": declared(', env={"MODE": "first"}, workers=(0, 1), idle_timeout=1'),
-    "worker.py": WORKER,
+    "worker.py": PULL_PROGRAM,
   });
   const { url, kind } = await deploy(platform, cwd);
   assert.equal(kind, "queue");
@@ -147,7 +95,7 @@ test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced an
 
 test("A program that cannot begin is told about, and so is an image where there are no containers", async (t) => {
   const platform = await startPlatform(t);
-  const cwd = project(t, { "main.py": declared(', env={"BROKEN": "1"}'), "worker.py": WORKER });
+  const cwd = project(t, { "main.py": declared(', env={"BROKEN": "1"}'), "worker.py": PULL_PROGRAM });
   const broken = await platform.svc(["deploy"], { cwd });
   assert.notEqual(broken.code, 0);
   assert.match(broken.stderr, /it exited with code 1 before it asked for a job\s+it cannot begin: no weights/);
@@ -179,7 +127,7 @@ test("A program that cannot begin is told about, and so is an image where there 
 async function imageOf(t: TestContext): Promise<string> {
   const name = `svc-test-pull-${process.pid}:1`;
   const packed = pack();
-  packed.entry({ name: "worker.py" }, WORKER);
+  packed.entry({ name: "worker.py" }, PULL_PROGRAM);
   packed.entry(
     { name: "Dockerfile" },
     `FROM ${docker.image}\nCOPY worker.py main.py /app/\nWORKDIR /app\nENV MODE=image\nENTRYPOINT ["python3"]\nCMD ["worker.py"]\n`,

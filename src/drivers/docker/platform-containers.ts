@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../../domain/limits.ts";
-import { removeContainer } from "./container-end.ts";
+import { removeContainer } from "./container-life.ts";
 import type { Engine } from "./engine.ts";
 import { LABEL } from "./labels.ts";
 

@@ -10,7 +10,7 @@ import type { ExitedHead } from "../../domain/worker-protocol.ts";
 import { LastLines } from "../../lib/last-lines.ts";
 import type { Own } from "../../lib/own.ts";
 import { wholeLines } from "../../lib/whole-lines.ts";
-import { ended, removeContainer } from "./container-end.ts";
+import { createContainer, ended, removeContainer } from "./container-life.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { CPU_PERIOD_US, type Mount, type WorkerShare } from "./worker-container.ts";
 
@@ -60,7 +60,7 @@ export class PullContainer {
   /** Resolves when the program runs. Throws NO_CAPACITY. */
   async launch(engine: Engine, plan: ProgramPlan): Promise<void> {
     try {
-      this.#container = await engine.createContainer(programOptions(plan));
+      this.#container = await createContainer(engine, programOptions(plan));
       await this.#container.start();
     } catch (error) {
       await removeContainer(this.#container);

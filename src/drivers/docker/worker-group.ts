@@ -20,7 +20,7 @@ import {
 import type { ExitedHead, StartedHead, StartHead } from "../../domain/worker-protocol.ts";
 import type { Own } from "../../lib/own.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "../launcher-link.ts";
-import { ended, removeContainer } from "./container-end.ts";
+import { createContainer, ended, removeContainer } from "./container-life.ts";
 import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { withoutStreamHeaders } from "./image-facts.ts";
 import { LABEL } from "./labels.ts";
@@ -161,7 +161,7 @@ export class WorkerGroup {
     try {
       const labels = { ...plan.labels, [LABEL.launcher]: hash };
       const name = `${plan.name}-${hash.slice(0, NAME_MARK_CHARS)}`; // The one before it may still be going.
-      const container = await engine.createContainer(containerOptions({ ...plan, labels, name }));
+      const container = await createContainer(engine, containerOptions({ ...plan, labels, name }));
       this.#container = container;
       const stdin = await container.attach({ stream: true, stdin: true, hijack: true });
       stdin.on("error", () => {}); // A launcher that ends early is reported by its end.
