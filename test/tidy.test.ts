@@ -49,6 +49,7 @@ const INTERFACES = [
   "src/store/store.ts",
   "src/store/records.ts",
   "src/store/alerts.ts",
+  "src/store/hosts.ts",
   "src/queue/queue.ts",
   "src/artifacts/artifact-store.ts",
   "src/logs/log-store.ts",

@@ -10,6 +10,7 @@ import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
 import type { AlertRepository } from "./alerts.ts";
+import type { HostRow } from "./hosts.ts";
 import type { AuditRepository, DeployRepository } from "./records.ts";
 
 export interface App {
@@ -266,6 +267,8 @@ export interface NetworkVolumeRepository {
 /** Told after the commit, so that caches can drop what they hold. */
 export type StoreChange =
   | { readonly table: "keys" | "workers"; readonly id: string }
+  /** `host` as it is since the change; undefined when it is gone. */
+  | { readonly table: "hosts"; readonly id: string; readonly host: HostRow | undefined }
   /** `endpoint` as it is since the change; undefined when it is gone. */
   | { readonly table: "endpoints"; readonly id: string; readonly endpoint: Endpoint | undefined };
 

@@ -1,0 +1,65 @@
+/** Machines that joined, and the tokens that let further ones join. Of tokens and secrets hashes alone are kept. */
+
+export interface HostRow {
+  readonly id: string;
+  /** A DNS label, unique on the platform. */
+  readonly name: string;
+  /** SHA-256 of what its agent proves itself with. */
+  readonly secretHash: string;
+  readonly labels: readonly string[];
+  /** As Node has it: "x64". */
+  readonly arch: string;
+  readonly version: string;
+  /** "process" or "docker". */
+  readonly driver: string;
+  readonly sharedVolumes: boolean;
+  /** It gets no further workers. */
+  readonly draining: boolean;
+  /** Milliseconds since the epoch, as all times here. */
+  readonly joinedAt: number;
+  readonly lastSeenAt: number;
+}
+
+/** What an agent says of itself again at each HELLO. */
+export type HostFacts = Pick<HostRow, "labels" | "arch" | "version" | "driver" | "sharedVolumes">;
+
+export interface HostTokenRow {
+  readonly id: string;
+  /** SHA-256. */
+  readonly tokenHash: string;
+  /** The only name that a host may join under with it; "": any. */
+  readonly name: string;
+  /** Otherwise it is used up by the first host. */
+  readonly reusable: boolean;
+  /** null: never. */
+  readonly expiresAt: number | null;
+  readonly createdAt: number;
+  /** By the last host; null: not yet. */
+  readonly usedAt: number | null;
+  readonly revokedAt: number | null;
+  /** Id of the key it was made with. */
+  readonly createdBy: string;
+}
+
+/** Why a host may not join: there is no such token, it is used up, its time is over, it was revoked; it is for another name, or the name is taken. */
+export type JoinRefusal = "unknown" | "used" | "expired" | "revoked" | "other-name" | "name-taken";
+
+export interface HostRepository {
+  /** Inserts the host and notes the token's use, both or neither. */
+  join(tokenHash: string, now: number, host: HostRow): Promise<HostRow | JoinRefusal>;
+  findBySecret(hash: string): Promise<HostRow | undefined>;
+  find(id: string): Promise<HostRow | undefined>;
+  /** By name. */
+  list(): Promise<HostRow[]>;
+  /** Resolves false when there is no such host. */
+  setDraining(id: string, draining: boolean): Promise<boolean>;
+  /** Notes that it was heard of, and what it says of itself. No change in the sense of onChange when nothing else changed. */
+  seen(id: string, at: number, facts: HostFacts): Promise<void>;
+  /** Its secret is refused from then on. Resolves false when there is no such host. */
+  remove(id: string): Promise<boolean>;
+  createToken(token: HostTokenRow): Promise<void>;
+  /** Newest first. */
+  listTokens(): Promise<HostTokenRow[]>;
+  /** Resolves false when there is none, or it was revoked before. */
+  revokeToken(id: string, at: number): Promise<boolean>;
+}
