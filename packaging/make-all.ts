@@ -1,6 +1,6 @@
 /**
- * What is handed out: the npm package, the wheel, an archive with Node for each platform, install.sh, the bill of materials,
- * the licences of others, and SHA256SUMS of them all.
+ * What is handed out: the npm package, the wheel, an archive with Node for each platform, install.sh, what makes a container image of an
+ * archive, the bill of materials, the licences of others, and SHA256SUMS of them all.
  */
 import { createHash } from "node:crypto";
 import { copyFileSync, createReadStream, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -9,6 +9,9 @@ import { pipeline } from "node:stream/promises";
 import { makeArchive, type Platform } from "./archive.ts";
 import { makePackage } from "./package.ts";
 import { ROOT } from "./run.ts";
+
+/** Of the platform's image, which is built in the folder of its archive. */
+const IMAGE_FILES = ["Caddyfile", "Dockerfile", "compose.yaml", "seccomp.json"];
 
 /** Into `folder`, which is emptied before. `level`: how hard gzip tries. */
 export async function makeAll(folder: string, platforms: readonly Platform[], level = 9): Promise<void> {
@@ -20,6 +23,7 @@ export async function makeAll(folder: string, platforms: readonly Platform[], le
     copyFileSync(path.join(made.folder, file), path.join(folder, file));
   copyFileSync(made.wheel, path.join(folder, path.basename(made.wheel)));
   copyFileSync(path.join(ROOT, "packaging/install.sh"), path.join(folder, "install.sh"));
+  for (const file of IMAGE_FILES) copyFileSync(path.join(ROOT, "deploy/platform", file), path.join(folder, file));
   rmSync(made.folder, { recursive: true });
   await writeSums(folder);
 }

@@ -1,6 +1,7 @@
 /** What whoever watches the platform asks, most of it without a key: whether its process lives, whether it takes work, its metrics. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
+import { BY_NAME } from "../domain/names.ts";
 import { authenticate, requireScope, requireUnbound } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { methodNotAllowed, sendJson } from "./http.ts";
@@ -17,6 +18,23 @@ export async function answerHealth(
   const reasons = await deps.notReady();
   if (reasons.length === 0) sendJson(response, 200, { status: "ok" });
   else sendJson(response, 503, { status: "not ready", reasons });
+}
+
+/** GET /hosts?domain=HOST, as proxies ask that fetch a certificate for a host when it is first asked for: 200, or 404 for a host of nobody. */
+export async function answerHosts(
+  { store, config }: Pick<ControlPlaneDeps, "store" | "config">,
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+): Promise<void> {
+  if (request.method !== "GET" && request.method !== "HEAD") return methodNotAllowed(response, "/hosts", "GET, HEAD");
+  const domain = config.domain.toLowerCase();
+  const host = (url.searchParams.get("domain") ?? "").toLowerCase();
+  const id = host.endsWith(`.${domain}`) ? host.slice(0, -domain.length - 1) : undefined;
+  const ours = host === domain || id === BY_NAME || (id && (await store.endpoints.find(id))?.kind === "load-balanced");
+  response.setHeader("cache-control", "no-store");
+  if (domain !== "" && ours) return sendJson(response, 200, { status: "ok" });
+  throw new SvcError("NOT_FOUND", "No endpoint of this platform has that host.");
 }
 
 /** Throws NOT_FOUND, MISSING_KEY, WRONG_KEY, FORBIDDEN. */

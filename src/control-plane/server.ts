@@ -1,6 +1,6 @@
 /**
  * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, files of volumes below
- * /volumes, GET /events, /metrics, /healthz and /readyz, /device for logins, GET / for programs. Everything else is a 404.
+ * /volumes, GET /events, /metrics, /healthz and /readyz, /hosts, /device for logins, GET / for programs. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
@@ -12,7 +12,7 @@ import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
 import { Events } from "./events.ts";
 import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
-import { answerHealth, answerMetrics } from "./health.ts";
+import { answerHealth, answerHosts, answerMetrics } from "./health.ts";
 import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
 import { answerLayer } from "./layers.ts";
@@ -69,6 +69,7 @@ async function route(
   if (url.pathname === "/healthz" || url.pathname === "/readyz") {
     return answerHealth(deps, request, response, url.pathname);
   }
+  if (url.pathname === "/hosts") return answerHosts(deps, request, response, url);
   if (url.pathname !== "/") {
     throw new SvcError("NOT_FOUND", `There is nothing at ${request.method} ${url.pathname}.`);
   }

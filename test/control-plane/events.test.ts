@@ -143,3 +143,18 @@ test("/healthz and /readyz answer without a key and say why the platform takes n
   platform.metrics.access = "off";
   assert.deepEqual(await statuses(), [404, 404, 404]);
 });
+
+test("A proxy asks which hosts are the platform's before it fetches a certificate for one", async (t) => {
+  const platform = await startPlatform(t, { domain: "svc.example.org" });
+  const build = await sample(platform);
+  const { endpoints } = (await deploy(platform, build, { env: ENV })).data.deployBuild;
+  const status = async (host: string) => (await fetch(`${platform.url}/hosts?domain=${host}`)).status;
+  const statuses = new Map<string, number>();
+  for (const { id, kind } of endpoints) statuses.set(kind, await status(`${id}.Svc.example.org`));
+  assert.deepEqual(Object.fromEntries(statuses), { queue: 404, "load-balanced": 200 });
+  const others = ["svc.example.org", "flash.svc.example.org", "nobody.svc.example.org", "a.b.svc.example.org"];
+  assert.deepEqual(await Promise.all([...others, "example.org", ""].map(status)), [200, 200, 404, 404, 404, 404]);
+  assert.equal((await fetch(`${platform.url}/hosts?domain=x`, { method: "POST" })).status, 405);
+  const without = await startPlatform(t);
+  assert.equal((await fetch(`${without.url}/hosts?domain=`)).status, 404, "a platform without a domain has no hosts");
+});
