@@ -54,6 +54,8 @@ export interface RequestFilter extends RecordFilter {
 
 /** What is handed in is written soon, or left out when the disk does not take it. */
 export interface RecordStore {
+  /** False: so many of this second wait that another of this status is left out. */
+  takesRequest(status: number): boolean;
   requestEnded(request: RecordedRequest): void;
   /** `kind` is asked for when it is written; undefined: it is not known any more. */
   failed(failure: Failure): void;

@@ -56,13 +56,16 @@ export class SqliteRecords implements RecordStore {
     this.#decisions = new Map();
   }
 
-  requestEnded(request: RecordedRequest): void {
-    const isBad = request.status >= SERVER_ERROR;
+  takesRequest(status: number): boolean {
     // Errors have a room of their own: they are what is looked for.
-    const waiting = isBad ? this.#badRequests : this.#requests.length - this.#badRequests;
-    if (waiting >= REQUESTS_PER_WRITE_MAX) return;
+    const waiting = status >= SERVER_ERROR ? this.#badRequests : this.#requests.length - this.#badRequests;
+    return waiting < REQUESTS_PER_WRITE_MAX;
+  }
+
+  requestEnded(request: RecordedRequest): void {
+    if (!this.takesRequest(request.status)) return;
     if (this.#requests.length === 0) this.#history.later(() => this.#writeRequests());
-    if (isBad) this.#badRequests++;
+    if (request.status >= SERVER_ERROR) this.#badRequests++;
     this.#requests.push(request);
   }
 
@@ -163,23 +166,20 @@ export class SqliteRecords implements RecordStore {
     const requests = this.#requests;
     this.#requests = [];
     this.#badRequests = 0;
-    for (const { coldStart, path, ...request } of requests) {
-      const { endpointId, id, method, route, status, at, waitMs, runMs, totalMs, workerId } = request;
-      const shown = path.slice(0, RECORD_PATH_MAX_CHARS);
-      const cold = coldStart === null ? null : Number(coldStart);
+    for (const one of requests) {
       this.#sql.addRequest.run(
-        endpointId,
-        id,
-        method,
-        route,
-        shown,
-        status,
-        at,
-        waitMs,
-        runMs,
-        totalMs,
-        workerId,
-        cold,
+        one.endpointId,
+        one.id,
+        one.method,
+        one.route,
+        one.path.slice(0, RECORD_PATH_MAX_CHARS),
+        one.status,
+        one.at,
+        one.waitMs,
+        one.runMs,
+        one.totalMs,
+        one.workerId,
+        one.coldStart === null ? null : Number(one.coldStart),
       );
     }
     this.#sql.trimRequests.run(REQUESTS_KEPT_MAX);

@@ -160,9 +160,11 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
       const { endpoint, method, path: wanted, status, totalMs } = request;
       const route = routes.find(endpoint, method, wanted);
       tallies.of(endpoint.id).requestEnded(route, status, totalMs);
+      const isBad = status >= SERVER_ERROR;
+      if (!isBad && !records.takesRequest(status)) return;
       const ended = recordOf(request, route, needs.clock());
       records.requestEnded(ended);
-      if (status >= SERVER_ERROR) records.failed(failureOfRequest(ended));
+      if (isBad) records.failed(failureOfRequest(ended));
     },
     start: () => recorder.start(),
     endFollowers: () => closing.abort(),

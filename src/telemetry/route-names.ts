@@ -12,6 +12,8 @@ export class RouteNames {
   readonly #store: Pick<Store, "builds">;
   /** By build and name of the endpoint. A build never changes. */
   readonly #known = new Map<string, readonly NamedPattern[]>();
+  /** The same by the endpoint as the gateway has it, which is another object once it has changed: this runs for every request. */
+  readonly #ofEndpoint = new WeakMap<object, readonly NamedPattern[]>();
   readonly #reading = new Set<string>();
   readonly #onError: (error: unknown) => void;
 
@@ -22,17 +24,22 @@ export class RouteNames {
 
   /** Answers at once: until the routes of a new build are read, its requests are of no route. */
   find(endpoint: Pick<Endpoint, "buildId" | "name">, method: string, path: string): string {
-    if (endpoint.buildId === null) return OTHER_ROUTE;
+    const routes = this.#ofEndpoint.get(endpoint) ?? this.#routesOf(endpoint);
+    return routes === undefined ? OTHER_ROUTE : nameOf(routes, method, path);
+  }
+
+  #routesOf(endpoint: Pick<Endpoint, "buildId" | "name">): readonly NamedPattern[] | undefined {
+    if (endpoint.buildId === null) return undefined;
     const key = `${endpoint.buildId} ${endpoint.name}`;
     const routes = this.#known.get(key);
-    if (routes !== undefined) return nameOf(routes, method, path);
-    if (!this.#reading.has(key)) {
+    if (routes !== undefined) this.#ofEndpoint.set(endpoint, routes);
+    else if (!this.#reading.has(key)) {
       this.#reading.add(key);
       this.#read(key, endpoint.buildId, endpoint.name)
         .catch(this.#onError)
         .finally(() => this.#reading.delete(key));
     }
-    return OTHER_ROUTE;
+    return routes;
   }
 
   async #read(key: string, buildId: string, name: string): Promise<void> {

@@ -40,10 +40,14 @@ export class EndpointTally {
   requestEnded(route: string, status: number, ms: number): void {
     this.request ??= new LogHistogram();
     this.request.add(ms);
-    const known = this.routes.has(route) || this.routes.size < SERIES_ROUTES_MAX;
-    const classes = getOrInsert(this.routes, known ? route : OTHER_ROUTE, () => new Uint32Array(STATUS_CLASSES.length));
+    const classes = this.routes.get(route) ?? this.#newRoute(route);
     const index = Math.floor(status / 100) - STATUS_CLASSES[0];
     classes[Math.min(Math.max(index, 0), classes.length - 1)]! += 1;
+  }
+
+  #newRoute(route: string): Uint32Array {
+    const name = this.routes.size < SERIES_ROUTES_MAX ? route : OTHER_ROUTE;
+    return getOrInsert(this.routes, name, () => new Uint32Array(STATUS_CLASSES.length));
   }
 
   workerReady(bootMs: number, importMs: number): void {
