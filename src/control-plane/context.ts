@@ -33,11 +33,19 @@ export interface ControlPlaneConfig {
   readonly uploadIdleMs?: number;
 }
 
+/** Of one GPU, by its index; null where it is not known. */
+interface UsedGpu {
+  readonly index: number;
+  /** 0 to 1. */
+  readonly busy: number | null;
+  readonly memoryGb: number | null;
+}
+
 /** The machine under the platform. */
 export interface MachineView {
   capacity(): Promise<Capacity>;
   /** In use now, by whomever. */
-  used(): Promise<{ readonly vcpus: number; readonly memoryGb: number }>;
+  used(): Promise<{ readonly vcpus: number; readonly memoryGb: number; readonly gpus: readonly UsedGpu[] }>;
   /** Of the data directory. */
   disk(): Promise<{ readonly freeBytes: number; readonly totalBytes: number }>;
 }

@@ -31,6 +31,16 @@ export const METRICS_IDLE_MS = 3_600_000;
 /** A scrape that comes sooner after another gets the same answer. */
 export const METRICS_FRESH_MS = 1_000;
 
+// How busy GPUs are
+/** nvidia-smi is asked again after so long, by the next reader; */
+export const GPU_SAMPLE_MS = 5_000;
+/** ended when it takes longer than this; */
+export const GPU_SAMPLE_MAX_MS = 5_000;
+/** and when it says more than this. */
+export const GPU_OUTPUT_MAX_BYTES = 64 * 1024;
+/** What it said counts for so long. */
+export const GPU_FRESH_MS = 30_000;
+
 // Followers of GET /events
 export const EVENT_FOLLOWERS_MAX = 200;
 /** Sent to one and not taken by it: what comes beyond is left out. */

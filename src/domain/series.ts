@@ -35,15 +35,30 @@ export const ENDPOINT_METRICS = {
   requestMs: { kind: "histogram", unit: "ms" },
 } as const satisfies Readonly<Record<string, { kind: MetricKind; unit: string }>>;
 
-export const MACHINE_METRICS = Object.fromEntries(
-  ["vcpu", "gb", "gpu"].flatMap((resource) =>
-    ["Promised", "Used", "Free"].flatMap((of) =>
-      resource === "gpu" && of === "Used"
-        ? []
-        : [[`machine.${resource}${of}`, { kind: "gauge", unit: resource === "gb" ? "GB" : resource }]],
-    ),
-  ),
-) as Readonly<Record<string, { kind: MetricKind; unit: string }>>;
+/** Ends the name of the number that counts how often a gauge was known, for one that is not always. */
+export const SAMPLES_END = ".samples";
+
+interface MachineMetric {
+  readonly kind: MetricKind;
+  readonly unit: string;
+  /** The number that counts its samples; without it each sample of the machine has it. */
+  readonly samples?: string;
+}
+
+const machineGauge = (name: string, unit: string, more = {}): [string, MachineMetric] => [
+  `machine.${name}`,
+  { kind: "gauge", unit, ...more },
+];
+const whereMeasured = (name: string, unit: string) =>
+  machineGauge(name, unit, { samples: `machine.${name}${SAMPLES_END}` });
+
+export const MACHINE_METRICS: Readonly<Record<string, MachineMetric>> = Object.fromEntries([
+  ...["Promised", "Used", "Free"].map((of) => machineGauge(`vcpu${of}`, "vcpu")),
+  ...["Promised", "Used", "Free"].map((of) => machineGauge(`gb${of}`, "GB")),
+  ...["Promised", "Free"].map((of) => machineGauge(`gpu${of}`, "gpu")),
+  whereMeasured("gpuUsed", "gpu"),
+  whereMeasured("gpuGbUsed", "GB"),
+]);
 
 export const QUANTILES = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
 
@@ -65,6 +80,8 @@ export interface Metric {
   /** Of a histogram. */
   readonly quantile?: number;
   readonly ofMachine: boolean;
+  /** The number that counts its samples, where that is not known of each. */
+  readonly samples?: string;
   /** Of one route of an endpoint. */
   readonly ofRoute?: boolean;
 }

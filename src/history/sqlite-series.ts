@@ -127,13 +127,14 @@ export class SqliteSeries implements SeriesStore {
     const { tier, step } = this.#resolution(from, to, stepMs);
     const first = floorTo(from, step);
     const range = { tier, step, from: first, to };
+    const { samples = SAMPLES } = metric;
     const [looked, sums] = await Promise.all([
-      this.#sweeps.read({ ...range, subjects: numbersOf([MACHINE]) }, SAMPLES),
+      this.#sweeps.read({ ...range, subjects: numbersOf([MACHINE]) }, samples),
       this.#sweeps.read({ ...range, subjects: numbersOf(named) }, metric.name),
     ]);
     const points = [];
     for (let at = first; at < to; at += step) {
-      points.push({ at, value: pointOf(metric, sums.get(at), looked.get(at)?.number(SAMPLES) ?? 0) });
+      points.push({ at, value: pointOf(metric, sums.get(at), looked.get(at)?.number(samples) ?? 0) });
     }
     return { stepMs: step, points };
   }

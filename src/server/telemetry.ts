@@ -19,6 +19,7 @@ import type { FinishedJob, JobReader, QueueEvents } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { EndpointTotals } from "../telemetry/endpoint-totals.ts";
 import { EventHub } from "../telemetry/event-hub.ts";
+import { GpuMeter } from "../telemetry/gpu-meter.ts";
 import { type LoadSamplerDeps, sampleLoads } from "../telemetry/load-sampler.ts";
 import { MachineMeter, recordedUse } from "../telemetry/machine-use.ts";
 import { PrometheusText } from "../telemetry/prometheus.ts";
@@ -79,7 +80,11 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
   const routes = new RouteNames(store, onError);
   const meter = new MachineMeter();
   const closing = new AbortController();
-  const use = async () => meter.read(await driver.capacity());
+  const gpuMeter = new GpuMeter({ now, told });
+  const use = async () => {
+    const capacity = await driver.capacity();
+    return meter.read(capacity, capacity.gpus.some(({ emulated }) => !emulated) ? gpuMeter.read() : []);
+  };
   const recorder = new Recorder({
     ...needs,
     series,
@@ -132,8 +137,8 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     machine: {
       capacity: () => driver.capacity(),
       async used() {
-        const { vcpus, memory } = await use();
-        return { vcpus: vcpus.used, memoryGb: memory.used };
+        const { vcpus, memory, gpus } = await use();
+        return { vcpus: vcpus.used, memoryGb: memory.used, gpus: gpus.measured };
       },
       async disk() {
         const { bavail, blocks, bsize } = await statfs(config.dataDir);
@@ -171,6 +176,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     stop: () => recorder.stop(),
     history: history.connection,
     async close() {
+      gpuMeter.close();
       await Promise.all([history.close(), traces?.close()]);
     },
   };

@@ -1,7 +1,8 @@
 /** What of the machine is promised to workers, and what is in use, by whomever. */
 import { cpus } from "node:os";
-import type { Recorded } from "../domain/series.ts";
+import { type Recorded, SAMPLES_END } from "../domain/series.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
+import type { GpuUse } from "./gpu-meter.ts";
 
 const GB = 1024 ** 3;
 
@@ -9,8 +10,8 @@ export interface MachineUse {
   readonly vcpus: { readonly total: number; readonly promised: number; readonly used: number };
   /** GB. */
   readonly memory: { readonly total: number; readonly promised: number; readonly used: number };
-  /** Numbers of GPUs; what of them is in use is not measured. */
-  readonly gpus: { readonly total: number; readonly promised: number };
+  /** Numbers of GPUs. `measured`: those that nvidia-smi says something of. */
+  readonly gpus: { readonly total: number; readonly promised: number; readonly measured: readonly GpuUse[] };
 }
 
 /** Busy and all time of the machine's CPUs so far, in milliseconds. */
@@ -30,7 +31,7 @@ export class MachineMeter {
   #usedVcpus = 0;
 
   /** CPUs in use are those of the time since the last call. */
-  read({ hardware, vcpus, memoryGb, gpus, shares }: Capacity): MachineUse {
+  read({ hardware, vcpus, memoryGb, gpus, shares }: Capacity, measured: readonly GpuUse[]): MachineUse {
     const times = cpuTimes();
     const passed = times.all - this.#times.all;
     // Called twice in a moment, the kernel's counters have not moved.
@@ -45,7 +46,7 @@ export class MachineMeter {
         promised: sum((share) => share.memoryGb),
         used: Math.max(0, hardware.memoryGb - process.availableMemory() / GB),
       },
-      gpus: { total: gpus.length, promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)) },
+      gpus: { total: gpus.length, promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)), measured },
     };
   }
 }
@@ -61,9 +62,21 @@ export function recordedUse({ vcpus, memory, gpus }: MachineUse): Recorded {
       "machine.gbFree": rounded(Math.max(0, memory.total - memory.promised)),
       "machine.gpuPromised": gpus.promised,
       "machine.gpuFree": Math.max(0, gpus.total - gpus.promised),
+      ...whereKnown("machine.gpuUsed", known(gpus.measured, "busy")),
+      ...whereKnown("machine.gpuGbUsed", known(gpus.measured, "memoryGb")),
     },
     histograms: {},
   };
+}
+
+/** Of all GPUs together; undefined when it is known of none. */
+export function known(gpus: readonly GpuUse[], of: "busy" | "memoryGb"): number | undefined {
+  const values = gpus.flatMap((gpu) => gpu[of] ?? []);
+  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
+}
+
+function whereKnown(name: string, value: number | undefined): Record<string, number> {
+  return value === undefined ? {} : { [name]: rounded(value), [`${name}${SAMPLES_END}`]: 1 };
 }
 
 function rounded(value: number): number {

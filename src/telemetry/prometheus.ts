@@ -6,8 +6,9 @@ import { METRICS_FRESH_MS } from "../domain/limits.ts";
 import { type LogHistogram, upperBoundMs } from "../domain/log-histogram.ts";
 import { VERSION } from "../domain/version.ts";
 import { type EndpointTotals, HISTOGRAMS, type Totals } from "./endpoint-totals.ts";
+import type { GpuUse } from "./gpu-meter.ts";
 import type { Load } from "./load-sampler.ts";
-import type { MachineUse } from "./machine-use.ts";
+import { known, type MachineUse } from "./machine-use.ts";
 import { STATUS_CLASSES } from "./tallies.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -190,9 +191,17 @@ function loadMetrics(loads: ReadonlyMap<Labels, Load>): Metric[] {
 }
 
 function machineMetrics({ vcpus, memory, gpus }: MachineUse): Metric[] {
-  const gauge = (name: string, help: string, values: readonly [string, number][]): Metric => {
+  const gauge = (name: string, help: string, values: readonly (readonly [string, number])[]): Metric => {
     return { name, help, type: "gauge", values: values.map(([kind, value]) => ({ labels: { kind }, value })) };
   };
+  const ofGpus = (name: string, help: string, of: (gpu: GpuUse) => number | null): Metric => {
+    const values = gpus.measured.flatMap((gpu) => {
+      const value = of(gpu);
+      return value === null ? [] : { labels: { gpu: String(gpu.index) }, value };
+    });
+    return { name, help, type: "gauge", values };
+  };
+  const busy = known(gpus.measured, "busy");
   const free = ({ total, promised }: { total: number; promised: number }) => Math.max(0, total - promised);
   return [
     gauge("svc_machine_vcpus", "vCPUs promised to workers, left to promise, and busy.", [
@@ -205,10 +214,15 @@ function machineMetrics({ vcpus, memory, gpus }: MachineUse): Metric[] {
       ["free", free(memory) * GB],
       ["used", memory.used * GB],
     ]),
-    gauge("svc_machine_gpus", "GPUs promised to workers, and left to promise.", [
+    gauge("svc_machine_gpus", "GPUs promised to workers, left to promise, and busy where that is measured.", [
       ["promised", gpus.promised],
       ["free", free(gpus)],
+      ...(busy === undefined ? [] : [["used", busy] as const]),
     ]),
+    ofGpus("svc_gpu_busy_ratio", "Part of the time that something ran on the GPU.", ({ busy: part }) => part),
+    ofGpus("svc_gpu_memory_used_bytes", "Memory in use on the GPU, by whomever.", ({ memoryGb }) =>
+      memoryGb === null ? null : memoryGb * GB,
+    ),
     {
       name: "svc_build_info",
       help: "The platform's version.",

@@ -5,7 +5,7 @@
 import { setImmediate } from "node:timers/promises";
 import { HISTORY_ROWS_AT_ONCE, SERIES_STEP_MS } from "../domain/limits.ts";
 import { quantileMs } from "../domain/log-histogram.ts";
-import { type Recorded, ROUTE_MARK } from "../domain/series.ts";
+import { type Recorded, ROUTE_MARK, SAMPLES_END } from "../domain/series.ts";
 import type { RecordedEndpoint, SeriesStore } from "../history/series-store.ts";
 import { type Load, type LoadSamplerDeps, sampleLoads } from "./load-sampler.ts";
 import type { EndpointTally, Tallies } from "./tallies.ts";
@@ -104,5 +104,6 @@ export function plainNumbers({ rows, machine }: Step) {
     ]);
     endpoints.set(id, Object.fromEntries([...shown, ...p95]));
   }
-  return { endpoints, machine: machine.numbers };
+  const ofMachine = Object.entries(machine.numbers).filter(([name]) => !name.endsWith(SAMPLES_END));
+  return { endpoints, machine: Object.fromEntries(ofMachine) };
 }

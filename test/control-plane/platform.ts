@@ -115,7 +115,7 @@ export async function startPlatform(
         emulatesGpu: false,
         shares,
       }),
-      used: async () => ({ vcpus: 1, memoryGb: 2 }),
+      used: async () => ({ vcpus: 1, memoryGb: 2, gpus: [{ index: 0, busy: 0.5, memoryGb: 3 }] }),
       disk: async () => ({ freeBytes: 1, totalBytes: 2 }),
     },
     volumes,

@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { eventually } from "../eventually.ts";
 import { project, startPlatform, tempDir } from "./platform.ts";
 
 /** The least that can be declared, or one vCPU: `VCPUS` workers of the smallest machine type fill it. */
@@ -90,7 +91,9 @@ def call(n: int) -> int:
 
 test("a GPU is not lent twice: the call waits, and svc status says why", async (t) => {
   const bin = tempDir(t);
-  writeFileSync(path.join(bin, "nvidia-smi"), "#!/bin/sh\necho NVIDIA L4\n", { mode: 0o755 });
+  // A program that stands in for nvidia-smi: there need be no GPU here.
+  const says = 'case "$*" in *utilization*) echo 0, 37, 2048 ;; *) echo NVIDIA L4 ;; esac';
+  writeFileSync(path.join(bin, "nvidia-smi"), `#!/bin/sh\n${says}\n`, { mode: 0o755 });
   const platform = await startPlatform(t, { SVC_EMULATE_GPU: "0", PATH: `${bin}:${process.env.PATH}` });
   const cwd = project(t, {
     "inner.py": `from svc import Endpoint, GpuGroup
@@ -115,4 +118,22 @@ def outer(n: int) -> int:
   const { stdout } = await platform.svc(["status"], { cwd });
   assert.match(stdout, /inner: .*1 GPU.*a GPU cannot be lent twice/s);
   await platform.call(`${url}/cancel/${call.json.id}`, { method: "POST" });
+
+  await eventually(async () => {
+    assert.match((await platform.call("/metrics")).text, /^svc_gpu_busy_ratio\{gpu="0"\} 0\.37$/m);
+  });
+  const document = `query ($from: Float!, $to: Float!) {
+    capacity { gpus { name busy usedGb } } series(metric: "machine.gpuUsed", from: $from, to: $to) { points { value } }
+  }`;
+  await eventually(async () => {
+    const range = { from: Date.now() - 60_000, to: Date.now() };
+    const { capacity, series } = await platform.query<Measured>(document, range);
+    assert.deepEqual(capacity.gpus, [{ name: "NVIDIA L4", busy: 0.37, usedGb: 2 }]);
+    assert.ok(series.points.some(({ value }) => value === 0.37));
+  });
 });
+
+interface Measured {
+  readonly capacity: { readonly gpus: readonly object[] };
+  readonly series: { readonly points: readonly { readonly value: number | null }[] };
+}

@@ -262,6 +262,18 @@ test("What the series take on the disk is bounded: the oldest steps go before th
   assert.deepEqual(newest, [2000]);
 });
 
+test("What is not always measured has no value where it was not, and its mean is of those steps at which it was", async (t) => {
+  const under = open(t);
+  const name = "machine.gpuUsed";
+  const measured = { numbers: { [name]: 3, [`${name}.samples`]: 1 }, histograms: {} };
+  for (let step = 0; step < 18; step++) {
+    under.series.record(START + step * SERIES_STEP_MS, new Map(), step % 3 === 0 && step < 6 ? measured : MACHINE);
+  }
+  await under.history.flush();
+  assert.deepEqual(await under.read(name, START, START + 40_000), [3, null, null, 3]);
+  assert.deepEqual(await under.read(name, START, START + 180_000, 60_000), [3, null, null]);
+});
+
 test("An answer has a bounded number of points, whatever is asked for", async (t) => {
   const under = open(t);
   await under.steps(2, () => [["a", jobs(1)]]);

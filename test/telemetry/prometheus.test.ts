@@ -21,7 +21,7 @@ const JOB: FinishedJob = {
 const MACHINE = {
   vcpus: { total: 4, promised: 1, used: 0.5 },
   memory: { total: 8, promised: 1, used: 2 },
-  gpus: { total: 0, promised: 0 },
+  gpus: { total: 2, promised: 1, measured: [{ index: 1, busy: 0.25, memoryGb: 1 }] },
 };
 const AT_REST = { waiting: 0, oldestWaitMs: 0, running: 0, workersReady: 0, workersStarting: 0, workersThrottled: 0 };
 
@@ -78,6 +78,9 @@ test("Jobs, requests and workers become counters, histograms in seconds and gaug
   assert.equal(value("svc_waiting"), 3);
   assert.equal(value("svc_workers", ',state="ready"'), 1);
   assert.equal(valueOfLine(text, /svc_machine_vcpus\{kind="free"\}/), 3);
+  assert.equal(valueOfLine(text, /svc_machine_gpus\{kind="used"\}/), 0.25);
+  assert.equal(valueOfLine(text, /svc_gpu_busy_ratio\{gpu="1"\}/), 0.25);
+  assert.equal(valueOfLine(text, /svc_gpu_memory_used_bytes\{gpu="1"\}/), 1024 ** 3);
   assert.ok(valueOfLine(text, /process_resident_memory_bytes/) > 0);
   assert.match(text, /^# TYPE svc_job_run_seconds histogram$/m);
 });

@@ -24,10 +24,13 @@ export async function capacity(_args: unknown, context: RequestContext) {
     gpus: all.gpus.map(({ product }, index) => {
       const [workerId] = seen.find(([, share]) => share.gpus.includes(index)) ?? [];
       const endpoint = workerId === undefined ? undefined : endpointOf.get(workerId);
+      const measured = used?.gpus.find((gpu) => gpu.index === index);
       return {
         index,
         name: product,
         memoryGb: memoryOf(product),
+        busy: measured?.busy ?? null,
+        usedGb: measured?.memoryGb ?? null,
         endpoint: endpoint?.id ?? null,
         workerId: workerId ?? null,
       };

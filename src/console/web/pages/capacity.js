@@ -13,15 +13,21 @@ import { useQuery } from "../use-query.js";
 
 const CAPACITY = `{ capacity {
   vcpu { total promised used } memoryGb { total promised used }
-  gpus { index name memoryGb endpoint workerId }
+  gpus { index name memoryGb busy usedGb endpoint workerId }
   holders { endpointId endpoint app environment workers vcpu memoryGb gpus }
   waiting { endpointId endpoint app environment wants lacks }
   workersQuota workersPromised diskFreeBytes diskTotalBytes
 } myself { endpoints { id name } } }`;
-const LINES = [
-  { metric: "machine.vcpuPromised", label: "promised to workers", tone: "main", fill: true },
-  { metric: "machine.vcpuUsed", label: "busy", tone: "run" },
-];
+const LOADS = {
+  vcpu: [
+    { metric: "machine.vcpuPromised", label: "promised to workers", tone: "main", fill: true },
+    { metric: "machine.vcpuUsed", label: "busy", tone: "run" },
+  ],
+  gpu: [
+    { metric: "machine.gpuPromised", label: "promised to workers", tone: "main", fill: true },
+    { metric: "machine.gpuUsed", label: "busy", tone: "run" },
+  ],
+};
 
 export function Capacity({ params }) {
   const { data, error } = useQuery(CAPACITY, {}, { topics: ["endpoints", "series"], every: 5_000 });
@@ -70,7 +76,8 @@ export function Capacity({ params }) {
         }
       </${Card}>
     </div>
-    ${!session.bound && html`<${MachineLoad} params=${params} scope=${scope} />`}
+    ${!session.bound && html`<${MachineLoad} of="vcpu" name="vCPU" params=${params} scope=${scope} />`}
+    ${gpus.some(({ busy }) => busy !== null) && html`<${MachineLoad} of="gpu" name="GPUs" params=${params} scope=${scope} />`}
     <${Card} id="holders" title="Who holds what">
       <${List} label="Who holds what" columns=${holderColumns} rows=${holders} keyOf=${({ endpointId }) => endpointId} empty=${`No worker${ofPlace} runs.`} />
     </${Card}>
@@ -83,10 +90,14 @@ export function Capacity({ params }) {
               index,
               name,
               memoryGb: gb,
+              busy,
+              usedGb,
               endpoint,
               workerId,
             }) => html`<li key=${index} data-tone=${endpoint === null ? "quiet" : "main"}>
               <b>${index}</b> ${name}${gb > 0 ? `, ${number(gb)} GB` : ""}
+              ${busy !== null && html` <span class="soft">${number(busy * 100)} % busy</span>`}
+              ${usedGb !== null && html` <span class="soft">${number(usedGb, 1)} GB in use</span>`}
               ${endpoint === null ? html`<span class="soft">free</span>` : html`<a href=${to(["endpoint", endpoint])}>${names.get(endpoint) ?? endpoint}</a> <span class="mono soft">${workerId}</span>`}
             </li>`,
           )}
@@ -95,18 +106,19 @@ export function Capacity({ params }) {
     }`;
 }
 
-function MachineLoad({ params, scope }) {
+function MachineLoad({ of, name, params, scope }) {
   const range = rangeOf(params);
+  const lines = LOADS[of];
   const { data, error } = useSeries(
     {},
-    LINES.map(({ metric }) => metric),
+    lines.map(({ metric }) => metric),
     range,
   );
-  return html`<${Card} id="load" title="The machine’s vCPU over time" aside=${html`${scope}<${RangePicker} params=${params} />`}>
+  return html`<${Card} id=${`load-${of}`} title=${`The machine’s ${name} over time`} aside=${html`${scope}<${RangePicker} params=${params} />`}>
     ${
       data === undefined
         ? html`<${Wait} error=${error} />`
-        : html`<${Chart} label="vCPU promised and busy" at=${data.at} series=${LINES.map((line) => ({ ...line, stepped: true, values: data.values[line.metric] }))} format=${(value) => number(value, 1)} />`
+        : html`<${Chart} label=${`${name} promised and busy`} at=${data.at} series=${lines.map((line) => ({ ...line, stepped: true, values: data.values[line.metric] }))} format=${(value) => number(value, 1)} />`
     }
   </${Card}>`;
 }
