@@ -9,6 +9,7 @@ import { isBaseRequirement, largeOnes } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
 import { SYNCS_AT_ONCE } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
+import { onPath } from "../lib/on-path.ts";
 import { runProcess } from "../lib/run-process.ts";
 import { syncTree } from "../lib/sync-tree.ts";
 import { installComplaint, installFailure, installStep } from "../python/install-output.ts";
@@ -20,17 +21,23 @@ import { FolderUse } from "./unused-folders.ts";
 
 const COMPLAINT_LINES_MAX = 5;
 
+/** In place of an index: uv knows one with builds for the CPU alone. */
+export const KNOWN_TO_UV = "uv";
+
 export class BaseLayers {
   readonly #dir: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #confined: ConfinedInstaller | undefined;
   readonly #cpuWheels: string | undefined;
+  /** Builds for the CPU are wanted, from where uv knows them. */
+  readonly #asksUv: boolean;
+  readonly #hasUv: boolean;
   readonly #installing = new Map<string, Promise<string>>();
   readonly #use: FolderUse;
 
   /**
    * `env` has PATH and the user's settings of pip and uv. Without `confined` the installer may do what the platform may.
-   * `cpuWheels`: an index or a folder where builds for the CPU alone are, beside what the settings say.
+   * `cpuWheels`: where builds for the CPU alone are: an index or a folder, beside what the settings say, or KNOWN_TO_UV.
    */
   constructor(
     dir: string,
@@ -41,15 +48,23 @@ export class BaseLayers {
     this.#dir = dir;
     this.#env = env;
     this.#confined = confined;
-    this.#cpuWheels = cpuWheels;
+    this.#cpuWheels = cpuWheels === KNOWN_TO_UV ? undefined : cpuWheels;
+    this.#hasUv = onPath("uv", env.PATH ?? "") !== undefined;
+    // Who has set it means something else, or the same.
+    this.#asksUv = cpuWheels === KNOWN_TO_UV && env.UV_TORCH_BACKEND === undefined;
     this.#use = new FolderUse(dir);
   }
 
   path(requirements: readonly string[], interpreter: Interpreter): string {
     const asked: unknown[] = [[...requirements].sort(), interpreter.version];
     if (this.#cpuWheels !== undefined) asked.push(this.#cpuWheels);
+    if (this.#isCpuByUv(requirements)) asked.push(KNOWN_TO_UV);
     const text = JSON.stringify(asked);
     return path.join(this.#dir, createHash("sha256").update(text).digest("hex").slice(0, 32));
+  }
+
+  #isCpuByUv(requirements: readonly string[]): boolean {
+    return this.#asksUv && this.#hasUv && largeOnes(requirements).length > 0;
   }
 
   /** Resolves the folder to put on sys.path. `report` gets lines such as "installing numpy 2.1.0 (16.9 MB)". */
@@ -91,10 +106,13 @@ export class BaseLayers {
         },
       );
     }
-    const large = this.#cpuWheels === undefined ? largeOnes(requirements) : [];
+    const byUv = this.#isCpuByUv(requirements);
+    const large = this.#cpuWheels === undefined && !byUv ? largeOnes(requirements) : [];
     const size = `: several GB with the GPU libraries of ${large.join(", ")}, once for this machine`;
-    const cpu = this.#cpuWheels === undefined ? "" : ", for the CPU where there is such a build";
-    report(`installing ${requirements.join(", ")}${large.length > 0 ? size : cpu}`);
+    const needless = this.#asksUv ? "; with uv on the platform's PATH they are left out" : "";
+    const some = this.#cpuWheels === undefined ? "" : ", for the CPU where there is such a build";
+    const cpu = byUv ? ", builds for the CPU" : some;
+    report(`installing ${requirements.join(", ")}${large.length > 0 ? size + needless : cpu}`);
     await makeDurableFolder(this.#dir);
     const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
@@ -108,7 +126,7 @@ export class BaseLayers {
       await rename(packages, target);
       await syncFolder(this.#dir);
     } catch (error) {
-      throw installError(error, requirements);
+      throw installError(error, requirements, byUv);
     } finally {
       await rm(temporary, { recursive: true, force: true });
     }
@@ -140,7 +158,7 @@ export class BaseLayers {
           ? []
           : [cpuFolder.length > 0 ? "--find-links" : "--extra-index-url", this.#cpuWheels],
       cwd: home,
-      env,
+      env: this.#isCpuByUv(requirements) ? { ...env, UV_TORCH_BACKEND: "cpu" } : env,
       onLine: (line) => {
         const step = installStep(line);
         if (step !== undefined) report(step);
@@ -152,7 +170,7 @@ export class BaseLayers {
 }
 
 /** The installer's words become the reason why the endpoint cannot run. */
-function installError(error: unknown, requirements: readonly string[]): unknown {
+function installError(error: unknown, requirements: readonly string[], byUv: boolean): unknown {
   if (error instanceof NoInstaller) {
     return new SvcError("DEPENDENCIES_FAILED", "Neither uv nor a Python with pip was found to install packages.", {
       help: "Install uv, or pip for python3.",
@@ -160,6 +178,15 @@ function installError(error: unknown, requirements: readonly string[]): unknown 
   }
   if (!(error instanceof InstallFailed)) return error;
   const asked = requirements.join(", ");
+  if (installFailure(error.output) === "network" && byUv) {
+    return new SvcError(
+      "DEPENDENCIES_FAILED",
+      `${asked} could not be installed: the index of builds for the CPU, which uv knows, or the package index cannot be reached.`,
+      {
+        help: "Check the network; installing is tried again every few seconds. Or set SVC_CPU_WHEELS to an index or a folder that has such builds, or to off for those with GPU libraries.",
+      },
+    );
+  }
   if (installFailure(error.output) === "network") {
     return new SvcError(
       "DEPENDENCIES_FAILED",

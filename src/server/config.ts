@@ -131,10 +131,13 @@ const schema = z.object({
   SVC_MEMORY_OVERCOMMIT: number(0.1, 1000).default(2),
   /** Run GPU endpoints on the CPU of a machine without GPUs. */
   SVC_EMULATE_GPU: flag.default(false),
-  /** Builds for the CPU alone, beside what the usual index has: the address of a package index, or a folder of wheels. */
+  /** Builds for the CPU alone, beside what the usual index has: the address of a package index, a folder of wheels, or "off" for none. Not given: where uv knows them. */
   SVC_CPU_WHEELS: z
     .string()
-    .refine((text) => path.isAbsolute(text) || URL.canParse(text), "is neither an address nor an absolute path")
+    .refine(
+      (text) => text === "off" || path.isAbsolute(text) || URL.canParse(text),
+      "is neither an address nor an absolute path, nor off",
+    )
     .optional(),
   /** GPUs that the platform takes this machine to have: comma list of GpuType members or product strings. */
   SVC_EMULATED_GPUS: gpuProducts.default([]),

@@ -6,6 +6,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
 import type { Volume } from "../domain/volume.ts";
+import { KNOWN_TO_UV } from "../drivers/base-layers.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
 import type { LauncherChannel } from "../drivers/launcher-link.ts";
@@ -72,7 +73,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     workerUids: config.workerUids,
     python: config.python,
     installerEnv: config.installerEnv,
-    cpuWheels: onlyEmulates(config, common.ledger) ? config.cpuWheels : undefined,
+    cpuWheels: onlyEmulates(config, common.ledger) ? cpuWheelsOf(config) : undefined,
     logFd: 2,
     zygoteMemoryMb: config.zygoteMemoryMb,
   });
@@ -84,6 +85,10 @@ function foldersOfUser(env: Config["installerEnv"]): string[] {
   const { SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR } = env;
   const named = [SVC_CONFIG_DIR, SVC_CACHE_DIR, XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR];
   return [config, cache, data, ...named.flatMap((folder) => (folder ? [path.resolve(folder)] : []))];
+}
+
+function cpuWheelsOf({ cpuWheels = KNOWN_TO_UV }: Config): string | undefined {
+  return cpuWheels === "off" ? undefined : cpuWheels;
 }
 
 /** No endpoint here ever sees a GPU. */

@@ -1,21 +1,28 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
-import { BaseLayers } from "../../src/drivers/base-layers.ts";
+import { BaseLayers, KNOWN_TO_UV } from "../../src/drivers/base-layers.ts";
 import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
 import { type Interpreter, Interpreters } from "../../src/drivers/interpreter.ts";
+import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { makeWheels, offlineEnv } from "../build/wheels.ts";
 import { ROOT } from "../e2e/platform-process.ts";
@@ -53,6 +60,49 @@ async function uvFolder(t: TestContext): Promise<string | undefined> {
   mkdirSync(path.join(dir, "only"));
   symlinkSync(path.join(dir, "bin/uv"), path.join(dir, "only/uv"));
   return path.join(dir, "only");
+}
+
+/** A package index of the wheels in a folder. */
+function indexOf(wheels: string): RequestListener {
+  return (request, response) => {
+    const parts = request.url!.split("/").filter(Boolean);
+    const last = decodeURIComponent(parts.at(-1) ?? "");
+    if (last.endsWith(".whl")) return void response.end(readFileSync(path.join(wheels, last)));
+    const files = readdirSync(wheels).filter((file) => file.startsWith(`${last.replaceAll("-", "_")}-`));
+    response.writeHead(files.length > 0 ? 200 : 404, { "content-type": "text/html" });
+    response.end(files.map((file) => `<a href="${encodeURIComponent(file)}">${file}</a>`).join("\n"));
+  };
+}
+
+async function listening(t: TestContext, server: Server): Promise<string> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.after(() => server.close().closeAllConnections());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** The way out of this machine: it goes to `hosts`, and to nobody while that is undefined. Says who was asked for. */
+async function wayOut(t: TestContext) {
+  const way = { asked: new Set<string>(), url: "", to: undefined as Server | undefined };
+  const proxy = createServer();
+  proxy.on("connect", ({ url }, socket) => {
+    way.asked.add(url!.split(":")[0]!);
+    socket.on("error", () => {});
+    if (way.to === undefined) return void socket.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+    socket.write("HTTP/1.1 200 OK\r\n\r\n");
+    way.to.emit("connection", socket);
+  });
+  way.url = await listening(t, proxy);
+  return way;
+}
+
+/** As whoever is at that name. */
+function tlsServerOf(host: string, dir: string, listener: RequestListener): { server: Server; certificate: string } {
+  const [key, certificate] = [path.join(dir, "key.pem"), path.join(dir, "cert.pem")];
+  const names = ["-subj", "/CN=test", "-addext", `subjectAltName=DNS:${host}`, "-addext", "basicConstraints=CA:FALSE"];
+  const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", certificate];
+  execFileSync("openssl", [...made, ...names], { stdio: "ignore" });
+  const server = createTlsServer({ key: readFileSync(key), cert: readFileSync(certificate) }, listener);
+  return { server, certificate };
 }
 
 async function installs(
@@ -162,6 +212,70 @@ describe("numpy on a fresh machine", () => {
     const small = await inside(cpu);
     assert.deepEqual([small.includes("torch.py"), small.includes("cublas.py")], [true, false]);
     assert.ok(said.includes("installing torch, for the CPU where there is such a build"), said.join("\n"));
+  });
+
+  test("is for the CPU alone where only GPUs are emulated and uv installs: it knows where such builds are", {
+    timeout: 300_000,
+  }, async (t) => {
+    if (onPath("openssl", process.env.PATH ?? "") === undefined) return t.skip("no openssl here");
+    const bin = await uvFolder(t);
+    if (bin === undefined) return;
+    const interpreter = await new Interpreters(undefined).default();
+    const [dir, wheels, cpu] = [folder(t), folder(t), folder(t)];
+    const gpu = { name: "nvidia-cublas", version: "1.0", files: { "cublas.py": "" } };
+    const large = { name: "torch", version: "2.0", requires: ["nvidia-cublas"], files: { "torch.py": "" } };
+    makeWheels(wheels, [large, gpu, { name: "numpy", version: "1.0", files: { "numpy.py": "" } }]);
+    makeWheels(cpu, [{ name: "torch", version: "2.0+cpu", files: { "torch.py": "" } }]);
+    const way = await wayOut(t);
+    const certificate = path.join(dir, "cert.pem");
+    const env: Record<string, string | undefined> = {
+      PATH: bin,
+      UV_DEFAULT_INDEX: `${await listening(t, createServer(indexOf(wheels)))}/simple/`,
+      UV_HTTP_RETRIES: "0",
+      HTTPS_PROXY: way.url,
+      NO_PROXY: "127.0.0.1",
+    };
+    const said: string[] = [];
+    const install = async (requirements: string[], more: Record<string, string> = {}, from?: string) => {
+      const layers = new BaseLayers(path.join(dir, "base"), { ...env, ...more }, confined(dir), from);
+      return readdirSync(await layers.ensure(requirements, interpreter, (line) => said.push(line)));
+    };
+
+    assert.ok((await install(["numpy"], {}, KNOWN_TO_UV)).includes("numpy.py"));
+    assert.ok((await install(["torch"])).includes("cublas.py"), "a machine with GPUs, or SVC_CPU_WHEELS=off");
+    assert.deepEqual([...way.asked], [], "what is asked for elsewhere is torch alone, and only then");
+
+    await assert.rejects(install(["torch"], {}, KNOWN_TO_UV), {
+      code: "DEPENDENCIES_FAILED",
+      message: /index of builds for the CPU, which uv knows, or the package index cannot be reached/,
+      help: /SVC_CPU_WHEELS .* or to off for those with GPU libraries/,
+    });
+    const [host, ...others] = way.asked;
+    assert.deepEqual(others, []);
+
+    const far = tlsServerOf(host!, dir, indexOf(cpu));
+    way.to = far.server;
+    chmodSync(dir, 0o755);
+    const small = await install(["torch>=2"], { SSL_CERT_FILE: certificate }, KNOWN_TO_UV);
+    assert.deepEqual([small.includes("torch.py"), small.includes("cublas.py")], [true, false]);
+    assert.ok(said.includes("installing torch>=2, builds for the CPU"), said.join("\n"));
+  });
+
+  test("brings GPU libraries along where only pip is there, and says that uv would leave them out", async (t) => {
+    const interpreter = await new Interpreters(undefined).default();
+    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    const [dir, wheels] = [folder(t), folder(t)];
+    makeWheels(wheels, [{ name: "torch", version: "2.0", files: { "torch.py": "" } }]);
+    chmodSync(wheels, 0o755);
+    const withoutUv = (process.env.PATH ?? "").split(path.delimiter).filter((one) => !existsSync(path.join(one, "uv")));
+    const env = { ...offlineEnv(wheels), PATH: withoutUv.join(path.delimiter) };
+    const said: string[] = [];
+    const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir), KNOWN_TO_UV);
+    await layers.ensure(["torch"], interpreter, (line) => said.push(line));
+    assert.match(
+      said[0]!,
+      /several GB with the GPU libraries of torch, .*; with uv on the platform's PATH they are left out/,
+    );
   });
 
   test("without any installer says which to install", async (t) => {
