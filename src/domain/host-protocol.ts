@@ -46,6 +46,7 @@ export interface HostWelcome {
   readonly version: string;
 }
 
+/** The body of a STATE, which is larger than heads may be. */
 export interface HostState {
   readonly machine: Machine;
   readonly workers: readonly { readonly worker: string; readonly share: Share }[];
@@ -104,7 +105,8 @@ export interface ReportHead {
 }
 
 /**
- * What a driver tells, in an EVENT's head; the text of `log` and `programPrinted` is the body.
+ * What a driver tells, in an EVENT's head: `workerId` and `stream` have their own places there, the rest is `of`, as an object with
+ * the names below. The text of `log` and `programPrinted` is the body.
  *
  *   exited {…HostWorkerExit} · started {head: StartedHead} · bootFailed {workerId, failure} · log, programPrinted {workerId, stream}
  *   available {} · told {line, facts} · state: use STATE
