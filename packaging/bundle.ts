@@ -7,10 +7,10 @@ import path from "node:path";
 import { build, type Metafile, type Plugin } from "esbuild";
 
 /** Parts in machine code, which make a package faster where they are there. */
-const NATIVE = ["cpu-features", "*.node"];
+export const NATIVE = ["cpu-features", "*.node"];
 
 /** What bundled CommonJS expects around it. */
-const COMMONJS =
+export const COMMONJS =
   'import { createRequire as svcRequire } from "node:module";' +
   "const require = svcRequire(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;";
 
@@ -84,16 +84,19 @@ async function bundlePackages(root: string, outdir: string, packages: readonly s
         setup({ onResolve, onLoad }) {
           onResolve({ filter: /^entry:/ }, ({ path: to }) => ({ path: to.slice("entry:".length), namespace: "entry" }));
           onLoad({ filter: /^/, namespace: "entry" }, async ({ path: file }) => {
-            const name = entries.get(file)!;
-            // As Node sees it: of CommonJS, esbuild alone would not know the names.
-            const names = Object.keys(await import(name)).filter((each) => !NODES_OWN.has(each));
-            return { contents: `export { ${names.join(", ")} } from ${JSON.stringify(name)};`, resolveDir: root };
+            return { contents: await asNodeSees(entries.get(file)!), resolveDir: root };
           });
         },
       },
     ],
   });
   return metafile;
+}
+
+/** A module with all names of a package: of CommonJS, esbuild alone would not know them. */
+export async function asNodeSees(packageName: string): Promise<string> {
+  const names = Object.keys(await import(packageName)).filter((each) => !NODES_OWN.has(each));
+  return `export { ${names.join(", ")} } from ${JSON.stringify(packageName)};`;
 }
 
 /** "@stricli/core" → "stricli-core.js" */

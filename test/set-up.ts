@@ -8,6 +8,7 @@ import path from "node:path";
 import { findChromium } from "./browser.ts";
 import { installClients } from "./client-packages.ts";
 import { holdDocker } from "./docker.ts";
+import { makeProgram } from "./make-program.ts";
 import { makeHandedOut } from "./package.ts";
 import { findPrometheus } from "./prometheus.ts";
 
@@ -18,6 +19,8 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
   if (needs("client-packages.ts")) await installClients();
+  if (files.some((file) => /\/test\/(e2e|campaign|security)\//.test(file)))
+    process.env.SVC_TEST_PROGRAM ??= await makeProgram();
   const folder = needs("package.ts") ? mkdtempSync(path.join(tmpdir(), "svc-dist-")) : undefined;
   if (folder !== undefined) {
     // Whoever the files run as may install it.

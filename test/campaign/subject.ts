@@ -5,6 +5,7 @@ import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "../e2e/platform-process.ts";
 import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
+import { COMPILED } from "../program.ts";
 
 const DISK_MB = 192;
 const INTERRUPTS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -92,7 +93,7 @@ export class Subject {
   }
 
   async #launch(port: string): Promise<void> {
-    const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...this.#env };
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, ...this.#env };
     const onLogLine = (line: string) => this.onLogLine(line);
     this.#running = await startPlatformProcess({ dataDir: this.dataDir, env, port, onLogLine, ownGroup: true });
     this.#key ||= this.#running.firstKey ?? "";

@@ -9,6 +9,7 @@ import { text } from "node:stream/consumers";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { keepLog } from "../harness/test-logs.ts";
+import { COMPILED } from "../program.ts";
 
 const MAIN = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
 
@@ -47,6 +48,7 @@ export async function sandbox(): Promise<Sandbox> {
   const own = {
     PATH: process.env.PATH ?? "",
     HOME: root,
+    ...COMPILED,
     SVC_CONFIG_DIR: configDir,
     SVC_DATA_DIR: dataDir,
     SVC_CACHE_DIR: join(root, "cache"),

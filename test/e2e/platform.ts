@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { COMPILED } from "../program.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
 export { ROOT };
@@ -109,7 +110,7 @@ async function launch(
   const shared = path.join(dir, "shared");
   mkdirSync(shared, { recursive: true });
   chmodSync(shared, 0o777);
-  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_WORKER_PATHS: shared, ...env };
+  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, SVC_WORKER_PATHS: shared, ...env };
   const running = await startPlatformProcess({ dataDir, env: childEnv, port });
   const key = knownKey ?? running.firstKey;
   assert.ok(key, "the first start shows a key");

@@ -8,7 +8,8 @@ import path from "node:path";
 import type { TestContext } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { project, ROOT, tempDir } from "./platform.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
+import { project, tempDir } from "./platform.ts";
 
 /** A load-balanced and a queue-based endpoint; the first calls the second. */
 export const SHOP = {
@@ -95,8 +96,8 @@ export function startPreview(
   { cwd, cache }: Place,
   options: { args?: readonly string[]; env?: Readonly<Record<string, string>> } = {},
 ): Preview {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_CACHE_DIR: cache, NO_COLOR: "1" };
-  const args = [path.join(ROOT, "bin/svc.ts"), "deploy", "--preview", ...(options.args ?? [])];
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, SVC_CACHE_DIR: cache, NO_COLOR: "1" };
+  const args = [PROGRAM, "deploy", "--preview", ...(options.args ?? [])];
   const child = spawn(process.execPath, args, {
     cwd,
     env: { ...env, ...options.env },

@@ -69,7 +69,7 @@ test("a test that fails prints the log of its platform, and the file ends though
   assert.equal(failures[0]!.name, "fails with a platform under way");
   assert.match(failures[0]!.text, /what the test says[\s\S]*platform-\d+-1\.log:[\s\S]*listen/);
   assert.equal(failures[1]!.name, "did not end within 0.5 s of its last test");
-  assert.match(failures[1]!.text, /the process \d+: .*svc\.ts platform start/);
+  assert.match(failures[1]!.text, /the process \d+: .*svc\.m?[tj]s platform start/);
 });
 
 test("a file that cannot be loaded is a failure with its message", async () => {

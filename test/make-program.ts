@@ -1,0 +1,97 @@
+/**
+ * The program that tests start as a platform, made of the sources here once for all test files: of the sources themselves a
+ * platform reads 1300 modules, which takes longer than what most tests do with it. In the program each file keeps its place in
+ * the sources: what it looks for beside itself is there.
+ */
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { build, type Plugin } from "esbuild";
+import { asNodeSees, COMMONJS, NATIVE } from "../packaging/bundle.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "..");
+const SOURCE = path.join(ROOT, "bin/svc.ts");
+const SOURCES = ["bin/*.ts", "src/**/*.ts", "test/make-program.ts", "packaging/bundle.ts"];
+const KEPT_MS = 3_600_000;
+
+/** Resolves the file of the program, which stays until the sources change. */
+export async function makeProgram(): Promise<string> {
+  const kept = path.join(ROOT, "node_modules/.cache/program");
+  const folder = path.join(kept, digestOfSources());
+  const program = path.join(folder, "svc.mjs");
+  if (existsSync(program)) return program;
+  mkdirSync(kept, { recursive: true });
+  for (const name of readdirSync(kept)) {
+    const earlier = path.join(kept, name);
+    // Another run may still use its own.
+    if (Date.now() - statSync(earlier).mtimeMs > KEPT_MS) rmSync(earlier, { recursive: true, force: true });
+  }
+  const made = mkdtempSync(path.join(kept, "new-"));
+  await build({
+    absWorkingDir: ROOT,
+    entryPoints: { svc: SOURCE },
+    outdir: made,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    keepNames: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    external: NATIVE,
+    banner: { js: COMMONJS },
+    logLevel: "error",
+    plugins: [places, packages],
+  });
+  // Tests run as other users too.
+  chmodSync(made, 0o755);
+  renameSync(made, folder);
+  return program;
+}
+
+/** Each file of ours takes itself for the source that it is. */
+const places: Plugin = {
+  name: "places",
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, async ({ path: file }) => {
+      if (file.includes("/node_modules/")) return undefined;
+      const text = await readFile(file, "utf8");
+      return { contents: text.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(file).href)), loader: "ts" };
+    });
+  },
+};
+
+/** A package that is imported when it is needed has all its names. */
+const packages: Plugin = {
+  name: "packages",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[^./]/ }, ({ path: name, kind, importer }) => {
+      const isPackage = kind === "dynamic-import" && importer.startsWith(path.join(ROOT, "src/"));
+      return isPackage && !name.startsWith("node:") ? { path: name, namespace: "package" } : undefined;
+    });
+    onLoad({ filter: /^/, namespace: "package" }, async ({ path: name }) => {
+      return { contents: await asNodeSees(name), resolveDir: ROOT };
+    });
+  },
+};
+
+function digestOfSources(): string {
+  const hash = createHash("sha256");
+  for (const name of ["package-lock.json", ...globSync(SOURCES, { cwd: ROOT }).sort()]) {
+    hash.update(`${name}\0`).update(readFileSync(path.join(ROOT, name)));
+  }
+  return hash.digest("hex").slice(0, 16);
+}

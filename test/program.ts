@@ -1,0 +1,12 @@
+/** svc as tests start it in a process of its own. */
+import path from "node:path";
+
+const ROOT = path.resolve(import.meta.dirname, "..");
+
+/** What Node is given where a test starts a platform: what the runner made of the sources (make-program.ts), or else the sources. */
+export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
+
+/** For an otherwise clean environment: code that earlier processes compiled is not compiled anew for each test. */
+export const COMPILED: Readonly<Record<string, string>> = process.env.NODE_COMPILE_CACHE
+  ? { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }
+  : {};
