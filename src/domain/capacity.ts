@@ -36,6 +36,14 @@ export interface Need extends Host {
   readonly gpuPreference: readonly string[];
   /** A whole number of GPUs, or a fraction of one below 1. */
   readonly gpuCount: number;
+  /** Its vCPUs and memory are the GPUs' part of the machine: another machine gives another part. */
+  readonly ofGpus?: boolean;
+  /** Only machines with this label; absent: any. */
+  readonly label?: string;
+  /** It mounts volumes: only machines that have them. */
+  readonly volumes?: boolean;
+  /** Whose worker it is: machines that know its code are preferred (placement.ts). */
+  readonly of?: { readonly endpointId: string; readonly image: string; readonly zygote: string };
 }
 
 /** What one worker has. The launcher keeps it for a platform that comes back after a crash. */
@@ -44,12 +52,16 @@ export interface Share extends Host {
   readonly gpus: readonly number[];
   /** The part of its GPU that is its own; absent: all of each. */
   readonly gpuFraction?: number;
+  /** Id of the machine that it is on; absent: the platform's own. */
+  readonly host?: string;
 }
 
 /** Why a worker does not fit. */
 export interface Lack {
   readonly lack: string;
   readonly help?: string;
+  /** The same where the machine's name stands before it. */
+  readonly short?: string;
 }
 
 const LENT_ONCE = "Workers of other endpoints wait for it, but a GPU cannot be lent twice.";
@@ -63,8 +75,14 @@ export function needOf(
   gpuPreference: readonly string[] = [],
 ): Need {
   const { instanceIds, gpuIds, gpuCount } = settings;
-  const { vcpus, memoryGb } = machineType(instanceIds) ?? hostOfGpus(machine, gpuIds, gpuCount);
-  return { vcpus, memoryGb, gpuIds, gpuPreference, gpuCount };
+  const size = machineType(instanceIds);
+  const { vcpus, memoryGb } = size ?? hostOfGpus(machine, gpuIds, gpuCount);
+  return { vcpus, memoryGb, gpuIds, gpuPreference, gpuCount, ...(size === undefined ? { ofGpus: true } : {}) };
+}
+
+/** The same worker's need where it would be on this machine. */
+export function needOn(machine: Machine, need: Need): Need {
+  return need.ofGpus ? { ...need, ...hostOfGpus(machine, need.gpuIds, need.gpuCount) } : need;
 }
 
 /**
@@ -168,6 +186,7 @@ function placeGpus(machine: Machine, used: readonly number[], need: Need): numbe
     if (machine.emulatesGpu) return [];
     return {
       lack: `No GPU available: this machine has none of ${need.gpuIds}.`,
+      short: `it has no GPU of ${need.gpuIds}`,
       help: "Until there is one, jobs stay IN_QUEUE and requests time out. Add a machine with such a GPU, or start the platform with --emulate-gpu to try the endpoint on the CPU.",
     };
   }
@@ -189,9 +208,8 @@ function placeGpus(machine: Machine, used: readonly number[], need: Need): numbe
 }
 
 function full(needed: string, free: number, all: number): Lack {
-  return {
-    lack: `The machine is full: a worker needs ${needed}, ${round(Math.max(0, free))} of ${round(all)} is free.`,
-  };
+  const short = `a worker needs ${needed}, ${round(Math.max(0, free))} of ${round(all)} is free`;
+  return { lack: `The machine is full: ${short}.`, short };
 }
 
 function round(amount: number): number {

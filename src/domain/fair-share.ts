@@ -1,12 +1,13 @@
 /**
- * Who may start workers on a machine that is full, and whose workers make room. Pure; the rules in words stand in
- * docs/reference/scaling.md.
+ * Who may start workers where no machine has room, and whose workers make room. Pure; the rules in words stand in
+ * docs/reference/scaling.md. A worker fits when one machine takes it; parts are measured by all machines together.
  *
  *   order of those who wait:  below workersMin → work waits for it → holds the smallest share → waits longest
  *   room is made from:        workers of its own earlier revision → idle ones → busy ones, which finish their work first
  */
-import { dominantShare, fitsTogether, type Machine, type Need, place, type Share } from "./capacity.ts";
+import { dominantShare, type Machine, type Need, type Share } from "./capacity.ts";
 import { FAIR_IDLE_MS, FAIR_LAST_IDLE_MS, FAIR_TURN_MS } from "./limits.ts";
+import { type Fleet, fitsBeside, openTo, placeAmong, wholeOf } from "./placement.ts";
 
 export interface HeldWorker {
   readonly id: string;
@@ -34,21 +35,22 @@ export interface Contender {
 }
 
 export type Move =
-  | { readonly kind: "start"; readonly endpointId: string }
+  /** `host`: the machine whose room it is to have; absent: the platform's own. */
+  | { readonly kind: "start"; readonly endpointId: string; readonly host?: string | undefined }
   /** Idle: it can go at once. Otherwise it takes no more work and goes when it has finished what it has. */
   | { readonly kind: "take"; readonly endpointId: string; readonly workerId: string; readonly forEndpoint: string };
 
 const EPSILON = 1e-6;
 
 /** `leaving` are the shares of workers that drain: their room is not there yet, but will be. */
-export function shareRoom(machine: Machine, contenders: readonly Contender[], leaving: readonly Share[]): Move[] {
-  const plan = new Plan(machine, contenders, leaving);
+export function shareRoom(fleet: Fleet, contenders: readonly Contender[], leaving: readonly Share[]): Move[] {
+  const plan = new Plan(fleet, contenders, leaving);
   for (let next = plan.next(); next !== undefined; next = plan.next()) plan.serve(next);
   return plan.moves;
 }
 
 /** Whether the endpoint's turn comes sooner or later: what others are guaranteed leaves room for one worker more. */
-export function canBeServed(machine: Machine, contenders: readonly Contender[], endpointId: string): boolean {
+export function canBeServed(fleet: Fleet, contenders: readonly Contender[], endpointId: string): boolean {
   const later = contenders.map((one) => ({
     ...one,
     wanted: one.id === endpointId ? 1 : 0,
@@ -56,21 +58,22 @@ export function canBeServed(machine: Machine, contenders: readonly Contender[], 
     waitingMs: Number.POSITIVE_INFINITY,
     workers: one.workers.map((worker) => ({ ...worker, upMs: Number.POSITIVE_INFINITY })),
   }));
-  return shareRoom(machine, later, []).length > 0;
+  return shareRoom(fleet, later, []).length > 0;
 }
 
 class Plan {
   readonly moves: Move[] = [];
-  readonly #machine: Machine;
+  readonly #fleet: Fleet;
   readonly #sides: readonly Side[];
   /** What is taken now, with what starts. */
   readonly #now: Share[];
   /** Room kept for those whose turn comes soon: nobody may start into it meanwhile. */
   readonly #kept: { readonly share: Share; readonly without: ReadonlySet<Share> }[] = [];
 
-  constructor(machine: Machine, contenders: readonly Contender[], leaving: readonly Share[]) {
-    this.#machine = machine;
-    this.#sides = contenders.map((contender) => new Side(machine, contender));
+  constructor(fleet: Fleet, contenders: readonly Contender[], leaving: readonly Share[]) {
+    this.#fleet = fleet;
+    const whole = wholeOf(fleet);
+    this.#sides = contenders.map((contender) => new Side(fleet, whole, contender));
     this.#now = [...this.#sides.flatMap((side) => side.workers.map((worker) => worker.share)), ...leaving];
   }
 
@@ -89,9 +92,9 @@ class Plan {
   /** One worker for `side`: now, when others have left, or not at all. */
   serve(side: Side): void {
     const { need } = side.it;
-    const now = place(this.#machine, this.#now, need);
+    const now = placeAmong(this.#fleet, this.#now, need);
     if (!("lack" in now) && this.#leavesRoom(now)) {
-      this.moves.push({ kind: "start", endpointId: side.it.id });
+      this.moves.push({ kind: "start", endpointId: side.it.id, ...(now.host && { host: now.host }) });
       this.#now.push(now);
       side.give(now);
       return;
@@ -106,7 +109,7 @@ class Plan {
       from.take(worker);
       this.moves.push({ kind: "take", endpointId: from.it.id, workerId: worker.id, forEndpoint: side.it.id });
     }
-    side.give(place(this.#machine, this.#future(), need) as Share);
+    side.give(placeAmong(this.#fleet, this.#future(), need) as Share);
   }
 
   /** All that will be taken when those that leave are gone. */
@@ -116,11 +119,13 @@ class Plan {
 
   /** A start must not take what others are to have when workers have left, nor what is kept for the next turn. */
   #leavesRoom(share: Share): boolean {
-    const future = [...this.#future(), share];
-    if (!fitsTogether(this.#machine, future)) return false;
-    return this.#kept.every((kept) =>
-      fitsTogether(this.#machine, [...future.filter((one) => !kept.without.has(one)), kept.share]),
-    );
+    const future = this.#future();
+    if (!fitsBeside(this.#fleet, future, share)) return false;
+    return this.#kept.every((kept) => {
+      if (kept.share.host !== share.host) return true;
+      const rest = future.filter((one) => !kept.without.has(one));
+      return fitsBeside(this.#fleet, [...rest, share], kept.share);
+    });
   }
 
   /** Its turn has come, but those that would make room started only a moment ago. */
@@ -129,30 +134,67 @@ class Plan {
     if (victims === undefined) return;
     const without = new Set(victims.map(({ worker }) => worker.share));
     const rest = this.#future().filter((share) => !without.has(share));
-    this.#kept.push({ share: place(this.#machine, rest, side.it.need) as Share, without });
+    this.#kept.push({ share: placeAmong(this.#fleet, rest, side.it.need) as Share, without });
   }
 
-  /** As few workers as make room for one of `side`, [] when those that leave already do; undefined when none may be taken. */
-  #victims(side: Side, turnMs: number): Victim[] | undefined {
-    const fits = (victims: readonly Victim[]) => {
-      const gone = new Set(victims.map(({ worker }) => worker.share));
-      const rest = this.#future().filter((share) => !gone.has(share));
-      return !("lack" in place(this.#machine, rest, side.it.need));
-    };
-    const taken: Victim[] = [];
-    if (!fits(taken)) {
-      if (!side.it.urgent) return undefined;
-      for (const victim of this.#candidates(side)) {
-        if (!this.#mayTake(side, victim, taken, turnMs)) continue;
-        taken.push(victim);
-        if (fits(taken)) break;
-      }
-      if (!fits(taken)) return undefined;
+  /**
+   * As few workers as make room for one of `side`, [] when those that leave already do; undefined when none may be taken.
+   * All are of one machine: where the fewest that are busy would have to go, then the fewest at all.
+   */
+  #victims(side: Side, turnMs: number): readonly Victim[] | undefined {
+    const future = this.#future();
+    const { need } = side.it;
+    if (!("lack" in placeAmong(this.#fleet, future, need))) return [];
+    if (!side.it.urgent) return undefined;
+    const candidates = this.#candidates(side);
+    const busy = (victims: readonly Victim[]) => victims.filter(({ idle }) => !idle).length;
+    let best: readonly Victim[] | undefined;
+    for (const host of openTo(this.#fleet, need)) {
+      const isThere = (share: Share) => host === undefined || (share.host ?? "") === host;
+      const fits = (gone: ReadonlySet<Share>) =>
+        !(
+          "lack" in
+          placeAmong(
+            this.#fleet,
+            held.filter((share) => !gone.has(share)),
+            need,
+            { only: host },
+          )
+        );
+      const held = future.filter(isThere);
+      const found = this.#victimsOf(
+        side,
+        candidates.filter(({ worker }) => isThere(worker.share)),
+        fits,
+        turnMs,
+      );
+      const isBetter =
+        best === undefined || (found !== undefined && (busy(found) - busy(best) || found.length - best.length) < 0);
+      if (found !== undefined && isBetter) best = found;
     }
+    return best;
+  }
+
+  #victimsOf(
+    side: Side,
+    candidates: readonly Victim[],
+    fits: (gone: ReadonlySet<Share>) => boolean,
+    turnMs: number,
+  ): readonly Victim[] | undefined {
+    const sharesOf = (victims: readonly Victim[]) => new Set(victims.map(({ worker }) => worker.share));
+    const taken: Victim[] = [];
+    let fit = false;
+    for (const victim of candidates) {
+      if (!this.#mayTake(side, victim, taken, turnMs)) continue;
+      taken.push(victim);
+      fit = fits(sharesOf(taken));
+      if (fit) break;
+    }
+    if (!fit) return undefined;
     // What was taken before the one that made it fit may not have been needed.
     return taken.filter((victim) => {
       const without = taken.filter((other) => other !== victim && !other.spared);
-      victim.spared = fits(without);
+      victim.spared = fits(sharesOf(without));
       return !victim.spared;
     });
   }
@@ -199,19 +241,19 @@ class Side {
   readonly it: Contender;
   readonly workers: HeldWorker[];
   readonly #given: Share[] = [];
-  readonly #machine: Machine;
-  /** The part of the machine that one more worker takes. */
+  readonly #whole: Machine;
+  /** The part of all machines that one more worker takes. */
   readonly unit: number;
   /** Nothing can be done for it now. */
   stuck: boolean;
 
-  constructor(machine: Machine, it: Contender) {
+  constructor(fleet: Fleet, whole: Machine, it: Contender) {
     this.it = it;
-    this.#machine = machine;
+    this.#whole = whole;
     this.workers = [...it.workers];
-    const alone = place(machine, [], it.need);
+    const alone = placeAmong(fleet, [], it.need);
     this.stuck = "lack" in alone;
-    this.unit = "lack" in alone ? 0 : dominantShare(machine, alone);
+    this.unit = "lack" in alone ? 0 : dominantShare(whole, alone);
   }
 
   get wanted(): number {
@@ -227,7 +269,7 @@ class Side {
   }
 
   get held(): number {
-    return this.shares.reduce((sum, share) => sum + dominantShare(this.#machine, share), 0);
+    return this.shares.reduce((sum, share) => sum + dominantShare(this.#whole, share), 0);
   }
 
   get isBelowMin(): boolean {
@@ -240,7 +282,7 @@ class Side {
   }
 
   sizeOf(worker: HeldWorker): number {
-    return dominantShare(this.#machine, worker.share);
+    return dominantShare(this.#whole, worker.share);
   }
 
   /** Nothing to do, and nothing comes: between two jobs of a queue it is not. */

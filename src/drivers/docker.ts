@@ -7,6 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
 import { CONTAINERS_SETTLE_MAX_MS } from "../domain/limits.ts";
+import { zygoteKey } from "../domain/placement.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
@@ -27,7 +28,7 @@ import { inContainer, WorkerGroup } from "./docker/worker-group.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { pullEnv } from "./pull-env.ts";
-import { limitsOf, startHead, workerExit, zygoteKey } from "./start-head.ts";
+import { limitsOf, startHead, workerExit } from "./start-head.ts";
 import { VolumeFolders } from "./volume-folders.ts";
 import type {
   Capacity,

@@ -7,6 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { type DriverWishes, imageNeedsContainers, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
+import { zygoteKey } from "../domain/placement.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
@@ -17,7 +18,7 @@ import { Launcher } from "./launcher.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
 import { LayerFolder } from "./layers.ts";
 import { pullEnv } from "./pull-env.ts";
-import { startHead, workerExit, zygoteKey } from "./start-head.ts";
+import { startHead, workerExit } from "./start-head.ts";
 import { cannotBeChecked, missingPackages } from "./system-packages.ts";
 import { VolumeFolders } from "./volume-folders.ts";
 import type {

@@ -1,6 +1,7 @@
 /** The START of a worker: the same for every driver of launchers but for where things lie. */
 import type { Share } from "../domain/capacity.ts";
 import { RECONNECT_MAX_MS } from "../domain/limits.ts";
+import { zygoteKey } from "../domain/placement.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { WorkerExit, WorkerSpec } from "./worker-driver.ts";
 
@@ -55,10 +56,6 @@ export function limitsOf({ memoryGb, vcpus }: Share): Pick<StartHead, "memoryByt
 }
 
 /** Workers of one revision of an endpoint are forks of one zygote. */
-export function zygoteKey(endpointId: string, revision: string): string {
-  return `${endpointId}:${revision}`;
-}
-
 /** What a launcher said of a worker's end, with its cause in words. */
 export function workerExit({ worker, code, signal, reason, cause }: ExitedHead): WorkerExit {
   const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;

@@ -2,10 +2,11 @@
  * Starts and stops workers on something: processes of this machine, containers, Pods. A driver knows nothing of
  * jobs; a worker it starts dials the platform's socket by itself and proves who it is with its token.
  */
-import type { Machine, Share } from "../domain/capacity.ts";
+import type { Share } from "../domain/capacity.ts";
 import type { EndpointContainer } from "../domain/container.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 import type { ImageStep } from "../domain/image-steps.ts";
+import type { Fleet } from "../domain/placement.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
 
@@ -55,6 +56,10 @@ export interface WorkerSpec {
   readonly beyondCapacity: boolean;
   /** What it has of the machine, when that is decided elsewhere: it is not placed, and refused only where it cannot be. */
   readonly share?: Share | undefined;
+  /** Label of the machines that it may run on; absent or "": any. */
+  readonly hosts?: string | undefined;
+  /** The machine whose room it is to have; absent: whichever is best. */
+  readonly onHost?: string | undefined;
 }
 
 export interface WorkerExit {
@@ -67,8 +72,8 @@ export interface WorkerExit {
   readonly cause?: "machine";
 }
 
-/** What the machine has, and what its workers have of it by their ids. */
-export interface Capacity extends Machine {
+/** What the machine has (and others that joined), and what workers have of it by their ids. */
+export interface Capacity extends Fleet {
   readonly shares: ReadonlyMap<string, Share>;
 }
 

@@ -287,8 +287,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
 
   const signingKey = createHmac("sha256", secretKey).update("signed urls").digest();
   const management = makeManagement({
-    ...{ config, store, artifacts, keys, link, driver, ledger, seal, signingKey, clock, now, own, log },
+    ...{ config, store, artifacts, keys, link, driver, seal, signingKey, clock, now, own, log },
     ...telemetry,
+    fleet: () => ledger.capacity,
     workers: pool,
     jobs: queue,
     logs: logFiles,

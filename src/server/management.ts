@@ -5,9 +5,7 @@ import { ConsoleLinks } from "../console/links.ts";
 import { Console } from "../console/server.ts";
 import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import { createControlPlane } from "../control-plane/server.ts";
-import { emulatesGpu, sizeProblems } from "../domain/capacity.ts";
-import type { CapacityLedger } from "../drivers/capacity.ts";
-
+import { allEmulateGpu, type Fleet, sizeProblemsAmong } from "../domain/placement.ts";
 import type { Log } from "../lib/log.ts";
 import type { Config } from "./config.ts";
 import type { LocalDriver } from "./driver.ts";
@@ -18,12 +16,13 @@ interface ManagementNeeds extends Omit<ControlPlaneDeps, Made> {
   readonly config: Config;
   readonly publicUrl: () => string;
   readonly driver: Pick<LocalDriver, "cannotGive">;
-  readonly ledger: CapacityLedger;
+  /** What workers can be placed on, as it is now. */
+  readonly fleet: () => Fleet;
   readonly log: Log;
 }
 
 /** Answers a request that is not for the gateway; never rejects. */
-export function makeManagement({ config, publicUrl, driver, ledger, ...needs }: ManagementNeeds) {
+export function makeManagement({ config, publicUrl, driver, fleet, ...needs }: ManagementNeeds) {
   const { domain, workerQuota, trustedProxies } = config;
   const log = { error: (message: string, cause: unknown) => needs.log.error(message, { cause }) };
   const links = new ConsoleLinks(needs.now);
@@ -31,8 +30,8 @@ export function makeManagement({ config, publicUrl, driver, ledger, ...needs }: 
   const controlPlane = createControlPlane({
     ...needs,
     openConsole: (principal) => links.open(principal),
-    cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblems(ledger.capacity, wishes.instanceIds)],
-    emulatesGpu: (gpuIds) => emulatesGpu(ledger.capacity, gpuIds),
+    cannotGive: (wishes) => [...driver.cannotGive(wishes), ...sizeProblemsAmong(fleet(), wishes.instanceIds)],
+    emulatesGpu: (gpuIds) => allEmulateGpu(fleet(), gpuIds),
     config: { publicUrl, domain, workerQuota, trustedProxies },
     random: randomBytes,
     log,

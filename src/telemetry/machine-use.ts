@@ -1,5 +1,6 @@
 /** What of the machine is promised to workers, and what is in use, by whomever. */
 import { cpus } from "node:os";
+import { wholeOf } from "../domain/placement.ts";
 import { type Recorded, SAMPLES_END } from "../domain/series.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
 import type { GpuUse } from "./gpu-meter.ts";
@@ -30,8 +31,10 @@ export class MachineMeter {
   #times = cpuTimes();
   #usedVcpus = 0;
 
-  /** CPUs in use are those of the time since the last call. */
-  read({ hardware, vcpus, memoryGb, gpus, shares }: Capacity, measured: readonly GpuUse[]): MachineUse {
+  /** CPUs in use are those of the time since the last call; what hosts that joined use is not measured here. */
+  read({ shares, ...fleet }: Capacity, measured: readonly GpuUse[]): MachineUse {
+    const { hardware } = fleet;
+    const { vcpus, memoryGb, gpus } = wholeOf(fleet);
     const times = cpuTimes();
     const passed = times.all - this.#times.all;
     // Called twice in a moment, the kernel's counters have not moved.

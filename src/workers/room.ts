@@ -2,13 +2,14 @@
  * Endpoints for whose workers the machine has no room, and what is done about it: domain/fair-share.ts decides, this
  * applies. It looks when an endpoint begins to wait, when a worker goes idle, and when one has ended.
  */
-import { type Machine, needOf, place, type Share } from "../domain/capacity.ts";
+import { needOf, type Share } from "../domain/capacity.ts";
 import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } from "../domain/fair-share.ts";
 import { FAIR_IDLE_MS } from "../domain/limits.ts";
+import { type Fleet, placeAmong, wishesOf } from "../domain/placement.ts";
 import { type EndpointSample, isActive } from "../domain/worker.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
-type Capacity = Machine & { readonly shares: ReadonlyMap<string, Share> };
+type Capacity = Fleet & { readonly shares: ReadonlyMap<string, Share> };
 
 export interface RoomDeps {
   readonly capacity: () => Promise<Capacity>;
@@ -21,7 +22,8 @@ export interface RoomDeps {
   readonly mayStart: (endpoint: Endpoint) => boolean;
   /** Whether a worker of another endpoint waits for an answer of this one. */
   readonly peersWait: (endpointId: string) => boolean;
-  readonly start: (endpoint: Endpoint, why: string) => Promise<unknown>;
+  /** `host`: the machine that has the room; absent: the platform's own, or any. */
+  readonly start: (endpoint: Endpoint, why: string, host: string | undefined) => Promise<unknown>;
   /** It finishes what it has, then goes. */
   readonly take: (workerId: string, endpointId: string, why: string) => Promise<void>;
   readonly waits: (endpointId: string, why: string) => void;
@@ -153,7 +155,8 @@ export class Room {
       await this.#deps.take(move.workerId, move.endpointId, why);
       return;
     }
-    if (!this.#closed) await this.#deps.start(endpoints.get(move.endpointId)!, whys.get(move.endpointId) ?? "");
+    if (!this.#closed)
+      await this.#deps.start(endpoints.get(move.endpointId)!, whys.get(move.endpointId) ?? "", move.host);
   }
 
   /** What is known about who waits; those that have all they want are forgotten. */
@@ -171,9 +174,9 @@ export class Room {
       return;
     }
     waiting.inVain = !canBeServed(machine, all, id);
-    const alone = place(machine, [], need);
+    const alone = placeAmong(machine, [], need);
     const beyond = workers.length === 0 && this.#deps.peersWait(id);
-    const beside = "lack" in alone ? alone : place(machine, machine.shares.values(), need, beyond);
+    const beside = "lack" in alone ? alone : placeAmong(machine, machine.shares.values(), need, { beyond });
     if ("lack" in beside) waiting.reason = [beside.lack, beside.help ?? ""].join(" ").trim();
     this.#deps.waits(id, waiting.reason);
   }
@@ -221,7 +224,7 @@ export class Room {
     const wanted = waiting === undefined ? 0 : Math.min(waiting.desired, endpoint.workersMax) - current;
     return {
       id: endpoint.id,
-      need: needOf(machine, endpoint, this.#deps.gpuPreference(endpoint)),
+      need: { ...needOf(machine, endpoint, this.#deps.gpuPreference(endpoint)), ...wishesOf(endpoint) },
       workersMin: endpoint.workersMin,
       wanted: mayStart(endpoint) ? Math.max(0, wanted) : 0,
       urgent: waiting?.urgent ?? false,

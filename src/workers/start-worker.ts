@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { newSecret } from "../domain/api-key.ts";
 import { unlessFull } from "../domain/storage.ts";
 import { type Volume, volumeFull } from "../domain/volume.ts";
-import type { WorkerDriver } from "../drivers/worker-driver.ts";
+import type { WorkerDriver, WorkerSpec } from "../drivers/worker-driver.ts";
 import type { Endpoint, Store } from "../store/store.ts";
 import type { Images } from "./images.ts";
 
@@ -33,7 +33,7 @@ export async function startWorker(
   workerId: string,
   endpoint: Endpoint,
   prepared: NonNullable<ReturnType<Images["of"]>>,
-  beyondCapacity: boolean,
+  where: Pick<WorkerSpec, "beyondCapacity" | "onHost">,
 ): Promise<void> {
   const { secret, hash } = newSecret("worker");
   const { image, appName, environmentName, gpuPreference } = prepared;
@@ -56,7 +56,7 @@ export async function startWorker(
       gpuIds,
       gpuPreference,
       gpuCount,
-      beyondCapacity,
+      ...where,
     });
     started.catch(() => {}); // It is looked at below.
     await setImmediate(); // START leaves first.

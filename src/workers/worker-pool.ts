@@ -80,8 +80,8 @@ export class WorkerPool implements WorkerView {
       gpuPreference: (endpoint) => deps.images.of(endpoint)?.gpuPreference ?? [],
       sample: (endpointId) => deps.link.sample(endpointId),
       mayStart: (endpoint) => this.mayStart(endpoint),
-      start: async (endpoint, why) => {
-        if ((await this.#start(endpoint, false)) === undefined) this.#noteDecision(endpoint, 1, 0, why);
+      start: async (endpoint, why, host) => {
+        if ((await this.#start(endpoint, false, host)) === undefined) this.#noteDecision(endpoint, 1, 0, why);
       },
       take: async (workerId, endpointId, why) => {
         await this.stop(workerId, why, false);
@@ -345,13 +345,13 @@ export class WorkerPool implements WorkerView {
   }
 
   /** Resolves why it was refused, undefined when it was not. */
-  async #start(endpoint: Endpoint, beyondCapacity: boolean): Promise<string | undefined> {
+  async #start(endpoint: Endpoint, beyondCapacity: boolean, onHost?: string): Promise<string | undefined> {
     const prepared = this.#deps.images.of(endpoint);
     if (prepared === undefined) return "It is being prepared.";
     const workerId = newWorkerId();
     this.#starting.set(workerId, endpoint);
     try {
-      await startWorker(this.#deps, workerId, endpoint, prepared, beyondCapacity);
+      await startWorker(this.#deps, workerId, endpoint, prepared, { beyondCapacity, onHost });
       this.#refused.forget(endpoint.id);
       return undefined;
     } catch (error) {

@@ -15,7 +15,7 @@ function start(volumes: readonly MountedVolume[], started: string[]): Promise<vo
     clock: () => 0,
   } as unknown as StartDeps;
   const prepared = { image: { volumes }, appName: "shop", environmentName: "production", gpuPreference: [] };
-  return startWorker(deps, "w-1", { id: "ep-1" } as Endpoint, prepared as never, false);
+  return startWorker(deps, "w-1", { id: "ep-1" } as Endpoint, prepared as never, { beyondCapacity: false });
 }
 
 test("No worker that may write to a full volume is started; one that only reads it is", async () => {

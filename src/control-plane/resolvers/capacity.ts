@@ -2,6 +2,7 @@
 import { boundTo, reaches } from "../../domain/api-key.ts";
 import type { Share } from "../../domain/capacity.ts";
 import { isLiveName } from "../../domain/names.ts";
+import { type Fleet, wholeOf } from "../../domain/placement.ts";
 import type { Endpoint } from "../../store/store.ts";
 import type { RequestContext } from "../context.ts";
 import { placeOf } from "../visible-endpoints.ts";
@@ -13,16 +14,18 @@ export async function capacity(_args: unknown, context: RequestContext) {
   const endpoints = new Map(found.filter((one) => reaches(principal, one)).map((one) => [one.id, one]));
   const endpointOf = new Map(rows.map((row) => [row.id, endpoints.get(row.endpointId)]));
   // A worker that just starts or has just gone has a share and no row: it counts, and nobody is named.
+  const whole = wholeOf(all);
   const seen = [...all.shares].filter(([id]) => !isBound || endpointOf.get(id) !== undefined);
   const sum = (of: (share: Share) => number) => seen.reduce((total, [, share]) => total + of(share), 0);
-  const used = isBound ? undefined : await machine.used();
+  // What hosts use is not measured: beside their totals it would say too little.
+  const used = isBound || all.machines !== undefined ? undefined : await machine.used();
   const { freeBytes, totalBytes } = await machine.disk();
   const named = async (one: Endpoint) => ({ endpointId: one.id, endpoint: one.name, ...(await placeOf(one, loader)) });
   return {
-    vcpu: { total: all.vcpus, promised: sum((share) => share.vcpus), used: used?.vcpus ?? null },
-    memoryGb: { total: all.memoryGb, promised: sum((share) => share.memoryGb), used: used?.memoryGb ?? null },
-    gpus: all.gpus.map(({ product }, index) => {
-      const [workerId] = seen.find(([, share]) => share.gpus.includes(index)) ?? [];
+    vcpu: { total: whole.vcpus, promised: sum((share) => share.vcpus), used: used?.vcpus ?? null },
+    memoryGb: { total: whole.memoryGb, promised: sum((share) => share.memoryGb), used: used?.memoryGb ?? null },
+    gpus: gpusOf(all).map(({ product, index, host }) => {
+      const [workerId] = seen.find(([, share]) => (share.host ?? "") === host && share.gpus.includes(index)) ?? [];
       const endpoint = workerId === undefined ? undefined : endpointOf.get(workerId);
       const measured = used?.gpus.find((gpu) => gpu.index === index);
       return {
@@ -55,6 +58,12 @@ export async function capacity(_args: unknown, context: RequestContext) {
   };
 }
 
+/** Of each machine after another, as its driver counts them. */
+function gpusOf({ machines, gpus }: Fleet) {
+  const of = machines ?? [{ id: "", gpus }];
+  return of.flatMap((machine) => machine.gpus.map(({ product }, index) => ({ product, index, host: machine.id })));
+}
+
 /** As the name says it. */
 function memoryOf(product: string): number {
   return Number(/(\d+) ?GB/.exec(product)?.[1] ?? 0);
@@ -70,7 +79,7 @@ function holders(seen: readonly [string, Share][], endpointOf: ReadonlyMap<strin
       workers: held.length,
       vcpu: sum((share) => share.vcpus),
       memoryGb: sum((share) => share.memoryGb),
-      gpus: new Set(held.flatMap(([, share]) => share.gpus)).size,
+      gpus: new Set(held.flatMap(([, { gpus, host }]) => gpus.map((index) => `${host ?? ""}:${index}`))).size,
     };
   });
   return all.sort((a, b) => b.vcpu - a.vcpu || b.memoryGb - a.memoryGb);

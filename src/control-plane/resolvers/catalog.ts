@@ -3,13 +3,14 @@
 import { type CatalogueGpu, catalogueGpus, GPU_GROUPS } from "../../domain/gpu.ts";
 import { GPU_COUNT_MAX } from "../../domain/limits.ts";
 import { CPU_FAMILIES } from "../../domain/machine-type.ts";
+import { wholeOf } from "../../domain/placement.ts";
 import type { RequestContext } from "../context.ts";
 
 const HIGH = "High";
 
 /** Whether a worker could have it here. */
 export async function isHere({ product, group }: CatalogueGpu, context: RequestContext): Promise<boolean> {
-  const { gpus } = await context.machine.capacity();
+  const { gpus } = wholeOf(await context.machine.capacity());
   return gpus.some((gpu) => gpu.product === product) || context.emulatesGpu(group);
 }
 

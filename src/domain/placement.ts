@@ -1,0 +1,252 @@
+/**
+ * Which of several machines takes a worker. Pure. Among those where it may run and fits, in this order:
+ *
+ *   best GPU by its preference → knows its code (a worker or zygote of the revision) → least loaded → fewest workers of the endpoint → name
+ */
+import {
+  dominantShare,
+  emulatesGpu,
+  fitsTogether,
+  type Lack,
+  type Machine,
+  type Need,
+  needOn,
+  place,
+  type Share,
+  sizeProblems,
+} from "./capacity.ts";
+import { gpuMatches, gpuRank } from "./gpu.ts";
+
+/** A machine among others: the platform's own or a host. */
+export interface HostMachine extends Machine {
+  /** "": the platform's own. */
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  /** The platform's volumes are there too. */
+  readonly sharedVolumes: boolean;
+  /** Why no worker is started there at present, as "it is away"; absent: some may be. */
+  readonly closed?: string | undefined;
+  /** Images that workers can start from there; absent: whatever is asked for. */
+  readonly prepared?: { has(image: string): boolean };
+  /** Why an image could not be prepared there. */
+  readonly problems?: ReadonlyMap<string, string>;
+  /** Keys of zygotes that are there. */
+  readonly warm?: { has(zygote: string): boolean };
+  /** Workers by endpoint. */
+  readonly counts?: ReadonlyMap<string, number>;
+}
+
+/** What workers can be placed on: one machine, or those in `machines`, among which it is itself if it takes any. */
+export interface Fleet extends Machine {
+  readonly machines?: readonly HostMachine[];
+}
+
+/** A platform's own machine carries this label. */
+export const PLATFORM_LABEL = "platform";
+const NAMES_MAX = 5;
+
+const hostOf = (share: Share) => share.host ?? "";
+
+/** What an endpoint wishes of the machine that a worker of it gets, beside its room. */
+export function wishesOf(endpoint: {
+  readonly id: string;
+  readonly revision: string;
+  readonly buildId: string | null;
+  readonly networkVolumeId: string;
+  readonly hosts?: string | undefined;
+}): Pick<Need, "label" | "volumes" | "of"> {
+  const { id, revision, buildId, networkVolumeId, hosts } = endpoint;
+  return {
+    ...(hosts ? { label: hosts } : {}),
+    volumes: networkVolumeId !== "",
+    of: { endpointId: id, image: imageKey(id, buildId ?? ""), zygote: zygoteKey(id, revision) },
+  };
+}
+
+export function imageKey(endpointId: string, buildId: string): string {
+  return `${endpointId}:${buildId}`;
+}
+
+export function zygoteKey(endpointId: string, revision: string): string {
+  return `${endpointId}:${revision}`;
+}
+
+/** All machines as one: what endpoints' parts are measured by. */
+export function wholeOf({ machines, ...alone }: Fleet): Machine {
+  if (machines === undefined) return alone;
+  const sum = (of: (machine: Machine) => number) => machines.reduce((all, machine) => all + of(machine), 0);
+  return {
+    hardware: { vcpus: sum((one) => one.hardware.vcpus), memoryGb: sum((one) => one.hardware.memoryGb) },
+    vcpus: sum((one) => one.vcpus),
+    memoryGb: sum((one) => one.memoryGb),
+    gpus: machines.flatMap((one) => one.gpus),
+    emulatesGpu: machines.some((one) => one.emulatesGpu),
+  };
+}
+
+/** The share of a further worker beside `taken` on the best machine, or what is missing for it; `only` this host, if given. */
+export function placeAmong(
+  fleet: Fleet,
+  taken: Iterable<Share>,
+  need: Need,
+  { beyond = false, only }: { readonly beyond?: boolean; readonly only?: string | undefined } = {},
+): Share | Lack {
+  if (fleet.machines === undefined) return place(fleet, taken, need, beyond);
+  const machines = only === undefined ? fleet.machines : fleet.machines.filter(({ id }) => id === only);
+  const byHost = Map.groupBy(taken, hostOf);
+  const lacks: { readonly name: string; readonly lack: Lack }[] = [];
+  const allowed = machines.filter((machine) => isAllowed(machine, need));
+  let best: Candidate | undefined;
+  for (const machine of withRealGpus(allowed, need)) {
+    const held = byHost.get(machine.id) ?? [];
+    const bar = barOf(machine, need);
+    const placed = bar === undefined ? place(machine, held, needOn(machine, need), beyond) : bar;
+    if ("lack" in placed) lacks.push({ name: machine.name, lack: placed });
+    else {
+      const candidate = candidateOf(machine, held, need, placed);
+      if (best === undefined || compare(candidate, best) < 0) best = candidate;
+    }
+  }
+  if (best === undefined) return lackOfAll(machines, need, lacks);
+  return best.machine.id === "" ? best.share : { ...best.share, host: best.machine.id };
+}
+
+/** Whether these shares are all there at once on every machine. */
+export function allFitTogether(fleet: Fleet, shares: Iterable<Share>): boolean {
+  if (fleet.machines === undefined) return fitsTogether(fleet, shares);
+  const byHost = Map.groupBy(shares, hostOf);
+  return fleet.machines.every((machine) => fitsTogether(machine, byHost.get(machine.id) ?? []));
+}
+
+/** Whether all shares on the same machine as this one are there at once with it. */
+export function fitsBeside(fleet: Fleet, others: readonly Share[], share: Share): boolean {
+  if (fleet.machines === undefined) return fitsTogether(fleet, [...others, share]);
+  const id = hostOf(share);
+  const machine = fleet.machines.find((one) => one.id === id);
+  return machine !== undefined && fitsTogether(machine, [...others.filter((one) => hostOf(one) === id), share]);
+}
+
+/** Ids of the machines on which a worker of this need could start if there were room: undefined stands for one that is alone. */
+export function openTo(fleet: Fleet, need: Need): readonly (string | undefined)[] {
+  if (fleet.machines === undefined) return [undefined];
+  const allowed = fleet.machines.filter((machine) => isAllowed(machine, need));
+  return withRealGpus(allowed, need).flatMap((machine) => (barOf(machine, need) === undefined ? [machine.id] : []));
+}
+
+/** Whether workers that ask for these GPUs run on the CPU: no machine has a real one. */
+export function allEmulateGpu(fleet: Fleet, gpuIds: string): boolean {
+  if (fleet.machines === undefined) return emulatesGpu(fleet, gpuIds);
+  const hasReal = fleet.machines.some((machine) => realGpus(machine, gpuIds));
+  return !hasReal && fleet.machines.some((machine) => emulatesGpu(machine, gpuIds));
+}
+
+/** Why no worker of this CPU size will ever fit on any machine, however empty; none when one does, or none has joined yet. */
+export function sizeProblemsAmong(fleet: Fleet, instanceIds: string): readonly string[] {
+  if (fleet.machines === undefined) return sizeProblems(fleet, instanceIds);
+  const problems = fleet.machines.map((machine) => sizeProblems(machine, instanceIds));
+  const largest = fleet.machines.reduce((a, b, i) => (i === 0 || b.vcpus > a.vcpus ? b : a), fleet.machines[0]!);
+  return problems.every((some) => some.length > 0) && largest !== undefined ? sizeProblems(largest, instanceIds) : [];
+}
+
+interface Candidate {
+  readonly machine: HostMachine;
+  readonly share: Share;
+  readonly rank: number;
+  readonly isWarm: boolean;
+  readonly load: number;
+  readonly count: number;
+}
+
+function candidateOf(machine: HostMachine, held: readonly Share[], need: Need, share: Share): Candidate {
+  return {
+    machine,
+    share,
+    rank: Math.max(0, ...share.gpus.map((index) => gpuRank(need.gpuPreference, machine.gpus[index]!.product))),
+    isWarm: need.of !== undefined && (machine.warm?.has(need.of.zygote) ?? false),
+    load: loadOf(machine, held),
+    count: (need.of && machine.counts?.get(need.of.endpointId)) ?? 0,
+  };
+}
+
+function compare(a: Candidate, b: Candidate): number {
+  return (
+    a.rank - b.rank ||
+    Number(b.isWarm) - Number(a.isWarm) ||
+    a.load - b.load ||
+    a.count - b.count ||
+    (a.machine.name < b.machine.name ? -1 : 1)
+  );
+}
+
+/** The largest of the parts of its vCPUs, memory and GPUs that are taken. */
+function loadOf(machine: Machine, held: readonly Share[]): number {
+  let vcpus = 0;
+  let memoryGb = 0;
+  let gpus = 0;
+  for (const share of held) {
+    vcpus += share.vcpus;
+    memoryGb += share.memoryGb;
+    gpus += share.gpus.length * (share.gpuFraction ?? 1);
+  }
+  const part = dominantShare(machine, { vcpus, memoryGb, gpus: [] });
+  return machine.gpus.length === 0 ? part : Math.max(part, gpus / machine.gpus.length);
+}
+
+function isAllowed({ labels, id, sharedVolumes }: HostMachine, need: Need): boolean {
+  if (need.label !== undefined && !labels.includes(need.label)) return false;
+  return !need.volumes || id === "" || sharedVolumes;
+}
+
+function realGpus({ gpus }: Machine, gpuIds: string): boolean {
+  return gpus.some((gpu) => !gpu.emulated && gpuMatches(gpuIds, gpu.product));
+}
+
+/** Where any of them has a real GPU that fits, none emulates it: an endpoint is emulated or it is not. */
+function withRealGpus(machines: readonly HostMachine[], { gpuIds }: Need): readonly HostMachine[] {
+  if (gpuIds === "") return machines;
+  const real = machines.filter((machine) => realGpus(machine, gpuIds));
+  return real.length > 0 ? real : machines;
+}
+
+function barOf({ closed, prepared, problems }: HostMachine, { of }: Need): Lack | undefined {
+  if (closed !== undefined) return { lack: closed, short: closed };
+  if (of === undefined || prepared === undefined || prepared.has(of.image)) return undefined;
+  const problem = problems?.get(of.image);
+  const short = problem === undefined ? "its code is being prepared there" : `it cannot be prepared there (${problem})`;
+  return { lack: short, short };
+}
+
+function lackOfAll(
+  machines: readonly HostMachine[],
+  need: Need,
+  lacks: readonly { readonly name: string; readonly lack: Lack }[],
+): Lack {
+  if (machines.length === 0) {
+    const short = "no machine takes workers";
+    return { short, lack: "No machine takes workers.", help: "Let one join with svc worker join." };
+  }
+  if (lacks.length === 0) return lackOfPlaces(need);
+  const byReason = Map.groupBy(lacks, ({ lack }) => lack.short ?? lack.lack);
+  const short = [...byReason].map(([reason, some]) => `${named(some.map(({ name }) => name))}: ${reason}`).join("; ");
+  const helps = new Set(lacks.map(({ lack }) => lack.help));
+  const [help] = helps;
+  const of = lacks.length === 1 ? "The one machine for it has no room" : `None of ${lacks.length} machines has room`;
+  return { short, lack: `${of}: ${short}.`, ...(helps.size === 1 && help !== undefined ? { help } : {}) };
+}
+
+/** No machine is one on which it may run. */
+function lackOfPlaces({ label, volumes }: Need): Lack {
+  const wants = label === undefined ? "" : ` with the label ${JSON.stringify(label)}`;
+  const short = `no machine${wants}${volumes ? " that has its volumes" : ""}`;
+  const help =
+    label === undefined
+      ? "Let one join with --shared-volumes, or let the platform's own machine run workers."
+      : `Let one join with it (svc worker join --label ${label}), or change hosts= of the endpoint.`;
+  return { short, lack: `There is ${short}.`, help };
+}
+
+function named(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_MAX).join(", ");
+  return names.length > NAMES_MAX ? `${shown} and ${names.length - NAMES_MAX} more` : shown;
+}
