@@ -3,7 +3,7 @@
  * outlive a crash of this process; `stop` ends them unless the platform is only replaced.
  */
 import { createHash } from "node:crypto";
-import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync } from "node:fs";
+import { accessSync, chmodSync, constants, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { ensureFirstKey } from "../control-plane/keys.ts";
@@ -84,7 +84,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const missing = driver.missingIsolation ?? [];
     if (missing.length > 0)
       log.info("workers are kept apart less than SVC_ISOLATION promises", { missing: missing.join(", ") });
+    const workersReach = await driver.platformUrl();
     await pool.recover();
+    if (isElsewhere(recordFile, workersReach)) link.pull.replaceAll();
     await autoscaler.start();
     for (const reconciler of reconcilers) reconciler.start();
     telemetry.start();
@@ -92,7 +94,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await noteVersion(config.dataDir);
     const service = config.installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
     const facts = { port, snapshots: true, service, startedAt: Date.now(), version: VERSION };
-    const record = { pid: process.pid, url, workersDial, ...facts };
+    const record = { pid: process.pid, url, workersDial, workersReach, ...facts };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url, workersDial });
     const hurry = new AbortController();
@@ -141,6 +143,16 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await queue.close().catch(() => {});
     await store.close().catch(() => {});
     return cannotStart(error);
+  }
+}
+
+/** Workers that outlived an earlier platform reached it by another address. Its record stays when it is killed. */
+function isElsewhere(recordFile: string, workersReach: string): boolean {
+  try {
+    const { workersReach: before } = JSON.parse(readFileSync(recordFile, "utf8")) as { workersReach?: string };
+    return before !== undefined && before !== workersReach;
+  } catch {
+    return false; // There is none.
   }
 }
 

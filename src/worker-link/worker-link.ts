@@ -172,7 +172,8 @@ export class WorkerLink implements RequestForwarder {
    * The worker's process has ended. What it said last may still be on its way here: its launcher has a connection of its own.
    * Jobs that lose it by the machine's fault wait again as if they had not begun.
    */
-  async workerExited(workerId: string, reason: string, cause?: "machine"): Promise<void> {
+  async workerExited(workerId: string, reason: string, said?: "machine"): Promise<void> {
+    const cause = this.pull.isAstray(workerId) ? "machine" : said;
     this.pull.exited(workerId, reason, cause);
     const session = this.#sessions.find(workerId);
     if (session !== undefined && !session.pulls) {

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
+import { dockerForTests } from "../docker.ts";
+import { eventually } from "../eventually.ts";
+import { hostPid } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { PULL_PROGRAM } from "./pull-program.ts";
+
+const docker = await dockerForTests();
 
 const source = (file: string) => `
 import os, time
@@ -41,3 +47,36 @@ test("Workers that outlive a platform call each other through the next one on an
   assert.deepEqual([json.status, json.output], ["COMPLETED", { n: 3, pid }], JSON.stringify(json));
   assert.deepEqual((await call(moved, 5)).output, { n: 6, pid });
 });
+
+const PROGRAM = `
+from svc import Endpoint
+Endpoint(name="program", command=["python3", "worker.py"], protocol="pull", workers=(1, 1), volume="shared")
+`;
+
+/** A program asks where it was told to when it began. */
+async function replacesPrograms(t: TestContext, env: Readonly<Record<string, string>>) {
+  const platform = await startPlatform(t, env);
+  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "main.py": PROGRAM, "worker.py": PULL_PROGRAM }) });
+  assert.equal(deploy.code, 0, deploy.stderr);
+  const { id } = (await platform.endpoints()).find(({ name }) => name === "program")!;
+  const folder = "/volumes/shared";
+  const kept = path.join(platform.dataDir, "volumes", "app", "production", "shared");
+  const input = { wait: `${folder}/gate`, tell: `${folder}/pid` };
+  const run = await platform.call(`/v2/${id}/run`, { body: { input } });
+  const began = () => eventually(() => hostPid(readFileSync(path.join(kept, "pid"), "utf8"))!);
+  const first = await began();
+  await platform.kill();
+
+  const moved = await platform.restart("0");
+  assert.notEqual(moved.url, platform.url);
+  await eventually(() => assert.ok(!existsSync(`/proc/${first}`), "what asks elsewhere ends"));
+  writeFileSync(path.join(kept, "gate"), "");
+  const { json } = await moved.call(`/v2/${id}/status-sync/${run.json.id}?wait=60000`);
+  assert.deepEqual([json.status, json.retries], ["COMPLETED", undefined], JSON.stringify(json));
+  assert.notEqual(json.output.pid, undefined);
+}
+
+test("A program that pulls its jobs is replaced when the platform comes back on another port, and its job begins anew", (t) =>
+  replacesPrograms(t, {}));
+
+test("So is one in a container", { skip: docker.skip }, (t) => replacesPrograms(t, docker.env));

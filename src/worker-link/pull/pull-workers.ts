@@ -46,6 +46,8 @@ export class PullWorkers implements PullCalls {
   /** Started, and perhaps not heard of yet. */
   readonly #starts = new Map<string, Start>();
   readonly #loads = new Map<string, EndpointLoad>();
+  /** They ask where no platform is any more, and are on their way out. */
+  readonly #astray = new Set<string>();
 
   constructor(deps: PullDeps) {
     this.#deps = deps;
@@ -72,6 +74,21 @@ export class PullWorkers implements PullCalls {
       this.expect(row.id);
       if (row.state !== "STARTING") await this.#find(row.id);
     }
+  }
+
+  /** After a start of the platform at another address: a program asks where it was told to when it began. Call when workers can be stopped. */
+  replaceAll(): void {
+    for (const id of this.#starts.keys()) this.#astray.add(id);
+    this.#endAstray();
+  }
+
+  #endAstray(): void {
+    for (const id of this.#astray) this.#deps.hooks.workerStuck(id, "the platform has another address now");
+  }
+
+  /** That it ends is not its fault, nor its jobs'. */
+  isAstray(workerId: string): boolean {
+    return this.#astray.has(workerId);
   }
 
   async #pulls({ buildId, endpointId }: Worker): Promise<boolean> {
@@ -235,6 +252,7 @@ export class PullWorkers implements PullCalls {
 
   exited(workerId: string, reason: string, cause?: "machine"): void {
     this.#starts.delete(workerId);
+    this.#astray.delete(workerId);
     this.#workers.delete(workerId);
     const worker = this.#known.get(workerId);
     if (worker === undefined) return;
@@ -251,6 +269,7 @@ export class PullWorkers implements PullCalls {
   sweep(stoodStill: boolean): void {
     const now = this.#now;
     const { hooks } = this.#deps;
+    this.#endAstray(); // Whoever was to end them may have been away.
     for (const worker of this.#known.values()) {
       if (stoodStill) worker.forgive();
       const problem = worker.sweep(now);
