@@ -26,6 +26,17 @@ export const SIDEBAR: readonly Section[] = [
     }),
   },
   {
+    text: "Tutorials",
+    items: entries({
+      "tutorials/first-function": "Your first function",
+      "tutorials/api": "An API with routes and uploads",
+      "tutorials/language-model": "Stream a language model",
+      "tutorials/pipeline": "A pipeline of endpoints",
+      "tutorials/batch": "A batch of a thousand",
+      "tutorials/webhooks": "Webhooks from a web app",
+    }),
+  },
+  {
     text: "How-to: operate",
     items: entries({
       "guide/production": "A platform for others",

@@ -2,12 +2,13 @@
  * A page of the docs as what a reader would do with it: one script of its blocks, from top to bottom.
  *
  *   ```python [worker.py]        a file of the reader's folder
- *   ```sh                        is typed into one shell
+ *   ```sh                        is typed into one shell; a line that ends in `# fails: WHY` must fail
  *   ```python, ```js             a program of the page's folder, run at once
  *   ```json, ```text             each line appears in what the block before has printed, in this order; `…` is anything
  *   ```mermaid                   a picture
  *   <!-- not run: WHY -->        the block below is only looked at
- *   <!-- run: COMMAND -->        what the reader has done already, or does elsewhere: a second terminal, a browser
+ *   <!-- run: COMMAND -->        what the reader has done already, or does elsewhere: a second terminal, a browser.
+ *                                `url_of NAME` is the URL that svc deploy has printed for an endpoint
  */
 import assert from "node:assert/strict";
 
@@ -52,9 +53,18 @@ export function readPage(text: string): Page {
   return { steps, notRun, ownPlatform: text.includes("<!-- on a platform of its own -->") };
 }
 
+const PREAMBLE = `curl() { command curl -sS "$@"; }
+url_of() {
+  svc status --json | python3 -c 'import json, sys; print([e["url"] for e in json.load(sys.stdin) if e["name"] == sys.argv[1]][0])' "$1"
+}
+`;
+
 /** One program for bash. Before each step it prints `@@ LINE`, so that what it prints can be told apart. */
 export function scriptOf(page: Page): string {
-  return page.steps.map(({ line, script }) => `echo "@@ ${line}"\n${script.trimEnd()}\n`).join("");
+  const failing = (script: string) =>
+    script.replace(/^(.+\S) +# fails: .*$/gm, 'if $1; then echo "line did not fail"; exit 1; fi');
+  const steps = page.steps.map(({ line, script }) => `printf "\\n@@ ${line}\\n"\n${failing(script.trimEnd())}\n`);
+  return PREAMBLE + steps.join("");
 }
 
 /** What is missing in `output` of what the page says is printed. */

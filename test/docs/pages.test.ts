@@ -44,6 +44,7 @@ async function follow(t: TestContext, platform: TestPlatform, name: string, page
     if (code !== 0 && /package index cannot be reached/.test(stdout)) return t.skip("no package index here");
     assert.equal(code, 0, stdout + stderr);
     assert.deepEqual(missing(page, stdout), [], stdout);
+    assert.doesNotMatch(stdout, /^warning/m, "what a page shows is built without a warning");
   } finally {
     if (page.ownPlatform) await runProcess("svc", ["platform", "stop", "--now"], { cwd, env });
     else await runProcess("svc", ["undeploy", "--all", "--force", "--app", name], { cwd, env });
