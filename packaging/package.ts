@@ -76,7 +76,7 @@ function placeLibraries(web: string): string[] {
 }
 
 /** Types of svc/client alone, which is all that can be imported; it needs those of browsers only. */
-async function declareClient(dist: string): Promise<void> {
+export async function declareClient(dist: string): Promise<void> {
   const output = ["--declaration", "--emitDeclarationOnly", "--rootDir", ".", "--outDir", dist];
   const language = ["--ignoreConfig", "--strict", "--module", "nodenext", "--target", "es2024", "--lib", "es2024,dom"];
   const flags = [...output, ...language, "--types", "", "--rewriteRelativeImportExtensions"];

@@ -37,6 +37,20 @@ export const SIDEBAR: readonly Section[] = [
     }),
   },
   {
+    text: "How-to: build",
+    items: entries({
+      "build/dependencies": "Packages",
+      "build/secrets": "Secrets and variables",
+      "build/files-and-models": "Files and models",
+      "build/volumes": "Volumes",
+      "build/debug": "Debug in VS Code",
+      "build/test": "Test",
+      "build/typescript": "Call from TypeScript",
+      "build/notebooks": "Notebooks",
+      "build/ci": "Deploy from CI",
+    }),
+  },
+  {
     text: "How-to: operate",
     items: entries({
       "guide/production": "A platform for others",
@@ -45,6 +59,12 @@ export const SIDEBAR: readonly Section[] = [
       "guide/production#keys": "Keys for people and programs",
       "guide/production#backup-and-restore": "Backup and restore",
       "guide/production#upgrade": "Upgrade and the way back",
+      "reference/containers": "Workers in containers",
+      "operate/gpus": "GPUs",
+      "operate/monitor": "Monitor and alert",
+      "operate/capacity": "Capacity",
+      "operate/checklist": "Security checklist",
+      "operate/moving": "Move from a similar service",
     }),
   },
   {
@@ -58,9 +78,14 @@ export const SIDEBAR: readonly Section[] = [
     }),
   },
   {
+    text: "More",
+    items: entries({ troubleshooting: "Troubleshooting", compare: "Compare" }),
+  },
+  {
     text: "Reference: writing endpoints",
     collapsed: true,
     items: entries({
+      "reference/python-api": "The Python API",
       "reference/load-balanced": "Routes, streams, uploads",
       "reference/classes": "Classes",
       "reference/batching": "Batching",
@@ -80,6 +105,7 @@ export const SIDEBAR: readonly Section[] = [
     collapsed: true,
     items: entries({
       "reference/calling": "From Python, TypeScript, notebooks",
+      "reference/typescript-api": "The TypeScript API",
       "reference/job-api": "The job API",
       "reference/openai": "OpenAI clients",
       "clients/README": "Other clients",
@@ -103,7 +129,6 @@ export const SIDEBAR: readonly Section[] = [
       "reference/metrics": "Metrics, health, events, traces",
       "reference/alerts": "Alerts",
       "reference/history": "History and audit",
-      "reference/containers": "Workers in containers",
       "reference/graphql": "Management API (GraphQL)",
       "reference/rest": "Management API (REST)",
       "reference/compatible-apis": "Compatible APIs",

@@ -27,7 +27,7 @@ async function follow(t: TestContext, platform: TestPlatform, name: string, page
       string,
       string
     >),
-    PATH: `${path.join(ROOT, "bin")}:${process.env.PATH}`,
+    PATH: [path.join(ROOT, "bin"), path.dirname(process.execPath), process.env.PATH].join(":"),
     HOME: process.env.HOME,
     PYTHONPATH: path.join(ROOT, "python/src"),
     PYTHONDONTWRITEBYTECODE: "1",

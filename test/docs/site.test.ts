@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { SIDEBAR } from "../../docs/.vitepress/sidebar.ts";
+import { madePages } from "../../docs/api.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser, openPage } from "../browser.ts";
 import { ROOT } from "../e2e/platform.ts";
@@ -84,6 +85,12 @@ test("Every page stands in the site's sidebar, and nothing else does", () => {
   const listed = SIDEBAR.flatMap(({ items }) => items.map(({ link }) => `docs${link.split("#")[0]}.md`));
   const pages = globSync("docs/**/*.md", { cwd: ROOT, exclude: (name) => name.includes("node_modules") });
   assert.deepEqual([...new Set(listed)].sort(), pages.filter((page) => page !== "docs/index.md").sort());
+});
+
+test("The pages of the Python and the TypeScript API are as the code is: `npm run api` writes them", async () => {
+  for (const [page, text] of Object.entries(await madePages())) {
+    assert.equal(readFileSync(path.join(ROOT, page), "utf8"), text, `${page} is not as the code: npm run api`);
+  }
 });
 
 test("The site's lock file holds no download addresses", () => {
