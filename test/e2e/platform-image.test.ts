@@ -210,9 +210,9 @@ describe("docker compose up, in the folder that make dist made", { skip }, () =>
   });
 
   test("a backup is made inside and copied out", async (t) => {
-    await composed("exec", "-T", "platform", "svc", "platform", "backup", "/data/backups/monday");
+    await composed("exec", "-T", "platform", "svc", "platform", "backup", "/backups/monday");
     const folder = path.join(tempDir(t), "monday");
-    await composed("cp", "platform:/data/backups/monday", folder);
+    await composed("cp", "platform:/backups/monday", folder);
     assert.ok(existsSync(path.join(folder, "secret.key")));
   });
 
