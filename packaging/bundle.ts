@@ -9,6 +9,17 @@ import { build, type Metafile, type Plugin } from "esbuild";
 /** Parts in machine code, which make a package faster where they are there. */
 export const NATIVE = ["cpu-features", "*.node"];
 
+/**
+ * Parts of packages that no part of svc uses, and what stands in their place: gRPC and BuildKit's protocol (images are built without), texts in
+ * other languages, pages of GraphQL's playground, which is off.
+ */
+const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
+  [/dockerode\/lib\/session\.js$/, 'module.exports = () => { throw new Error("svc has no sessions of BuildKit"); };'],
+  [/dockerode\/lib\/buildkit\.js$/, 'throw new Error("svc does not read BuildKit\'s progress");'],
+  [/zod\/v4\/locales\/index\.js$/, 'export { default as en } from "./en.js";'],
+  [/graphql-yoga\/esm\/(graphiql|landing-page)-html\.js$/, 'export default "";'],
+];
+
 /** What bundled CommonJS expects around it. */
 export const COMMONJS =
   'import { createRequire as svcRequire } from "node:module";' +
@@ -83,6 +94,9 @@ async function bundlePackages(root: string, outdir: string, packages: readonly s
         name: "entries",
         setup({ onResolve, onLoad }) {
           onResolve({ filter: /^entry:/ }, ({ path: to }) => ({ path: to.slice("entry:".length), namespace: "entry" }));
+          for (const [filter, contents] of LEFT_OUT) {
+            onLoad({ filter }, ({ path: file }) => ({ contents, resolveDir: path.dirname(file) }));
+          }
           onLoad({ filter: /^/, namespace: "entry" }, async ({ path: file }) => {
             return { contents: await asNodeSees(entries.get(file)!), resolveDir: root };
           });

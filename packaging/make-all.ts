@@ -21,7 +21,6 @@ export async function makeAll(folder: string, platforms: readonly Platform[], le
   for (const platform of platforms) await makeArchive(folder, made.folder, made.parties, platform, level);
   for (const file of ["THIRD-PARTY-LICENSES", "bom.cdx.json"])
     copyFileSync(path.join(made.folder, file), path.join(folder, file));
-  copyFileSync(made.wheel, path.join(folder, path.basename(made.wheel)));
   copyFileSync(path.join(ROOT, "packaging/install.sh"), path.join(folder, "install.sh"));
   for (const file of IMAGE_FILES) copyFileSync(path.join(ROOT, "deploy/platform", file), path.join(folder, file));
   rmSync(made.folder, { recursive: true });

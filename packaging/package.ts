@@ -5,7 +5,7 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { Assets } from "../src/console/assets.ts";
-import { PUBLISHED_NAME, wheelName } from "../src/domain/published-name.ts";
+import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
 import { VERSION } from "../src/domain/version.ts";
 import { bundle } from "./bundle.ts";
 import { ROOT, run } from "./run.ts";
@@ -17,6 +17,8 @@ const CARRIED = [
   "README.md",
   "CHANGELOG.md",
   "deploy",
+  "python/build_backend.py",
+  "python/pyproject.toml",
   "python/scan",
   "python/src",
   "src/console/web",
@@ -36,11 +38,10 @@ export interface Package {
   readonly folder: string;
   /** What npm installs. */
   readonly file: string;
-  readonly wheel: string;
   readonly parties: readonly ThirdParty[];
 }
 
-/** Makes `folder`/package, and beside it what npm packs of it. */
+/** Makes `folder`/package, and beside it what npm packs of it and the wheel. */
 export async function makePackage(folder: string): Promise<Package> {
   const out = path.join(folder, "package");
   rmSync(out, { recursive: true, force: true });
@@ -53,13 +54,12 @@ export async function makePackage(folder: string): Promise<Package> {
   const parties = thirdParties(ROOT, [...Object.keys(inputs), ...browser, ...SWAGGER_UI]);
   writeFileSync(path.join(out, "THIRD-PARTY-LICENSES"), licenceTexts(parties));
   writeFileSync(path.join(out, "bom.cdx.json"), billOfMaterials(parties));
-  await run("python3", ["-I", "python/build_backend.py", path.join(out, "python/dist")]);
+  await run("python3", ["-I", "python/build_backend.py", folder]);
   await declareClient(path.join(out, "dist"));
   writeFileSync(path.join(out, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
   const packed = await run("npm", ["pack", "--json", "--pack-destination", folder, out]);
   const [{ filename }] = JSON.parse(packed) as [{ filename: string }];
-  const wheel = path.join(out, "python/dist", wheelName(VERSION));
-  return { folder: out, file: path.join(folder, filename), wheel, parties };
+  return { folder: out, file: path.join(folder, filename), parties };
 }
 
 function isSource(file: string): boolean {

@@ -19,9 +19,16 @@ export interface HandedOut {
   readonly archive: string;
 }
 
+let own: Promise<HandedOut> | undefined;
+
 export async function handedOut(): Promise<HandedOut> {
   const given = process.env.SVC_TEST_DIST;
   if (given !== undefined) return JSON.parse(given) as HandedOut;
+  own ??= makeOwn();
+  return own;
+}
+
+async function makeOwn(): Promise<HandedOut> {
   const folder = mkdtempSync(path.join(tmpdir(), "svc-dist-"));
   // No hook of a test: this may be called in one.
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));

@@ -93,7 +93,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const firstKey = await ensureFirstKey(store);
     await noteVersion(config.dataDir);
     const service = config.installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
-    const facts = { port, snapshots: true, service, startedAt: Date.now(), version: VERSION };
+    const facts = { port, localUrl, snapshots: true, service, startedAt: Date.now(), version: VERSION };
     const record = { pid: process.pid, url, workersDial, workersReach, ...facts };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url, workersDial });

@@ -153,7 +153,9 @@ describe("What cannot be backed up or restored is refused in words, and nothing 
     const holder = fork(file, { stdio: "ignore" });
     t.after(() => holder.kill("SIGKILL"));
     const [port] = await once(holder, "message");
-    const facts = { pid: holder.pid, url: `http://127.0.0.1:${port}`, startedAt: 1, version: VERSION, snapshots: true };
+    // As behind a proxy: what callers reach this machine may not.
+    const at = { url: "http://127.0.0.1:1", localUrl: `http://127.0.0.1:${port}` };
+    const facts = { pid: holder.pid, ...at, startedAt: 1, version: VERSION, snapshots: true };
     const record = path.join(earlier.dataDir, "platform.json");
     writeFileSync(record, JSON.stringify(facts));
     t.after(() => rmSync(record));

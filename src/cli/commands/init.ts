@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { access, copyFile, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { access, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path, { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../domain/errors.ts";
@@ -87,7 +87,10 @@ async function templateFiles(projectName: string): Promise<Map<string, string>> 
   const directory = await templateDirectory();
   const files = (await readdir(directory)).map(async (stored): Promise<[name: string, text: string]> => {
     const text = await readFile(join(directory, stored), "utf8");
-    return [TARGET_NAMES[stored] ?? stored, text.replaceAll(PROJECT_NAME, projectName).replaceAll(WHEEL, WHEEL_NAME)];
+    return [
+      TARGET_NAMES[stored] ?? stored,
+      text.replaceAll(PROJECT_NAME, projectName).replaceAll(WHEEL, wheelName(VERSION)),
+    ];
   });
   return new Map((await Promise.all(files)).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -129,17 +132,12 @@ function exists(path: string): Promise<boolean> {
 }
 
 /**
- * The wheel of the Python package that svc carries, so that a project installs exactly the SDK of its svc: an installed
- * svc has it made, a clone makes it of its sources.
+ * Makes the wheel of the Python package that svc carries, so that a project installs exactly the SDK of its svc. Puts it into
+ * `directory`, which is made when it is missing. Throws TOOL_MISSING.
  */
-const WHEEL_NAME = wheelName(VERSION);
-
-/** Puts the wheel into `directory`, which is made when it is missing. Throws TOOL_MISSING. */
 async function placeWheel(directory: string, env: Readonly<Record<string, string | undefined>>): Promise<void> {
-  const python = pythonFolder();
-  const backend = path.join(python, "build_backend.py");
   makeFolder(directory);
-  if (!existsSync(backend)) return copyFile(path.join(python, "dist", WHEEL_NAME), path.join(directory, WHEEL_NAME));
+  const backend = path.join(pythonFolder(), "build_backend.py");
   const { code, stderr } = await runProcess("python3", ["-I", backend, directory], { env }).catch((error) => ({
     code: null,
     stderr: String(error),
@@ -155,7 +153,7 @@ function pythonFolder(): string {
   for (let at = path.dirname(fileURLToPath(import.meta.url)); at !== path.dirname(at); at = path.dirname(at)) {
     const candidate = path.join(at, "python");
     // A folder of src/ has that name too.
-    if (["build_backend.py", "dist"].some((name) => existsSync(path.join(candidate, name)))) return candidate;
+    if (existsSync(path.join(candidate, "build_backend.py"))) return candidate;
   }
   throw new SvcError("TOOL_MISSING", "The Python package is missing from this installation of svc.", {
     help: "Install svc again.",

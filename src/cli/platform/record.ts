@@ -14,6 +14,8 @@ export interface PlatformRecord {
   readonly version: string;
   /** It listens there, wherever its URL leads; not said by versions up to 0.1.0. */
   readonly port?: number;
+  /** Where this machine reaches it; not said by versions up to 0.1.0. */
+  readonly localUrl?: string;
   /** It makes snapshots of its databases when it is asked. */
   readonly snapshots?: boolean;
   /** A service manager started it, and would start it again. */
@@ -27,14 +29,14 @@ export interface PlatformRecord {
 export async function runningPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
   const record = await readRecord(dataDir);
   if (record === undefined || !isAlive(record.pid)) return undefined;
-  return (await listens(record.url)) ? record : undefined;
+  return (await listens(record)) ? record : undefined;
 }
 
 /** As runningPlatform, but also one that drains and takes no calls any more. */
 export async function livingPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
   const record = await readRecord(dataDir);
   if (record === undefined || !isAlive(record.pid)) return undefined;
-  return (await listens(record.url)) || (await isPlatformProcess(record.pid)) ? record : undefined;
+  return (await listens(record)) || (await isPlatformProcess(record.pid)) ? record : undefined;
 }
 
 export function logPath(dataDir: string): string {
@@ -59,8 +61,8 @@ async function readRecord(dataDir: string): Promise<PlatformRecord | undefined> 
 }
 
 /** False only when the connection is refused: a busy platform is a running one. */
-function listens(address: string): Promise<boolean> {
-  const url = new URL(address);
+function listens(record: PlatformRecord): Promise<boolean> {
+  const url = new URL(record.localUrl ?? record.url);
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   const socket = connect({ port, host: url.hostname.replace(/^\[|\]$/g, ""), timeout: PROBE_MS });
   return new Promise<boolean>((resolve) => {
@@ -70,7 +72,9 @@ function listens(address: string): Promise<boolean> {
   }).finally(() => socket.destroy());
 }
 
-function isPlatformProcess(pid: number): Promise<boolean> {
+async function isPlatformProcess(pid: number): Promise<boolean> {
+  const words = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined);
+  if (words !== undefined) return words.includes("platform\0start");
   return new Promise((resolve) => {
     execFile("ps", ["-p", String(pid), "-o", "args="], (error, stdout) => {
       resolve(error === null && stdout.includes("platform start"));
