@@ -6,6 +6,7 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 import { pack } from "tar-stream";
+import { startSvcRun } from "../dev/svc-run.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid } from "../host-pid.ts";
@@ -25,12 +26,13 @@ async function deploy(platform: TestPlatform, cwd: string) {
   return (await platform.endpoints()).find(({ name }) => name === "program")!;
 }
 
-test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced and killed, and nothing is lost", async (t) => {
-  const platform = await startPlatform(t);
-  const cwd = project(t, {
-    "main.py": declared(', env={"MODE": "first"}, workers=(0, 1), idle_timeout=1'),
-    "worker.py": PULL_PROGRAM,
-  });
+async function lives(t: TestContext, env: Readonly<Record<string, string>>): Promise<void> {
+  const platform = await startPlatform(t, env);
+  const of = (mode: string, workers: number) =>
+    declared(`, env={"MODE": "${mode}"}, workers=(0, ${workers}), idle_timeout=1, volume="shared"`);
+  const cwd = project(t, { "main.py": of("first", 1), "worker.py": PULL_PROGRAM });
+  const inside = (name: string) => `/volumes/shared/${name}`;
+  const outside = (name: string) => path.join(platform.dataDir, "volumes/app/production/shared", name);
   const { url, kind } = await deploy(platform, cwd);
   assert.equal(kind, "queue");
   const call = (input: object) => platform.call(`${url}/runsync?wait=120000`, { body: { input } });
@@ -64,34 +66,65 @@ test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced an
   assert.match(again.headers.get("server-timing")!, /boot;dur=[\d.]+, import;dur=[1-9]/, "a cold start is told apart");
 
   // Another revision comes while a job runs: it ends on its own worker.
-  const gate = path.join(platform.shared, "gate");
-  const before = await run({ wait: gate });
+  const before = await run({ wait: inside("gate") });
   await running(before);
-  writeFileSync(path.join(cwd, "main.py"), declared(', env={"MODE": "second"}, workers=(0, 2)'));
+  writeFileSync(path.join(cwd, "main.py"), of("second", 2));
   const deploying = deploy(platform, cwd);
   await eventually(async () => assert.equal((await call({})).json.output.mode, "second"));
-  writeFileSync(gate, "");
+  writeFileSync(outside("gate"), "");
   assert.equal((await ended(before)).output.mode, "first");
   await deploying;
 
   // The program is killed in the middle of its job: another one does it.
-  const [lost, tell] = [path.join(platform.shared, "lost"), path.join(platform.shared, "pid")];
-  const job = await run({ wait: lost, tell });
-  const pid = await eventually(() => hostPid(readFileSync(tell, "utf8"))!);
+  const job = await run({ wait: inside("lost"), tell: inside("pid") });
+  const pid = await eventually(() => hostPid(readFileSync(outside("pid"), "utf8"))!);
   process.kill(pid, "SIGKILL");
-  writeFileSync(lost, "");
+  writeFileSync(outside("lost"), "");
   assert.equal((await ended(job)).retries, 1);
 
   // The platform is killed and comes back: the worker goes on, and its result is taken.
-  const long = path.join(platform.shared, "long");
-  const survivor = await run({ wait: long });
+  const survivor = await run({ wait: inside("long") });
   await running(survivor);
   await platform.kill();
   const next = await platform.restart();
   assert.equal((await next.call(`${url}/status/${survivor}`)).json.status, "IN_PROGRESS");
-  writeFileSync(long, "");
+  writeFileSync(outside("long"), "");
   assert.equal((await ended(survivor)).retries, undefined);
-});
+}
+
+test("A program pulls its endpoint's jobs: deployed, logged, scaled, replaced and killed, and nothing is lost", (t) =>
+  lives(t, {}));
+
+test("So does one in a container that is declared as a command", { skip: docker.skip }, (t) => lives(t, docker.env));
+
+async function runsLocally(t: TestContext, env: Readonly<Record<string, string>>): Promise<void> {
+  const platform = await startPlatform(t, env);
+  const main = declared(', env={"MODE": "first"}');
+  const cwd = project(t, { "main.py": main, "worker.py": PULL_PROGRAM });
+  const local = await startSvcRun(t, platform, cwd);
+  const call = async () => (await platform.call(`${local.url}/main/runsync`, { body: { input: {} } })).json;
+  assert.equal((await call()).output.mode, "first");
+  assert.match(local.output(), /program │ INFO Started\./);
+
+  // Each call has the newest code: of the declaration, and of the program.
+  writeFileSync(path.join(cwd, "main.py"), main.replace("first", "second"));
+  assert.equal((await call()).output.mode, "second");
+  writeFileSync(path.join(cwd, "worker.py"), "import sys\nsys.exit('no weights')\n");
+  const broken = await call();
+  assert.equal(broken.status, "FAILED");
+  const { error_message, error_traceback } = JSON.parse(broken.error);
+  assert.match(error_message, /python worker\.py: it exited with code 1 before it asked for a job/);
+  assert.match(error_traceback, /no weights/);
+  writeFileSync(path.join(cwd, "worker.py"), PULL_PROGRAM);
+  assert.equal((await call()).status, "COMPLETED");
+  assert.equal(await local.stop(), 0);
+  assert.deepEqual(await platform.endpoints(), []);
+}
+
+test("svc run has programs that pull: the newest code for each call, what they print, and why they cannot begin", (t) =>
+  runsLocally(t, {}));
+
+test("svc run has them in containers too", { skip: docker.skip }, (t) => runsLocally(t, docker.env));
 
 test("A program that cannot begin is told about, and so is an image where there are no containers", async (t) => {
   const platform = await startPlatform(t);
@@ -164,6 +197,11 @@ test("An unmodified image runs as an endpoint: declared, and by a template; kill
   assert.equal(first.json.output.mode, "image");
   const { stdout } = await platform.svc(["logs", "program", "--job", first.json.id], { cwd });
   assert.match(stdout, /INFO Started\./);
+
+  const local = await startSvcRun(t, platform, cwd);
+  const live = await platform.call(`${local.url}/main/runsync`, { body: { input: {} } });
+  assert.equal(live.json.output?.mode, "image", live.text);
+  assert.equal(await local.stop(), 0);
 
   // Its container is killed in the middle of a job.
   const containers = () => docker.engine.listContainers({ filters: { label: [`svc.endpoint-name=program`] } });
