@@ -41,7 +41,9 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   build: ["domain", "lib", "python"],
   client: ["domain", "lib"],
   dev: ["domain", "lib", "build", "client"],
-  cli: ["domain", "lib", "build", "client", "dev", "server"],
+  cli: ["domain", "lib", "build", "client", "dev", "server", "host"],
+  // The wiring of another machine: a driver without a platform.
+  host: ["domain", "lib", "drivers", "artifacts", "worker-link", "server"],
   server: ["domain", "lib", ...SEAMS, ...SERVICES],
 };
 /** All that the services see of the seams. */
@@ -58,7 +60,10 @@ const INTERFACES = [
   "src/history/series-store.ts",
   "src/history/record-store.ts",
 ];
-const SERVER_IMPORTERS = /^src\/cli\/(platform|commands\/platform)/;
+const SERVER_IMPORTERS = /^src\/cli\/(platform|host|commands\/platform)/;
+const HOST_IMPORTERS = /^src\/cli\/host\//;
+/** Where implementations are chosen. */
+const WIRING = ["server", "host"];
 
 function importsOf(file: string): string[] {
   const specifiers = [...read(file).matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map((match) => match[1]!);
@@ -75,10 +80,12 @@ test("Every folder of src/ imports only what stands below it", () => {
       const other = target.split("/")[1]!;
       if (other === folder) continue;
       if (!allowed.includes(other)) broken.push(`${file} imports ${target}`);
-      else if (folder !== "server" && SEAMS.includes(other) && !INTERFACES.includes(target)) {
+      else if (!WIRING.includes(folder) && SEAMS.includes(other) && !INTERFACES.includes(target)) {
         broken.push(`${file} imports ${target}, which is an implementation`);
       } else if (folder === "cli" && other === "server" && !SERVER_IMPORTERS.test(file)) {
         broken.push(`${file} imports ${target}; only the platform command may`);
+      } else if (folder === "cli" && other === "host" && !HOST_IMPORTERS.test(file)) {
+        broken.push(`${file} imports ${target}; only the worker command may`);
       }
     }
   }

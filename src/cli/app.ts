@@ -56,6 +56,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     key: async () => (await import("./commands/key.ts")).keyCommands,
     alert: async () => (await import("./commands/alert.ts")).alertCommands,
     audit: async () => (await import("./commands/audit.ts")).auditCommand,
+    worker: async () => (await import("./commands/worker.ts")).workerCommands,
     platform: async () => (await import("./commands/platform.ts")).platformCommands,
   },
   "This program": {

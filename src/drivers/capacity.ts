@@ -16,7 +16,7 @@ interface CapacityOptions {
 }
 
 /** What this process may use: in a container that may be less than the machine has. */
-function hardware(): Host {
+export function hardware(): Host {
   const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   return { vcpus: availableParallelism(), memoryGb: bytes / GB };
 }

@@ -44,7 +44,7 @@ export interface DockerDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
-  readonly workersDial?: string | undefined;
+  readonly workersDial?: (() => string) | undefined;
   /** Where volumes are kept. */
   readonly volumesDir: string;
   /** Makes the platform's HTTP side reachable on this address of this machine; resolves its base URL for containers. */
@@ -344,7 +344,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
           : pullEnv(spec, { platformUrl: this.#engine.platformUrl, gpu: ledger.hasGpu(share) })),
         ...ledger.gpuEnv(spec, share),
       },
-      socket: workersDial ?? path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
+      socket: workersDial?.() ?? path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
       platformUrl: this.#engine.platformUrl,
       gpu: ledger.hasGpu(share),
       tempDir: `${INSIDE.temp}/${spec.workerId}`,

@@ -36,7 +36,7 @@ interface ProcessDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
-  readonly workersDial?: string | undefined;
+  readonly workersDial?: (() => string) | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
   readonly platformUrl: () => string;
   readonly pythonPath: string;
@@ -213,7 +213,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         handler: prepared.handler,
         paths: prepared.paths,
         env: { ...(cache && cacheEnv(cache.folder)), ...this.#ownEnv(spec, share), ...ledger.gpuEnv(spec, share) },
-        socket: workersDial ?? socketPath,
+        socket: workersDial?.() ?? socketPath,
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),
         tempDir,

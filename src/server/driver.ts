@@ -38,8 +38,12 @@ export interface LocalDriver extends WorkerDriver, PreparedFiles {
 interface DriverNeeds {
   readonly config: Config;
   readonly socketPath: string;
+  /** Where workers dial, when that is elsewhere than their launcher. */
+  readonly workersDial?: () => string;
+  /** Where launchers say what they say; default: where this process does. */
+  readonly logFd?: number;
   readonly platformUrl: () => string;
-  readonly containerCalls: ContainerCalls;
+  readonly containerCalls: Pick<ContainerCalls, "serve">;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
@@ -47,7 +51,7 @@ interface DriverNeeds {
 }
 
 export function makeDriver(needs: DriverNeeds): LocalDriver {
-  const { config, containerCalls, platformUrl, loginOf, ...given } = needs;
+  const { config, containerCalls, platformUrl, loginOf, logFd = 2, ...given } = needs;
   const { dataDir, volumesDir, isolation } = config;
   const common = { ...given, pythonPath: PYTHON_PATH };
   if (config.driver === "docker") {
@@ -74,7 +78,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     python: config.python,
     installerEnv: config.installerEnv,
     cpuWheels: onlyEmulates(config, common.ledger) ? cpuWheelsOf(config) : undefined,
-    logFd: 2,
+    logFd,
     zygoteMemoryMb: config.zygoteMemoryMb,
   });
 }

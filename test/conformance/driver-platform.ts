@@ -20,6 +20,7 @@ import { type CreditHead, FRAME, type HelloHead, type StartedHead } from "../../
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import type { DriverHooks, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { type Frame, parseHead } from "../../src/lib/frames.ts";
+import { type Certificate, selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { askPython } from "../../src/python/version.ts";
 import type { LocalDriver } from "../../src/server/driver.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
@@ -35,6 +36,13 @@ export interface DriverParts {
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
+  /** The port where other machines dial in, and its certificate. */
+  readonly tls: { readonly port: () => number; readonly cert: string } | undefined;
+}
+
+/** A driver to whom machines come. */
+interface HostGreeter {
+  attachHost(connection: Connection, hello: HelloHead): void;
 }
 
 export interface Outcome {
@@ -75,9 +83,13 @@ export class DriverPlatform {
   readonly #happenings: Happening[] = [];
   readonly #watchers = new Set<() => void>();
   #channel = 0;
+  readonly #certificate: Certificate | undefined;
+  /** Stays the same over crashes: workers come back there. */
+  #port = 0;
 
-  constructor(make: (parts: DriverParts) => LocalDriver) {
+  constructor(make: (parts: DriverParts) => LocalDriver, tls = false) {
     this.#make = make;
+    if (tls) this.#certificate = selfSignedCertificate("svc worker link");
     this.dir = mkdtempSync(path.join(tmpdir(), "svc-driver-"));
     this.dataDir = path.join(this.dir, "data");
     mkdirSync(path.join(this.dataDir, "run"), { recursive: true, mode: 0o700 });
@@ -97,6 +109,7 @@ export class DriverPlatform {
       socketPath,
       artifacts: this.#artifacts,
       ledger: this.ledger,
+      tls: this.#certificate && { port: () => this.#port, cert: this.#certificate.cert },
       hooks: {
         started: (head) => this.#note({ kind: "started", worker: head.worker, head }),
         bootFailed: (worker, failure) => {
@@ -112,6 +125,9 @@ export class DriverPlatform {
     this.driver.onExit((exit) => this.#note({ kind: "exit", worker: exit.workerId, exit }));
     this.#reception = new Reception((connection, hello) => void this.#onHello(connection, hello));
     await this.#reception.listen(socketPath);
+    if (this.#certificate !== undefined) {
+      this.#port = await this.#reception.listenTls({ host: "127.0.0.1", port: this.#port, ...this.#certificate });
+    }
     await delay(openAfterMs); // Meanwhile launchers of before dial in.
     await this.driver.open();
   }
@@ -245,6 +261,10 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
     if (hello.role === "launcher") {
       if (await this.driver.attachLauncher(hello.token, connection)) welcome(connection);
       else refuse(connection, "unknown launcher");
+      return;
+    }
+    if (hello.role === "host") {
+      (this.driver as Partial<HostGreeter>).attachHost?.(connection, hello);
       return;
     }
     const worker = this.#tokens.get(hashSecret(hello.token));

@@ -15,6 +15,8 @@ const POLL_MS = 20;
 interface DriverSetup {
   readonly skip: string | false;
   make(parts: DriverParts): LocalDriver;
+  /** Workers and hosts dial in over the network. */
+  readonly tls?: boolean;
 }
 
 export function driverConformance(name: string, setup: DriverSetup): void {
@@ -22,7 +24,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
     let platform: DriverPlatform;
     let image: WorkerImage;
     before(async () => {
-      platform = new DriverPlatform(setup.make);
+      platform = new DriverPlatform(setup.make, setup.tls);
       await platform.open();
       image = await platform.image("one");
     });
@@ -173,7 +175,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
   });
 
   test(`${name}: a full machine refuses a worker until another one ends`, { skip: setup.skip }, async (t) => {
-    const platform = new DriverPlatform(setup.make);
+    const platform = new DriverPlatform(setup.make, setup.tls);
     t.after(() => platform.close());
     await platform.open({ vcpus: 1 });
     const image = await platform.image("full");
@@ -190,7 +192,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
   });
 
   test(`${name}: workers and their work survive the platform's crash`, { skip: setup.skip }, async (t) => {
-    const platform = new DriverPlatform(setup.make);
+    const platform = new DriverPlatform(setup.make, setup.tls);
     t.after(() => platform.close());
     await platform.open();
     const image = await platform.image("survivor");
@@ -213,7 +215,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
   });
 
   test(`${name}: a driver that closes with all its workers leaves none`, { skip: setup.skip }, async (t) => {
-    const platform = new DriverPlatform(setup.make);
+    const platform = new DriverPlatform(setup.make, setup.tls);
     t.after(() => platform.close());
     await platform.open();
     const image = await platform.image("all");

@@ -1,4 +1,4 @@
-/** The platform as a service of systemd: its unit, its user, and the file with its settings. */
+/** The platform, or the agent of a host, as a service of systemd: its unit, its user, and the file with its settings. */
 
 /** Of letters that mean nothing to systemd. */
 export interface Service {
@@ -8,19 +8,44 @@ export interface Service {
   readonly dataDir: string;
 }
 
+/** What is written, and what systemd calls it. */
+export interface ServiceFiles {
+  /** Without ".service". */
+  readonly name: string;
+  readonly unit: string;
+  readonly userLine: string;
+  readonly settingsFile: string;
+  /** Kept where it is there already. */
+  readonly settings: string;
+}
+
 export const UNIT_FILE = "/etc/systemd/system/svc.service";
 export const SETTINGS_FILE = "/etc/svc/platform.env";
 export const USER_FILE = "/usr/lib/sysusers.d/svc.conf";
+
+export function serviceUnit(service: Service): string {
+  const { program, dataDir } = service;
+  const start = [...program, "platform", "start", "--foreground", "--key-file", `${dataDir}/first-key`];
+  const environment = `HOME=${dataDir} SVC_DATA_DIR=${dataDir} SVC_CONFIG_DIR=${dataDir}/config SVC_CACHE_DIR=${dataDir}/cache`;
+  return unitText("svc platform", service, { start, environment, settingsFile: SETTINGS_FILE });
+}
 
 /**
  * Workers have namespaces, a view of the machine and groups of their own, which an ordinary user makes below what the unit allows. So it
  * delegates its group, and it leaves out what forbids namespaces, what covers parts of /proc (an ordinary user may then mount none), and
  * what closes devices (GPUs).
  */
-export function serviceUnit({ program, user, dataDir }: Service): string {
-  const start = [...program, "platform", "start", "--foreground", "--key-file", `${dataDir}/first-key`];
+export function unitText(
+  description: string,
+  { user, dataDir }: Service,
+  {
+    start,
+    environment,
+    settingsFile,
+  }: { readonly start: readonly string[]; readonly environment: string; readonly settingsFile: string },
+): string {
   return `[Unit]
-Description=svc platform
+Description=${description}
 After=network-online.target
 Wants=network-online.target
 
@@ -30,11 +55,11 @@ User=${user}
 Group=${user}
 ExecStartPre=+/usr/bin/install -d -m 0700 -o ${user} -g ${user} ${dataDir}
 ExecStart=${start.join(" ")}
-Environment=HOME=${dataDir} SVC_DATA_DIR=${dataDir} SVC_CONFIG_DIR=${dataDir}/config SVC_CACHE_DIR=${dataDir}/cache
-EnvironmentFile=-${SETTINGS_FILE}
+Environment=${environment}
+EnvironmentFile=-${settingsFile}
 Restart=on-failure
 RestartSec=2
-# The platform hands its running work back; its workers are then ended with it.
+# Running work is finished or handed back; the workers are then ended with it.
 KillMode=mixed
 TimeoutStopSec=120
 # A group for each worker.
@@ -62,8 +87,8 @@ WantedBy=multi-user.target
 }
 
 /** For systemd-sysusers, which makes the user. */
-export function serviceUser({ user, dataDir }: Service): string {
-  return `u ${user} - "svc platform" ${dataDir}\n`;
+export function serviceUser({ user, dataDir }: Service, description = "svc platform"): string {
+  return `u ${user} - "${description}" ${dataDir}\n`;
 }
 
 /** Settings that a service most often needs; docs/reference/config.md has all. */

@@ -1,0 +1,201 @@
+/** `svc worker join`: the agent in this process, until it is told to leave. */
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import path from "node:path";
+import { FETCHED_LAYERS_KEPT_BYTES } from "../../domain/agent-limits.ts";
+import { SvcError } from "../../domain/errors.ts";
+import type { AgentEvent } from "../../host/agent-events.ts";
+import { joinAddress } from "../../host/dial.ts";
+import { type JoinOptions, join } from "../../host/join.ts";
+import { readConfig } from "../../server/config.ts";
+import type { CliContext } from "../context.ts";
+import { clockTime, formatDuration } from "../format.ts";
+import { dataDir } from "../paths.ts";
+import type { Progress } from "../terminal.ts";
+
+export interface JoinFlags {
+  readonly token?: string;
+  readonly tokenFile?: string;
+  readonly name?: string;
+  readonly labels?: string;
+  readonly cpus?: number;
+  readonly memory?: number;
+  readonly gpus?: number;
+  readonly disk?: number;
+  readonly driver?: "process" | "docker";
+  readonly dataDir?: string;
+  readonly sharedVolumes?: string;
+  readonly json?: boolean;
+}
+
+const GB = 1024 ** 3;
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const LABEL = /^[a-zA-Z0-9][\w.=-]{0,62}$/;
+
+export async function joinHost(context: CliContext, flags: JoinFlags, address: string): Promise<void> {
+  const { terminal, interrupt } = context;
+  const options = joinOptions(context, flags, address);
+  const show = flags.json ? jsonLines(context) : lines(context, options);
+  const stopped = new AbortController();
+  let leave = (again: boolean) => {
+    if (again) interrupt.end();
+    stopped.abort();
+  };
+  interrupt.claim((again) => leave(again));
+  const progress = flags.json
+    ? undefined
+    : await terminal.progress(`Joining ${options.address.url} as ${options.hello.name}`);
+  const agent = await join({ ...options, told: (event) => show(event, progress), signal: stopped.signal }).catch(
+    (error: unknown) => {
+      progress?.done();
+      if (!stopped.signal.aborted) throw error;
+      interrupt.note = "This machine did not join.";
+      return interrupt.end();
+    },
+  );
+  progress?.done();
+  leave = (again) => agent.leave(again);
+  if (stopped.signal.aborted) agent.leave(true);
+  else if (!flags.json) terminal.out("Ctrl+C leaves.");
+  await agent.ended;
+  if (flags.json) terminal.out(JSON.stringify({ event: "left" }));
+  else terminal.out("Left: no worker runs here any more.");
+  // Everything is closed; a handle that a library forgot must not keep the process.
+  context.exit(0);
+}
+
+/** Throws USAGE. */
+export function joinOptions(
+  context: CliContext,
+  flags: JoinFlags,
+  given: string,
+): Omit<JoinOptions, "told" | "signal"> {
+  const address = joinAddress(given);
+  const { cwd, env } = context;
+  const volumes = flags.sharedVolumes === undefined ? undefined : path.resolve(cwd, flags.sharedVolumes);
+  const config = readConfig({
+    ...env,
+    SVC_DATA_DIR: flags.dataDir === undefined ? path.join(dataDir(env), "host") : path.resolve(cwd, flags.dataDir),
+    SVC_DRIVER: flags.driver ?? env.SVC_DRIVER,
+    SVC_VOLUMES_DIR: volumes,
+  });
+  return {
+    address,
+    token: tokenOf(context, flags),
+    hello: { name: nameOf(flags), labels: labelsOf(flags), sharedVolumes: volumes !== undefined },
+    config,
+    caps: { cpus: flags.cpus, memoryGb: flags.memory, gpus: flags.gpus },
+    layersMaxBytes: flags.disk === undefined ? FETCHED_LAYERS_KEPT_BYTES : flags.disk * GB,
+  };
+}
+
+/** From the file, the flag or the environment. */
+export function tokenOf({ cwd, env }: CliContext, { token, tokenFile }: JoinFlags): string | undefined {
+  if (tokenFile === undefined) return token ?? (env.SVC_HOST_TOKEN || undefined);
+  if (token !== undefined) {
+    throw new SvcError("USAGE", "Both --token and --token-file are given.", { help: "Give one of them." });
+  }
+  const file = path.resolve(cwd, tokenFile);
+  try {
+    const text = readFileSync(file, "utf8").trim();
+    if (text !== "") return text;
+  } catch (error) {
+    throw new SvcError("USAGE", `The file of --token-file cannot be read: ${(error as Error).message}.`, {
+      where: file,
+    });
+  }
+  throw new SvcError("USAGE", "The file of --token-file is empty.", { where: file });
+}
+
+function nameOf({ name }: JoinFlags): string {
+  if (name === undefined) {
+    const own = hostname()
+      .toLowerCase()
+      .split(".")[0]!
+      .replace(/[^a-z0-9-]/g, "-")
+      .replace(/^-+|-+$/g, "")
+      .slice(0, 63);
+    if (NAME.test(own)) return own;
+    throw new SvcError("USAGE", "This machine's host name is no name for a host.", {
+      help: "Give it one: --name NAME.",
+    });
+  }
+  if (NAME.test(name)) return name;
+  throw new SvcError(
+    "USAGE",
+    `${JSON.stringify(name)} cannot name a host: a name has a-z, 0-9 and -, and at most 63 of them.`,
+  );
+}
+
+function labelsOf({ labels = "" }: JoinFlags): string[] {
+  const all = labels
+    .split(",")
+    .map((label) => label.trim())
+    .filter((label) => label !== "");
+  const bad = all.find((label) => !LABEL.test(label));
+  if (bad === undefined) return [...new Set(all)];
+  throw new SvcError(
+    "USAGE",
+    `${JSON.stringify(bad)} is no label: a label has letters, digits, ., _, = and -, and at most 63 of them.`,
+  );
+}
+
+function jsonLines({ terminal }: CliContext) {
+  return ({ kind, ...facts }: AgentEvent) => terminal.out(JSON.stringify({ event: kind, ...facts }));
+}
+
+/** A line for each thing that happens, with its time once the machine has joined. */
+function lines({ terminal }: CliContext, { config }: Pick<JoinOptions, "config">) {
+  let hasJoined = false;
+  let isAway = false;
+  const line = (text: string) => terminal.out(`${terminal.colors.dim(clockTime(Date.now()))}  ${text}`);
+  return (event: AgentEvent, progress: Progress | undefined) => {
+    switch (event.kind) {
+      case "joined": {
+        const runs =
+          event.workers === 0 ? "" : `; ${counted(event.workers)} of before run${event.workers === 1 ? "s" : ""} on`;
+        if (hasJoined) line(`Back at the platform${runs}`);
+        else {
+          progress?.done();
+          terminal.out(`Joined ${event.platform} as ${event.host}${runs}. Its data is in ${config.dataDir}.`);
+        }
+        hasJoined = true;
+        isAway = false;
+        return;
+      }
+      case "away":
+        if (isAway) return;
+        isAway = true;
+        if (hasJoined)
+          return line(
+            `The platform does not answer (${event.reason.replace(/\.$/, "")}): workers go on, it is dialled again`,
+          );
+        progress?.update(`The platform does not answer; it is dialled again`);
+        return;
+      case "preparing":
+        return line(`Prepares ${event.endpoint}`);
+      case "prepared":
+        return line(`Prepared ${event.endpoint} in ${formatDuration(event.ms)}`);
+      case "unprepared":
+        return line(`Could not prepare ${event.endpoint}: ${event.reason}`);
+      case "started":
+        return line(`Started worker ${event.worker}${of(event.endpoint)}`);
+      case "ended":
+        return line(`Ended worker ${event.worker}${of(event.endpoint)}: ${event.reason}`);
+      case "draining":
+        return line(`The platform starts nothing more here; ${counted(event.workers)} left`);
+      case "leaving":
+        return line(
+          event.workers === 0
+            ? "Leaves the platform"
+            : `Leaves: ${counted(event.workers)} may finish within ${event.graceMs / 1000} s. Ctrl+C again ends them now`,
+        );
+      case "warning":
+        progress?.done();
+        return terminal.warn(event.help === undefined ? event.message : `${event.message} ${event.help}`);
+    }
+  };
+}
+
+const counted = (workers: number) => (workers === 1 ? "1 worker" : `${workers} workers`);
+const of = (endpoint: string) => (endpoint === "" ? "" : ` of ${endpoint}`);

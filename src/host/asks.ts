@@ -1,0 +1,69 @@
+/** The bodies of the platform's calls, checked: names in them become paths of this machine. */
+import { z } from "zod";
+import { AGENT_START_ENV_MAX, FETCHED_LAYER_MAX_BYTES } from "../domain/agent-limits.ts";
+import type { LayerTicket } from "../domain/host-protocol.ts";
+import type { WorkerImage, WorkerSpec } from "../drivers/worker-driver.ts";
+
+const id = z.string().regex(/^[\w-]{1,100}$/);
+const digest = z.string().regex(/^[0-9a-f]{64}$/);
+/** Below a build's source: never above it. */
+const inside = z
+  .string()
+  .max(4_000)
+  .refine((file) => !file.startsWith("/") && !file.split("/").includes(".."), "leads out of its folder");
+const folder = z.string().regex(/^[\w-]{1,200}$/);
+const volume = z.looseObject({ app: folder, environment: folder, name: folder });
+
+const image = z
+  .looseObject({
+    endpointId: id,
+    endpointName: z.string().max(300),
+    buildId: id,
+    sourceLayer: digest,
+    dependencyLayer: digest.nullable(),
+    baseDependencies: z.array(z.string().max(500)).max(1_000),
+    pythonVersion: z.string().regex(/^3\.\d{1,2}$/),
+    handler: inside,
+    imageName: z.string().max(500),
+    volumes: z.array(volume).max(100),
+    cache: volume.optional(),
+  })
+  .transform((value) => value as unknown as WorkerImage);
+
+const share = z.object({
+  vcpus: z.number().nonnegative(),
+  memoryGb: z.number().nonnegative(),
+  gpus: z.array(z.int().nonnegative()).max(64),
+  gpuFraction: z.number().positive().max(1).optional(),
+});
+
+const spec = z
+  .looseObject({
+    workerId: id,
+    token: z.string().max(500),
+    revision: z.string().max(200),
+    image,
+    env: z.record(z.string(), z.string()).refine((env) => Object.keys(env).length <= AGENT_START_ENV_MAX),
+    maxConcurrency: z.int().positive(),
+    share: share.optional(),
+  })
+  .transform((value) => value as unknown as WorkerSpec);
+
+const ticket = z.object({
+  digest,
+  bytes: z.int().positive().max(FETCHED_LAYER_MAX_BYTES),
+  ticket: z.string().max(1_000),
+}) satisfies z.ZodType<LayerTicket>;
+
+const SCHEMAS = {
+  prepare: z.object({ image, layers: z.array(ticket).max(100) }),
+  start: z.object({ spec, share }),
+  stop: z.object({ workerId: id, graceMs: z.number().nonnegative() }),
+  retire: z.object({ endpointId: id, revision: z.string().max(200) }),
+  unused: z.object({ keep: z.array(image).max(100_000), before: z.number() }),
+};
+
+/** Throws what is wrong with it. */
+export function askBody<C extends keyof typeof SCHEMAS>(call: C, body: Buffer): z.infer<(typeof SCHEMAS)[C]> {
+  return SCHEMAS[call].parse(JSON.parse(body.toString("utf8"))) as z.infer<(typeof SCHEMAS)[C]>;
+}

@@ -1,0 +1,284 @@
+/**
+ * Layers of the platform on this machine: fetched over HTTP when they are first asked for, and kept as they came.
+ *
+ *   small: one GET · large: parts by Range, some at once, handed on in their order ─▶ partial file ─▶ SHA-256 ─▶ kept
+ *
+ * What broke off goes on behind what has arrived. Nothing that the server says is believed: not its length, not its
+ * bytes, and no other address.
+ */
+
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import {
+  LAYER_ANSWER_MAX_MS,
+  LAYER_MEGABYTE_MAX_MS,
+  LAYER_PART_BYTES,
+  LAYER_PARTS_AT_ONCE,
+  LAYER_RETRY_FIRST_MS,
+  LAYER_TRIES_MAX,
+} from "../domain/agent-limits.ts";
+import { SvcError } from "../domain/errors.ts";
+import type { LayerTicket } from "../domain/host-protocol.ts";
+import { lackOf } from "../domain/storage.ts";
+
+const MB = 1024 * 1024;
+
+interface FetchedLayersOptions {
+  /** Base URL of the platform's HTTP side. */
+  readonly platformUrl: string;
+  /** Where they are kept on this machine. */
+  readonly kept: ArtifactStore;
+  /** What they may take there together; those that were not asked for longest go first. */
+  readonly keptMaxBytes: number;
+  readonly retryFirstMs?: number;
+}
+
+/** Another try may go better. */
+class Interrupted extends Error {}
+
+/** No other try would, but what has arrived stays for the next time. */
+class Refused extends Error {
+  override readonly cause: SvcError;
+
+  constructor(cause: SvcError) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
+export class FetchedLayers {
+  readonly #options: FetchedLayersOptions;
+  readonly #tickets = new Map<string, LayerTicket>();
+  readonly #fetching = new Map<string, Promise<void>>();
+  /** Bytes by digest, those used last at the end. */
+  readonly #sizes = new Map<string, number>();
+
+  constructor(options: FetchedLayersOptions) {
+    this.#options = options;
+  }
+
+  /** Call before all else. */
+  async open(): Promise<void> {
+    const { kept } = this.#options;
+    for (const digest of await kept.list()) this.#sizes.set(digest, (await kept.size(digest)) ?? 0);
+  }
+
+  /** What the platform lets this machine fetch. A ticket is kept until a newer one, or the layer, is there. */
+  allow(tickets: readonly LayerTicket[]): void {
+    for (const ticket of tickets) if (!this.#sizes.has(ticket.digest)) this.#tickets.set(ticket.digest, ticket);
+  }
+
+  /** The same as a store: who asks for a layer waits for it. */
+  get store(): ArtifactStore {
+    const { kept } = this.#options;
+    return {
+      ...kept,
+      size: async (digest) => {
+        await this.#ensure(digest);
+        return kept.size(digest);
+      },
+      open: async (digest) => {
+        await this.#ensure(digest);
+        return kept.open(digest);
+      },
+    };
+  }
+
+  async #ensure(digest: string): Promise<void> {
+    const size = await this.#options.kept.size(digest);
+    if (size !== undefined) {
+      this.#used(digest, size);
+      return;
+    }
+    let work = this.#fetching.get(digest);
+    if (work === undefined) {
+      work = this.#fetch(digest).finally(() => this.#fetching.delete(digest));
+      this.#fetching.set(digest, work);
+    }
+    await work;
+  }
+
+  async #fetch(digest: string): Promise<void> {
+    const ticket = this.#tickets.get(digest);
+    if (ticket === undefined) {
+      throw new SvcError("LAYER_MISSING", `This host was given no ticket for the layer ${digest}.`);
+    }
+    try {
+      await this.#receive(ticket).catch((error: unknown) => {
+        // What an earlier try left may be what is wrong; it is gone now.
+        if (!(error instanceof SvcError) || error.code !== "LAYER_CORRUPT") throw error;
+        return this.#receive(ticket);
+      });
+    } catch (error) {
+      throw inWords(error, ticket);
+    }
+    this.#tickets.delete(digest);
+    this.#used(digest, ticket.bytes);
+    await this.#keepWithinBounds(digest);
+  }
+
+  async #receive(ticket: LayerTicket): Promise<void> {
+    const { kept } = this.#options;
+    const { digest, bytes } = ticket;
+    const there = (await kept.partialSize(digest)) ?? 0;
+    const from = there < bytes ? there : 0;
+    const whole = from === 0 && bytes <= LAYER_PART_BYTES;
+    await kept.put(digest, Readable.from(whole ? this.#whole(ticket) : this.#parts(ticket, from)), bytes, from);
+  }
+
+  async *#whole(ticket: LayerTicket): AsyncGenerator<Buffer> {
+    yield await this.#retried((signal) => this.#get(ticket, undefined, signal), ticket.bytes);
+  }
+
+  /** Ahead of what is written are never more than LAYER_PARTS_AT_ONCE parts. */
+  async *#parts(ticket: LayerTicket, from: number): AsyncGenerator<Buffer> {
+    const { bytes } = ticket;
+    const ahead: Promise<Buffer>[] = [];
+    const over = new AbortController();
+    let next = from;
+    const begin = () => {
+      const end = Math.min(next + LAYER_PART_BYTES, bytes);
+      const range = { from: next, to: end - 1 };
+      const part = this.#retried((signal) => this.#get(ticket, range, signal), end - next, over.signal);
+      part.catch(() => {}); // It is awaited in its turn, unless one before it failed.
+      ahead.push(part);
+      next = end;
+    };
+    try {
+      while (next < bytes || ahead.length > 0) {
+        while (next < bytes && ahead.length < LAYER_PARTS_AT_ONCE) begin();
+        yield await ahead.shift()!;
+      }
+    } finally {
+      over.abort(); // What is not waited for any more is not to come.
+    }
+  }
+
+  async #retried(
+    get: (signal: AbortSignal) => Promise<Buffer>,
+    bytes: number,
+    over = new AbortController().signal,
+  ): Promise<Buffer> {
+    for (let tries = 1; ; tries++) {
+      const late = AbortSignal.timeout(LAYER_ANSWER_MAX_MS + Math.ceil(bytes / MB) * LAYER_MEGABYTE_MAX_MS);
+      try {
+        return await get(AbortSignal.any([late, over]));
+      } catch (error) {
+        const isFinal = error instanceof SvcError || error instanceof Refused || over.aborted;
+        if (isFinal || tries === LAYER_TRIES_MAX) throw error;
+        const pauseMs = (this.#options.retryFirstMs ?? LAYER_RETRY_FIRST_MS) * 2 ** (tries - 1);
+        await delay(pauseMs, undefined, { signal: over });
+      }
+    }
+  }
+
+  /** Throws SvcError and Refused where another try would end the same. */
+  async #get(ticket: LayerTicket, range: Range | undefined, signal: AbortSignal): Promise<Buffer> {
+    const headers: Record<string, string> = { Authorization: `Bearer ${ticket.ticket}`, "Accept-Encoding": "identity" };
+    if (range !== undefined) headers.Range = `bytes=${range.from}-${range.to}`;
+    const url = `${this.#options.platformUrl}/layers/${ticket.digest}`;
+    const answer = await fetch(url, { headers, redirect: "manual", signal });
+    try {
+      checkStatus(answer, ticket, range);
+      return await bodyOf(answer, range === undefined ? ticket.bytes : range.to - range.from + 1, ticket);
+    } finally {
+      // A body that was not read to its end is not to come any more.
+      if (!answer.bodyUsed) await answer.body?.cancel().catch(() => {});
+    }
+  }
+
+  #used(digest: string, bytes: number): void {
+    this.#sizes.delete(digest);
+    this.#sizes.set(digest, bytes);
+  }
+
+  async #keepWithinBounds(newest: string): Promise<void> {
+    const { kept, keptMaxBytes } = this.#options;
+    let total = [...this.#sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+    for (const [digest, bytes] of [...this.#sizes]) {
+      if (total <= keptMaxBytes) return;
+      if (digest === newest || !(await kept.deleteUnused(digest, Number.POSITIVE_INFINITY))) continue;
+      this.#sizes.delete(digest);
+      total -= bytes;
+    }
+  }
+}
+
+interface Range {
+  readonly from: number;
+  /** The last byte. */
+  readonly to: number;
+}
+
+function checkStatus(answer: Response, { digest, bytes }: LayerTicket, range: Range | undefined): void {
+  const { status } = answer;
+  const fail = (code: "LAYER_MISSING" | "LAYER_CORRUPT" | "FORBIDDEN", words: string) => {
+    const error = new SvcError(code, `The platform ${words} (layer ${digest}).`);
+    throw code === "LAYER_CORRUPT" ? error : new Refused(error);
+  };
+  if (status === 404 || status === 409) fail("LAYER_MISSING", "does not have a layer of this build any more");
+  if (status === 401 || status === 403) fail("FORBIDDEN", "refused this host's ticket for a layer");
+  if (status === 416) fail("LAYER_CORRUPT", `says that a layer is shorter than the ${bytes} bytes it has to be`);
+  if (status >= 300 && status < 400) {
+    fail(
+      "LAYER_CORRUPT",
+      "sent this host elsewhere for a layer: its URL has to be the platform's own, without redirects",
+    );
+  }
+  if (status === 200 && range === undefined) return;
+  if (status === 206 && range !== undefined) {
+    const expected = `bytes ${range.from}-${range.to}/${bytes}`;
+    const said = answer.headers.get("content-range");
+    if (said !== expected) fail("LAYER_CORRUPT", `answered a request for ${expected} with ${said ?? "no range"}`);
+    return;
+  }
+  if (status === 200) fail("LAYER_CORRUPT", "or a proxy before it ignores ranges of a layer");
+  throw new Interrupted(`HTTP status ${status}`);
+}
+
+/** Exactly `bytes` of it. What goes on beyond that is not read. */
+async function bodyOf(answer: Response, bytes: number, { digest }: LayerTicket): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of answer.body ?? []) {
+    size += chunk.length;
+    if (size > bytes) {
+      throw new SvcError(
+        "LAYER_CORRUPT",
+        `The platform sent more than the ${bytes} bytes asked for (layer ${digest}).`,
+      );
+    }
+    parts.push(Buffer.from(chunk));
+  }
+  if (size < bytes) throw new Interrupted(`only ${size} of ${bytes} bytes came`);
+  return Buffer.concat(parts, size);
+}
+
+function inWords(error: unknown, { digest }: LayerTicket): unknown {
+  if (lackOf(error) === "room" || (error instanceof SvcError && error.code === "STORAGE_FULL")) {
+    return new SvcError("STORAGE_FULL", "The disk of this host is full: a layer could not be stored.", {
+      help: "Make room on the disk of its data directory.",
+      cause: error,
+    });
+  }
+  if (error instanceof SvcError && error.code === "LAYER_CORRUPT" && /hashes to/.test(error.message)) {
+    return new SvcError("LAYER_CORRUPT", `What came for the layer ${digest} is something else.`, {
+      help: "Look at what stands between this host and the platform.",
+      cause: error,
+    });
+  }
+  if (error instanceof SvcError) return error;
+  if (error instanceof Refused) return error.cause;
+  return new SvcError("PLATFORM_UNREACHABLE", `The layer ${digest} could not be fetched: ${reasonOf(error)}.`, {
+    help: "What has arrived is kept; it goes on there when the endpoint is prepared again.",
+    cause: error,
+  });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === "TimeoutError") return "it took too long";
+  const { cause } = error;
+  return cause instanceof Error && cause.message !== "" ? cause.message : error.message;
+}

@@ -1,0 +1,172 @@
+/** What the platform asks of this machine: the calls of a driver, each answered once. */
+import {
+  AGENT_CALLS_MAX,
+  AGENT_MESSAGE_MAX_CHARS,
+  AGENT_REPORT_MAX_CHARS,
+  AGENT_REPORT_MS,
+} from "../domain/agent-limits.ts";
+import { SvcError } from "../domain/errors.ts";
+import { type AskHead, HOST_FRAME } from "../domain/host-protocol.ts";
+import { lackOf } from "../domain/storage.ts";
+import type { WorkerImage } from "../drivers/worker-driver.ts";
+import type { LocalDriver } from "../server/driver.ts";
+import type { AgentEvent } from "./agent-events.ts";
+import { askBody } from "./asks.ts";
+import type { FetchedLayers } from "./fetch-layers.ts";
+
+interface PlatformCallsOptions {
+  readonly driver: LocalDriver;
+  readonly layers: Pick<FetchedLayers, "allow">;
+  readonly send: (type: number, head: object, body?: Uint8Array) => void;
+  readonly told: (event: AgentEvent) => void;
+  /** No worker is to be started any more. */
+  readonly drain: () => void;
+  /** The agent is to end. */
+  readonly leave: () => void;
+}
+
+export class PlatformCalls {
+  readonly #options: PlatformCallsOptions;
+  readonly #prepared = new Set<string>();
+  /** Names by worker, for those who watch. */
+  readonly endpointNames = new Map<string, string>();
+  /** Workers whose image is looked after before they are started: a stop comes behind that. */
+  readonly #before = new Map<string, Promise<void>>();
+  #underWay = 0;
+  isDraining = false;
+
+  constructor(options: PlatformCallsOptions) {
+    this.#options = options;
+  }
+
+  asked(ask: AskHead, body: Buffer): void {
+    this.#underWay++;
+    this.#answered(ask, body)
+      .catch((error: unknown) => this.#answer(ask, undefined, error))
+      .finally(() => {
+        this.#underWay--;
+      })
+      .catch(() => {}); // The link is gone: nobody waits for the answer.
+  }
+
+  async #answered(ask: AskHead, body: Buffer): Promise<void> {
+    if (this.#underWay > AGENT_CALLS_MAX)
+      throw new SvcError("STARTS_PAUSED", "This host has too many calls under way.");
+    this.#answer(ask, await this.#do(ask, body));
+    if (ask.call === "leave") this.#options.leave();
+  }
+
+  async #do({ id, call }: AskHead, body: Buffer): Promise<object> {
+    const { driver } = this.#options;
+    switch (call) {
+      case "prepare": {
+        const { image, layers } = askBody(call, body);
+        this.#options.layers.allow(layers);
+        await this.#prepare(image, (line) => {
+          this.#options.send(HOST_FRAME.REPORT, { id, line: line.slice(0, AGENT_REPORT_MAX_CHARS) });
+        });
+        return {};
+      }
+      case "start":
+        await this.#start(body);
+        return {};
+      case "stop": {
+        const { workerId, graceMs } = askBody(call, body);
+        await this.#before.get(workerId);
+        await driver.stop(workerId, graceMs);
+        return {};
+      }
+      case "retire": {
+        const { endpointId, revision } = askBody(call, body);
+        await driver.retire(endpointId, revision);
+        return {};
+      }
+      case "vouched":
+        return { workers: await driver.vouched() };
+      case "unused": {
+        const { keep, before } = askBody(call, body);
+        await driver.removeUnused(keep, before);
+        return {};
+      }
+      case "drain":
+        this.isDraining = true;
+        this.#options.drain();
+        return {};
+      case "leave":
+        this.isDraining = true;
+        return {};
+    }
+  }
+
+  async #prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    const { driver, told } = this.#options;
+    const endpoint = image.endpointName;
+    const began = performance.now();
+    told({ kind: "preparing", endpoint });
+    const still = setInterval(() => {
+      report(`${endpoint} is being prepared for ${Math.round((performance.now() - began) / 1_000)} s`);
+    }, AGENT_REPORT_MS);
+    try {
+      await driver.prepare(image, report);
+    } catch (error) {
+      told({ kind: "unprepared", endpoint, reason: (error as Error).message });
+      throw error;
+    } finally {
+      clearInterval(still);
+    }
+    this.#prepared.add(keyOf(image));
+    told({ kind: "prepared", endpoint, ms: Math.round(performance.now() - began) });
+  }
+
+  async #start(body: Buffer): Promise<void> {
+    const { driver } = this.#options;
+    const { spec, share } = askBody("start", body);
+    if (this.isDraining) throw new SvcError("NO_CAPACITY", "This host takes no more workers: it is about to leave.");
+    // An agent that was started again knows nothing of what the one before it prepared; it lies there.
+    if (!this.#prepared.has(keyOf(spec.image))) {
+      const prepared = driver.prepare(spec.image, () => {});
+      this.#before.set(
+        spec.workerId,
+        prepared.catch(() => {}),
+      );
+      await prepared.finally(() => this.#before.delete(spec.workerId));
+      this.#prepared.add(keyOf(spec.image));
+    }
+    this.endpointNames.set(spec.workerId, spec.image.endpointName);
+    try {
+      await driver.start({ ...spec, share });
+    } catch (error) {
+      this.endpointNames.delete(spec.workerId);
+      throw error;
+    }
+  }
+
+  #answer({ id }: AskHead, result: object | undefined, thrown?: unknown): void {
+    const { send } = this.#options;
+    if (result !== undefined) {
+      send(HOST_FRAME.ANSWER, { id }, Buffer.from(JSON.stringify(result)));
+      return;
+    }
+    const { code, message, help } = inWords(thrown);
+    const short = (text: string) => text.slice(0, AGENT_MESSAGE_MAX_CHARS);
+    const error = { code, message: short(message), help: help === undefined ? undefined : short(help) };
+    send(HOST_FRAME.ANSWER, { id, error });
+  }
+}
+
+function inWords(error: unknown): { code: string; message: string; help: string | undefined } {
+  if (error instanceof SvcError) return error;
+  const lack = lackOf(error);
+  if (lack === "room") {
+    return {
+      code: "STORAGE_FULL",
+      message: "The disk of this host is full.",
+      help: "Make room on the disk of its data directory.",
+    };
+  }
+  return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error), help: undefined };
+}
+
+function keyOf({ endpointId, buildId, imageName, volumes }: WorkerImage): string {
+  return JSON.stringify([endpointId, buildId, imageName, volumes]);
+}

@@ -1,0 +1,38 @@
+/** `svc worker join` as a process of its own. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+
+const MAIN = path.resolve(import.meta.dirname, "../../bin/svc.ts");
+
+export class AgentProcess {
+  readonly child: ChildProcess;
+  readonly ended: Promise<number | null>;
+  stdout = "";
+  stderr = "";
+
+  constructor(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}) {
+    const own = { ...process.env, ...env };
+    this.child = spawn(process.execPath, [MAIN, "worker", "join", ...args], {
+      env: own,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+      this.stdout += text;
+    });
+    this.child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+      this.stderr += text;
+    });
+    this.ended = once(this.child, "exit").then(([code]) => code as number | null);
+  }
+
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Resolves the code. */
+  async signal(name: NodeJS.Signals): Promise<number | null> {
+    this.child.kill(name);
+    return this.ended;
+  }
+}

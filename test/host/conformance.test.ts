@@ -1,0 +1,11 @@
+// May take 12 minutes.
+/** Workers of another machine, started through its agent, pass the suite of all drivers. */
+import { driverConformance, PLATFORM_SECRET } from "../conformance/driver.ts";
+import { HostDriver } from "./host-driver.ts";
+
+driverConformance("a host that joined", {
+  skip: false,
+  tls: true,
+  make: (parts) =>
+    new HostDriver(parts, [], { ...PLATFORM_SECRET, SVC_CPU_OVERCOMMIT: "100", SVC_MEMORY_OVERCOMMIT: "100" }),
+});

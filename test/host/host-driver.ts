@@ -1,0 +1,157 @@
+/** The driver of a platform whose only machine is another one, for the suite of all drivers: its agent is a real process. */
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Share } from "../../src/domain/capacity.ts";
+import type { SvcError } from "../../src/domain/errors.ts";
+import type { EventHead, HostWorkerExit } from "../../src/domain/host-protocol.ts";
+import type { HelloHead, StartedHead } from "../../src/domain/worker-protocol.ts";
+import type { Capacity, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
+import { fingerprint } from "../../src/lib/self-signed-certificate.ts";
+import type { LocalDriver } from "../../src/server/driver.ts";
+import type { Connection } from "../../src/worker-link/connection.ts";
+import type { DriverParts } from "../conformance/driver-platform.ts";
+import { AgentProcess } from "./agent-process.ts";
+import { PlatformEnd, TOKEN } from "./platform-end.ts";
+
+interface Machine {
+  readonly end: PlatformEnd;
+  agent: AgentProcess | undefined;
+}
+
+/** By the platform's data directory: a machine outlives its platform. */
+const machines = new Map<string, Machine>();
+
+export class HostDriver implements LocalDriver {
+  readonly #parts: DriverParts;
+  readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string | undefined>>;
+  readonly #machine: Machine;
+  #artifacts: DriverParts["artifacts"];
+  readonly #alive = new Set<string>();
+  #onExit: (exit: WorkerExit) => void = () => {};
+
+  constructor(parts: DriverParts, args: readonly string[], env: Readonly<Record<string, string | undefined>>) {
+    this.#parts = parts;
+    this.#args = args;
+    this.#env = env;
+    this.#artifacts = parts.artifacts;
+    let machine = machines.get(parts.dataDir);
+    if (machine === undefined) {
+      machine = { end: new PlatformEnd(() => parts.artifacts), agent: undefined };
+      machines.set(parts.dataDir, machine);
+    }
+    this.#machine = machine;
+    machine.end.onEvent = (head, body) => this.#onEvent(head, body);
+  }
+
+  get end(): PlatformEnd {
+    return this.#machine.end;
+  }
+
+  attachHost(connection: Connection, hello: HelloHead): void {
+    this.end.attachHost(connection, hello);
+  }
+
+  async open(): Promise<void> {
+    const machine = this.#machine;
+    const { dataDir, tls, ledger } = this.#parts;
+    await machine.end.listen(tls!.port());
+    if (machine.agent?.isAlive !== true) {
+      const address = `${machine.end.url}#${fingerprint(tls!.cert)}`;
+      const dir = path.join(dataDir, "host");
+      const args = [address, "--data-dir", dir, "--name", "other-machine", "--json", ...this.#args];
+      machine.agent = new AgentProcess(args, { ...this.#env, SVC_HOST_TOKEN: TOKEN });
+    }
+    const { agent } = machine;
+    const failed = agent.ended.then((code) => {
+      throw new Error(`the agent ended with ${code}: ${agent.stderr}`);
+    });
+    failed.catch(() => {});
+    const state = await Promise.race([machine.end.up(), failed]);
+    for (const { worker, share } of state.workers) {
+      this.#alive.add(worker);
+      ledger.restore(worker, share as Share);
+    }
+  }
+
+  attachLauncher = async () => false;
+  platformUrl = async () => this.end.url;
+  cannotGive = () => [];
+  makeVolume = async () => {};
+
+  get missingIsolation(): readonly string[] {
+    return this.end.state?.missing ?? [];
+  }
+
+  async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    const digests = [image.sourceLayer, ...(image.dependencyLayer === null ? [] : [image.dependencyLayer])];
+    const layers = await Promise.all(
+      digests.map(async (digest) => ({
+        digest,
+        bytes: (await this.#artifacts.size(digest)) ?? 0,
+        ticket: `ticket of ${digest}`,
+      })),
+    );
+    await this.end.ask("prepare", { image, layers }, report);
+  }
+
+  async start(spec: WorkerSpec): Promise<void> {
+    const { ledger } = this.#parts;
+    await ledger.withShare(spec, async (share) => {
+      this.#alive.add(spec.workerId);
+      await this.end.ask("start", { spec, share }).catch((error: SvcError) => {
+        this.#alive.delete(spec.workerId);
+        throw error;
+      });
+    });
+  }
+
+  async stop(workerId: string, graceMs: number): Promise<void> {
+    await this.end.ask("stop", { workerId, graceMs });
+  }
+
+  async list(): Promise<string[]> {
+    return [...this.#alive];
+  }
+
+  async vouched(): Promise<readonly string[]> {
+    return (await this.end.ask("vouched")).workers as string[];
+  }
+
+  async capacity(): Promise<Capacity> {
+    return this.#parts.ledger.capacity;
+  }
+
+  onExit(listener: (exit: WorkerExit) => void): void {
+    this.#onExit = listener;
+  }
+
+  async retire(endpointId: string, revision: string): Promise<void> {
+    await this.end.ask("retire", { endpointId, revision });
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    await this.end.ask("unused", { keep, before });
+  }
+
+  async close({ stopAll }: { stopAll: boolean }): Promise<void> {
+    const { agent, end } = this.#machine;
+    if (stopAll && agent?.isAlive === true) {
+      await end.ask("leave");
+      await Promise.race([agent.ended, delay(30_000, undefined, { ref: false })]);
+    }
+    await end.close();
+  }
+
+  #onEvent({ event, workerId = "", of }: EventHead, body: Buffer): void {
+    const { hooks, ledger } = this.#parts;
+    if (event === "started") hooks.started((of as { head: StartedHead }).head);
+    else if (event === "bootFailed") hooks.bootFailed(workerId, (of as { failure: object }).failure);
+    else if (event === "log") hooks.log(workerId, "stdout", body.toString("utf8"));
+    else if (event === "exited") {
+      this.#alive.delete(workerId);
+      ledger.free(workerId);
+      this.#onExit(of as HostWorkerExit);
+    }
+  }
+}
