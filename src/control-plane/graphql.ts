@@ -86,81 +86,9 @@ const deploy = needs("deploy");
 const admin = needs("admin");
 
 export function createGraphQL(deps: SharedDeps): GraphQLHandler {
+  schema ??= makeSchema();
   const yoga = createYoga<Asker, Omit<RequestContext, keyof Asker>>({
-    schema: createSchema<RequestContext>({
-      typeDefs: readSchema(),
-      resolvers: {
-        Query: {
-          myself: read(() => ({})),
-          app: read(app),
-          apps: read(apps),
-          endpoint: read(endpoint),
-          // With signUrl all that a worker's token may ask.
-          peer: (_root, args, context) => peer(args, context),
-          mayDeploy: deploy(mayDeploy),
-          planBuild: read(planBuild),
-          templates: read(templates, UNBOUND),
-          volumes: read(volumes),
-          series: read(series),
-          seriesNames: read(seriesNames),
-          capacity: read(capacity),
-          jobs: read(jobs),
-          requests: read(requests),
-          errorGroups: read(errorGroups),
-          decisions: read(decisions),
-          deploys: read(deploys),
-          audit: admin(auditLog),
-          podTemplate: read(podTemplate, UNBOUND),
-          podTemplates: read(podTemplates, UNBOUND),
-          gpuTypes: read(gpuTypes),
-          cpuFlavors: read(cpuFlavors),
-          serverlessGpuPools: read(serverlessGpuPools),
-          dataCenters: read(dataCenters),
-          alerts: read(alerts),
-        },
-        Mutation: {
-          // Also for workers, of endpoints of their environment.
-          signUrl: invoke(signUrl),
-          saveEndpoint: deploy(saveEndpoint),
-          deleteEndpoint: deploy(deleteEndpoint),
-          pauseSchedule: deploy(pauseSchedule),
-          saveTemplate: deploy(saveTemplate, UNBOUND),
-          deleteTemplate: deploy(deleteTemplate, UNBOUND),
-          updateEndpointTemplate: deploy(updateEndpointTemplate),
-          saveRegistryAuth: deploy(saveRegistryAuth, UNBOUND),
-          updateRegistryAuth: deploy(updateRegistryAuth, UNBOUND),
-          deleteRegistryAuth: deploy(deleteRegistryAuth, UNBOUND),
-          deployBuild: deploy(deployBuild),
-          rollback: deploy(rollback),
-          createEnvironment: deploy(createEnvironment),
-          deleteEnvironment: deploy(deleteEnvironment),
-          deleteApp: deploy(deleteApp, UNBOUND),
-          setSecret: deploy(setSecret),
-          deleteSecret: deploy(deleteSecret),
-          createVolume: deploy(createVolume),
-          deleteVolume: deploy(deleteVolume),
-          createKey: admin(createKey, UNBOUND),
-          revokeKey: admin(revokeKey),
-          createAlert: deploy(createAlert),
-          testAlert: deploy(testAlert),
-          removeAlert: deploy(removeAlert),
-          createConsoleLink: read(createConsoleLink),
-        },
-        Account: account,
-        App: application,
-        Environment: environment,
-        Endpoint: { ...endpointFields, ...endpointWords },
-        GpuType: gpuTypeFields,
-        CpuFlavor: cpuFlavorFields,
-        NetworkVolume: { name: ({ id }: NetworkVolume) => id },
-        Key: keyFields,
-        Alert: alertFields,
-        Template: templateFields,
-        JSON: jsonScalar,
-        Lenient: lenientScalar,
-        TextOrList: textOrListScalar,
-      },
-    }),
+    schema,
     context: () => ({ ...deps, loader: createRequestLoader(deps.store) }),
     maskedErrors: {
       maskError: (error) => maskError(error, (cause) => deps.log.error("A management operation failed.", cause)),
@@ -180,6 +108,89 @@ export function createGraphQL(deps: SharedDeps): GraphQLHandler {
     request.headers.host = "platform";
     await yoga(request, response, who);
   };
+}
+
+/** One for all platforms of this process: what differs between them comes with the request. */
+let schema: ReturnType<typeof makeSchema> | undefined;
+
+function makeSchema() {
+  return createSchema<RequestContext>({
+    // A test checks what is declared: at every start that would take a third of the time.
+    assumeValidSDL: true,
+    updateResolversInPlace: true,
+    typeDefs: readSchema(),
+    resolvers: {
+      Query: {
+        myself: read(() => ({})),
+        app: read(app),
+        apps: read(apps),
+        endpoint: read(endpoint),
+        // With signUrl all that a worker's token may ask.
+        peer: (_root, args, context) => peer(args, context),
+        mayDeploy: deploy(mayDeploy),
+        planBuild: read(planBuild),
+        templates: read(templates, UNBOUND),
+        volumes: read(volumes),
+        series: read(series),
+        seriesNames: read(seriesNames),
+        capacity: read(capacity),
+        jobs: read(jobs),
+        requests: read(requests),
+        errorGroups: read(errorGroups),
+        decisions: read(decisions),
+        deploys: read(deploys),
+        audit: admin(auditLog),
+        podTemplate: read(podTemplate, UNBOUND),
+        podTemplates: read(podTemplates, UNBOUND),
+        gpuTypes: read(gpuTypes),
+        cpuFlavors: read(cpuFlavors),
+        serverlessGpuPools: read(serverlessGpuPools),
+        dataCenters: read(dataCenters),
+        alerts: read(alerts),
+      },
+      Mutation: {
+        // Also for workers, of endpoints of their environment.
+        signUrl: invoke(signUrl),
+        saveEndpoint: deploy(saveEndpoint),
+        deleteEndpoint: deploy(deleteEndpoint),
+        pauseSchedule: deploy(pauseSchedule),
+        saveTemplate: deploy(saveTemplate, UNBOUND),
+        deleteTemplate: deploy(deleteTemplate, UNBOUND),
+        updateEndpointTemplate: deploy(updateEndpointTemplate),
+        saveRegistryAuth: deploy(saveRegistryAuth, UNBOUND),
+        updateRegistryAuth: deploy(updateRegistryAuth, UNBOUND),
+        deleteRegistryAuth: deploy(deleteRegistryAuth, UNBOUND),
+        deployBuild: deploy(deployBuild),
+        rollback: deploy(rollback),
+        createEnvironment: deploy(createEnvironment),
+        deleteEnvironment: deploy(deleteEnvironment),
+        deleteApp: deploy(deleteApp, UNBOUND),
+        setSecret: deploy(setSecret),
+        deleteSecret: deploy(deleteSecret),
+        createVolume: deploy(createVolume),
+        deleteVolume: deploy(deleteVolume),
+        createKey: admin(createKey, UNBOUND),
+        revokeKey: admin(revokeKey),
+        createAlert: deploy(createAlert),
+        testAlert: deploy(testAlert),
+        removeAlert: deploy(removeAlert),
+        createConsoleLink: read(createConsoleLink),
+      },
+      Account: account,
+      App: application,
+      Environment: environment,
+      Endpoint: { ...endpointFields, ...endpointWords },
+      GpuType: gpuTypeFields,
+      CpuFlavor: cpuFlavorFields,
+      NetworkVolume: { name: ({ id }: NetworkVolume) => id },
+      Key: keyFields,
+      Alert: alertFields,
+      Template: templateFields,
+      JSON: jsonScalar,
+      Lenient: lenientScalar,
+      TextOrList: textOrListScalar,
+    },
+  });
 }
 
 /** The text of both .graphql files, which stay in src/ when the code runs from dist/. */
