@@ -22,9 +22,11 @@ export async function startSvcRun(
   env: Readonly<Record<string, string>> = {},
 ): Promise<RunningServer> {
   const port = args.includes("--port") ? [] : ["--port", "0"];
-  const child = spawn(path.join(ROOT, "bin/svc"), ["run", ...port, ...args], {
+  // Both streams in one pipe, as a terminal shows them: in two, what was said first may be read last.
+  const command = ["-c", 'exec "$0" "$@" 2>&1', path.join(ROOT, "bin/svc"), "run", ...port, ...args];
+  const child = spawn("sh", command, {
     cwd,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "inherit"],
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -44,13 +46,11 @@ export async function startSvcRun(
   t.after(stop);
   let output = "";
   const listening = new Promise<string>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding("utf8").on("data", (text: string) => {
-        output += text;
-        const url = /Listening on (http:\/\/\S+:\d+)/.exec(output)?.[1];
-        if (url !== undefined) resolve(url);
-      });
-    }
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+      const url = /Listening on (http:\/\/\S+:\d+)/.exec(output)?.[1];
+      if (url !== undefined) resolve(url);
+    });
   });
   const url = await Promise.race([listening, exited.then(() => undefined)]);
   assert.ok(url, `svc run ended:\n${output}`);
