@@ -8,6 +8,8 @@ const EVERY_MS = 10_000;
 const AGAIN_MS = 1_500;
 /** Changes come in bursts: they are looked at together. */
 const GATHER_MS = 400;
+/** What takes long to answer is asked for again after as many times as long, so that a large platform is not kept busy by who looks at it. */
+const REST = 5;
 
 /**
  * `load(signal)` gives the data; `key` names what it is of: another key begins anew. `topics`: what changes it.
@@ -24,6 +26,7 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
     let running = false;
     let soon = false;
     let asked = false;
+    let soonest = 0;
     const run = async () => {
       clearTimeout(timer);
       if (running) {
@@ -34,6 +37,7 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
       soon = false;
       asked = false;
       let isAway = false;
+      const began = performance.now();
       try {
         const data = await latest.current(over.signal);
         if (!over.signal.aborted) set({ key, data, error: undefined });
@@ -42,8 +46,11 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
         if (!over.signal.aborted) set((before) => ({ key, data: before.key === key ? before.data : undefined, error }));
       }
       running = false;
-      if (!over.signal.aborted) timer = setTimeout(look, pause(asked, isAway, every));
+      const took = performance.now() - began;
+      soonest = performance.now() + Math.min(every, Math.max(GATHER_MS, REST * took));
+      if (!over.signal.aborted) timer = setTimeout(look, isAway ? AGAIN_MS : asked ? untilSoonest() : every);
     };
+    const untilSoonest = () => Math.max(GATHER_MS, soonest - performance.now());
     const look = () => {
       if (document.hidden) timer = setTimeout(look, every);
       else run();
@@ -55,7 +62,7 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
       else {
         clearTimeout(timer);
         soon = true;
-        timer = setTimeout(run, topic === "all" ? 0 : GATHER_MS);
+        timer = setTimeout(run, topic === "all" ? 0 : untilSoonest());
       }
     });
     again.current = run;
@@ -68,11 +75,6 @@ export function useData(key, load, { topics = [], every = EVERY_MS } = {}) {
   }, [key]);
   const isOf = state.key === key;
   return { data: isOf ? state.data : undefined, error: isOf ? state.error : undefined, reload: () => again.current() };
-}
-
-function pause(asked, isAway, every) {
-  if (isAway) return AGAIN_MS;
-  return asked ? GATHER_MS : every;
 }
 
 export function useQuery(document, variables, options) {

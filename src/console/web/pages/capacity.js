@@ -30,7 +30,7 @@ const LOADS = {
 };
 
 export function Capacity({ params }) {
-  const { data, error } = useQuery(CAPACITY, {}, { topics: ["endpoints", "series"], every: 5_000 });
+  const { data, error } = useQuery(CAPACITY, {}, { topics: ["endpoints", "workers", "series"], every: 5_000 });
   if (data === undefined) return html`<${Card} title="Capacity"><${Wait} error=${error} /></${Card}>`;
   const { vcpu, memoryGb, gpus, workersQuota, workersPromised, diskFreeBytes, diskTotalBytes } = data.capacity;
   const place = chosenPlace(params);

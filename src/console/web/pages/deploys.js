@@ -21,7 +21,7 @@ export function Deploys({ params }) {
     const { deploys } = await query(DEPLOYS, { ...place, after }, signal);
     return { rows: deploys.deploys.map((one) => ({ ...one, id: `${one.buildId} ${one.at}` })), next: deploys.next };
   };
-  const pages = usePages(JSON.stringify(["deploys", place]), load, { topics: ["endpoints"] });
+  const pages = usePages(JSON.stringify(["deploys", place]), load, { topics: ["endpoints", "workers"] });
   return html`
     <h1 class="unseen">Deploys</h1>
     ${pages.rows === undefined && html`<${Card}><${Wait} error=${pages.error} /></${Card}>`}

@@ -42,7 +42,7 @@ const TIMES = {
 
 export function Endpoint({ rest: [id = ""], params }) {
   const range = rangeOf(params);
-  const { data, error } = useQuery(ENDPOINT, { id }, { topics: ["endpoints"], every: 5_000 });
+  const { data, error } = useQuery(ENDPOINT, { id }, { topics: ["endpoints", "workers"], every: 5_000 });
   if (data === undefined) return html`<${Card} title="Endpoint"><${Wait} error=${error} /></${Card}>`;
   if (data.endpoint === null)
     return html`<${Card} title="Endpoint"><${Wait} empty="There is no such endpoint; it may have been removed." /></${Card}>`;

@@ -8,7 +8,7 @@ import { change, chosenPlace } from "../route.js";
 import { useQuery } from "../use-query.js";
 
 export function Endpoints({ params }) {
-  const { data, error } = useQuery(ENDPOINT_LIST, {}, { topics: ["endpoints"] });
+  const { data, error } = useQuery(ENDPOINT_LIST, {}, { topics: ["endpoints", "workers"] });
   const { app, environment } = chosenPlace(params);
   const wanted = (params.get("name") ?? "").toLowerCase();
   const state = params.get("state") ?? "";

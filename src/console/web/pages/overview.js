@@ -38,7 +38,7 @@ const FAILURES = `query ($app: String, $environment: String) {
 export function Overview({ params }) {
   const place = chosenPlace(params);
   const range = rangeOf(params);
-  const { data, error } = useQuery(ENDPOINT_LIST, {}, { topics: ["endpoints"] });
+  const { data, error } = useQuery(ENDPOINT_LIST, {}, { topics: ["endpoints", "workers"] });
   const decisions = useQuery(DECISIONS, place, { topics: ["decisions"] });
   const failures = useQuery(FAILURES, place, { topics: ["jobs"] });
   const load = useLoad(place, LINES, range);
