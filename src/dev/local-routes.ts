@@ -2,8 +2,8 @@
  * Where each function of the project answers on the local server: below the path of its worker file.
  *
  * A queue-based function has the job routes: `/<module>/runsync`, or `/<module>/<function>/runsync` when its file has
- * several; of several endpoints of one name of a function (a class with other options) the later ones have
- * `/<module>/<endpoint>/runsync`. A load-balanced route keeps its own path behind the module's. Where two would be the same, the later
+ * several. Of several endpoints of one name of a function (a class with other options) the later ones have
+ * `/<module>/<endpoint>/runsync`, as a program that pulls its jobs has where it is not alone. A load-balanced route keeps its own path behind the module's. Where two would be the same, the later
  * endpoint's routes stand below its name: `/<module>/<endpoint>/<path>`.
  */
 import type { EndpointDeclaration } from "../build/endpoint-declaration.ts";
@@ -27,15 +27,15 @@ export interface LocalRoute {
 
 /** Routes in the order of endpoints and their declarations; those of queue-based functions come first. */
 export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRoute[] {
-  const queued = endpoints.filter((endpoint) => endpoint.kind === "queue");
+  const queued = endpoints.filter((endpoint) => endpoint.kind === "queue").map(asCalled);
   const routed = endpoints.filter((endpoint) => endpoint.kind === "load-balanced");
   const inModule = new Map<string, number>();
-  const named = new Set<string>();
+  const taken = new Set<string>();
   const pathOf = (fn: ManifestFunction, endpoint: string) => {
     if (inModule.get(fn.module) === 1) return modulePath(fn.module);
     const path = `${modulePath(fn.module)}/${fn.name}`;
-    if (named.has(path)) return `${modulePath(fn.module)}/${endpoint}`;
-    named.add(path);
+    if (taken.has(path)) return `${modulePath(fn.module)}/${endpoint}`;
+    taken.add(path);
     return path;
   };
   for (const { functions } of queued) {
@@ -52,7 +52,7 @@ export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRou
       schedule: endpoint.schedule,
     })),
   );
-  const taken = new Set(routes.flatMap(({ path }) => [`POST ${path}/run`, `POST ${path}/runsync`]));
+  const there = new Set(routes.flatMap(({ path }) => [`POST ${path}/run`, `POST ${path}/runsync`]));
   for (const endpoint of routed) {
     const own = endpoint.routes.map((route) => ({
       kind: "load-balanced" as const,
@@ -62,14 +62,23 @@ export function localRoutes(endpoints: readonly EndpointDeclaration[]): LocalRou
       endpoint: endpoint.name,
       function: route.function,
     }));
-    const clash = own.some(({ method, prefix, routePath }) => taken.has(`${method} ${prefix}${routePath}`));
+    const clash = own.some(({ method, prefix, routePath }) => there.has(`${method} ${prefix}${routePath}`));
     for (const { prefix, ...route } of own) {
       const path = `${prefix}${clash ? `/${endpoint.name}` : ""}${route.routePath}`;
-      taken.add(`${route.method} ${path}`);
+      there.add(`${route.method} ${path}`);
       routes.push({ ...route, path });
     }
   }
   return routes;
+}
+
+/** A program that pulls its jobs is no function: it goes by its endpoint's name, and takes any input. */
+function asCalled(endpoint: EndpointDeclaration): EndpointDeclaration {
+  const { name, server, functions } = endpoint;
+  if (server?.protocol !== "pull") return endpoint;
+  const doc = `Runs ${server.command.join(" ") || "what its image runs"}.`;
+  const parameters = [{ name: "**input", annotation: "", default: null, schema: {} }];
+  return { ...endpoint, functions: functions.map((fn) => ({ ...fn, name, doc, parameters })) };
 }
 
 /** `workers.hello` answers below /workers/hello. */

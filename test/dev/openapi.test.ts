@@ -296,4 +296,22 @@ class Second:
     );
     assert.equal(document.paths["/one/runsync"]!.post!.summary, "Works.");
   });
+
+  test("has programs that pull their jobs below their endpoint's names, and lets them take any input", async (t) => {
+    const program = (name: string, more: string) => `Endpoint(name="${name}", ${more})`;
+    const pull = 'command=["python", "handler.py"], protocol="pull"';
+    const several = [program("first", pull), program("second", 'image="example/worker:1"')];
+    const source = (lines: string[]) => ["from svc import Endpoint", ...lines, ""].join("\n");
+    const scan = await scanned(t, { "one.py": source([program("alone", pull)]), "two.py": source(several) });
+    const { paths } = documentOf(scan);
+    const calls = Object.keys(paths).filter((each) => each.endsWith("/runsync"));
+    assert.deepEqual(calls.sort(), ["/one/runsync", "/two/first/runsync", "/two/second/runsync"]);
+    const operation = paths["/two/first/runsync"]!.post!;
+    assert.equal(operation.summary, "Runs python handler.py.");
+    assert.equal(paths["/two/second/runsync"]!.post!.summary, "Runs what its image runs.");
+    const { schema } = (operation.requestBody as { content: { "application/json": { schema: Json } } }).content[
+      "application/json"
+    ];
+    assert.deepEqual((schema.properties as Json).input, { type: "object", properties: {} });
+  });
 });
