@@ -1,11 +1,11 @@
 /** Those of limits.ts that bound workers which pull their jobs over HTTP. Import them from there. */
 
 /** A question for jobs, or for jobs to stop, is answered "none" after this time. Clients give up at 90 s. */
-export const PULL_HOLD_MS = 45_000;
+export const PULL_HOLD_MS = 75_000;
 /** The same of a worker that is to leave, which looks whether it may at the end of each question. */
 export const PULL_DRAIN_HOLD_MS = 1_000;
 /** What a worker is told to give signs of life at. */
-export const PULL_PING_MS = 10_000;
+export const PULL_PING_MS = 15_000;
 /** One that gave none for so long is replaced; a job that it did not list for so long is lost. */
 export const PULL_SILENCE_MAX_MS = 35_000;
 /** A worker is told to stop a job at most so often, until it does not list it any more, */

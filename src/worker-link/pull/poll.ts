@@ -1,9 +1,11 @@
+const ENDED = Symbol("ended"); // Any reason will do: by default each would be an error with its stack.
+
 /** A question that is held open: it ends when its time is over, its caller has gone, or somebody ends it. */
 export class Poll {
   readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #caller: AbortSignal;
-  readonly end = (): void => this.#controller.abort();
+  readonly end = (): void => this.#controller.abort(ENDED);
 
   constructor(holdMs: number, caller: AbortSignal) {
     this.#caller = caller;
