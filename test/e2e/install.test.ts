@@ -10,6 +10,7 @@ import {
   copyFileSync,
   existsSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   readlinkSync,
@@ -21,6 +22,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { before, describe, type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
+import { makeArchive, type Platform } from "../../packaging/archive.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { packTar } from "../../src/lib/tar-pack.ts";
@@ -62,6 +64,14 @@ function stranger(t: TestContext, search: readonly string[]) {
     rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   return { home, env, command, run };
+}
+
+/** Beside what is handed out: a stranger may read there. */
+function openFolder(t: TestContext): string {
+  const folder = mkdtempSync(path.join(path.dirname(made.folder), "svc-dist-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  chmodSync(folder, 0o755);
+  return folder;
 }
 
 type Stranger = ReturnType<typeof stranger>;
@@ -121,7 +131,14 @@ test("npm install -g of the package, in a prefix of its own, brings a svc that n
   assert.deepEqual(globSync("*", { cwd: installed }), ["svc-platform"]);
   assert.equal(existsSync(path.join(installed, "svc-platform/node_modules")), false);
   assert.ok(sizeOf(installed) < 12 * MB, `${sizeOf(installed)} bytes`);
-  await firstSteps(t, user);
+  // What an installed package does further is in test/client/installed.test.ts.
+  for (const [cwd, ...words] of [
+    ["", "init", "hello"],
+    ["hello", "build"],
+  ] as const) {
+    const { code, stdout, stderr } = await user.run(cwd, "svc", ...words);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+  }
 });
 
 describe("The archive", () => {
@@ -154,9 +171,7 @@ describe("The archive", () => {
   };
   /** The folder with another archive in it. */
   const changed = (t: TestContext): string => {
-    const folder = mkdtempSync(path.join(path.dirname(made.folder), "svc-dist-"));
-    t.after(() => rmSync(folder, { recursive: true, force: true }));
-    chmodSync(folder, 0o755);
+    const folder = openFolder(t);
     for (const name of ["install.sh", "SHA256SUMS"])
       copyFileSync(path.join(made.folder, name), path.join(folder, name));
     return folder;
@@ -197,6 +212,37 @@ describe("The archive", () => {
       await refused(t, folder, says);
     }
   });
+});
+
+test("Archives for other machines have the Node of that machine, and install.sh takes the one that uname names", async (t) => {
+  const folder = openFolder(t);
+  await runProcess("tar", ["-xzf", path.join(made.folder, made.npm), "-C", folder]);
+  const user = stranger(t, ["fake"]);
+  const machines = {
+    "linux-arm64": ["Linux", "aarch64", "7f454c46", 18, "b700"],
+    "darwin-arm64": ["Darwin", "arm64", "cffaedfe", 4, "0c000001"],
+  } as const;
+  for (const [platform, [system, machine, magic, at, processor]] of Object.entries(machines)) {
+    const archive = await makeArchive(folder, path.join(folder, "package"), [], platform as Platform, 1);
+    const { stdout } = await runProcess("tar", ["-xzOf", archive, "--wildcards", "*/PLATFORM"]);
+    assert.equal(stdout, `${platform}\n`);
+    const head = `tar -xzOf ${archive} --wildcards '*/node/bin/node' | head -c 20 | od -An -v -tx1`;
+    const bytes = (await runProcess("sh", ["-c", head])).stdout.replace(/\s/g, "");
+    assert.equal(bytes.slice(0, 8), magic, platform);
+    assert.equal(bytes.slice(2 * at, 2 * at + processor.length), processor, platform);
+
+    copyFileSync(path.join(made.folder, "install.sh"), path.join(folder, "install.sh"));
+    const fake = `#!/bin/sh\ncase $1 in -s) echo ${system} ;; -m) echo ${machine} ;; esac\n`;
+    const uname = path.join(user.home, "fake/uname");
+    mkdirSync(path.dirname(uname), { recursive: true });
+    writeFileSync(uname, fake, { mode: 0o755 });
+    const sum = createHash("sha256").update(readFileSync(archive)).digest("hex");
+    writeFileSync(path.join(folder, "SHA256SUMS"), `${sum}  svc-${platform}.tar.gz\n`);
+    const { code, stderr } = await user.run("", "sh", path.join(folder, "install.sh"), "--prefix", "p");
+    // Chosen, checked and unpacked; its Node is not this machine's.
+    assert.deepEqual([code, stderr.includes(`what is in svc-${platform}.tar.gz does not run here`)], [1, true], stderr);
+    rmSync(archive);
+  }
 });
 
 test("The README names what is handed out", () => {
