@@ -25,6 +25,9 @@ const image = z
     pythonVersion: z.string().regex(/^3\.\d{1,2}$/),
     handler: inside,
     imageName: z.string().max(500),
+    systemDependencies: z.array(z.string().max(500)).max(1_000),
+    imageSteps: z.array(z.unknown()).max(1_000),
+    bootType: z.enum(["SVCBOOT", "OFF"]),
     volumes: z.array(volume).max(100),
     cache: volume.optional(),
   })

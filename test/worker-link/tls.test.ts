@@ -12,6 +12,7 @@ import { LINK_GREETING_MAX_BYTES } from "../../src/domain/limits.ts";
 import { type ExitedHead, FRAME, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { Interpreters } from "../../src/drivers/interpreter.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
 import { fingerprint, selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
@@ -155,6 +156,17 @@ describe("the worker link over TLS", () => {
     assert.notEqual(exited.code, 0);
     // Without a fingerprint the machine's authorities must vouch for the certificate.
     assert.notEqual((await start("w-trusting", "a token", { socket: `tls://127.0.0.1:${port}` })).code, 0);
+  });
+
+  test("a pinned certificate needs no authorities: they are not read, and forks share what was made once", async () => {
+    const script = `
+from svc._runtime.link.tls import context_for
+pinned = context_for("ab")
+assert pinned is context_for("cd") and not pinned.get_ca_certs() and pinned.cert_store_stats()["x509"] == 0
+assert context_for("").check_hostname and context_for("").verify_mode.name == "CERT_REQUIRED"
+`;
+    const { code, stderr } = await runProcess(python, ["-c", script], { env: { PYTHONPATH: PYTHON_SOURCE } });
+    assert.equal(code, 0, stderr);
   });
 
   test("a wrong token is refused: of a worker, and of a launcher", async (t) => {

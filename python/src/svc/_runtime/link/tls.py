@@ -18,6 +18,25 @@ KEEP_ALIVE_S = 5
 KEEP_ALIVE_PROBES = 3
 
 
+"localhost".encode("idna")  # Each name that is dialled goes through this codec: forks of a zygote find it loaded.
+
+_contexts: dict[bool, ssl.SSLContext] = {}
+"""By whether the certificate is known by its fingerprint. Made in a zygote, its forks find it there."""
+
+
+def context_for(pin: str) -> ssl.SSLContext:
+    """Of the pinned certificate nothing but the fingerprint counts: to read the machine's authorities takes longer than a fork."""
+    context = _contexts.get(bool(pin))
+    if context is None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if pin else ssl.create_default_context()
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        if pin:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        _contexts[bool(pin)] = context
+    return context
+
+
 def dial_tls(host: str, port: int, pin: str, timeout_s: float, moved_up) -> SecureSocket:
     """Connects. `pin` is the SHA-256 of the platform's certificate in hexadecimal; "" trusts the machine's authorities.
 
@@ -27,12 +46,7 @@ def dial_tls(host: str, port: int, pin: str, timeout_s: float, moved_up) -> Secu
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _notice_death(sock)
-        context = ssl.create_default_context()
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        if pin:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        secure = SecureSocket(moved_up(sock), context, host, timeout_s)
+        secure = SecureSocket(moved_up(sock), context_for(pin), host, timeout_s)
     except BaseException:
         sock.close()
         raise

@@ -115,7 +115,9 @@ def _load(start: dict):
     if endpoint.calls_others():
         import svc._calling.dispatch  # noqa: F401 (its forks need not import it with their first call)
     if start["socket"].startswith(TLS):
-        import svc._runtime.link.tls  # noqa: F401
+        from svc._runtime.link.tls import context_for
+
+        context_for(start["socket"].partition("#")[2])
     return endpoint, (monotonic() - began) * 1000
 
 
