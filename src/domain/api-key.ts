@@ -37,7 +37,8 @@ export interface NewSecret {
   readonly hash: string;
 }
 
-const PREFIXES = { key: "svc_", worker: "svcw_", session: "svcc_" } as const;
+/** joinToken: lets a machine join; host: what its agent proves itself with from then on. */
+const PREFIXES = { key: "svc_", worker: "svcw_", session: "svcc_", joinToken: "svch_", host: "svchs_" } as const;
 
 export function newSecret(kind: keyof typeof PREFIXES): NewSecret {
   const secret = `${PREFIXES[kind]}${randomBytes(32).toString("base64url")}`;

@@ -13,6 +13,7 @@
  */
 import { z } from "zod";
 import type { Machine, Share } from "./capacity.ts";
+import { HOST_LABEL, HOST_NAME, HOST_NAME_RULE } from "./host.ts";
 
 /** Frame types that only hosts and the platform use; HELLO, WELCOME, REFUSED, PING and PONG are as for workers. */
 export const HOST_FRAME = { STATE: 48, ASK: 49, ANSWER: 50, REPORT: 51, EVENT: 52 } as const;
@@ -158,13 +159,13 @@ const exit = z.object({
 });
 
 export const hostHelloHead = z.object({
-  name: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "a host's name has a-z, 0-9 and -, at most 63"),
+  name: z.string().regex(HOST_NAME, HOST_NAME_RULE),
   version: z.string().max(50),
   platform: z.string().max(50),
   arch: z.string().max(50),
   libc: z.string().max(50),
   driver: z.enum(["process", "docker"]),
-  labels: z.array(z.string().regex(/^[a-zA-Z0-9][\w.=-]{0,62}$/)).max(32),
+  labels: z.array(z.string().regex(HOST_LABEL)).max(32),
   sharedVolumes: z.boolean(),
   clock: z.number(),
 });

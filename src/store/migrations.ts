@@ -1,6 +1,6 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
-import { alerts, records } from "./record-migrations.ts";
+import { alerts, hosts, records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
 export const initial: Migration = {
@@ -276,6 +276,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0011-records": records,
   "0012-containers": containers,
   "0013-alerts": alerts,
+  "0014-hosts": hosts,
 };
 
 /** Names of the newest version's steps. */

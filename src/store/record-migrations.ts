@@ -1,4 +1,4 @@
-/** Those of migrations.ts that make the tables of what happened. */
+/** Those of migrations.ts that make the tables of what happened, and of hosts. */
 import { type Kysely, type Migration, sql } from "kysely";
 
 /** What happened: deploys with how they fared, and who did what. Of what is deployed already, the builds tell. */
@@ -67,6 +67,38 @@ export const alerts: Migration = {
       .addColumn("messages", "text", (c) => c.notNull())
       .addColumn("failures", "integer", (c) => c.notNull())
       .addColumn("dueAt", "bigint", (c) => c.notNull())
+      .execute();
+  },
+};
+
+/** Machines that joined, and the tokens that let them in. */
+export const hosts: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable("hosts")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("name", "text", (c) => c.notNull().unique())
+      .addColumn("secretHash", "text", (c) => c.notNull().unique())
+      .addColumn("labels", "text", (c) => c.notNull())
+      .addColumn("arch", "text", (c) => c.notNull())
+      .addColumn("version", "text", (c) => c.notNull())
+      .addColumn("driver", "text", (c) => c.notNull())
+      .addColumn("sharedVolumes", "integer", (c) => c.notNull())
+      .addColumn("draining", "integer", (c) => c.notNull())
+      .addColumn("joinedAt", "bigint", (c) => c.notNull())
+      .addColumn("lastSeenAt", "bigint", (c) => c.notNull())
+      .execute();
+    await db.schema
+      .createTable("hostTokens")
+      .addColumn("id", "text", (c) => c.primaryKey())
+      .addColumn("tokenHash", "text", (c) => c.notNull().unique())
+      .addColumn("name", "text", (c) => c.notNull())
+      .addColumn("reusable", "integer", (c) => c.notNull())
+      .addColumn("expiresAt", "bigint", (c) => c.notNull())
+      .addColumn("createdAt", "bigint", (c) => c.notNull())
+      .addColumn("usedAt", "bigint")
+      .addColumn("revokedAt", "bigint")
+      .addColumn("createdBy", "text", (c) => c.notNull())
       .execute();
   },
 };

@@ -6,6 +6,7 @@ import type { Guard, Session } from "./session.ts";
 import { alertRepository } from "./sql-alerts.ts";
 import { appRepository, buildRepository, environmentRepository } from "./sql-apps.ts";
 import { endpointRepository, workerRepository } from "./sql-endpoints.ts";
+import { hostRepository } from "./sql-hosts.ts";
 import { consoleSessionRepository, keyRepository, secretRepository } from "./sql-keys.ts";
 import { auditRepository, deployRepository } from "./sql-records.ts";
 import { networkVolumeRepository, registryAuthRepository, templateRepository } from "./sql-templates.ts";
@@ -71,5 +72,6 @@ function repositories(session: Session) {
     registryAuths: registryAuthRepository(session),
     networkVolumes: networkVolumeRepository(session),
     alerts: alertRepository(session),
+    hosts: hostRepository(session),
   };
 }

@@ -10,7 +10,7 @@ import type { EnvValues } from "../domain/env.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import type { WorkerState } from "../domain/worker.ts";
 import type { AlertRepository } from "./alerts.ts";
-import type { HostRow } from "./hosts.ts";
+import type { HostRepository, HostRow } from "./hosts.ts";
 import type { AuditRepository, DeployRepository } from "./records.ts";
 
 export interface App {
@@ -287,6 +287,7 @@ export interface Store {
   readonly registryAuths: RegistryAuthRepository;
   readonly networkVolumes: NetworkVolumeRepository;
   readonly alerts: AlertRepository;
+  readonly hosts: HostRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
   onChange(listener: (change: StoreChange) => void): void;

@@ -3,6 +3,7 @@ import type { Generated } from "kysely";
 import type { AuditEntry } from "../domain/audit.ts";
 import type { BuildVerdict } from "../domain/build-verdict.ts";
 import type { AlertRecord } from "./alerts.ts";
+import type { HostRow, HostTokenRow } from "./hosts.ts";
 import type { DeployRecord } from "./records.ts";
 import type {
   App,
@@ -58,6 +59,14 @@ interface DeployTable extends Omit<DeployRecord, "id" | "verdict" | "endpoints" 
 
 type AlertTable = Omit<AlertRecord, "firing" | "messages"> & { firing: number; messages: string };
 
+type HostTable = Omit<HostRow, "labels" | "sharedVolumes" | "draining"> & {
+  labels: string;
+  sharedVolumes: number;
+  draining: number;
+};
+
+type HostTokenTable = Omit<HostTokenRow, "reusable"> & { reusable: number };
+
 type AuditTable = AuditEntry & { id: Generated<number> };
 
 export interface Tables {
@@ -75,4 +84,6 @@ export interface Tables {
   registryAuths: RegistryAuth;
   networkVolumes: NetworkVolume;
   alerts: AlertTable;
+  hosts: HostTable;
+  hostTokens: HostTokenTable;
 }

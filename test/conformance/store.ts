@@ -17,6 +17,7 @@ import type {
   Template,
   Worker,
 } from "../../src/store/store.ts";
+import { hosts } from "./store-hosts.ts";
 
 export interface StoreUnderTest {
   store: Store;
@@ -135,6 +136,7 @@ export function storeConformance(name: string, open: () => Promise<StoreUnderTes
     keys(store);
     templates(store);
     registryAuths(store);
+    hosts(store);
     transactions(store);
 
     test("everything is there after the platform was restarted", async () => {
