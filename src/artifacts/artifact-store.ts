@@ -13,8 +13,8 @@ export interface ArtifactStore {
   put(digest: string, bytes: Readable, maxBytes: number, offset?: number): Promise<void>;
   /** Bytes that arrived so far, of an upload that broke off or is under way. */
   partialSize(digest: string): Promise<number | undefined>;
-  /** Throws LAYER_MISSING when it is not there. */
-  open(digest: string): Promise<Readable>;
+  /** All of it, or the bytes from `start` to `end`, both included. Throws LAYER_MISSING when it is not there. */
+  open(digest: string, part?: { readonly start: number; readonly end: number }): Promise<Readable>;
   size(digest: string): Promise<number | undefined>;
   list(): Promise<string[]>;
   /**

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
 import { ifThere } from "./if-there.ts";
@@ -38,12 +39,12 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
       pathOf(dir, digest);
       return partial.size(digest);
     },
-    async open(digest) {
+    async open(digest, part) {
       const path = pathOf(dir, digest);
       try {
         // Opened here, so that a missing layer is an error now and a layer deleted later is still read to its end.
         const file = await open(path, "r");
-        return file.createReadStream();
+        return file.createReadStream({ highWaterMark: LAYER_READ_BYTES, ...part });
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
         throw new SvcError("LAYER_MISSING", `The layer ${digest} is not stored on this platform.`, {

@@ -2,6 +2,7 @@
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
+import type { HostsView } from "../domain/host.ts";
 import type { EventSource } from "../domain/platform-event.ts";
 import type { EndpointSample, ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
@@ -39,6 +40,15 @@ interface UsedGpu {
   /** 0 to 1. */
   readonly busy: number | null;
   readonly memoryGb: number | null;
+}
+
+/** The worker link's TLS port. */
+export interface WorkerPort {
+  /** "" where it is the host that callers know the platform by. */
+  readonly host: string;
+  readonly port: number;
+  /** SHA-256 in hex of its certificate. */
+  readonly fingerprint: string;
 }
 
 /** The machine under the platform. */
@@ -103,6 +113,12 @@ export interface ControlPlaneDeps {
   readonly openConsole: (principal: Principal) => string;
   /** Of signed URLs. */
   readonly signingKey: Uint8Array;
+  /** Of tickets for layers. */
+  readonly ticketKey: Uint8Array;
+  /** Machines that joined. */
+  readonly hosts: HostsView;
+  /** Where workers and agents of other machines dial; undefined when the platform has no such port. */
+  readonly workerPort: () => WorkerPort | undefined;
   readonly config: ControlPlaneConfig;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;

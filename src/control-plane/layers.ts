@@ -1,5 +1,5 @@
 /**
- * Upload of layers, resumable as the IETF draft "Resumable Uploads for HTTP" has it; the digest names the upload.
+ * Layers: for hosts that have a ticket (send-layer.ts), and their upload, resumable as the IETF draft "Resumable Uploads for HTTP" has it; the digest names the upload.
  *
  *   HEAD   200, all of it is there · 204, `Upload-Offset` bytes of it · 404
  *   PUT    the layer from its first byte
@@ -7,11 +7,14 @@
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { presentedSecret } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
+import { isLayerTicket } from "../domain/layer-ticket.ts";
 import { ARTIFACT_MAX_BYTES } from "../domain/limits.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { SharedDeps } from "./context.ts";
 import { bodyOf, endWhenIdle, methodNotAllowed, sendError, sendJson, UPLOAD_OFFSET } from "./http.ts";
+import { sendLayer } from "./send-layer.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
 
@@ -21,12 +24,18 @@ export async function answerLayer(
   response: ServerResponse,
   url: URL,
 ): Promise<void> {
+  const digest = url.pathname.slice("/layers/".length);
+  const ticket = presentedSecret(request.headers.authorization) ?? "";
+  const isHost = isLayerTicket(ticket);
+  if (isHost) {
+    requireDigest(digest);
+    if (request.method === "GET" || request.method === "HEAD")
+      return sendLayer(deps, request, response, { digest, ticket });
+    return methodNotAllowed(response, "/layers/<digest> with a ticket", "GET, HEAD");
+  }
   const principal = await authenticate(deps.keys, request.headers.authorization);
   requireScope({ principal }, "deploy");
-  const digest = url.pathname.slice("/layers/".length);
-  if (!DIGEST.test(digest)) {
-    throw new SvcError("BAD_INPUT", `"${digest}" does not name a layer.`, { help: "PUT /layers/<SHA-256 in hex>" });
-  }
+  requireDigest(digest);
   const known = (await deps.artifacts.has(digest)) && (await deps.claims.usable(principal, [digest])).has(digest);
   if (request.method === "HEAD") return tellOffset(deps, response, digest, known);
   if (request.method === "PUT" || request.method === "PATCH") {
@@ -36,6 +45,11 @@ export async function answerLayer(
     return sendJson(response, 200, { digest, size: await deps.artifacts.size(digest) });
   }
   methodNotAllowed(response, "/layers/<digest>", "HEAD, PUT, PATCH");
+}
+
+function requireDigest(digest: string): void {
+  if (DIGEST.test(digest)) return;
+  throw new SvcError("BAD_INPUT", `"${digest}" does not name a layer.`, { help: "PUT /layers/<SHA-256 in hex>" });
 }
 
 async function tellOffset(deps: SharedDeps, response: ServerResponse, digest: string, known: boolean): Promise<void> {

@@ -1,9 +1,11 @@
 /**
- * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, GET /logs, files of volumes below
- * /volumes, GET /events, /metrics, /healthz and /readyz, /hosts, /device for logins, GET / for programs. Everything else is a 404.
+ * The control plane's HTTP side: POST /graphql, HEAD, PUT and PATCH /layers/<digest>, and GET for hosts, GET /logs, files of
+ * volumes below /volumes, GET /events, /metrics, /healthz and /readyz, /hosts and /hosts/join, /device for logins, GET / for
+ * programs. Everything else is a 404.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody, SvcError } from "../domain/errors.ts";
+import { WORKER_PORT_HELP } from "../domain/host.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { ClientAddress } from "../lib/client-address.ts";
@@ -61,6 +63,7 @@ async function route(
   }
   if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
+  if (url.pathname === "/hosts/join") return answerJoin(deps, request, response);
   if (url.pathname.startsWith("/volumes/")) return answerVolume(deps, request, response, url);
   if (url.pathname === "/logs" || url.pathname.startsWith("/logs/")) return answerLogs(deps, request, response, url);
   if (url.pathname === "/device" || url.pathname.startsWith("/device/")) return device.answer(request, response, url);
@@ -75,6 +78,21 @@ async function route(
   }
   if (request.method !== "GET" && request.method !== "HEAD") return methodNotAllowed(response, "/", "GET, HEAD");
   sendJson(response, 200, { status: "ok", service: "svc platform", version: VERSION });
+}
+
+/** Where the agent of a machine that joins has to dial. Nothing of it is secret: what it finds there proves itself by its fingerprint. */
+function answerJoin(deps: SharedDeps, request: IncomingMessage, response: ServerResponse): void {
+  const taken = deps.workerPort();
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    methodNotAllowed(response, "/hosts/join", "GET, HEAD");
+  } else if (taken === undefined) {
+    throw new SvcError("NOT_FOUND", "No machine can join this platform: it has no port for that.", {
+      help: WORKER_PORT_HELP,
+    });
+  } else {
+    response.setHeader("cache-control", "no-store");
+    sendJson(response, 200, { protocol: 1, port: taken.port, host: taken.host, version: VERSION });
+  }
 }
 
 async function answerGraphQL(

@@ -34,3 +34,7 @@ export interface HostsView {
 
 /** Of a platform that no machine can join. */
 export const NO_HOSTS: HostsView = { hosts: () => [] };
+
+/** What whoever runs a platform without a port for machines that join has to do. */
+export const WORKER_PORT_HELP =
+  "Start the platform with SVC_WORKER_LISTEN=tls://0.0.0.0:8788 and open that port to the machines that shall join.";

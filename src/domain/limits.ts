@@ -5,6 +5,7 @@ export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
 export * from "./history-limits.ts";
 export * from "./image-limits.ts";
+export * from "./join-limits.ts";
 export * from "./pull-limits.ts";
 export * from "./record-limits.ts";
 export * from "./rest-limits.ts";
@@ -45,7 +46,7 @@ export const LAYER_ENTRIES_MAX = 300_000;
 export const LAYER_SWEEP_MS = 3_600_000;
 /** Files of a base layer that are written to the disk at once. */
 export const SYNCS_AT_ONCE = 16;
-/** An upload that goes on reads what arrived before in pieces of this size. */
+/** Layers are sent, and what arrived of an upload that goes on is read, in pieces of this size. */
 export const LAYER_READ_BYTES = 256 * KB;
 /** Both ends close the connection of an upload on which nothing moves for so long. */
 export const UPLOAD_IDLE_MAX_MS = 30_000;

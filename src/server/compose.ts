@@ -4,11 +4,12 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import { createHmac } from "node:crypto";
 import path from "node:path";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
+import type { WorkerPort } from "../control-plane/context.ts";
 import { SvcError } from "../domain/errors.ts";
+import { NO_HOSTS } from "../domain/host.ts";
 import { attemptLine } from "../domain/job.ts";
 import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
@@ -43,7 +44,7 @@ import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { makeManagement } from "./management.ts";
 import { registryLogin } from "./registry-login.ts";
-import { readSecretKey } from "./secret-key.ts";
+import { derivedKey, readSecretKey } from "./secret-key.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
@@ -56,6 +57,8 @@ export interface PlatformUrls {
   readonly public: () => string;
   /** As processes of this machine reach it. */
   readonly local: () => string;
+  /** The port for workers of other machines, if there is one. */
+  readonly workers: () => WorkerPort | undefined;
 }
 
 /** What the watch over the disk has said once, and what a platform that stops leaves undone. */
@@ -285,9 +288,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler.wake(id);
   });
 
-  const signingKey = createHmac("sha256", secretKey).update("signed urls").digest();
+  const signingKey = derivedKey(secretKey, "signed urls");
+  const ticketKey = derivedKey(secretKey, "layer tickets");
   const management = makeManagement({
-    ...{ config, store, artifacts, keys, link, driver, seal, signingKey, clock, now, own, log },
+    ...{ config, store, artifacts, keys, link, driver, seal, signingKey, ticketKey, clock, now, own, log },
+    hosts: NO_HOSTS,
+    workerPort: urls.workers,
     ...telemetry,
     fleet: () => ledger.capacity,
     workers: pool,
@@ -310,7 +316,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
     signing: { key: signingKey, find: createSignerFinder(store, clock) },
-    ownerKey: createHmac("sha256", secretKey).update("job owners").digest(),
+    ownerKey: Buffer.from(derivedKey(secretKey, "job owners")),
     now: clock,
     settings: {
       domain: config.domain,

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { accessSync, chmodSync, constants, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import type { WorkerPort } from "../control-plane/context.ts";
 import { ensureFirstKey } from "../control-plane/keys.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
@@ -53,9 +54,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   const socketPath = privateSocket(config.dataDir);
   let url = config.publicUrl ?? "";
   let localUrl = "";
-  const platform = await compose(config, socketPath, log, { public: () => url, local: () => localUrl }).catch(
-    cannotStart,
-  );
+  let workerPort: WorkerPort | undefined;
+  const urls = { public: () => url, local: () => localUrl, workers: () => workerPort };
+  const platform = await compose(config, socketPath, log, urls).catch(cannotStart);
   const {
     storage,
     store,
@@ -79,7 +80,8 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     localUrl = `http://${localHost(config.host)}:${port}`;
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);
-    const workersDial = config.workerListen && (await listenForWorkers(link, config.workerListen, config.dataDir));
+    workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config.dataDir));
+    const workersDial = workerPort && dialled(workerPort);
     await driver.open();
     const missing = driver.missingIsolation ?? [];
     if (missing.length > 0)
@@ -164,15 +166,20 @@ function cannotStart(error: unknown): never {
   throw new SvcError("STORAGE_FULL", `The platform cannot start. ${message}`, { help, cause: error });
 }
 
-/** Resolves the address that workers of other machines dial, with the fingerprint they know the platform by. */
+/** Resolves where workers of other machines dial, with the fingerprint they know the platform by. */
 async function listenForWorkers(
   link: WorkerLink,
   { host, port }: NonNullable<Config["workerListen"]>,
   dataDir: string,
-): Promise<string> {
+): Promise<WorkerPort> {
   const certificate = await openLinkCertificate(dataDir);
   const taken = await link.listenTls({ host, port, ...certificate });
-  return `tls://${shownHost(host)}:${taken}#${fingerprint(certificate.cert)}`;
+  const isAny = host === "0.0.0.0" || host === "::";
+  return { host: isAny ? "" : host, port: taken, fingerprint: fingerprint(certificate.cert) };
+}
+
+function dialled({ host, port, fingerprint }: WorkerPort): string {
+  return `tls://${host === "" ? "localhost" : shownHost(host)}:${port}#${fingerprint}`;
 }
 
 function openDataDir(dataDir: string): void {

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
@@ -20,4 +20,9 @@ export function readSecretKey(dataDir: string): Uint8Array {
     where: file,
     help: "Restore it from a backup. Without it the secrets cannot be opened and must be set again.",
   });
+}
+
+/** A key for one purpose alone, made of that of the data directory. */
+export function derivedKey(secretKey: Uint8Array, purpose: string): Uint8Array {
+  return createHmac("sha256", secretKey).update(purpose).digest();
 }

@@ -94,7 +94,7 @@ export const hosts: Migration = {
       .addColumn("tokenHash", "text", (c) => c.notNull().unique())
       .addColumn("name", "text", (c) => c.notNull())
       .addColumn("reusable", "integer", (c) => c.notNull())
-      .addColumn("expiresAt", "bigint", (c) => c.notNull())
+      .addColumn("expiresAt", "bigint")
       .addColumn("createdAt", "bigint", (c) => c.notNull())
       .addColumn("usedAt", "bigint")
       .addColumn("revokedAt", "bigint")

@@ -70,10 +70,7 @@ export function hosts(store: () => Store): void {
     assert.deepEqual(await repository.find(host.id), { ...host, ...facts, draining: true, lastSeenAt: NOW + 5 });
     assert.equal(await repository.remove(host.id), true);
     assert.equal(await repository.findBySecret(host.secretHash), undefined);
-    assert.deepEqual(
-      [await repository.remove(host.id), await repository.setDraining(host.id, false)],
-      [false, false],
-    );
+    assert.deepEqual([await repository.remove(host.id), await repository.setDraining(host.id, false)], [false, false]);
     await repository.seen(host.id, NOW + 6, facts);
     assert.equal(await repository.find(host.id), undefined);
   });

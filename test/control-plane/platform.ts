@@ -8,11 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
-import type { ControlPlaneConfig, ControlPlaneDeps } from "../../src/control-plane/context.ts";
+import type { ControlPlaneConfig, ControlPlaneDeps, WorkerPort } from "../../src/control-plane/context.ts";
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
 import { createControlPlane } from "../../src/control-plane/server.ts";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import type { Share } from "../../src/domain/capacity.ts";
+import type { LiveHost } from "../../src/domain/host.ts";
 import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
 import type { RecordStore } from "../../src/history/record-store.ts";
 import type { SeriesStore } from "../../src/history/series-store.ts";
@@ -58,6 +59,11 @@ export interface TestPlatform {
   readonly closing: AbortController;
   /** What workers have of the machine, by their ids. */
   readonly shares: Map<string, Share>;
+  /** Of tickets for layers. */
+  readonly ticketKey: Uint8Array;
+  /** Machines that joined, as their agents said. */
+  readonly hosts: LiveHost[];
+  readonly workerPort: { is: WorkerPort | undefined };
   /** Everything that was logged, as text. */
   readonly logged: string[];
   /** Sends a document with the admin key, or with `key`. */
@@ -97,6 +103,9 @@ export async function startPlatform(
   const closing = new AbortController();
   const records = new SqliteRecords(history);
   const shares = new Map<string, Share>();
+  const ticketKey = randomBytes(32);
+  const hosts: LiveHost[] = [];
+  const workerPort = { is: { host: "", port: 8788, fingerprint: "ab".repeat(32) } as WorkerPort | undefined };
   const controlPlane = createControlPlane({
     notices: () => [],
     series,
@@ -137,6 +146,9 @@ export async function startPlatform(
     seal,
     openConsole: () => "code",
     signingKey: randomBytes(32),
+    ticketKey,
+    hosts: { hosts: () => hosts },
+    workerPort: () => workerPort.is,
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },
     clock: Date.now,
@@ -169,6 +181,9 @@ export async function startPlatform(
     notReady,
     closing,
     shares,
+    ticketKey,
+    hosts,
+    workerPort,
     adminKey,
     store,
     database,
