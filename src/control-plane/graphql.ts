@@ -34,6 +34,15 @@ import {
 import { endpointWords } from "./resolvers/endpoint-words.ts";
 import { deleteEndpoint, endpoint, endpointFields, pauseSchedule, peer } from "./resolvers/endpoints.ts";
 import { decisions, errorGroups, requests } from "./resolvers/history.ts";
+import {
+  createHostToken,
+  drainHost,
+  hosts,
+  hostTokenFields,
+  hostTokens,
+  removeHost,
+  revokeHostToken,
+} from "./resolvers/hosts.ts";
 import { jobs } from "./resolvers/jobs.ts";
 import { createKey, keyFields, revokeKey } from "./resolvers/keys.ts";
 import { auditLog, deploys } from "./resolvers/records.ts";
@@ -147,6 +156,8 @@ function makeSchema() {
         serverlessGpuPools: read(serverlessGpuPools),
         dataCenters: read(dataCenters),
         alerts: read(alerts),
+        hosts: read(hosts),
+        hostTokens: admin(hostTokens),
       },
       Mutation: {
         // Also for workers, of endpoints of their environment.
@@ -171,6 +182,10 @@ function makeSchema() {
         deleteVolume: deploy(deleteVolume),
         createKey: admin(createKey, UNBOUND),
         revokeKey: admin(revokeKey),
+        createHostToken: admin(createHostToken, UNBOUND),
+        revokeHostToken: admin(revokeHostToken),
+        drainHost: admin(drainHost),
+        removeHost: admin(removeHost),
         createAlert: deploy(createAlert),
         testAlert: deploy(testAlert),
         removeAlert: deploy(removeAlert),
@@ -184,6 +199,7 @@ function makeSchema() {
       CpuFlavor: cpuFlavorFields,
       NetworkVolume: { name: ({ id }: NetworkVolume) => id },
       Key: keyFields,
+      HostToken: hostTokenFields,
       Alert: alertFields,
       Template: templateFields,
       JSON: jsonScalar,

@@ -8,9 +8,6 @@ export const HOST_LABEL = /^[a-zA-Z0-9][\w.=-]{0,62}$/;
 export const HOST_LABEL_RULE =
   "a label has letters, digits, _, ., = and -, begins with a letter or digit, and has at most 63";
 
-/** The label of the platform's own machine. */
-export const PLATFORM_LABEL = "platform";
-
 /** draining: gets no further workers; away: its agent is not connected, whatever else. */
 export type HostState = "joined" | "away" | "draining";
 

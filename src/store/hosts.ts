@@ -57,6 +57,7 @@ export interface HostRepository {
   seen(id: string, at: number, facts: HostFacts): Promise<void>;
   /** Its secret is refused from then on. Resolves false when there is no such host. */
   remove(id: string): Promise<boolean>;
+  /** The oldest tokens that are over make room. */
   createToken(token: HostTokenRow): Promise<void>;
   /** Newest first. */
   listTokens(): Promise<HostTokenRow[]>;

@@ -1,3 +1,4 @@
+import { JOIN_TOKENS_MAX } from "../domain/limits.ts";
 import type { HostRepository, HostRow, HostTokenRow, JoinRefusal } from "./hosts.ts";
 import type { Session } from "./session.ts";
 import type { Tables } from "./tables.ts";
@@ -60,6 +61,16 @@ export function hostRepository({ db, changed }: Session): HostRepository {
       return numDeletedRows > 0n;
     },
     async createToken(token) {
+      const { createdAt: now } = token;
+      const kept = db.selectFrom("hostTokens").select("id").orderBy("createdAt", "desc").limit(JOIN_TOKENS_MAX);
+      await db
+        .deleteFrom("hostTokens")
+        .where("id", "not in", kept)
+        .where((or) =>
+          or.or([or("expiresAt", "<=", now), or("revokedAt", "is not", null), or("usedAt", "is not", null)]),
+        )
+        .where((or) => or.or([or("reusable", "=", 0), or("expiresAt", "<=", now), or("revokedAt", "is not", null)]))
+        .execute();
       await db
         .insertInto("hostTokens")
         .values({ ...token, reusable: Number(token.reusable) })

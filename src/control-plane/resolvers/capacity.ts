@@ -31,7 +31,7 @@ export async function capacity(_args: unknown, context: RequestContext) {
       return {
         index,
         name: product,
-        memoryGb: memoryOf(product),
+        memoryGb: gpuMemoryGb(product),
         busy: measured?.busy ?? null,
         usedGb: measured?.memoryGb ?? null,
         endpoint: endpoint?.id ?? null,
@@ -64,8 +64,8 @@ function gpusOf({ machines, gpus }: Fleet) {
   return of.flatMap((machine) => machine.gpus.map(({ product }, index) => ({ product, index, host: machine.id })));
 }
 
-/** As the name says it. */
-function memoryOf(product: string): number {
+/** As the name says it; 0 when it does not. */
+export function gpuMemoryGb(product: string): number {
   return Number(/(\d+) ?GB/.exec(product)?.[1] ?? 0);
 }
 
