@@ -41,7 +41,10 @@ export async function sendLayer(
     "content-length": end - start + 1,
     ...(part && { "content-range": `bytes ${start}-${end}/${size}` }),
   });
-  if (request.method === "HEAD" || end < start) return void response.end();
+  if (request.method === "HEAD" || end < start) {
+    response.end();
+    return;
+  }
   response.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => response.destroy());
   const signal = AbortSignal.any([AbortSignal.timeout(LAYER_SEND_MAX_MS), deps.closing]);
   // Once the answer has begun, a failure ends the connection: the host sees that it is not whole, and goes on from there.
