@@ -54,6 +54,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Ro
     secret: async () => (await import("./commands/secret.ts")).secretCommands,
     volume: async () => (await import("./commands/volume.ts")).volumeCommands,
     key: async () => (await import("./commands/key.ts")).keyCommands,
+    host: async () => (await import("./commands/host.ts")).hostCommands,
     alert: async () => (await import("./commands/alert.ts")).alertCommands,
     audit: async () => (await import("./commands/audit.ts")).auditCommand,
     worker: async () => (await import("./commands/worker.ts")).workerCommands,

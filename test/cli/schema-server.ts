@@ -27,10 +27,11 @@ export interface TestEndpoint {
   pods?: number;
 }
 
-export async function schemaServer(endpoints: TestEndpoint[]): Promise<SchemaServer> {
+/** `more` are further operations. */
+export async function schemaServer(endpoints: TestEndpoint[], more: object = {}): Promise<SchemaServer> {
   const schema = buildSchema(await readFile(SCHEMA, "utf8"));
   const operations: string[] = [];
-  const rootValue = root(endpoints, operations);
+  const rootValue = { ...root(endpoints, operations), ...more };
   const url = await serve(async (request, response) => {
     const { query, variables } = (await json(request)) as { query: string; variables: Record<string, unknown> };
     const answer = await graphql({ schema, source: query, rootValue, variableValues: variables });
