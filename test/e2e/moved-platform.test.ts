@@ -6,7 +6,7 @@ import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
-import { PULL_PROGRAM } from "./pull-program.ts";
+import { imageOfProgram, PULL_PROGRAM } from "./pull-program.ts";
 
 const docker = await dockerForTests();
 
@@ -48,15 +48,17 @@ test("Workers that outlive a platform call each other through the next one on an
   assert.deepEqual((await call(moved, 5)).output, { n: 6, pid });
 });
 
-const PROGRAM = `
+const COMMAND = 'command=["python3", "worker.py"], protocol="pull"';
+const program = (what: string) => `
 from svc import Endpoint
-Endpoint(name="program", command=["python3", "worker.py"], protocol="pull", workers=(1, 1), volume="shared")
+Endpoint(name="program", ${what}, workers=(1, 1), volume="shared")
 `;
 
 /** A program asks where it was told to when it began. */
-async function replacesPrograms(t: TestContext, env: Readonly<Record<string, string>>) {
+async function replacesPrograms(t: TestContext, env: Readonly<Record<string, string>>, what = COMMAND) {
   const platform = await startPlatform(t, env);
-  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "main.py": PROGRAM, "worker.py": PULL_PROGRAM }) });
+  const cwd = project(t, { "main.py": program(what), "worker.py": PULL_PROGRAM });
+  const deploy = await platform.svc(["deploy"], { cwd });
   assert.equal(deploy.code, 0, deploy.stderr);
   const { id } = (await platform.endpoints()).find(({ name }) => name === "program")!;
   const folder = "/volumes/shared";
@@ -80,3 +82,7 @@ test("A program that pulls its jobs is replaced when the platform comes back on 
   replacesPrograms(t, {}));
 
 test("So is one in a container", { skip: docker.skip }, (t) => replacesPrograms(t, docker.env));
+
+test("So is one that is its container's own", { skip: docker.skip }, async (t) =>
+  replacesPrograms(t, docker.env, `image="${await imageOfProgram(t, docker)}"`),
+);

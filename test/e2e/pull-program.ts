@@ -1,4 +1,9 @@
 /** A program that pulls jobs, as an endpoint has it that is a command or an image of its own. */
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import type { TestContext } from "node:test";
+import { pack } from "tar-stream";
+import type { TestDocker } from "../docker.ts";
 import { OWN_PID } from "../host-pid.ts";
 
 /** Standard library only: asks for jobs, gives signs of life, ends on SIGTERM when it has finished what it has. */
@@ -53,3 +58,22 @@ while not state["leaves"]:
     state["job"] = ""
 print("has left", flush=True)
 `;
+
+/** An image as people have it: a program of its own, its own entrypoint, and nothing of ours. Resolves its name. */
+export async function imageOfProgram(t: TestContext, docker: TestDocker): Promise<string> {
+  const name = `svc-test-pull-${process.pid}:1`;
+  const packed = pack();
+  packed.entry({ name: "worker.py" }, PULL_PROGRAM);
+  packed.entry(
+    { name: "Dockerfile" },
+    `FROM ${docker.image}\nCOPY worker.py main.py /app/\nWORKDIR /app\nENV MODE=image\nENTRYPOINT ["python3"]\nCMD ["worker.py"]\n`,
+  );
+  packed.entry({ name: "main.py" }, "");
+  packed.finalize();
+  const stream = await docker.engine.buildImage(Readable.from([await buffer(packed)]), { t: name });
+  await new Promise<void>((resolve, reject) => {
+    docker.engine.modem.followProgress(stream, (error) => (error ? reject(error) : resolve()));
+  });
+  t.after(() => docker.engine.getImage(name).remove({ force: true }));
+  return name;
+}

@@ -2,16 +2,13 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { Readable } from "node:stream";
-import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
-import { pack } from "tar-stream";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
-import { PULL_PROGRAM } from "./pull-program.ts";
+import { imageOfProgram, PULL_PROGRAM } from "./pull-program.ts";
 
 const docker = await dockerForTests();
 
@@ -156,29 +153,10 @@ test("A program that cannot begin is told about, and so is an image where there 
   });
 });
 
-/** An image as people have it: a program of its own, its own entrypoint, and nothing of ours. Resolves its name. */
-async function imageOf(t: TestContext): Promise<string> {
-  const name = `svc-test-pull-${process.pid}:1`;
-  const packed = pack();
-  packed.entry({ name: "worker.py" }, PULL_PROGRAM);
-  packed.entry(
-    { name: "Dockerfile" },
-    `FROM ${docker.image}\nCOPY worker.py main.py /app/\nWORKDIR /app\nENV MODE=image\nENTRYPOINT ["python3"]\nCMD ["worker.py"]\n`,
-  );
-  packed.entry({ name: "main.py" }, "");
-  packed.finalize();
-  const stream = await docker.engine.buildImage(Readable.from([await buffer(packed)]), { t: name });
-  await new Promise<void>((resolve, reject) => {
-    docker.engine.modem.followProgress(stream, (error) => (error ? reject(error) : resolve()));
-  });
-  t.after(() => docker.engine.getImage(name).remove({ force: true }));
-  return name;
-}
-
 test("An unmodified image runs as an endpoint: declared, and by a template; killed, and over a kill of the platform", {
   skip: docker.skip,
 }, async (t) => {
-  const image = await imageOf(t);
+  const image = await imageOfProgram(t, docker);
   let platform = await startPlatform(t, docker.env);
   const { restart } = platform;
   const source = `from svc import Endpoint\nEndpoint(name="program", image="${image}", workers=(0, 1), volume="shared")\n`;
