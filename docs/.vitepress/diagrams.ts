@@ -1,6 +1,8 @@
 import { renderMermaidSVG } from "beautiful-mermaid";
 import type { MarkdownRenderer } from "vitepress";
 
+const LEGIBLE_PX = 600;
+
 /** Blocks of Mermaid become pictures while the site is built: a reader's browser loads no renderer. Their colours stand in theme/style.css. */
 export function diagrams(md: MarkdownRenderer): void {
   const fence = md.renderer.rules.fence!;
@@ -9,6 +11,8 @@ export function diagrams(md: MarkdownRenderer): void {
     if (info.trim() !== "mermaid") return fence(tokens, index, ...rest);
     // Its own style sheet names a font of the network, and would hold for every picture of the page.
     const svg = renderMermaidSVG(content).replace(/<style>[\s\S]*?<\/style>/, "");
-    return `<div class="diagram" v-pre>${svg.replace(/ style="[^"]*"/, "")}</div>`;
+    // On a telephone a wide picture is moved sideways: shrunk to the page nobody could read it.
+    const width = Math.min(Number(/ width="([\d.]+)"/.exec(svg)?.[1] ?? 0), LEGIBLE_PX);
+    return `<div class="diagram" v-pre>${svg.replace(/ style="[^"]*"/, ` style="min-width:${width}px"`)}</div>`;
   };
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -132,6 +132,13 @@ print([is_genuine(secret, "t=${sent},v1=${v1}", b'${body}') for secret in ("s", 
     /"templateId":"(\w+)"[\s\S]*"template":\{"id":"\1"/,
   );
   await shell(retry!.replace("JOB_ID", letter.id));
+
+  await shell(example("alerts.md", "svc alert create").replace("svc alert list", ""));
+  assert.match(await shell("svc alert list"), /endpoint\.blocked[\s\S]*errors\.rate/);
+
+  writeFileSync(path.join(cwd, "sizes.py"), example("classes.md", "Large = Model.with_options"));
+  await shell("mkdir sizes && mv sizes.py sizes/ && cd sizes && svc deploy --app sizes");
+  assert.match(await shell("svc call both --app sizes"), /10,\s+1000/);
 });
 
 test("Declarations of the reference that need another machine are built", async (t) => {
