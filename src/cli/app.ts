@@ -11,7 +11,7 @@ import {
   run,
   text_en,
 } from "@stricli/core";
-import { SvcError } from "../domain/errors.ts";
+import { ERROR_CATALOGUE, type ErrorCode, SvcError } from "../domain/errors.ts";
 import { terminalText } from "../lib/terminal-text.ts";
 import type { Route } from "./command.ts";
 import type { CliContext } from "./context.ts";
@@ -156,6 +156,10 @@ export async function runCli(
   const about = askedAbout(argv);
   if (about !== undefined && argv[0] !== "__complete") {
     const first = about.find((word) => !word.startsWith("-"));
+    if (first !== undefined && Object.hasOwn(ERROR_CATALOGUE, first)) {
+      terminal.out((await import("./commands/help.ts")).errorHelp(first as ErrorCode, terminal.columns));
+      return 0;
+    }
     if (first === undefined || Object.hasOwn(LOADERS, first)) {
       await showHelp(terminal, about);
       return 0;

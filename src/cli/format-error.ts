@@ -7,6 +7,7 @@ import type { Terminal } from "./terminal.ts";
  *   error: Multiple environments found: dev, staging
  *     at <where>
  *     Give --env NAME.
+ *     svc help MULTIPLE_ENVIRONMENTS
  *
  * The stack of an error that is not the user's is shown with SVC_DEBUG only.
  */
@@ -16,6 +17,8 @@ export function formatError(error: unknown, colors: Terminal["errColors"], debug
     const lines = [`${label} ${error.message}`];
     if (error.where !== undefined) lines.push(indent(`at ${error.where}`));
     if (error.help !== undefined) lines.push(indent(error.help));
+    // What was wrong with a command's own words needs no page.
+    if (error.code !== "USAGE") lines.push(indent(colors.dim(`svc help ${error.code}`)));
     if (debug) lines.push(colors.dim(stackOf(error)));
     return lines.join("\n");
   }

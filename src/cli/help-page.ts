@@ -56,7 +56,7 @@ function rows(all: Rows, columns: number, given?: number): string {
     .join("\n");
 }
 
-function wrapped(text: string, width: number): string[] {
+export function wrapped(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const last = lines.at(-1);

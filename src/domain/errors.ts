@@ -1,6 +1,6 @@
 /**
- * The one catalogue of errors. A code never changes its meaning; `docs/reference/errors.md` describes each,
- * and a test keeps the two lists equal. HTTP answers and CLI messages are both made from here.
+ * The one catalogue of errors. A code never changes its meaning; `error-help.ts` and `docs/reference/errors.md` describe each,
+ * and a test keeps the lists equal. HTTP answers and CLI messages are both made from here.
  */
 
 interface ErrorKind {

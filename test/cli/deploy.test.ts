@@ -34,7 +34,10 @@ describe("the environment of a deploy", () => {
     const env = { PLATFORM_URL: platform.url, PLATFORM_API_KEY: "k" };
     const { code, stderr } = await box.svc(["deploy"], { cwd, env });
     assert.equal(code, 1);
-    assert.equal(stderr, "error: Multiple environments found: dev, staging\n  Give --env NAME.\n");
+    assert.equal(
+      stderr,
+      "error: Multiple environments found: dev, staging\n  Give --env NAME.\n  svc help MULTIPLE_ENVIRONMENTS\n",
+    );
   });
 
   test("names that cannot be used are refused with a suggestion, before anything is built", async () => {

@@ -105,6 +105,18 @@ describe("svc manners", () => {
     assert.match(wrong.stderr, /Did you mean deploy\?/);
   });
 
+  test("an error names its code, and svc help CODE says why it comes and what to do", async () => {
+    const failed = await box.svc(["status"], { env: { PLATFORM_URL: "http://127.0.0.1:1", PLATFORM_API_KEY: "k" } });
+    assert.match(failed.stderr, /cannot be reached[\s\S]*\n {2}svc help PLATFORM_UNREACHABLE\n$/);
+    const { code, stdout } = await box.svc(["help", "WRONG_SIGNATURE"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^WRONG_SIGNATURE \(HTTP 403\): The signed URL is not valid\n\nA signed URL was changed/);
+    assert.match(stdout, /Ask for a new one\.\n$/);
+    for (const line of stdout.split("\n")) assert.ok(line.length <= 100, line);
+    const unknown = await box.svc(["help", "NO_SUCH_CODE"]);
+    assert.equal(unknown.code, 2);
+  });
+
   test("wrong use ends with exit code 2, names the next command and prints nothing on stdout", async () => {
     const cases: [args: string[], message: RegExp, next: RegExp][] = [
       [["deploi"], /Unknown command "deploi"\. Did you mean deploy\?/, /Run svc --help\./],

@@ -51,7 +51,7 @@ async function follow(t: TestContext, platform: TestPlatform, name: string, page
   }
 }
 
-test("Each page's blocks work as they stand, one after the other", async (t) => {
+test("Each page's blocks work as they stand, one after the other", { timeout: 840_000 }, async (t) => {
   const platform = await startPlatform(t);
   for (const file of globSync(FOLDERS, { cwd: ROOT }).sort()) {
     const page = readPage(readFileSync(path.join(ROOT, file), "utf8"));

@@ -36,7 +36,9 @@ async function serve(t: TestContext): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test("make docs builds a site: its search finds, its dark switch works, every page opens without an error", async (t) => {
+test("make docs builds a site: its search finds, its dark switch works, every page opens without an error", {
+  timeout: 840_000,
+}, async (t) => {
   const { code, stdout, stderr } = await runProcess("make", ["docs"], { cwd: ROOT });
   if (code !== 0 && /npm error (code E(?!USAGE)|network)/.test(stderr)) return t.skip("no registry of packages here");
   assert.equal(code, 0, stdout + stderr);

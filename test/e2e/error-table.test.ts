@@ -43,7 +43,11 @@ describe("the documented errors", () => {
     }
     assert.deepEqual(
       await platform.svc(["deploy"], { cwd }).then(({ code, stdout, stderr }) => [code, stdout, stderr]),
-      [1, "", "error: Multiple environments found: dev, staging\n  Give --env NAME.\n"],
+      [
+        1,
+        "",
+        "error: Multiple environments found: dev, staging\n  Give --env NAME.\n  svc help MULTIPLE_ENVIRONMENTS\n",
+      ],
     );
   });
 
@@ -64,7 +68,7 @@ describe("the documented errors", () => {
   });
 
   test("API key missing or wrong: an authentication error that names the variable and svc login", async (t) => {
-    const way = /\n {2}Set PLATFORM_API_KEY or run svc login\.\n$/;
+    const way = /\n {2}Set PLATFORM_API_KEY or run svc login\.\n {2}svc help (MISSING|WRONG)_KEY\n$/;
     for (const [key, message] of [
       ["", /^error: No API key is known for /],
       ["svc_wrong", /^error: The API key svc_wrong… is not valid for /],
@@ -91,7 +95,7 @@ describe("the documented errors", () => {
     const { code, stdout, stderr } = await deploy(t, "greedy", worker("greedy", { workers: "(0, 31)" }));
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(stderr, quota);
-    assert.match(stderr, /\n {2}Nothing was uploaded and nothing was changed\.\n$/);
+    assert.match(stderr, /\n {2}Nothing was uploaded and nothing was changed\.\n {2}svc help QUOTA_EXCEEDED\n$/);
     assert.doesNotMatch(stderr, /Upload(ing|ed) \d/);
     assert.deepEqual(stored(), before);
     assert.ok(!(await platform.endpoints()).some(({ name }) => name === "greedy"));

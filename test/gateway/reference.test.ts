@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { ERROR_HELP } from "../../src/domain/error-help.ts";
 import { ERROR_CATALOGUE } from "../../src/domain/errors.ts";
 import * as limits from "../../src/domain/limits.ts";
 import { JOB_ROUTES } from "../../src/gateway/job-routes.ts";
@@ -22,7 +23,13 @@ test("errors.md describes every error code with its HTTP status, cause and remed
   const described = rows.map(([code, status]) => `${code} ${status}`).sort();
   const known = Object.entries(ERROR_CATALOGUE).map(([code, { status }]) => `${code} ${status}`);
   assert.deepEqual(described, known.sort());
-  for (const [code, , cause, remedy] of rows) assert.ok(cause !== "" && remedy !== "", code);
+  const said = Object.entries(ERROR_HELP).map(([code, { cause, remedy }]) => [code, cause, remedy].join(": "));
+  const shown = rows.map(([code, , cause, remedy]) => [code, cause, remedy].join(": "));
+  assert.deepEqual(
+    shown.sort(),
+    said.map((text) => text.replaceAll("`", "")).sort(),
+    "src/domain/error-help.ts has the texts",
+  );
 });
 
 test("limits.md lists every limit with its value, and no other", async () => {
