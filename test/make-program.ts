@@ -1,5 +1,5 @@
 /**
- * The program that tests start as a platform, made of the sources here once for all test files: of the sources themselves a
+ * The program that tests of the whole start, made of the sources here once for all test files: of the sources themselves a
  * platform reads 1300 modules, which takes longer than what most tests do with it. In the program each file keeps its place in
  * the sources: what it looks for beside itself is there.
  */

@@ -3,7 +3,7 @@ import path from "node:path";
 
 const ROOT = path.resolve(import.meta.dirname, "..");
 
-/** What Node is given where a test starts a platform: what the runner made of the sources (make-program.ts), or else the sources. */
+/** What Node is given where a test of the whole starts svc: what the runner made of the sources (make-program.ts), or else the sources. */
 export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
 
 /** For an otherwise clean environment: code that earlier processes compiled is not compiled anew for each test. */

@@ -6,7 +6,7 @@
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
-import { ordinaryUser, whyNot } from "./harness/ordinary-user.ts";
+import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
 import { setUp } from "./set-up.ts";
 
@@ -37,9 +37,11 @@ process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const tearDown = await setUp(files);
 let next = 0;
+let compiled: string | undefined;
 // One more than there are processors: much of a test is waiting.
 await Promise.all(Array.from({ length: availableParallelism() + 1 }, work));
 rmSync(folder, { recursive: true, force: true });
+if (compiled !== undefined) rmSync(compiled, { recursive: true });
 if (failed.length > 0) console.log(`\nFailed:\n${failed.join("\n")}`);
 times.sort((a, b) => b.seconds - a.seconds);
 const slowest = times.slice(0, 3).map(({ file, seconds }) => `${path.relative(root, file)} ${seconds.toFixed(1)} s`);
@@ -71,7 +73,8 @@ async function runAsUser(file: string, number: number): Promise<FileResult> {
   const own = mkdtempSync("/tmp/svc-u-");
   chmodSync(own, 0o755);
   try {
-    const user = ordinaryUser(number, own);
+    compiled ??= sharedCompiled(process.env.NODE_COMPILE_CACHE!);
+    const user = ordinaryUser(number, own, compiled);
     const reason = whyNot(user, file);
     if (reason === "") return await runFile(file, path.join(own, "f"), undefined, stop.signal, user);
     return {

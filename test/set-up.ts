@@ -19,7 +19,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
   if (needs("client-packages.ts")) await installClients();
-  if (files.some((file) => /\/test\/(e2e|campaign|security)\//.test(file)))
+  if (files.some((file) => /\/test\/(e2e|campaign|security|dev)\//.test(file)))
     process.env.SVC_TEST_PROGRAM ??= await makeProgram();
   const folder = needs("package.ts") ? mkdtempSync(path.join(tmpdir(), "svc-dist-")) : undefined;
   if (folder !== undefined) {

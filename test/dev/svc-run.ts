@@ -4,7 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import type { TestContext } from "node:test";
-import { ROOT, type TestPlatform } from "../e2e/platform.ts";
+import type { TestPlatform } from "../e2e/platform.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
 
 export interface RunningServer {
   readonly url: string;
@@ -23,7 +24,7 @@ export async function startSvcRun(
 ): Promise<RunningServer> {
   const port = args.includes("--port") ? [] : ["--port", "0"];
   // Both streams in one pipe, as a terminal shows them: in two, what was said first may be read last.
-  const command = ["-c", 'exec "$0" "$@" 2>&1', path.join(ROOT, "bin/svc"), "run", ...port, ...args];
+  const command = ["-c", 'exec "$0" "$@" 2>&1', process.execPath, PROGRAM, "run", ...port, ...args];
   const child = spawn("sh", command, {
     cwd,
     stdio: ["ignore", "pipe", "inherit"],
@@ -32,6 +33,7 @@ export async function startSvcRun(
       HOME: process.env.HOME,
       CI: "1",
       NO_COLOR: "1",
+      ...COMPILED,
       PLATFORM_URL: platform.url,
       PLATFORM_API_KEY: platform.key,
       SVC_CONFIG_DIR: path.join(platform.dir, "config"),

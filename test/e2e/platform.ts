@@ -5,12 +5,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { COMPILED } from "../program.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
 export { ROOT };
-
-const SVC = path.join(ROOT, "bin/svc");
 
 export interface TestPlatform {
   readonly url: string;
@@ -74,10 +72,10 @@ export async function svc(
   args: readonly string[],
   options: { cwd?: string; env?: Record<string, string>; input?: string } = {},
 ): Promise<CliResult> {
-  return runProcess(SVC, args, {
+  return runProcess(process.execPath, [PROGRAM, ...args], {
     cwd: options.cwd,
     input: options.input,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, CI: "1", NO_COLOR: "1", ...options.env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, CI: "1", NO_COLOR: "1", ...COMPILED, ...options.env },
   });
 }
 

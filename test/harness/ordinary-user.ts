@@ -3,7 +3,7 @@
  * written to the machine's list of users, which other tests may have locked.
  */
 import { execFileSync } from "node:child_process";
-import { chownSync, mkdirSync } from "node:fs";
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 
@@ -17,17 +17,34 @@ export interface OrdinaryUser {
 const FIRST = 30_000;
 const COUNT = 30_000;
 
-/** Each `number` is a user of its own. Its home is made in `folder`. */
-export function ordinaryUser(number: number, folder: string): OrdinaryUser {
+/** Each `number` is a user of its own. Its home is made in `folder`; `compiled` is what sharedCompiled made. */
+export function ordinaryUser(number: number, folder: string, compiled: string): OrdinaryUser {
   const uid = FIRST + ((process.pid + number) % COUNT);
   const home = path.join(folder, "home");
   mkdirSync(home, { recursive: true });
   for (const dir of [folder, home]) chownSync(dir, uid, uid);
   const isOpen = (dir: string) => !`${dir}/`.startsWith(`${homedir()}/`);
   const search = (process.env.PATH ?? "").split(path.delimiter).filter(isOpen).join(path.delimiter);
-  const compiled = path.join(home, ".cache/node");
-  const env = { ...process.env, HOME: home, PATH: search, NODE_COMPILE_CACHE: compiled, USER: "", LOGNAME: "" };
+  // Node has a folder for each of its versions and users.
+  const cache = path.join(folder, "compiled");
+  mkdirSync(cache, { recursive: true });
+  for (const version of readdirSync(compiled))
+    symlinkSync(path.join(compiled, version), path.join(cache, `${version}-${uid}`));
+  const env = { ...process.env, HOME: home, PATH: search, NODE_COMPILE_CACHE: cache, USER: "", LOGNAME: "" };
   return { uid, gid: uid, env };
+}
+
+/** A copy, for every user, of the code that root compiled so far; resolves its folder. */
+export function sharedCompiled(cache: string): string {
+  const shared = mkdtempSync("/tmp/svc-c-");
+  chmodSync(shared, 0o755);
+  for (const name of existsSync(cache) ? readdirSync(cache) : []) {
+    const to = path.join(shared, name.replace(/-\d+$/, ""));
+    cpSync(path.join(cache, name), to, { recursive: true });
+    for (const file of readdirSync(to)) chmodSync(path.join(to, file), 0o644);
+    chmodSync(to, 0o1777);
+  }
+  return shared;
 }
 
 /** Why such a user cannot run the tests of this clone; "" when it can. */
