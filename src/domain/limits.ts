@@ -4,6 +4,7 @@ export * from "./agent-limits.ts";
 export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
 export * from "./history-limits.ts";
+export * from "./host-limits.ts";
 export * from "./image-limits.ts";
 export * from "./join-limits.ts";
 export * from "./pull-limits.ts";

@@ -1,7 +1,8 @@
 /**
  * Which of several machines takes a worker. Pure. Among those where it may run and fits, in this order:
  *
- *   best GPU by its preference → knows its code (a worker or zygote of the revision) → least loaded → fewest workers of the endpoint → name
+ *   best GPU by its preference → knows its code (a worker or zygote of the revision) → least loaded → fewest workers of the endpoint →
+ *   the platform's own → name
  */
 import {
   dominantShare,
@@ -42,7 +43,7 @@ export interface Fleet extends Machine {
   readonly machines?: readonly HostMachine[];
 }
 
-/** A platform's own machine carries this label. */
+/** The label of the platform's own machine. */
 export const PLATFORM_LABEL = "platform";
 const NAMES_MAX = 5;
 
@@ -175,6 +176,7 @@ function compare(a: Candidate, b: Candidate): number {
     Number(b.isWarm) - Number(a.isWarm) ||
     a.load - b.load ||
     a.count - b.count ||
+    Number(b.machine.id === "") - Number(a.machine.id === "") ||
     (a.machine.name < b.machine.name ? -1 : 1)
   );
 }

@@ -4,11 +4,13 @@
  */
 import type { Share } from "../domain/capacity.ts";
 import type { EndpointContainer } from "../domain/container.ts";
+import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 import type { ImageStep } from "../domain/image-steps.ts";
 import type { Fleet } from "../domain/placement.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
+import type { LauncherChannel } from "./launcher-link.ts";
 
 /** What one build of one endpoint needs on the machine before a worker can start. */
 export interface WorkerImage {
@@ -120,4 +122,20 @@ export interface WorkerDriver {
   retire(endpointId: string, revision: string): Promise<void>;
   /** Lets go of the workers (they live on) or, with `stopAll`, ends every one. */
   close(options: { stopAll: boolean }): Promise<void>;
+}
+
+/** A driver of this machine: its launchers dial the platform's own socket. */
+export interface LocalDriver extends WorkerDriver, PreparedFiles {
+  /** Call after the socket and the HTTP side listen. */
+  open(): Promise<void>;
+  /** False: this launcher is not one of the driver's. */
+  attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
+  /** Base URL of the platform's HTTP side as its workers reach it; once the driver is open. */
+  platformUrl(): Promise<string>;
+  /** What of these settings its workers cannot have, each a sentence with what to do; once the driver is open. */
+  cannotGive(wishes: DriverWishes): readonly string[];
+  /** Makes its folder, the workers' own, when it is not there. Throws SvcError; once the driver is open. */
+  makeVolume(volume: Volume): Promise<void>;
+  /** What the machine lacks of what keeps workers apart, in words; once the driver is open. */
+  readonly missingIsolation?: readonly string[];
 }

@@ -9,12 +9,12 @@ import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { SvcError } from "../domain/errors.ts";
-import { NO_HOSTS } from "../domain/host.ts";
 import { attemptLine } from "../domain/job.ts";
 import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
+import type { DriverHooks } from "../drivers/worker-driver.ts";
 import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
@@ -42,6 +42,7 @@ import { ContainerCalls } from "./container-calls.ts";
 import { refuseNewer } from "./data-version.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
+import { makeHosts } from "./hosts.ts";
 import { makeManagement } from "./management.ts";
 import { registryLogin } from "./registry-login.ts";
 import { derivedKey, readSecretKey } from "./secret-key.ts";
@@ -106,7 +107,19 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
 
   const ledger = new CapacityLedger(config, await findGpus());
   const containerCalls = new ContainerCalls(() => gateway.server, urls.local);
-  const driver = makeDriver({
+  const hooks: DriverHooks = {
+    bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
+    log: (id, stream, text) => own("logging what a worker printed", words.printed(id, stream, [{ text }])),
+    programPrinted: (id, stream, text) =>
+      own("logging what a worker printed", words.printed(id, stream, jobLines(text))),
+    started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
+      log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
+      pool.workerStarted(worker, { how, reason, limits, isolation });
+    },
+    available: () => pool.driverAvailable(),
+    told: (line, facts) => log.error(line, facts),
+  };
+  const local = makeDriver({
     config,
     socketPath,
     platformUrl: urls.local,
@@ -114,18 +127,14 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     artifacts,
     ledger,
     loginOf: (endpointId) => registryLogin(store, seal, endpointId),
-    hooks: {
-      bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),
-      log: (id, stream, text) => own("logging what a worker printed", words.printed(id, stream, [{ text }])),
-      programPrinted: (id, stream, text) =>
-        own("logging what a worker printed", words.printed(id, stream, jobLines(text))),
-      started: ({ worker, pid, how, reason = "", limits = "none", isolation = "" }) => {
-        log.info("worker started", { worker, pid, how, reason: reason || undefined, limits, isolation });
-        pool.workerStarted(worker, { how, reason, limits, isolation });
-      },
-      available: () => pool.driverAvailable(),
-      told: (line, facts) => log.error(line, facts),
-    },
+    hooks,
+  });
+  const ticketKey = derivedKey(secretKey, "layer tickets");
+  const { driver, fleet, door, view } = await makeHosts({
+    ...{ config, store, artifacts, ledger, local, hooks, ticketKey, clock, log },
+    link: () => link,
+    pool: () => pool,
+    onError: failed("draining a host"),
   });
 
   const link = new WorkerLink({
@@ -160,6 +169,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       aliveWorkers: () => driver.vouched(),
       failed: (what, error) => failed(what)(error),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
+      hosts: door,
     },
   });
 
@@ -289,13 +299,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
 
   const signingKey = derivedKey(secretKey, "signed urls");
-  const ticketKey = derivedKey(secretKey, "layer tickets");
   const management = makeManagement({
     ...{ config, store, artifacts, keys, link, driver, seal, signingKey, ticketKey, clock, now, own, log },
-    hosts: NO_HOSTS,
+    hosts: view,
     workerPort: urls.workers,
     ...telemetry,
-    fleet: () => ledger.capacity,
+    fleet,
     workers: pool,
     jobs: queue,
     logs: logFiles,

@@ -4,6 +4,7 @@ import path from "node:path";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { gpuProduct } from "../domain/gpu.ts";
+import { HOST_LABEL, HOST_LABEL_RULE } from "../domain/host.ts";
 import {
   BODIES_KEPT_MAX_BYTES,
   FAILED_RETENTION_MS,
@@ -97,6 +98,16 @@ const networks = z.string().transform((text, context): readonly string[] => {
   return all;
 });
 
+/** Comma list of labels of a machine. */
+const labels = z.string().transform((text, context): readonly string[] => {
+  const all = text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
+  for (const one of all) if (!HOST_LABEL.test(one)) context.addIssue(`"${one}" is no label: ${HOST_LABEL_RULE}`);
+  return all;
+});
+
 const gpuProducts = z.string().transform((text, context) =>
   text.split(",").flatMap((part) => {
     const product = gpuProduct(part.trim());
@@ -120,6 +131,10 @@ const schema = z.object({
   SVC_TRUSTED_PROXIES: networks.default([]),
   /** Workers of other machines dial in here, by TLS. */
   SVC_WORKER_LISTEN: tlsAddress.optional(),
+  /** Labels of the platform's own machine, for hosts= of endpoints: comma list. */
+  SVC_HOST_LABELS: labels.default([]),
+  /** Workers also run on the platform's own machine, not only on hosts that joined. */
+  SVC_LOCAL_WORKERS: flag.default(true),
   /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>. */
   SVC_DOMAIN: z.string().default(""),
   /** normal: a 200 survives a killed platform; full: also a power loss. */
@@ -195,6 +210,10 @@ export interface Config {
   readonly trustedProxies: readonly string[];
   /** Undefined: workers of this machine only. */
   readonly workerListen: { readonly host: string; readonly port: number } | undefined;
+  /** Of this machine. */
+  readonly hostLabels: readonly string[];
+  /** Workers run on this machine too. */
+  readonly localWorkers: boolean;
   readonly domain: string;
   readonly durability: "normal" | "full";
   readonly workerQuota: number;
@@ -257,6 +276,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     publicUrl: c.SVC_PUBLIC_URL,
     trustedProxies: c.SVC_TRUSTED_PROXIES,
     workerListen: c.SVC_WORKER_LISTEN,
+    hostLabels: c.SVC_HOST_LABELS,
+    localWorkers: c.SVC_LOCAL_WORKERS,
     domain: c.SVC_DOMAIN,
     durability: c.SVC_DURABILITY,
     workerQuota: c.SVC_WORKER_QUOTA,

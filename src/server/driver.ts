@@ -3,15 +3,12 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import envPaths from "env-paths";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
-import type { Volume } from "../domain/volume.ts";
 import { KNOWN_TO_UV } from "../drivers/base-layers.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
-import type { LauncherChannel } from "../drivers/launcher-link.ts";
 import { ProcessDriver } from "../drivers/process.ts";
-import type { DriverHooks, PreparedFiles, WorkerDriver } from "../drivers/worker-driver.ts";
+import type { DriverHooks, LocalDriver } from "../drivers/worker-driver.ts";
 import type { Config } from "./config.ts";
 import type { ContainerCalls } from "./container-calls.ts";
 
@@ -19,21 +16,7 @@ const PYTHON_PATH = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../python/src" : "../../../python/src", import.meta.url),
 );
 
-/** A driver of this machine: its launchers dial the platform's own socket. */
-export interface LocalDriver extends WorkerDriver, PreparedFiles {
-  /** Call after the socket and the HTTP side listen. */
-  open(): Promise<void>;
-  /** False: this launcher is not one of the driver's. */
-  attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean>;
-  /** Base URL of the platform's HTTP side as its workers reach it; once the driver is open. */
-  platformUrl(): Promise<string>;
-  /** What of these settings its workers cannot have, each a sentence with what to do; once the driver is open. */
-  cannotGive(wishes: DriverWishes): readonly string[];
-  /** Makes its folder, the workers' own, when it is not there. Throws SvcError; once the driver is open. */
-  makeVolume(volume: Volume): Promise<void>;
-  /** What the machine lacks of what keeps workers apart, in words; once the driver is open. */
-  readonly missingIsolation?: readonly string[];
-}
+export type { LocalDriver } from "../drivers/worker-driver.ts";
 
 interface DriverNeeds {
   readonly config: Config;

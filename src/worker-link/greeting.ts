@@ -7,22 +7,20 @@
  * Nothing is read from it meanwhile, so that its results find the jobs they belong to; nothing is sent to it before
  * WELCOME, because it would not listen.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import { hashSecret } from "../domain/api-key.ts";
-import { LINK_TAKEOVER_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION, type WelcomeHead } from "../domain/worker-protocol.ts";
 import type { Frame } from "../lib/frames.ts";
 import type { JobProgress, JobReader, Queue } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
+import { HostGreeting } from "./host-greeting.ts";
 import type { LinkHooks } from "./link-hooks.ts";
-import { refuse } from "./reception.ts";
+import { answers, refuse } from "./reception.ts";
 import { adopt, goOn } from "./resume.ts";
 import type { WorkerSession } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
-
-const TAKEOVER_POLL_MS = 10;
 
 interface GreetingDeps {
   readonly store: Store;
@@ -30,6 +28,8 @@ interface GreetingDeps {
   readonly queue: Queue & JobProgress & JobReader;
   readonly hooks: LinkHooks;
   readonly sessions: Sessions;
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number;
   /** Throws when the frame breaks the protocol. */
   readonly onFrame: (session: WorkerSession, frame: Frame) => void;
 }
@@ -39,20 +39,27 @@ export class Greeting {
   /** Workers that are being welcomed: a second HELLO waits for the end of the first. */
   readonly #turns = new Map<string, Promise<void>>();
 
+  readonly #hosts: HostGreeting | undefined;
+
   constructor(deps: GreetingDeps) {
     this.#deps = deps;
+    const { hosts } = deps.hooks;
+    this.#hosts = hosts && new HostGreeting(hosts, deps.now);
   }
 
   hello(connection: Connection, hello: HelloHead): void {
-    if (hello.role === "host") {
-      refuse(connection, "hosts cannot join this platform");
-      return;
-    }
-    const done = hello.role === "launcher" ? this.#launcher(connection, hello) : this.#worker(connection, hello);
+    const done = this.#byRole(connection, hello);
     done.catch((error: unknown) => {
       this.#deps.hooks.failed(`a ${hello.role} could not be let in`, error);
       connection.destroy();
     });
+  }
+
+  async #byRole(connection: Connection, hello: HelloHead): Promise<void> {
+    if (hello.role === "worker") return this.#worker(connection, hello);
+    if (hello.role === "launcher") return this.#launcher(connection, hello);
+    if (this.#hosts === undefined) refuse(connection, "no machine can join this platform");
+    else await this.#hosts.hello(connection, hello);
   }
 
   async #launcher(connection: Connection, hello: HelloHead): Promise<void> {
@@ -178,17 +185,6 @@ export class Greeting {
     }
     connection.resume();
   }
-}
-
-/** Whether something is heard of the peer in a moment. */
-async function answers(connection: Connection): Promise<boolean> {
-  const asked = performance.now();
-  connection.send(FRAME.PING, 0);
-  while (connection.isOpen && performance.now() - asked < LINK_TAKEOVER_MS) {
-    await delay(TAKEOVER_POLL_MS);
-    if (connection.lastHeard > asked) return connection.isOpen;
-  }
-  return false;
 }
 
 function welcome(connection: Connection, platformUrl?: string): void {

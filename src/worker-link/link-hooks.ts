@@ -4,6 +4,7 @@ import type { BootFailure } from "../domain/worker-protocol.ts";
 import type { LoggedLine } from "../logs/log-store.ts";
 import type { Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
+import type { HostDoor } from "./host-greeting.ts";
 
 export interface LinkHooks {
   workerReady(worker: Worker): void;
@@ -34,4 +35,6 @@ export interface LinkHooks {
   failed(what: string, error: unknown): void;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
   launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
+  /** Absent: no machine can join. */
+  readonly hosts?: HostDoor | undefined;
 }

@@ -4,12 +4,15 @@
  */
 import { chmodSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { helloBody, helloHead } from "../domain/frame-heads.ts";
-import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
+import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS, LINK_TAKEOVER_MS } from "../domain/limits.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 import { Connection } from "./connection.ts";
+
+const TAKEOVER_POLL_MS = 10;
 
 export interface TlsListen {
   readonly host: string;
@@ -101,4 +104,15 @@ export class Reception {
 export function refuse(connection: Connection, reason: string): void {
   connection.send(FRAME.REFUSED, 0, { reason });
   connection.close();
+}
+
+/** Whether something is heard of the peer in a moment. */
+export async function answers(connection: Connection): Promise<boolean> {
+  const asked = performance.now();
+  connection.send(FRAME.PING, 0);
+  while (connection.isOpen && performance.now() - asked < LINK_TAKEOVER_MS) {
+    await delay(TAKEOVER_POLL_MS);
+    if (connection.lastHeard > asked) return connection.isOpen;
+  }
+  return false;
 }

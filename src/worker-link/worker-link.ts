@@ -70,7 +70,7 @@ export class WorkerLink implements RequestForwarder {
     });
     const pull = new PullWorkers({ ...deps, own, now, holdMs: deps.pullHoldMs ?? PULL_HOLD_MS });
     const frames = new SessionFrames({ sessions, requests, queue, hooks, pull });
-    const greeting = new Greeting({ ...deps, sessions, onFrame: (session, frame) => frames.take(session, frame) });
+    const greeting = new Greeting({ ...deps, sessions, now, onFrame: (session, frame) => frames.take(session, frame) });
     this.pull = pull;
     this.#sessions = sessions;
     this.#requests = requests;
@@ -155,6 +155,13 @@ export class WorkerLink implements RequestForwarder {
 
   isConnected(workerId: string): boolean {
     return this.pull.isReady(workerId) || (this.#sessions.find(workerId)?.connection.isOpen ?? false);
+  }
+
+  /** Workers of other machines whose links are open. */
+  *connectedElsewhere(): Iterable<string> {
+    for (const { worker, connection } of this.#sessions.all()) {
+      if (connection.isOpen && !connection.isLocal) yield worker.id;
+    }
   }
 
   drain(workerId: string, graceMs: number): void {

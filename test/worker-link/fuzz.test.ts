@@ -3,7 +3,9 @@
  */
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { HOST_FRAME } from "../../src/domain/host-protocol.ts";
 import { FRAME, MORE } from "../../src/domain/worker-protocol.ts";
+import { type HostChannel, RemoteHost } from "../../src/drivers/hosts/remote-host.ts";
 import { LauncherLink } from "../../src/drivers/launcher-link.ts";
 import { encodeFrame, type Frame } from "../../src/lib/frames.ts";
 import { newJob } from "../conformance/queue.ts";
@@ -25,7 +27,8 @@ function randomOf(seed: number): () => number {
 
 const KEYS = (
   "protocol role token worker pid unacknowledged slots bootMs importMs error_type error_message error_traceback ok execMs " +
-  "begun status headers failed stream job bytes reason workers share code signal how limits isolation __proto__"
+  "begun status headers failed stream job bytes reason workers share code signal how limits isolation __proto__ " +
+  "id call error line event workerId of machine ended missing freeDiskBytes cause head failure facts host name labels"
 ).split(" ");
 /** As JSON text: some are no JSON, and 1e999 is read as Infinity. */
 const VALUES = [
@@ -47,7 +50,7 @@ const VALUES = [
 ];
 const WHOLE_HEADS = ["", "null", "5", "[]", '"x"', "{", "\u0000", "{}", `${"[".repeat(2_000)}`, "nul"];
 const BODIES = ["", "1", '{"a":1}', "null", "not json", "x".repeat(5_000)].map((text) => Buffer.from(text));
-const TYPES = [...Object.values(FRAME), 0, 77, 255];
+const TYPES = [...Object.values(FRAME), ...Object.values(HOST_FRAME), 0, 77, 255];
 
 function fuzzer(random: () => number) {
   const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
@@ -179,4 +182,78 @@ test("Whatever a launcher says, its frame is taken or refused, and nothing else 
     }
   }
   assert.ok(seen.taken > 0 && seen.refused > 0);
+});
+
+test("Whatever an agent says, its frame is taken or refused, and only its own workers are spoken of", async () => {
+  const { frame, pick } = fuzzer(randomOf(SEED + 3));
+  const size = { vcpus: 4, memoryGb: 8 };
+  const machine = { ...size, hardware: size, gpus: [], emulatesGpu: false };
+  const ids = ["w-own", "w-other", "", "__proto__", "w-made-up"];
+  const events = ["exited", "started", "bootFailed", "log", "programPrinted", "available", "told", "leaving", "x"];
+  const started = { worker: "w-other", pid: 1, how: "fork" };
+  const failure = { error_type: "E", error_message: "m", error_traceback: "t" };
+  const of = [
+    5,
+    null,
+    {},
+    { head: started },
+    { failure },
+    { line: "l", facts: [] },
+    { workerId: "w-own", code: 1, signal: null, reason: "r" },
+  ];
+  const seen = { taken: 0, refused: 0, spoken: new Set<string>() };
+  const spoken = (id: string) => void seen.spoken.add(id);
+  const host = new RemoteHost(
+    { id: "h-1", name: "one", labels: [], driver: "process", sharedVolumes: false, draining: false },
+    {
+      isElsewhere: (id) => id === "w-other",
+      exited: ({ workerId }) => spoken(workerId),
+      started: ({ worker }) => spoken(worker),
+      bootFailed: spoken,
+      printed: (_kind, id) => spoken(id),
+      came: () => {},
+      available: () => {},
+      leaving: () => {},
+      told: () => {},
+    },
+  );
+  const attach = () => {
+    const made: HostChannel = {
+      ...{ isOpen: true, isPaused: false, lastHeard: 0, send: () => {}, close: () => {}, destroy: () => {} },
+      ...{ onFrame: (_: Frame) => {}, onClose: () => {} },
+    };
+    host.attach(made);
+    return made;
+  };
+  let channel = attach();
+  const say = (type: number, headBytes: Buffer, body: Buffer) => {
+    try {
+      channel.onFrame({ type, flags: 0, channel: 0, headBytes, body });
+      seen.taken++;
+    } catch (error) {
+      assert.equal((error as Error).name, "FrameError");
+      seen.refused++;
+      channel.onClose();
+      channel = attach();
+    }
+  };
+  const json = (value: unknown) => Buffer.from(JSON.stringify(value));
+  for (let n = 0; n < FRAMES / 4; n++) {
+    const share = { ...size, gpus: [] };
+    const workers = [
+      { worker: "w-own", share },
+      { worker: pick(ids), share },
+    ].slice(0, pick([1, 2]));
+    say(HOST_FRAME.STATE, Buffer.alloc(0), json({ machine, workers, ended: [], missing: [], freeDiskBytes: 1 }));
+    const own = n % 2 === 0;
+    const random = frame(pick(Object.values(HOST_FRAME)));
+    const head = random.subarray(12, 12 + random.readUInt16BE(6));
+    say(
+      pick(Object.values(HOST_FRAME)),
+      own ? json({ event: pick(events), workerId: pick(ids), of: pick(of) }) : head,
+      pick(BODIES),
+    );
+  }
+  assert.ok(seen.taken > 0 && seen.refused > 0);
+  assert.ok(seen.spoken.has("w-own") && !seen.spoken.has("w-other"));
 });

@@ -1,0 +1,22 @@
+/** Numbers that bound what the platform does with hosts, and what an agent may say. */
+
+/** An agent that says nothing for so long is away: its link is closed, and those of its workers that are not connected themselves are counted out. */
+export const HOST_SILENCE_MAX_MS = 15_000;
+/** Hosts are looked after this often. */
+export const HOST_LOOK_MS = 1_000;
+/** An agent answers a call within this time, */
+export const HOST_CALL_MAX_MS = 15_000;
+/** a start within this, */
+export const HOST_START_MAX_MS = 60_000;
+/** and tells of a preparation, or that it is done, each so often. */
+export const HOST_PREPARE_SILENCE_MAX_MS = 1_800_000;
+/** Calls of one host that wait for their answers. */
+export const HOST_CALLS_MAX = 4_000;
+/** What an agent's answer may have. */
+export const HOST_ANSWER_MAX_BYTES = 1024 * 1024;
+/** A list of an agent's workers, with their shares. */
+export const HOST_STATE_MAX_BYTES = 8 * 1024 * 1024;
+/** Lines about itself that an agent gets into the platform's log within a minute. */
+export const HOST_TOLD_PER_MINUTE_MAX = 30;
+/** Clocks further apart than this are told. */
+export const HOST_CLOCK_TOLD_MS = 5_000;

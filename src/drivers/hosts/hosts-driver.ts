@@ -1,0 +1,359 @@
+/**
+ * A driver over several machines: the platform's own, through its driver, and the hosts that joined, through their agents.
+ *
+ *   prepare: on all of them, done with the first       start: placeAmong chooses among those that are prepared       stop: where it runs
+ *
+ * The platform alone decides who gets what of which machine: a host is told the share of each worker.
+ */
+import { needOf, type Share } from "../../domain/capacity.ts";
+import type { DriverWishes } from "../../domain/driver-offers.ts";
+import { SvcError } from "../../domain/errors.ts";
+import type { LayerTicket } from "../../domain/host-protocol.ts";
+import { HOST_LOOK_MS, HOST_SILENCE_MAX_MS, STANDSTILL_MS } from "../../domain/limits.ts";
+import {
+  type Fleet,
+  type HostMachine,
+  imageKey,
+  PLATFORM_LABEL,
+  placeAmong,
+  wishesOf,
+  zygoteKey,
+} from "../../domain/placement.ts";
+import type { Volume } from "../../domain/volume.ts";
+import { Standstill } from "../../lib/standstill.ts";
+import type { LauncherChannel } from "../launcher-link.ts";
+import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
+import { type HostChannel, type HostEvents, type KnownHost, RemoteHost } from "./remote-host.ts";
+
+interface HostsDriverOptions {
+  /** Of the platform's own machine. */
+  readonly local: LocalDriver;
+  /** What that machine has. */
+  readonly capacity: Capacity;
+  /** Its labels, beside PLATFORM_LABEL. */
+  readonly labels: readonly string[];
+  /** It runs workers too. */
+  readonly runsHere: boolean;
+  readonly hooks: DriverHooks;
+  /** What a host needs to fetch the layers of an image. */
+  readonly tickets: (image: WorkerImage) => Promise<readonly LayerTicket[]>;
+  /** Whether the worker's own link is open. */
+  readonly isConnected: (workerId: string) => boolean;
+  /** Workers of other machines whose own links are open. */
+  readonly connected: () => Iterable<string>;
+  /** They finish what they have, then go. */
+  readonly drain: (workerIds: readonly string[], why: string) => void;
+}
+
+const AVAILABLE_PAUSE_MS = 50;
+
+export class HostsDriver implements LocalDriver {
+  readonly #options: HostsDriverOptions;
+  readonly #hosts = new Map<string, RemoteHost>();
+  /** Images that are in use, by key: a host that joins prepares them too. */
+  readonly #images = new Map<string, WorkerImage>();
+  /** Of the platform's own machine. */
+  readonly #prepared = new Set<string>();
+  readonly #problems = new Map<string, string>();
+  readonly #warm = new Set<string>();
+  readonly #counts = new Map<string, number>();
+  readonly #endpoints = new Map<string, string>();
+  readonly #openedAt = performance.now();
+  #timer: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
+  #graceOver = false;
+  #onExit: (exit: WorkerExit) => void = () => {};
+
+  constructor(options: HostsDriverOptions) {
+    this.#options = options;
+    options.local.onExit((exit) => {
+      this.#ended(exit.workerId);
+      this.#onExit(exit);
+    });
+  }
+
+  /** All that ever joined and was not removed. */
+  get hosts(): readonly RemoteHost[] {
+    return [...this.#hosts.values()];
+  }
+
+  /** What workers can be placed on, as it is now. */
+  get fleet(): Fleet {
+    return this.#fleetWithout(new Map());
+  }
+
+  /** A host that joined once; it may be away. */
+  know(row: KnownHost): RemoteHost {
+    const known = this.#hosts.get(row.id);
+    if (known === undefined) {
+      const host = new RemoteHost(row, this.#events());
+      this.#hosts.set(row.id, host);
+      return host;
+    }
+    const begins = row.draining && !known.row.draining;
+    known.row = row;
+    if (begins) this.#options.drain([...known.shares.keys()], `the machine ${row.name} is being drained`);
+    this.#available();
+    return known;
+  }
+
+  /** Its agent has proved itself. */
+  attach(row: KnownHost, channel: HostChannel): void {
+    this.know(row).attach(channel);
+  }
+
+  /** It is no host any more; its workers' jobs are given to others. */
+  remove(id: string): void {
+    const host = this.#hosts.get(id);
+    if (host === undefined) return;
+    this.#hosts.delete(id);
+    host.dismiss("this machine was removed from the platform");
+    host.countOut(host.shares.keys(), `its machine ${host.row.name} was removed`);
+  }
+
+  async open(): Promise<void> {
+    if (this.#options.runsHere) await this.#options.local.open();
+    const stood = new Standstill(HOST_LOOK_MS + STANDSTILL_MS);
+    this.#timer = setInterval(() => {
+      if (!stood.happened()) this.#look();
+    }, HOST_LOOK_MS).unref();
+  }
+
+  async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    const key = imageKey(image.endpointId, image.buildId);
+    this.#images.set(key, image);
+    const tries = this.hosts
+      .filter((host) => host.isHere && mayRun(host.row, image))
+      .map((host) => this.#prepareOn(host, image, (line) => report(`${host.row.name}: ${line}`)));
+    if (this.#options.runsHere) tries.unshift(this.#prepareHere(key, image, report));
+    if (tries.length === 0) {
+      throw new SvcError("NO_CAPACITY", "No machine takes workers: none that may run it is connected.", {
+        help: "Let one join with svc worker join.",
+      });
+    }
+    await Promise.any(tries).catch((error: unknown) => {
+      throw error instanceof AggregateError ? error.errors[0] : error;
+    });
+  }
+
+  /** The first choice is asked in this turn. */
+  async start(spec: WorkerSpec): Promise<void> {
+    const { capacity } = this.#options;
+    const need = { ...needOf(capacity, spec, spec.gpuPreference), ...wishes(spec) };
+    const tried = new Map<string, string>();
+    let paused: unknown;
+    for (;;) {
+      const options = { beyond: spec.beyondCapacity, only: spec.onHost };
+      const share = placeAmong(this.#fleetWithout(tried), this.#shares().values(), need, options);
+      if ("lack" in share) throw paused ?? new SvcError("NO_CAPACITY", share.lack, { help: share.help });
+      try {
+        await this.#startOn(spec, share);
+        return;
+      } catch (error) {
+        const isPlace = error instanceof SvcError && ["STARTS_PAUSED", "NO_CAPACITY"].includes(error.code);
+        if (!isPlace) throw error;
+        // Another machine may do it meanwhile.
+        if (paused === undefined || error.code === "STARTS_PAUSED") paused = error;
+        tried.set(share.host ?? "", error.message.replace(/\.$/, ""));
+      }
+    }
+  }
+
+  async stop(workerId: string, graceMs: number): Promise<void> {
+    const host = this.#hostOf(workerId);
+    if (host !== undefined) host.stop(workerId, graceMs);
+    else if (this.#options.runsHere) await this.#options.local.stop(workerId, graceMs);
+  }
+
+  async list(): Promise<string[] | undefined> {
+    const { local, runsHere, connected } = this.#options;
+    const here = runsHere ? await local.list() : [];
+    if (here === undefined) return undefined;
+    // After a restart hosts have a moment to come back; workers whose own links are open are there whatever their agents do.
+    if (!this.#graceOver && this.hosts.some((host) => !host.isKnown)) return undefined;
+    return [...new Set([...here, ...this.hosts.flatMap((host) => [...host.shares.keys()]), ...connected()])];
+  }
+
+  async vouched(): Promise<readonly string[]> {
+    const { local, runsHere } = this.#options;
+    const all = [...this.hosts.map((host) => host.vouched()), ...(runsHere ? [local.vouched()] : [])];
+    return (await Promise.all(all)).flat();
+  }
+
+  async capacity(): Promise<Capacity> {
+    return { ...this.fleet, shares: this.#shares() };
+  }
+
+  onExit(listener: (exit: WorkerExit) => void): void {
+    this.#onExit = listener;
+  }
+
+  async retire(endpointId: string, revision: string): Promise<void> {
+    this.#warm.delete(zygoteKey(endpointId, revision));
+    for (const host of this.hosts) host.retire(endpointId, revision);
+    if (this.#options.runsHere) await this.#options.local.retire(endpointId, revision);
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    const kept = new Set(keep.map(({ endpointId, buildId }) => imageKey(endpointId, buildId)));
+    for (const [key, image] of this.#images) {
+      if (kept.has(key)) continue;
+      this.#images.delete(key);
+      this.#prepared.delete(key);
+      this.#problems.delete(key);
+      for (const host of this.hosts) host.forget(image);
+    }
+    // A host that is away, or does not do it, does it another time.
+    await Promise.allSettled(this.hosts.map((host) => host.removeUnused(keep, before)));
+    await this.#options.local.removeUnused(keep, before);
+  }
+
+  attachLauncher(secret: string, channel: LauncherChannel): Promise<boolean> {
+    return this.#options.local.attachLauncher(secret, channel);
+  }
+
+  platformUrl(): Promise<string> {
+    return this.#options.local.platformUrl();
+  }
+
+  /** What no machine can give. */
+  cannotGive(asked: DriverWishes): readonly string[] {
+    const { local, runsHere } = this.#options;
+    if (!runsHere || this.hosts.some(({ row }) => row.driver === "docker")) return [];
+    return local.cannotGive(asked);
+  }
+
+  makeVolume(volume: Volume): Promise<void> {
+    return this.#options.local.makeVolume(volume);
+  }
+
+  get missingIsolation(): readonly string[] {
+    return this.#options.local.missingIsolation ?? [];
+  }
+
+  async close({ stopAll }: { stopAll: boolean }): Promise<void> {
+    clearInterval(this.#timer);
+    clearTimeout(this.#telling);
+    if (stopAll) for (const host of this.hosts) for (const id of host.shares.keys()) host.stop(id, 0);
+    if (this.#options.runsHere) await this.#options.local.close({ stopAll });
+  }
+
+  #look(): void {
+    const now = performance.now();
+    for (const host of this.#hosts.values()) {
+      host.look(now);
+      if (!host.isLost(now)) continue;
+      const lost = [...host.shares.keys()].filter((id) => !this.#options.isConnected(id));
+      host.countOut(lost, `its machine ${host.row.name} does not answer`);
+    }
+    if (this.#graceOver || now - this.#openedAt < HOST_SILENCE_MAX_MS) return;
+    this.#graceOver = true;
+    this.#available();
+  }
+
+  async #prepareHere(key: string, image: WorkerImage, report: (line: string) => void): Promise<void> {
+    try {
+      await this.#options.local.prepare(image, report);
+      this.#prepared.add(key);
+      this.#problems.delete(key);
+      this.#available();
+    } catch (error) {
+      this.#prepared.delete(key);
+      this.#problems.set(key, (error as Error).message.replace(/\.$/, ""));
+      throw error;
+    }
+  }
+
+  async #prepareOn(host: RemoteHost, image: WorkerImage, report: (line: string) => void): Promise<void> {
+    await host.prepare(image, async () => ({ image, layers: await this.#options.tickets(image) }), report);
+    this.#available();
+  }
+
+  async #startOn(spec: WorkerSpec, share: Share): Promise<void> {
+    const { workerId, image, revision } = spec;
+    const host = this.#hosts.get(share.host ?? "");
+    if (host !== undefined) return host.start(spec, share);
+    await this.#options.local.start({ ...spec, share });
+    this.#warm.add(zygoteKey(image.endpointId, revision));
+    this.#endpoints.set(workerId, image.endpointId);
+    this.#counts.set(image.endpointId, (this.#counts.get(image.endpointId) ?? 0) + 1);
+  }
+
+  #ended(workerId: string): void {
+    const endpointId = this.#endpoints.get(workerId);
+    if (endpointId === undefined) return;
+    this.#endpoints.delete(workerId);
+    const left = (this.#counts.get(endpointId) ?? 1) - 1;
+    if (left > 0) this.#counts.set(endpointId, left);
+    else this.#counts.delete(endpointId);
+  }
+
+  #fleetWithout(tried: ReadonlyMap<string, string>): Fleet {
+    const { capacity, runsHere } = this.#options;
+    const { shares: _, ...machine } = capacity;
+    const own: HostMachine = {
+      ...machine,
+      id: "",
+      name: PLATFORM_LABEL,
+      labels: [PLATFORM_LABEL, ...this.#options.labels],
+      sharedVolumes: true,
+      prepared: this.#prepared,
+      problems: this.#problems,
+      warm: this.#warm,
+      counts: this.#counts,
+    };
+    const joined = this.hosts.flatMap((host) => host.view() ?? []);
+    const machines = [...(runsHere ? [own] : []), ...joined].map((one) => {
+      const closed = tried.get(one.id);
+      return closed === undefined ? one : { ...one, closed };
+    });
+    return { ...machine, machines };
+  }
+
+  #shares(): Map<string, Share> {
+    const all = new Map(this.#options.capacity.shares);
+    for (const host of this.#hosts.values()) for (const [id, share] of host.shares) all.set(id, share);
+    return all;
+  }
+
+  #hostOf(workerId: string): RemoteHost | undefined {
+    return this.hosts.find((host) => host.shares.has(workerId));
+  }
+
+  /** Said once for what happens in a moment. */
+  #available(): void {
+    this.#telling ??= setTimeout(() => {
+      this.#telling = undefined;
+      this.#options.hooks.available();
+    }, AVAILABLE_PAUSE_MS).unref();
+  }
+
+  #events(): HostEvents {
+    const { hooks, capacity, drain } = this.#options;
+    return {
+      isElsewhere: (id, host) => capacity.shares.has(id) || (this.#hostOf(id) ?? host) !== host,
+      exited: (exit) => this.#onExit(exit),
+      started: (head) => hooks.started(head),
+      bootFailed: (workerId, failure) => hooks.bootFailed(workerId, failure),
+      printed: (kind, workerId, stream, text) => hooks[kind](workerId, stream, text),
+      available: () => this.#available(),
+      came: (host) => {
+        const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image));
+        for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
+        this.#available();
+      },
+      leaving: (host) => drain([...host.shares.keys()], `the machine ${host.row.name} leaves`),
+      told: (line, facts) => hooks.told(line, facts),
+    };
+  }
+}
+
+/** What an image runs by itself is not a build, and files of volumes are where they are. */
+function mayRun({ sharedVolumes }: KnownHost, image: WorkerImage): boolean {
+  return image.buildId !== "" && (sharedVolumes || image.volumes.length === 0);
+}
+
+function wishes({ image, revision, hosts }: WorkerSpec) {
+  const { endpointId: id, buildId, volumes } = image;
+  return wishesOf({ id, revision, buildId, networkVolumeId: volumes.length > 0 ? "volumes" : "", hosts });
+}

@@ -1,0 +1,397 @@
+/**
+ * The platform's end of one host: what its agent said last, what it is asked, and the workers that are counted on it.
+ *
+ *   away ──HELLO, STATE──▶ here ──link closes, or silence──▶ away ──HOST_SILENCE_MAX_MS──▶ workers without a link of their own are counted out
+ *
+ * An agent may say anything: it is heard about workers alone that were started on it.
+ */
+import type { Machine, Share } from "../../domain/capacity.ts";
+import { bootFailureHead, startedHead } from "../../domain/frame-heads.ts";
+import {
+  answerHead,
+  type EventHead,
+  eventHead,
+  HOST_FRAME,
+  type HostCall,
+  type HostState,
+  hostState,
+  hostWorkerExit,
+  reportHead,
+} from "../../domain/host-protocol.ts";
+import {
+  HOST_SILENCE_MAX_MS,
+  HOST_STATE_MAX_BYTES,
+  HOST_TOLD_PER_MINUTE_MAX,
+  LINK_PING_MS,
+  LOG_FRAME_MAX_BYTES,
+} from "../../domain/limits.ts";
+import { type HostMachine, imageKey, zygoteKey } from "../../domain/placement.ts";
+import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
+import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
+import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
+import { HostCalls } from "./host-calls.ts";
+
+/** The agent's connection, once it has proved itself. */
+export interface HostChannel {
+  readonly isOpen: boolean;
+  /** It is not read from at the moment. */
+  readonly isPaused: boolean;
+  /** In milliseconds of `performance.now()`. */
+  readonly lastHeard: number;
+  send(type: number, channel: number, head?: object, body?: Uint8Array): void;
+  close(): void;
+  destroy(): void;
+  onFrame: (frame: Frame) => void;
+  onClose: () => void;
+}
+
+/** What is kept of a host over restarts. */
+export interface KnownHost {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  readonly driver: string;
+  readonly sharedVolumes: boolean;
+  readonly draining: boolean;
+}
+
+export interface HostEvents {
+  /** The worker is counted on another machine. */
+  isElsewhere(workerId: string, host: RemoteHost): boolean;
+  exited(exit: WorkerExit): void;
+  started(head: StartedHead): void;
+  bootFailed(workerId: string, failure: object): void;
+  printed(kind: "log" | "programPrinted", workerId: string, stream: "stdout" | "stderr", text: string): void;
+  /** It is known again which workers run there, */
+  came(host: RemoteHost): void;
+  /** or it can start some. */
+  available(): void;
+  /** Its agent is to end: its workers are to finish what they have. */
+  leaving(host: RemoteHost): void;
+  told(line: string, facts: Readonly<Record<string, unknown>>): void;
+}
+
+type WorkerEvent = Pick<EventHead, "event" | "of"> & {
+  readonly workerId: string;
+  readonly stream: "stdout" | "stderr";
+};
+
+export class RemoteHost {
+  row: KnownHost;
+  readonly #events: HostEvents;
+  readonly #calls = new HostCalls(() => this.row.name);
+  /** Of the workers that are counted on it. */
+  readonly shares = new Map<string, Share>();
+  readonly #endpoints = new Map<string, string>();
+  readonly #counts = new Map<string, number>();
+  readonly #prepared = new Set<string>();
+  readonly #problems = new Map<string, string>();
+  readonly #warm = new Set<string>();
+  /** Ends that were asked for while it was away, with their graces. */
+  readonly #stops = new Map<string, number>();
+  /** Images are prepared one after another. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #channel: HostChannel | undefined;
+  #state: HostState | undefined;
+  #isKnown = false;
+  /** On the link that is there now. */
+  #hasStated = false;
+  #leaves = false;
+  /** In milliseconds of `performance.now()`: when it came, or went. */
+  since = performance.now();
+  #toldFrom = Number.NEGATIVE_INFINITY;
+  #toldCount = 0;
+
+  constructor(row: KnownHost, events: HostEvents) {
+    this.row = row;
+    this.#events = events;
+  }
+
+  get id(): string {
+    return this.row.id;
+  }
+
+  /** Its agent is connected and has said which workers run. */
+  get isHere(): boolean {
+    return this.#channel !== undefined && this.#hasStated;
+  }
+
+  /** It has said, at least once since the platform started, which workers run. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  get machine(): Machine | undefined {
+    return this.#state?.machine;
+  }
+
+  /** What is wrong with it, in words. */
+  get problems(): readonly string[] {
+    return (this.#state?.missing ?? []).map((one) => `It lacks ${one}.`);
+  }
+
+  /** As it is placed on; undefined before it was heard of. */
+  view(): HostMachine | undefined {
+    if (this.#state === undefined) return undefined;
+    const { id, name, labels, sharedVolumes } = this.row;
+    return {
+      ...this.#state.machine,
+      id,
+      name,
+      labels,
+      sharedVolumes,
+      closed: this.#closed,
+      prepared: this.#prepared,
+      problems: this.#problems,
+      warm: this.#warm,
+      counts: this.#counts,
+    };
+  }
+
+  get #closed(): string | undefined {
+    if (!this.isHere) return "it is away";
+    if (this.#leaves) return "its agent is about to end";
+    return this.row.draining ? "it is being drained" : undefined;
+  }
+
+  /** Takes the link of an agent that has proved itself; one of before is closed. */
+  attach(channel: HostChannel): void {
+    const before = this.#channel;
+    this.#channel = channel;
+    if (before !== undefined) {
+      this.#calls.broke();
+      before.destroy();
+    }
+    this.#leaves = this.#hasStated = false;
+    channel.onFrame = (frame) => this.#onFrame(channel, frame);
+    const { onClose } = channel;
+    channel.onClose = () => {
+      onClose();
+      if (this.#channel !== channel) return;
+      this.#channel = undefined;
+      this.since = performance.now();
+      this.#calls.broke();
+    };
+  }
+
+  /** Looks after its link: asks a silent agent, and closes the link of one that stays so. */
+  look(now: number): void {
+    const channel = this.#channel;
+    if (channel === undefined || channel.isPaused) return;
+    const silentMs = now - channel.lastHeard;
+    if (silentMs > HOST_SILENCE_MAX_MS) channel.destroy();
+    else if (silentMs > LINK_PING_MS / 2) channel.send(FRAME.PING, 0);
+  }
+
+  /** Its agent is away for so long that nobody vouches for its workers any more. */
+  isLost(now: number): boolean {
+    return !this.isHere && now - this.since > HOST_SILENCE_MAX_MS;
+  }
+
+  /** Throws what the agent says is in the way; `report` gets its lines. Images wait for each other. */
+  prepare(image: WorkerImage, body: () => Promise<object>, report: (line: string) => void): Promise<void> {
+    const key = imageKey(image.endpointId, image.buildId);
+    const done = this.#turn.then(async () => {
+      try {
+        await this.#ask("prepare", await body(), report);
+        this.#prepared.add(key);
+        this.#problems.delete(key);
+      } catch (error) {
+        // What was prepared before it went away lies there when it is back.
+        if (!this.isHere) throw error;
+        this.#prepared.delete(key);
+        this.#problems.set(key, (error as Error).message.replace(/\.$/, ""));
+        throw error;
+      }
+    });
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+
+  isPrepared(image: WorkerImage): boolean {
+    return this.#prepared.has(imageKey(image.endpointId, image.buildId));
+  }
+
+  /** No worker starts from it any more. */
+  forget(image: WorkerImage): void {
+    const key = imageKey(image.endpointId, image.buildId);
+    this.#prepared.delete(key);
+    this.#problems.delete(key);
+  }
+
+  /** The share is counted from now on. Throws what the driver there throws, STARTS_PAUSED when it does not answer. */
+  async start(spec: WorkerSpec, share: Share): Promise<void> {
+    const { workerId, image, revision } = spec;
+    this.#count(workerId, share, image.endpointId);
+    try {
+      const { host: _, ...told } = share;
+      await this.#ask("start", { spec, share: told });
+      this.#warm.add(zygoteKey(image.endpointId, revision));
+    } catch (error) {
+      // It may run nevertheless: then the next list of its workers names it, and nobody knows it.
+      this.#discount(workerId);
+      throw error;
+    }
+  }
+
+  /** Resolves when it is on its way; while the host is away, the end waits for it. */
+  stop(workerId: string, graceMs: number): void {
+    const later = () => void (this.shares.has(workerId) && this.#stops.set(workerId, graceMs));
+    if (!this.isHere) later();
+    else this.#ask("stop", { workerId, graceMs }).catch(later);
+  }
+
+  retire(endpointId: string, revision: string): void {
+    this.#warm.delete(zygoteKey(endpointId, revision));
+    if (this.isHere) this.#ask("retire", { endpointId, revision }).catch(() => {}); // The next agent knows no zygote.
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    if (this.isHere) await this.#ask("unused", { keep, before });
+  }
+
+  /** Workers whose launcher there answers now. */
+  async vouched(): Promise<readonly string[]> {
+    if (!this.isHere) return [];
+    const answer = await this.#ask("vouched").catch(() => undefined);
+    const { workers = [] } = (answer ?? {}) as { workers?: unknown };
+    return Array.isArray(workers) ? workers.filter((id): id is string => this.shares.has(id)) : [];
+  }
+
+  /** Its workers are gone, for all that is known. */
+  countOut(workers: Iterable<string>, reason: string): void {
+    for (const workerId of [...workers]) {
+      this.#exited({ workerId, code: null, signal: null, cause: "machine", reason });
+    }
+  }
+
+  /** It is told why, and is no host any more. */
+  dismiss(reason: string): void {
+    const channel = this.#channel;
+    channel?.send(FRAME.REFUSED, 0, { reason });
+    channel?.close();
+  }
+
+  #ask(call: HostCall, body?: object, report?: (line: string) => void): Promise<unknown> {
+    if (this.#channel === undefined) return Promise.reject(this.#calls.away());
+    return this.#calls.ask(this.#channel, call, body, report);
+  }
+
+  #count(workerId: string, share: Share, endpointId: string | undefined): void {
+    if (endpointId !== undefined && !this.#endpoints.has(workerId)) {
+      this.#endpoints.set(workerId, endpointId);
+      this.#counts.set(endpointId, (this.#counts.get(endpointId) ?? 0) + 1);
+    }
+    this.shares.set(workerId, { ...share, host: this.id });
+  }
+
+  #discount(workerId: string): void {
+    const endpointId = this.#endpoints.get(workerId);
+    this.shares.delete(workerId);
+    this.#stops.delete(workerId);
+    this.#endpoints.delete(workerId);
+    if (endpointId === undefined) return;
+    const left = (this.#counts.get(endpointId) ?? 1) - 1;
+    if (left > 0) this.#counts.set(endpointId, left);
+    else this.#counts.delete(endpointId);
+  }
+
+  #exited(exit: WorkerExit): void {
+    if (!this.shares.has(exit.workerId)) return;
+    this.#discount(exit.workerId);
+    this.#events.exited(exit);
+  }
+
+  /** Throws when the frame breaks the protocol: the link must be closed then. */
+  #onFrame(channel: HostChannel, frame: Frame): void {
+    if (frame.type === FRAME.PING) channel.send(FRAME.PONG, 0);
+    else if (frame.type === HOST_FRAME.STATE) this.#stated(frame);
+    else if (!this.#hasStated && frame.type === HOST_FRAME.EVENT) throw new FrameError("it says EVENT before STATE");
+    else if (frame.type === HOST_FRAME.ANSWER) this.#calls.answered(readHead(frame, answerHead), frame.body);
+    else if (frame.type === HOST_FRAME.REPORT) this.#calls.reported(readHead(frame, reportHead));
+    else if (frame.type === HOST_FRAME.EVENT) this.#happened(readHead(frame, eventHead), frame.body);
+    else if (frame.type !== FRAME.PONG) throw new FrameError(`it says ${frame.type}`);
+  }
+
+  #stated({ body }: Frame): void {
+    if (body.length > HOST_STATE_MAX_BYTES) throw new FrameError("its list of workers is too long");
+    const state = readBody(body, hostState);
+    for (const exit of state.ended) this.#exited(exitOf(exit));
+    const running = new Set(state.workers.map(({ worker }) => worker));
+    // The ids of others' workers are not told to it; one that it says nevertheless is none of its own.
+    const own = state.workers.filter(
+      ({ worker }) => this.shares.has(worker) || !this.#events.isElsewhere(worker, this),
+    );
+    for (const { worker, share } of own) this.#count(worker, share, undefined);
+    this.countOut(
+      [...this.shares.keys()].filter((worker) => !running.has(worker)),
+      `its machine ${this.row.name} does not know it`,
+    );
+    this.#state = { ...state, ended: [], workers: [] };
+    const comes = !this.#hasStated;
+    this.#isKnown = this.#hasStated = true;
+    if (comes) this.since = performance.now();
+    for (const [workerId, graceMs] of this.#stops) this.stop(workerId, graceMs);
+    this.#stops.clear();
+    if (comes) this.#events.came(this);
+    else this.#events.available();
+  }
+
+  #happened({ event, workerId = "", stream = "stdout", of }: EventHead, body: Buffer): void {
+    if (event === "available") this.#events.available();
+    else if (event === "told") this.#told(of);
+    else if (event === "leaving") {
+      this.#leaves = true;
+      this.#events.leaving(this);
+    } else if (this.shares.has(workerId)) this.#ofWorker({ event, workerId, stream, of }, body);
+    // Else it is of another's worker, or of one that was counted out.
+  }
+
+  #ofWorker({ event, workerId, stream, of }: WorkerEvent, body: Buffer): void {
+    if (event === "log" || event === "programPrinted") {
+      this.#events.printed(event, workerId, stream, body.toString("utf8", 0, LOG_FRAME_MAX_BYTES));
+    } else if (event === "exited") this.#exited({ ...exitOf(checked(of, hostWorkerExit)), workerId });
+    else if (event === "started") {
+      const head = checked((of as { head?: unknown } | undefined)?.head, startedHead);
+      this.#events.started({ ...head, worker: workerId });
+    } else {
+      const failure = checked((of as { failure?: unknown } | undefined)?.failure, bootFailureHead);
+      this.#events.bootFailed(workerId, failure);
+    }
+  }
+
+  /** Into the platform's log, as often as one machine may. */
+  #told(of: unknown): void {
+    const now = performance.now();
+    if (now - this.#toldFrom > 60_000) {
+      this.#toldFrom = now;
+      this.#toldCount = 0;
+    }
+    if (++this.#toldCount > HOST_TOLD_PER_MINUTE_MAX) return;
+    const { line = "", facts } = (of ?? {}) as { line?: unknown; facts?: unknown };
+    const some = typeof facts === "object" && facts !== null ? facts : {};
+    this.#events.told(`the machine ${this.row.name}: ${String(line).slice(0, 1_000)}`, {
+      facts: JSON.stringify(some).slice(0, 4_000),
+    });
+  }
+}
+
+function exitOf({ cause, ...exit }: ReturnType<typeof hostWorkerExit>): WorkerExit {
+  return cause === undefined ? exit : { ...exit, cause };
+}
+
+function checked<T>(value: unknown, check: (value: unknown) => T): T {
+  try {
+    return check(value);
+  } catch (error) {
+    throw new FrameError(`an EVENT is wrong: ${(error as Error).message}`);
+  }
+}
+
+function readBody<T>(body: Buffer, check: (value: unknown) => T): T {
+  try {
+    return check(JSON.parse(body.toString("utf8")));
+  } catch (error) {
+    throw new FrameError(`the body of STATE is wrong: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,136 @@
+/** Machines that join: one driver over all of them, who lets them in, and how they are shown. */
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import { type HostsView, type LiveHost, NO_HOSTS } from "../domain/host.ts";
+import type { LayerTicket } from "../domain/host-protocol.ts";
+import { signLayer } from "../domain/layer-ticket.ts";
+import type { Fleet } from "../domain/placement.ts";
+import type { CapacityLedger } from "../drivers/capacity.ts";
+import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
+import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
+import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
+import type { Log } from "../lib/log.ts";
+import type { Store } from "../store/store.ts";
+import type { HostDoor } from "../worker-link/host-greeting.ts";
+import type { WorkerLink } from "../worker-link/worker-link.ts";
+import type { WorkerPool } from "../workers/worker-pool.ts";
+import type { Config } from "./config.ts";
+
+interface HostsNeeds {
+  readonly config: Config;
+  readonly store: Store;
+  readonly artifacts: ArtifactStore;
+  readonly ledger: CapacityLedger;
+  /** Of this machine. */
+  readonly local: LocalDriver;
+  readonly hooks: DriverHooks;
+  readonly ticketKey: Uint8Array;
+  readonly link: () => Pick<WorkerLink, "isConnected" | "connectedElsewhere">;
+  readonly pool: () => Pick<WorkerPool, "stop">;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly onError: (error: unknown) => void;
+  readonly log: Log;
+}
+
+interface Hosts {
+  readonly driver: LocalDriver;
+  /** What workers can be placed on, as it is now. */
+  readonly fleet: () => Fleet;
+  /** Undefined: none can join. */
+  readonly door: HostDoor | undefined;
+  readonly view: HostsView;
+}
+
+/** In the folder of the platform's volumes: says whose they are. */
+const PLATFORM_FILE = ".svc-platform";
+
+/** Without a port for workers of other machines this machine's driver stands alone. */
+export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
+  const { config, store, ledger, local, hooks, link, pool, clock, onError, log } = needs;
+  if (config.workerListen === undefined) {
+    return { driver: local, fleet: () => ledger.capacity, door: undefined, view: NO_HOSTS };
+  }
+  const driver = new HostsDriver({
+    local,
+    capacity: ledger.capacity,
+    labels: config.hostLabels,
+    runsHere: config.localWorkers,
+    hooks,
+    tickets: (image) => ticketsFor(needs, image),
+    isConnected: (workerId) => link().isConnected(workerId),
+    connected: () => link().connectedElsewhere(),
+    drain: (workerIds, why) => {
+      for (const id of workerIds) pool().stop(id, why, false).catch(onError);
+    },
+  });
+  for (const row of await store.hosts.list()) driver.know(row);
+  store.onChange((change) => {
+    if (change.table !== "hosts") return;
+    if (change.host === undefined) driver.remove(change.id);
+    else driver.know(change.host);
+  });
+  const { platform, arch } = process;
+  const door: HostDoor = {
+    hosts: store.hosts,
+    platformId: platformId(config.volumesDir),
+    runsOn: { platform, arch, isMusl: isMusl() },
+    newId: () => `h-${randomUUID().slice(0, 13)}`,
+    clock,
+    attach: (row, connection) => {
+      log.info("a host is here", { host: row.name, version: row.version });
+      driver.attach(row, connection);
+    },
+    told: (line, facts) => log.error(line, facts),
+  };
+  return {
+    driver,
+    fleet: () => driver.fleet,
+    door,
+    view: { hosts: () => driver.hosts.map((host) => shown(host, clock())) },
+  };
+}
+
+async function ticketsFor({ artifacts, ticketKey, clock }: HostsNeeds, image: WorkerImage): Promise<LayerTicket[]> {
+  const digests = [image.sourceLayer, ...(image.dependencyLayer === null ? [] : [image.dependencyLayer])];
+  return Promise.all(
+    digests.map(async (digest) => {
+      const bytes = (await artifacts.size(digest)) ?? 0;
+      return { digest, bytes, ticket: signLayer(ticketKey, digest, clock()) };
+    }),
+  );
+}
+
+function shown(host: RemoteHost, now: number): LiveHost {
+  return {
+    id: host.id,
+    connected: host.isHere,
+    since: now - (performance.now() - host.since),
+    machine: host.machine,
+    workers: [...host.shares].map(([worker, share]) => ({ worker, share })),
+    problems: host.problems,
+  };
+}
+
+/** Hosts that mount the same folder find it there. */
+function platformId(volumesDir: string): string {
+  const file = path.join(volumesDir, PLATFORM_FILE);
+  mkdirSync(volumesDir, { recursive: true });
+  try {
+    writeFileSync(file, `${randomUUID()}\n`, { flag: "wx" });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+  return readFileSync(file, "utf8").trim();
+}
+
+/** Builds made on such a machine are of no use elsewhere, and the other way round. */
+function isMusl(): boolean {
+  try {
+    return readdirSync("/lib").some((name) => name.startsWith("ld-musl-"));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,356 @@
+/** Several machines behind one driver, with agents that are played frame by frame. */
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Machine, Share } from "../../src/domain/capacity.ts";
+import { SvcError } from "../../src/domain/errors.ts";
+import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
+import { HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/limits.ts";
+import { FRAME } from "../../src/domain/worker-protocol.ts";
+import { CapacityLedger } from "../../src/drivers/capacity.ts";
+import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
+import type { HostChannel, KnownHost } from "../../src/drivers/hosts/remote-host.ts";
+import type { LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
+import { eventually } from "../eventually.ts";
+
+const SIZE = { vcpus: 4, memoryGb: 16 };
+const MACHINE: Machine = { ...SIZE, hardware: SIZE, gpus: [], emulatesGpu: false };
+const IMAGE = {
+  endpointId: "ep1",
+  endpointName: "e",
+  buildId: "b1",
+  sourceLayer: "a".repeat(64),
+  volumes: [],
+} as unknown as WorkerImage;
+const spec = (workerId: string, changes: Partial<WorkerSpec> = {}): WorkerSpec =>
+  ({
+    workerId,
+    revision: "r1",
+    image: IMAGE,
+    instanceIds: "cpu3c-1-2",
+    gpuIds: "",
+    gpuPreference: [],
+    gpuCount: 1,
+    beyondCapacity: false,
+    ...changes,
+  }) as WorkerSpec;
+const row = (id: string, changes: Partial<KnownHost> = {}): KnownHost => {
+  return { id, name: id, labels: [], driver: "process", sharedVolumes: false, draining: false, ...changes };
+};
+const SHARE: Share = { vcpus: 1, memoryGb: 2, gpus: [] };
+
+/** The agent's end: answers what it is asked, unless told otherwise. */
+class Agent implements HostChannel {
+  isOpen = true;
+  isPaused = false;
+  lastHeard = performance.now();
+  readonly asked: { id: number; call: string; body: Record<string, unknown> }[] = [];
+  readonly sent: number[] = [];
+  answers: (call: string) => object | undefined = () => ({});
+  onFrame: HostChannel["onFrame"] = () => {};
+  onClose = () => {};
+
+  send(type: number, _channel: number, head?: object, body?: Uint8Array): void {
+    this.sent.push(type);
+    if (type !== HOST_FRAME.ASK) return;
+    const { id, call } = head as { id: number; call: string };
+    this.asked.push({ id, call, body: body === undefined ? {} : JSON.parse(Buffer.from(body).toString()) });
+    const answer = this.answers(call);
+    if (answer !== undefined) queueMicrotask(() => this.answer(id, answer));
+  }
+  answer(id: number, answer: object): void {
+    if ("error" in answer) this.say(HOST_FRAME.ANSWER, { id, ...answer });
+    else this.say(HOST_FRAME.ANSWER, { id }, answer);
+  }
+  say(type: number, head: object, body: object | string = ""): void {
+    const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+    this.onFrame({ type, flags: 0, channel: 0, headBytes: Buffer.from(JSON.stringify(head)), body: bytes });
+  }
+  state(changes: Partial<HostState> = {}): void {
+    this.say(
+      HOST_FRAME.STATE,
+      {},
+      { machine: MACHINE, workers: [], ended: [], missing: [], freeDiskBytes: 1, ...changes },
+    );
+  }
+  event(event: string, workerId: string, more: { stream?: string; of?: object; text?: string } = {}): void {
+    const { text = "", ...rest } = more;
+    this.say(HOST_FRAME.EVENT, { event, workerId, ...rest }, text);
+  }
+  calls(call: string) {
+    return this.asked.filter((one) => one.call === call);
+  }
+  destroy(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.onClose();
+  }
+  close(): void {
+    this.destroy();
+  }
+}
+
+function open(
+  t: TestContext,
+  { runsHere = true, prepare = async () => {} }: { runsHere?: boolean; prepare?: () => Promise<void> } = {},
+) {
+  const seen = {
+    exits: [] as WorkerExit[],
+    printed: [] as string[],
+    told: [] as string[],
+    available: 0,
+    drained: [] as string[],
+    local: [] as string[],
+  };
+  const connected = new Set<string>();
+  const ledger = new CapacityLedger(
+    { cpuOvercommit: 1, memoryOvercommit: 1, emulateGpu: false, emulatedGpus: [] },
+    [],
+    { vcpus: 1, memoryGb: 8 },
+  );
+  let isPaused = false;
+  const local = {
+    open: async () => {},
+    close: async () => {},
+    prepare,
+    start: (one: WorkerSpec) => {
+      if (isPaused) return Promise.reject(new SvcError("STARTS_PAUSED", "The launcher is away."));
+      return ledger.withShare(one, () => void seen.local.push(one.workerId));
+    },
+    stop: async () => {},
+    list: async () => [...ledger.capacity.shares.keys()],
+    vouched: async () => [],
+    onExit: () => {},
+    retire: async () => {},
+    removeUnused: async () => {},
+    cannotGive: () => ["no"],
+  } as unknown as LocalDriver;
+  const nothing = () => {};
+  const driver = new HostsDriver({
+    local,
+    capacity: ledger.capacity,
+    labels: [],
+    runsHere,
+    hooks: {
+      bootFailed: nothing,
+      log: (id, stream, text) => void seen.printed.push(`${id} ${stream} ${text}`),
+      programPrinted: nothing,
+      started: nothing,
+      available: () => void seen.available++,
+      told: (line) => void seen.told.push(line),
+    },
+    tickets: async () => [{ digest: IMAGE.sourceLayer, bytes: 1, ticket: "t" }],
+    isConnected: (id) => connected.has(id),
+    connected: () => connected,
+    drain: (ids) => void seen.drained.push(...ids),
+  });
+  driver.onExit((exit) => void seen.exits.push(exit));
+  t.after(() => driver.close({ stopAll: false }));
+  const join = (id: string, changes: Partial<KnownHost> = {}, state: Partial<HostState> = {}) => {
+    const agent = new Agent();
+    driver.attach(row(id, changes), agent);
+    agent.state(state);
+    return agent;
+  };
+  return { driver, seen, join, connected, pause: () => (isPaused = true) };
+}
+const everywhere = (rig: ReturnType<typeof open>) =>
+  eventually(() => assert.ok(rig.driver.hosts.every((host) => host.isPrepared(IMAGE))));
+const prepared = (rig: ReturnType<typeof open>) => rig.driver.prepare(IMAGE, () => {});
+
+test("A worker that the platform's machine has no room for starts on a host, with the share that was booked", async (t) => {
+  const rig = open(t);
+  const agent = rig.join("a");
+  await prepared(rig);
+  await everywhere(rig);
+  for (const id of ["w1", "w2", "w3"]) await rig.driver.start(spec(id));
+  const starts = agent.calls("start").map(({ body }) => body as { spec: WorkerSpec; share: Share });
+  assert.deepEqual([rig.seen.local.length, starts.length], [1, 2]);
+  assert.deepEqual(starts[0]!.share, SHARE);
+  const { shares, machines } = await rig.driver.capacity();
+  assert.deepEqual([...shares.values()].map(({ host = "" }) => host).sort(), ["", "a", "a"]);
+  assert.equal(machines?.length, 2);
+  assert.deepEqual((await rig.driver.list())?.sort(), ["w1", "w2", "w3"]);
+  for (const id of ["w4", "w5"]) await rig.driver.start(spec(id));
+  await assert.rejects(rig.driver.start(spec("w6")), {
+    code: "NO_CAPACITY",
+    message: /None of 2 machines has room: .*a: a worker needs/,
+  });
+});
+
+test("A preparation is done with the first machine that is ready, and fails when all have failed", async (t) => {
+  const rig = open(t, { prepare: () => Promise.reject(new SvcError("INVALID_SETTING", "No such Python here.")) });
+  await assert.rejects(prepared(rig), /No such Python here/);
+  const agent = rig.join("a");
+  await everywhere(rig);
+  const [ask] = agent.calls("prepare");
+  assert.deepEqual(ask!.body.layers, [{ digest: IMAGE.sourceLayer, bytes: 1, ticket: "t" }]);
+  await prepared(rig);
+  await rig.driver.start(spec("w1"));
+  assert.equal(agent.calls("start").length, 1);
+});
+
+test("While the launcher here is away, or an agent refuses, another machine starts the worker", async (t) => {
+  const rig = open(t);
+  const [a, b] = [rig.join("a"), rig.join("b")];
+  await prepared(rig);
+  await everywhere(rig);
+  rig.pause();
+  a.answers = (call) => (call === "start" ? { error: { code: "NO_CAPACITY", message: "It takes no more." } } : {});
+  await rig.driver.start(spec("w1"));
+  assert.deepEqual([...(await rig.driver.capacity()).shares.values()], [{ ...SHARE, host: "b" }]);
+  b.destroy();
+  await assert.rejects(rig.driver.start(spec("w2")), { code: "STARTS_PAUSED" });
+});
+
+test("Without workers on the platform's own machine all run on hosts; with none there is no room, in words", async (t) => {
+  const rig = open(t, { runsHere: false });
+  await assert.rejects(prepared(rig), { code: "NO_CAPACITY", message: /No machine takes workers/ });
+  const agent = rig.join("a");
+  await prepared(rig);
+  await rig.driver.start(spec("w1"));
+  assert.equal(agent.calls("start").length, 1);
+  assert.deepEqual(rig.driver.cannotGive({} as never), []);
+});
+
+test("An agent is heard about its own workers alone: not others', not unknown ones, not those counted on another machine", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const [a, b] = [rig.join("a"), rig.join("b")];
+  await prepared(rig);
+  await everywhere(rig);
+  await rig.driver.start(spec("w1", { onHost: "a" }));
+  const exit = { workerId: "w1", code: 0, signal: null, reason: "gone" };
+  b.event("exited", "w1", { of: exit });
+  b.event("log", "w1", { stream: "stdout", text: "false" });
+  b.state({ workers: [{ worker: "w1", share: SHARE }], ended: [exit] });
+  b.event("exited", "w9", { of: { ...exit, workerId: "w1" } });
+  assert.deepEqual([rig.seen.exits, rig.seen.printed], [[], []]);
+  assert.equal((await rig.driver.capacity()).shares.get("w1")?.host, "a");
+  a.event("log", "w1", { stream: "stdout", text: "mine" });
+  a.event("exited", "w1", { of: { ...exit, workerId: "another" } });
+  assert.deepEqual(rig.seen.printed, ["w1 stdout mine"]);
+  assert.deepEqual(
+    rig.seen.exits.map(({ workerId }) => workerId),
+    ["w1"],
+  );
+  assert.equal((await rig.driver.capacity()).shares.size, 0);
+});
+
+test("What breaks the protocol is thrown, and lines about itself are bounded", (t) => {
+  const rig = open(t);
+  const agent = rig.join("a");
+  for (let n = 0; n < 3 * HOST_TOLD_PER_MINUTE_MAX; n++)
+    agent.event("told", "", { of: { line: `line ${n}`, facts: {} } });
+  assert.equal(rig.seen.told.length, HOST_TOLD_PER_MINUTE_MAX);
+  assert.throws(() => agent.say(HOST_FRAME.STATE, {}, { machine: {} }), { name: "FrameError" });
+  assert.throws(() => agent.say(FRAME.JOB, {}), { name: "FrameError" });
+  const early = new Agent();
+  rig.driver.attach(row("b"), early);
+  assert.throws(() => early.event("log", "w1"), /EVENT before STATE/);
+});
+
+test("A host that comes back says which workers run: missing ones are counted out, ends that were asked for meanwhile happen", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const agent = rig.join("a");
+  await prepared(rig);
+  for (const id of ["w1", "w2", "w3"]) await rig.driver.start(spec(id));
+  agent.destroy();
+  await rig.driver.stop("w1", 7);
+  await assert.rejects(rig.driver.start(spec("w4")), { code: "NO_CAPACITY", message: /a: it is away/ });
+  assert.deepEqual((await rig.driver.list())?.sort(), ["w1", "w2", "w3"]);
+  const ended = [{ workerId: "w3", code: 1, signal: null, reason: "exited with code 1" }];
+  const back = rig.join(
+    "a",
+    {},
+    {
+      workers: [
+        { worker: "w1", share: SHARE },
+        { worker: "w8", share: SHARE },
+      ],
+      ended,
+    },
+  );
+  assert.deepEqual(
+    rig.seen.exits.map(({ workerId, cause = "" }) => `${workerId} ${cause}`),
+    ["w3 ", "w2 machine"],
+  );
+  assert.deepEqual(
+    back.calls("stop").map(({ body }) => body),
+    [{ workerId: "w1", graceMs: 7 }],
+  );
+  assert.deepEqual((await rig.driver.list())?.sort(), ["w1", "w8"], "nobody knows w8: who reconciles stops it");
+});
+
+test("Of a host that stays away only those workers are counted out whose own links are gone", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  let now = performance.now();
+  t.mock.method(performance, "now", () => now);
+  const rig = open(t, { runsHere: false });
+  const agent = rig.join("a");
+  await prepared(rig);
+  for (const id of ["w1", "w2"]) await rig.driver.start(spec(id));
+  await rig.driver.open();
+  rig.connected.add("w1");
+  const pass = (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      now += 1_000;
+      t.mock.timers.tick(1_000);
+    }
+  };
+  agent.lastHeard = now;
+  pass(HOST_SILENCE_MAX_MS);
+  assert.ok(agent.sent.includes(FRAME.PING) && agent.isOpen);
+  pass(2_000);
+  assert.equal(agent.isOpen, false, "it was silent for too long");
+  pass(HOST_SILENCE_MAX_MS - 1_000);
+  assert.deepEqual(rig.seen.exits, []);
+  pass(2_000);
+  assert.deepEqual(
+    rig.seen.exits.map(({ workerId, cause }) => [workerId, cause]),
+    [["w2", "machine"]],
+  );
+  rig.connected.clear();
+  pass(1_000);
+  assert.deepEqual(rig.seen.exits.length, 2);
+});
+
+test("A host that drains, leaves or is removed gets no worker; its own finish, or are given up with it", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const [a, b] = [rig.join("a"), rig.join("b")];
+  await prepared(rig);
+  await everywhere(rig);
+  await rig.driver.start(spec("w1", { onHost: "a" }));
+  await rig.driver.start(spec("w2", { onHost: "b" }));
+  rig.driver.know(row("a", { draining: true }));
+  b.event("leaving", "", { of: { graceMs: 1 } });
+  assert.deepEqual(rig.seen.drained, ["w1", "w2"]);
+  await assert.rejects(rig.driver.start(spec("w3")), {
+    message: /a: it is being drained; b: its agent is about to end/,
+  });
+  rig.driver.remove("a");
+  assert.ok(a.sent.includes(FRAME.REFUSED) && !a.isOpen);
+  assert.deepEqual(
+    rig.seen.exits.map(({ workerId, cause }) => [workerId, cause]),
+    [["w1", "machine"]],
+  );
+});
+
+test("After a restart nobody is given up before the hosts had their time to come back", async (t) => {
+  const rig = open(t);
+  rig.driver.know(row("a"));
+  assert.equal(await rig.driver.list(), undefined);
+  rig.join("a", {}, { workers: [{ worker: "w1", share: SHARE }] });
+  assert.deepEqual(await rig.driver.list(), ["w1"]);
+});
+
+test("An answer that never comes, or comes from nobody, ends nothing but its own call", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const agent = rig.join("a");
+  await prepared(rig);
+  agent.answers = () => undefined;
+  const started = rig.driver.start(spec("w1"));
+  agent.answer(99_999, {});
+  agent.say(HOST_FRAME.REPORT, { id: 77, line: "x" });
+  agent.destroy();
+  await assert.rejects(started, { code: "STARTS_PAUSED", message: /a is away/ });
+  assert.equal((await rig.driver.capacity()).shares.size, 0);
+});
