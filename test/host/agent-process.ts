@@ -11,9 +11,11 @@ export class AgentProcess {
   stdout = "";
   stderr = "";
 
-  constructor(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}) {
+  /** In the network namespace `netns`, if one is named. */
+  constructor(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}, netns = "") {
     const own = { ...process.env, ...env };
-    this.child = spawn(process.execPath, [MAIN, "worker", "join", ...args], {
+    const command = [...(netns === "" ? [] : ["ip", "netns", "exec", netns]), process.execPath];
+    this.child = spawn(command[0]!, [...command.slice(1), MAIN, "worker", "join", ...args], {
       env: own,
       stdio: ["ignore", "pipe", "pipe"],
     });

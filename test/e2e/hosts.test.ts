@@ -1,0 +1,109 @@
+// May take 12 minutes.
+/** What becomes of jobs when the machine that runs them, its agent, its link or the platform fails: none lost, none finished twice. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { eventually } from "../eventually.ts";
+import { hosts, isHere, networkOf, startJoinable } from "./joined-hosts.ts";
+import type { TestPlatform } from "./platform.ts";
+
+type Started = { readonly status: number; readonly json: { readonly id: string } };
+
+async function run(platform: TestPlatform, url: string, n: number, seconds = 0.02): Promise<Started> {
+  const answer = await platform.call(`${url}/run`, { body: { input: { n, seconds } } });
+  assert.equal(answer.status, 200, answer.text);
+  return answer as Started;
+}
+
+async function result(platform: TestPlatform, id: string, { json }: Started) {
+  const answer = await platform.call(`${platform.url}/v2/${id}/status-sync/${json.id}?wait=90000`);
+  assert.equal(answer.json.status, "COMPLETED", answer.text);
+  return answer.json;
+}
+
+test("A machine that joins runs jobs; an agent that is killed loses none, and the next one takes its workers over", async (t) => {
+  const { platform, join, deploy, ran } = await startJoinable(t);
+  const { agent, again } = await join("one");
+  const { id, url } = await deploy();
+  const jobs = await Promise.all(Array.from({ length: 20 }, (_, n) => run(platform, url, n)));
+  for (const [n, job] of jobs.entries()) assert.equal((await result(platform, id, job)).output.n, n);
+  const long = await run(platform, url, 100, 8);
+  await eventually(() => assert.ok(ran().includes(100)));
+  await agent.signal("SIGKILL");
+  await isHere(platform, "one", "away");
+  const during = await run(platform, url, 101);
+  assert.equal((await result(platform, id, during)).retries, undefined, "its workers go on without an agent");
+  again();
+  await isHere(platform, "one");
+  assert.equal((await result(platform, id, long)).retries, undefined);
+  const after = await run(platform, url, 102);
+  await result(platform, id, after);
+  assert.deepEqual(
+    ran().toSorted((a, b) => a - b),
+    [...Array(20).keys(), 100, 101, 102],
+  );
+});
+
+test("A running job on a host outlives the platform: one execution, one result", async (t) => {
+  const { platform, join, deploy, ran } = await startJoinable(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:18788" });
+  await join("one");
+  const { id, url } = await deploy();
+  const job = await run(platform, url, 7, 6);
+  await eventually(() => assert.ok(ran().includes(7)));
+  await platform.kill();
+  const next = await platform.restart();
+  assert.equal((await result(next, id, job)).retries, undefined);
+  await isHere(next, "one");
+  const [host] = await hosts(next);
+  assert.ok(host!.workers.length > 0, "its workers are counted on it again");
+  await result(next, id, await run(next, `${next.url}/v2/${id}`, 8));
+  assert.deepEqual(ran(), [7, 8]);
+});
+
+test("The jobs of a machine that is removed run elsewhere, and its agent ends with what it started", async (t) => {
+  const { platform, join, deploy, ran } = await startJoinable(t);
+  const { agent } = await join("one");
+  const { id, url } = await deploy();
+  const job = await run(platform, url, 5, 3);
+  await eventually(() => assert.ok(ran().includes(5)));
+  const two = await join("two");
+  await platform.query('mutation { removeHost(name: "one") }');
+  assert.notEqual(await agent.ended, null);
+  assert.match(agent.stderr + agent.stdout, /was removed/);
+  assert.equal((await result(platform, id, job)).output.n, 5);
+  assert.deepEqual(
+    (await hosts(platform)).map(({ name }) => name),
+    ["two"],
+  );
+  assert.ok(two.agent.isAlive);
+});
+
+for (const [ms, words] of [
+  [5_000, "5 s repeats no job"],
+  [40_000, "40 s loses no job and gives no result twice"],
+] as const) {
+  test(`A link that is cut for ${words}`, async (t) => {
+    const network = await networkOf(t);
+    if (network === undefined) return t.skip("network namespaces cannot be made here");
+    const env = { SVC_HOST: "0.0.0.0", SVC_WORKER_LISTEN: "tls://0.0.0.0:0" };
+    const { platform, join, deploy, ran } = await startJoinable(t, env);
+    await join("one", { url: `http://${network.address}:${new URL(platform.url).port}`, netns: network.id });
+    const { id, url } = await deploy();
+    const jobs = await Promise.all(Array.from({ length: 10 }, (_, n) => run(platform, url, n, 1)));
+    await eventually(() => assert.ok(ran().length > 1));
+    await network.cut();
+    await delay(ms); // The fault itself lasts so long.
+    await network.mend();
+    const done = await Promise.all(jobs.map((job) => result(platform, id, job)));
+    assert.deepEqual(
+      done.map(({ output }) => output.n),
+      [...Array(10).keys()],
+    );
+    if (ms < 10_000)
+      assert.deepEqual(
+        ran().toSorted((a, b) => a - b),
+        [...Array(10).keys()],
+      );
+    await isHere(platform, "one");
+  });
+}

@@ -1,0 +1,116 @@
+/** A platform whose workers run on machines that joined: agents as real processes, in network namespaces of their own where a test cuts their link. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import type { TestContext } from "node:test";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { eventually } from "../eventually.ts";
+import { AgentProcess } from "../host/agent-process.ts";
+import { project, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
+
+const APP = (file: string) => `
+import time
+from svc import Endpoint
+
+@Endpoint(name="record", workers=(0, 2), idle_timeout=600)
+def record(n, seconds=0.02):
+    with open(${JSON.stringify(file)}, "a") as out:
+        out.write(f"{n}\\n")
+    time.sleep(seconds)
+    return {"n": n}
+`;
+
+export async function startJoinable(t: TestContext, env: Record<string, string> = {}) {
+  const platform = await startPlatform(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0", ...env });
+  const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
+  const pin = /#([0-9a-f]{64})$/.exec(workersDial)![1]!;
+  const effects = path.join(platform.shared, "effects.txt");
+  /** Starts the agent; it ends with the test, with all it started. `url` is the platform's as that machine reaches it. */
+  const join = async (
+    name: string,
+    { url = platform.url, netns = "", dataDir = path.join(tempDir(t), "host") } = {},
+  ) => {
+    const made = await platform.query<{ createHostToken: { secret: string } }>(
+      "mutation { createHostToken(input: {}) { secret } }",
+    );
+    const args = [`${url}#${pin}`, "--name", name, "--data-dir", dataDir, "--json"];
+    const hostEnv = { SVC_HOST_TOKEN: made.createHostToken.secret, SVC_WORKER_PATHS: platform.shared };
+    const start = () => {
+      const agent = new AgentProcess(args, hostEnv, netns);
+      t.after(async () => {
+        if (agent.isAlive) await agent.signal("SIGINT");
+      });
+      return agent;
+    };
+    const agent = start();
+    await isHere(platform, name).catch((error) => {
+      throw new Error(`${(error as Error).message}\n${agent.stdout}${agent.stderr}`);
+    });
+    return { agent, again: start, dataDir };
+  };
+  const deploy = async () => {
+    const dir = project(t, { "worker.py": APP(effects) });
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(code, 0, stderr);
+    const [endpoint] = await platform.endpoints();
+    return endpoint!;
+  };
+  const ran = () => {
+    try {
+      return readFileSync(effects, "utf8").trim().split("\n").map(Number);
+    } catch {
+      return [];
+    }
+  };
+  return { platform, join, deploy, ran };
+}
+
+export interface ShownHost {
+  readonly name: string;
+  readonly state: string;
+  readonly workers: readonly { readonly id: string }[];
+}
+
+export async function hosts(platform: TestPlatform): Promise<ShownHost[]> {
+  return (await platform.query<{ hosts: ShownHost[] }>("{ hosts { name state workers { id } } }")).hosts;
+}
+
+export function isHere(platform: TestPlatform, name: string, state = "joined"): Promise<void> {
+  return eventually(async () => {
+    const found = (await hosts(platform)).find((host) => host.name === name);
+    assert.equal(found?.state, state, JSON.stringify(found));
+  });
+}
+
+/** A network namespace with a link to this machine that can be cut; undefined where none can be made. */
+export async function networkOf(t: TestContext) {
+  if (process.getuid?.() !== 0) return undefined;
+  const id = `svc${process.pid % 100_000}`;
+  const net = `10.231.${process.pid % 256}`;
+  const ip = async (...args: string[]) => {
+    const { code, stderr } = await runProcess("ip", args);
+    if (code !== 0) throw new Error(stderr);
+  };
+  try {
+    await ip("netns", "add", id);
+  } catch {
+    return undefined;
+  }
+  t.after(async () => {
+    await ip("link", "del", `${id}a`).catch(() => {});
+    await ip("netns", "del", id);
+  });
+  await ip("link", "add", `${id}a`, "type", "veth", "peer", "name", `${id}b`, "netns", id);
+  await ip("addr", "add", `${net}.1/30`, "dev", `${id}a`);
+  await ip("link", "set", `${id}a`, "up");
+  await ip("-n", id, "addr", "add", `${net}.2/30`, "dev", `${id}b`);
+  await ip("-n", id, "link", "set", `${id}b`, "up");
+  await ip("-n", id, "link", "set", "lo", "up");
+  return {
+    id,
+    /** This machine's address, as it is reached from there. */
+    address: `${net}.1`,
+    cut: () => ip("link", "set", `${id}a`, "down"),
+    mend: () => ip("link", "set", `${id}a`, "up"),
+  };
+}
