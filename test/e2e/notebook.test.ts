@@ -2,19 +2,10 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { type TestContext, test } from "node:test";
-import { pythonEnvironment } from "../../bench/processes.ts";
+import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
-
-interface Output {
-  readonly output_type: string;
-  readonly name?: string;
-  readonly text?: string;
-  readonly ename?: string;
-  readonly evalue?: string;
-  readonly data?: Readonly<Record<string, string>>;
-}
+import { environment, execute, kernelOf } from "./notebook/kernel.ts";
+import { project, ROOT, startPlatform } from "./platform.ts";
 
 const WORKER = `from svc import Endpoint
 
@@ -179,31 +170,3 @@ test("a notebook shows jobs as tables and maps with a line that moves; a cell's 
   assert.equal(away.stdout, "6\n");
   assert.match(away.stderr, /^double {2}2 {2}[\d.]+\/s {2}in 0:\d\d\n$/, "one line where nothing moves");
 });
-
-async function environment(t: TestContext): Promise<string | undefined> {
-  try {
-    return await pythonEnvironment("notebook", ["ipykernel", "nbclient"]);
-  } catch {
-    t.skip("ipykernel and nbclient are not installed here and the package index cannot be reached");
-  }
-}
-
-function kernelOf(platform: TestPlatform, bin: string): Record<string, string> {
-  return {
-    PATH: `${bin}:${process.env.PATH}`,
-    HOME: platform.dir,
-    PYTHONPATH: path.join(ROOT, "python/src"),
-    PLATFORM_URL: platform.url,
-    PLATFORM_API_KEY: platform.key,
-    CI: "1",
-    NO_COLOR: "1",
-  };
-}
-
-/** The outputs of each cell. */
-async function execute(bin: string, cells: readonly string[], cwd: string, env: Record<string, string>) {
-  const script = path.join(import.meta.dirname, "notebook/execute.py");
-  const run = await runProcess(path.join(bin, "python"), [script], { cwd, env, input: JSON.stringify(cells) });
-  assert.equal(run.code, 0, run.stderr);
-  return JSON.parse(run.stdout) as Output[][];
-}
