@@ -6,6 +6,7 @@ import { readdirSync } from "node:fs";
 import path from "node:path";
 import { PLATFORMS } from "./archive.ts";
 import { makeAll } from "./make-all.ts";
+import { notYet } from "./release.ts";
 import { ROOT } from "./run.ts";
 
 const given = process.argv.slice(2);
@@ -18,4 +19,7 @@ if (platforms.length < wanted.length) {
   const folder = path.join(ROOT, "dist");
   await makeAll(folder, platforms);
   for (const name of readdirSync(folder).sort()) process.stdout.write(`dist/${name}\n`);
+  const missing = await notYet(ROOT);
+  if (missing.length > 0)
+    process.stdout.write(`\nNot for a release yet (CONTRIBUTING.md):\n  ${missing.join("\n  ")}\n`);
 }

@@ -23,6 +23,7 @@ import path from "node:path";
 import { before, describe, type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { makeArchive, type Platform } from "../../packaging/archive.ts";
+import { notYet } from "../../packaging/release.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { packTar } from "../../src/lib/tar-pack.ts";
@@ -250,6 +251,28 @@ test("The README names what is handed out", () => {
   for (const text of ["sh install.sh", made.archive, `npm install -g ./${made.npm}`, `svc@file:${made.npm}`]) {
     assert.ok(readme.includes(text), text);
   }
+});
+
+test("make dist says what stands against a release: changes, a tag, a version without its lines", async (t) => {
+  const clone = openFolder(t);
+  const write = (file: string, text: string) => writeFileSync(path.join(clone, file), text);
+  const git = (...args: string[]) =>
+    runProcess("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], { cwd: clone });
+  write("README.md", "npm install ./svc-platform-0.0.9.tgz");
+  write("CHANGELOG.md", "# Changelog\n\n## Unreleased\n\n- A thing\n\n## 0.0.9\n");
+  await git("init", "-q");
+  const [first, second, third, fourth] = await notYet(clone);
+  assert.match(first!, /no heading for/);
+  assert.match(second!, /lines under Unreleased/);
+  assert.match(third!, /README\.md names another version/);
+  assert.match(fourth!, /not committed/);
+  write("README.md", `npm install ./svc-platform-${VERSION}.tgz`);
+  write("CHANGELOG.md", `# Changelog\n\n## Unreleased\n\n## ${VERSION}\n\n- A thing\n`);
+  await git("add", ".");
+  await git("commit", "-qm", "all");
+  assert.deepEqual(await notYet(clone), [`The commit has no tag v${VERSION}.`]);
+  await git("tag", `v${VERSION}`);
+  assert.deepEqual(await notYet(clone), []);
 });
 
 test("With it come a bill of materials and the licences of all that it contains", () => {
