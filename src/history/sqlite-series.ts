@@ -147,8 +147,10 @@ export class SqliteSeries implements SeriesStore {
     const oldest = TIERS.map(
       (_, index) => (this.#sql.oldest.get(index, this.#subjects.get(MACHINE) ?? 0) as { at: number | null }).at,
     );
-    while (tier + 1 < TIERS.length && from < (oldest[tier] ?? 0) && (oldest[tier + 1] ?? Infinity) < oldest[tier]!)
-      tier++;
+    // The first of the longer steps begins before the first of the shorter ones also where both tell of the same time.
+    const reachesFurther = (index: number) =>
+      index < TIERS.length && (oldest[index] ?? Infinity) + TIERS[index]!.stepMs <= oldest[index - 1]!;
+    while (from < (oldest[tier] ?? 0) && reachesFurther(tier + 1)) tier++;
     const { stepMs } = TIERS[tier]!;
     return { tier, step: Math.ceil(Math.max(wanted, stepMs) / stepMs) * stepMs };
   }

@@ -222,6 +222,20 @@ test("Each kind of step is kept for as long as it was promised, and longer ones 
   );
 });
 
+test("A platform that is younger than what is asked for shows its short steps, though longer ones seem to begin earlier", async (t) => {
+  const under = open(t);
+  const began = START + 14 * 60_000 + 2 * SERIES_STEP_MS;
+  await under.steps(24, () => [["a", jobs(1)]], began);
+  const to = began + 24 * SERIES_STEP_MS;
+  const question = { metric: metricOf("done")!, ids: ["a"], from: to - 600_000, to, stepMs: SERIES_STEP_MS };
+  const { stepMs, points } = await under.series.read(question);
+  assert.equal(stepMs, SERIES_STEP_MS);
+  assert.deepEqual(
+    points.map(({ value }) => value),
+    [...Array(36).fill(null), ...Array(24).fill(1)],
+  );
+});
+
 test("A clock that is set, forward by years or back, costs nothing of what is kept", async (t) => {
   const under = open(t);
   await under.steps(12, () => [["a", jobs(1)]]);

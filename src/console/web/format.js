@@ -3,6 +3,7 @@
 /** 4 ms, 1.25 s, 3 min, 2 h, 5 d. */
 export function duration(ms) {
   if (ms == null) return "–";
+  if (ms < 0.05) return "0 ms";
   if (ms < 10 && ms % 1 !== 0) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;

@@ -1,5 +1,5 @@
 /** What was deployed, by whom, what it changed, whether it started; and the way back. */
-import { clock, shortId } from "../format.js";
+import { clock, plural, shortId } from "../format.js";
 import { html } from "../html.js";
 import { Act } from "../parts/act.js";
 import { Badge, Card, Wait } from "../parts/card.js";
@@ -64,7 +64,7 @@ function Deploy({ deploy, reload }) {
       <time datetime=${new Date(at).toISOString()}>${clock(at)}</time>
       <span class="soft"> by </span>${keyName || "an unknown key"}
       ${gitCommit && html`<span class="soft"> from </span><code title=${gitCommit}>${shortId(gitCommit)}</code>`}
-      <span class="soft"> · ${endpoints.length} endpoints · build </span><code class="soft">${buildId}</code>
+      <span class="soft"> · ${plural(endpoints.length, "endpoint")} · build </span><code class="soft">${buildId}</code>
     </p>
     ${message && html`<p class="message">${message}</p>`}
     ${reason && html`<p class="problem">${reason}</p>`}
@@ -72,7 +72,7 @@ function Deploy({ deploy, reload }) {
       changes.length === 0
         ? html`<p class="soft">Nothing changed.</p>`
         : html`<details open=${changes.length <= 12}>
-            <summary>${changes.length} changes</summary>
+            <summary>${plural(changes.length, "change")}</summary>
             <ul class="changes">${changes.map((line, n) => html`<li key=${n} data-tone=${toneOf(line)}>${line}</li>`)}</ul>
           </details>`
     }

@@ -46,8 +46,9 @@ export function Errors({ params }) {
       title: "",
       className: "act-cell",
       cell: (group) =>
-        group.lastJobId !== null &&
-        html`<a href=${to("jobs", { group: group.key, endpoint: group.endpointId })}>Jobs</a>
+        group.lastJobId === null
+          ? html`<a href=${to("requests", { endpoint: group.endpointId, route: group.place, status: "5xx" })}>Requests</a>`
+          : html`<a href=${to("jobs", { group: group.key, endpoint: group.endpointId })}>Jobs</a>
           <${Act}
             scope="invoke"
             label="Retry all"

@@ -30,7 +30,7 @@ export function Chart({ label, at, series, format = String, formatNewest = forma
     const options = {
       width: Math.max(200, element.clientWidth),
       height,
-      padding: [8, 8, 0, 0],
+      padding: [8, 20, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, (max ?? 1) * 1.1)] } },

@@ -1,5 +1,5 @@
 /** The parts of a call's time, side by side: the wait for a worker, its start, the import of the code, the run. */
-import { duration, number } from "../format.js";
+import { duration, plural } from "../format.js";
 import { html } from "../html.js";
 
 export const PARTS = [
@@ -73,6 +73,7 @@ export function ColdShare({ numbers }) {
   const calls = (numbers.done ?? 0) + (numbers.failed ?? 0) + (numbers.requests ?? 0);
   const cold = numbers.coldStarts ?? 0;
   if (calls === 0 && cold === 0) return null;
-  const share = calls === 0 ? "" : `, one for every ${number(Math.max(1, calls / Math.max(1, cold)))} calls`;
-  return html`<p class="soft">${cold === 0 ? "No cold start: every call found a worker." : `${number(cold)} cold starts${share}. A start's time is part of the wait of those who waited for it.`}</p>`;
+  const share =
+    calls === 0 ? "" : `, one for every ${plural(Math.round(Math.max(1, calls / Math.max(1, cold))), "call")}`;
+  return html`<p class="soft">${cold === 0 ? "No cold start: every call found a worker." : `${plural(cold, "cold start")}${share}. A start's time is part of the wait of those who waited for it.`}</p>`;
 }
