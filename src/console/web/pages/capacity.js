@@ -49,7 +49,7 @@ export function Capacity({ params }) {
         html`${link(one)} <span class="soft">${one.app === null ? "" : `${one.app}/${one.environment}`}</span>`,
     },
     { title: "Workers", className: "number", cell: ({ workers }) => number(workers) },
-    { title: "vCPU", cell: (one) => html`<${Part} of=${one.vcpu} all=${vcpu.total} unit="" label="vCPU" />` },
+    { title: "vCPU", cell: (one) => html`<${Part} of=${one.vcpu} all=${vcpu.total} unit=" vCPU" label="vCPU" />` },
     {
       title: "Memory",
       cell: (one) => html`<${Part} of=${one.memoryGb} all=${memoryGb.total} unit=" GB" label="memory" />`,
@@ -86,24 +86,24 @@ export function Capacity({ params }) {
       html`<${Card} id="gpus" title="The machine’s GPUs" aside=${scope}>
         <ul class="gpus">
           ${gpus.map(
-            ({
-              index,
-              name,
-              memoryGb: gb,
-              busy,
-              usedGb,
-              endpoint,
-              workerId,
-            }) => html`<li key=${index} data-tone=${endpoint === null ? "quiet" : "main"}>
-              <b>${index}</b> ${name}${gb > 0 ? `, ${number(gb)} GB` : ""}
-              ${busy !== null && html` <span class="soft">${number(busy * 100)} % busy</span>`}
-              ${usedGb !== null && html` <span class="soft">${number(usedGb, 1)} GB in use</span>`}
-              ${endpoint === null ? html`<span class="soft">free</span>` : html`<a href=${to(["endpoint", endpoint])}>${names.get(endpoint) ?? endpoint}</a> <span class="mono soft">${workerId}</span>`}
+            (gpu) => html`<li key=${gpu.index} data-tone=${gpu.endpoint === null ? "quiet" : "main"}>
+              <b>${gpu.index}</b> ${wordsOf(gpu)}${" "}
+              ${
+                gpu.endpoint === null
+                  ? html`<span class="soft">free</span>`
+                  : html`<a href=${to(["endpoint", gpu.endpoint])}>${names.get(gpu.endpoint) ?? gpu.endpoint}</a> <span class="mono soft">${gpu.workerId}</span>`
+              }
             </li>`,
           )}
         </ul>
       </${Card}>`
     }`;
+}
+
+/** NVIDIA L4, 24 GB, 37 % busy, 11.8 GB in use: what is not known is left out. */
+function wordsOf({ name, memoryGb, busy, usedGb }) {
+  const said = [memoryGb > 0 && `${number(memoryGb)} GB`, busy !== null && `${number(busy * 100)} % busy`];
+  return [name, ...said, usedGb !== null && `${number(usedGb, 1)} GB in use`].filter(Boolean).join(", ");
 }
 
 function MachineLoad({ of, name, params, scope }) {
