@@ -63,6 +63,7 @@ function makeResource(endpoint: EndpointDeclaration, layers: EndpointLayers): Ma
     retryBackoff: settings.retryBackoff,
     retryMaxDelayMs: settings.retryMaxDelayMs,
     publicRoutes: settings.publicRoutes,
+    hosts: settings.hosts,
     envNames: Object.keys(endpoint.env).sort(),
     pythonVersion: layers.pythonVersion,
     handler: handlerPath(endpoint.name),

@@ -30,6 +30,7 @@ import { gpuSelectors } from "./gpu-selectors.ts";
 import { PORTED, translatePorted } from "./ported-settings.ts";
 import { readCors } from "./read-cors.ts";
 import { readEnv } from "./read-env.ts";
+import { readHosts } from "./read-hosts.ts";
 import { readImage, readSystemDependencies } from "./read-image.ts";
 import { publicOf } from "./read-public.ts";
 import { readRetries } from "./read-retries.ts";
@@ -69,6 +70,7 @@ export const KEYWORDS = [
   "public",
   ...SCHEDULE_KEYWORDS,
   "system_dependencies",
+  "hosts",
 ] as const;
 export type Keyword = (typeof KEYWORDS)[number];
 
@@ -161,6 +163,7 @@ export class SettingsReader {
         defaults.requestTimeoutMs,
       ...readRetries(given.get("retries"), this.#report),
       publicRoutes: publicOf(given.get("public"), kind, this.#report),
+      hosts: readHosts(given.get("hosts"), this.#report),
     };
     const env = readEnv(given.get("env"), this.#environment, this.#sources, this.#report, (secret) =>
       this.secrets.add(secret),

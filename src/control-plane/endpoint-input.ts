@@ -169,5 +169,6 @@ export function withGiven(settings: EndpointSettings, given: GivenFields): Endpo
     retryBackoff: pick("retryBackoff"),
     retryMaxDelayMs: pick("retryMaxDelayMs"),
     publicRoutes: settings.publicRoutes,
+    hosts: settings.hosts,
   };
 }

@@ -71,6 +71,8 @@ export function revisionOf(endpoint: Revisable, code: EndpointCode | null, secre
       .sort(([a], [b]) => (a! < b! ? -1 : 1)),
     code && [code.source, code.handler, code.dependencyLayer, [...code.baseDependencies].sort(), code.pythonVersion],
     ...(code?.image ? [code.image] : []),
+    // Workers that run elsewhere are replaced. Without labels a revision is what it was before there were any.
+    ...(endpoint.hosts === "" ? [] : [["hosts", endpoint.hosts]]),
     ...(endpoint.container === undefined ? [] : [endpoint.container.entrypoint, endpoint.container.command]),
   ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);

@@ -38,7 +38,7 @@ export interface Need extends Host {
   readonly gpuCount: number;
   /** Its vCPUs and memory are the GPUs' part of the machine: another machine gives another part. */
   readonly ofGpus?: boolean;
-  /** Only machines with this label; absent: any. */
+  /** Only machines with one of these labels, a comma list; absent: any. */
   readonly label?: string;
   /** It mounts volumes: only machines that have them. */
   readonly volumes?: boolean;

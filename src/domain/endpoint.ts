@@ -5,6 +5,7 @@
 import { isOrigin, ORIGIN_HELP, originsOf } from "./cors.ts";
 import { SvcError } from "./errors.ts";
 import { gpuCountProblem, unknownGpuId } from "./gpu.ts";
+import { HOST_LABEL, HOST_LABEL_RULE, hostLabels } from "./host.ts";
 import {
   EXECUTION_TIMEOUT_DEFAULT_MS,
   EXECUTION_TIMEOUT_MAX_MS,
@@ -71,6 +72,8 @@ export interface EndpointSettings {
   readonly retryMaxDelayMs: number;
   /** Routes of a load-balanced endpoint that answer without a key, as in public-routes.ts; "" for none. */
   readonly publicRoutes: string;
+  /** Labels of machines that its workers may run on, a comma list: any of these; "" for every machine. */
+  readonly hosts: string;
 }
 
 export const CPU_IMAGE = "svc/worker-cpu:latest";
@@ -105,6 +108,7 @@ export function defaultSettings(kind: EndpointKind, gpuIds = ""): EndpointSettin
     requestTimeoutMs: 0,
     ...NO_RETRIES,
     publicRoutes: "",
+    hosts: "",
   };
 }
 
@@ -136,6 +140,8 @@ export function settingsProblems(settings: EndpointSettings): string[] {
     if (!isOrigin(origin)) problems.push(`cors names ${JSON.stringify(origin)}, which is no origin: ${ORIGIN_HELP}`);
   }
   problems.push(...volumesProblems(settings.networkVolumeId));
+  const label = hostLabels(settings.hosts).find((each) => !HOST_LABEL.test(each));
+  if (label !== undefined) problems.push(`hosts names ${JSON.stringify(label)}: ${HOST_LABEL_RULE}.`);
   if (settings.workersMin > settings.workersMax) {
     problems.push(`workersMin (${settings.workersMin}) must not be larger than workersMax (${settings.workersMax}).`);
   }

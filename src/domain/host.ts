@@ -8,6 +8,11 @@ export const HOST_LABEL = /^[a-zA-Z0-9][\w.=-]{0,62}$/;
 export const HOST_LABEL_RULE =
   "a label has letters, digits, _, ., = and -, begins with a letter or digit, and has at most 63";
 
+/** Labels of an endpoint's `hosts`, any of which a machine has to have; none: every machine will do. */
+export function hostLabels(hosts: string): string[] {
+  return hosts === "" ? [] : hosts.split(",");
+}
+
 /** draining: gets no further workers; away: its agent is not connected, whatever else. */
 export type HostState = "joined" | "away" | "draining";
 

@@ -117,6 +117,8 @@ export const manifestResource = z.object({
   retryMaxDelayMs: z.number().default(NO_RETRIES.retryMaxDelayMs),
   /** Routes that answer without a key: "*" for all, lines of `METHOD /path`, "" for none. */
   publicRoutes: z.string().default(""),
+  /** Labels of the machines that its workers may run on, a comma list: any of these; "" for every machine. */
+  hosts: z.string().default(""),
   /** Names only: values travel beside the manifest and are never written into an artifact. */
   envNames: z.array(z.string()),
   /** "3.11": the interpreter the dependencies were installed for. */

@@ -17,6 +17,7 @@ import {
   sizeProblems,
 } from "./capacity.ts";
 import { gpuMatches, gpuRank } from "./gpu.ts";
+import { hostLabels } from "./host.ts";
 
 /** A machine among others: the platform's own or a host. */
 export interface HostMachine extends Machine {
@@ -196,7 +197,8 @@ function loadOf(machine: Machine, held: readonly Share[]): number {
 }
 
 function isAllowed({ labels, id, sharedVolumes }: HostMachine, need: Need): boolean {
-  if (need.label !== undefined && !labels.includes(need.label)) return false;
+  const wanted = hostLabels(need.label ?? "");
+  if (wanted.length > 0 && !wanted.some((label) => labels.includes(label))) return false;
   return !need.volumes || id === "" || sharedVolumes;
 }
 
@@ -239,12 +241,14 @@ function lackOfAll(
 
 /** No machine is one on which it may run. */
 function lackOfPlaces({ label, volumes }: Need): Lack {
-  const wants = label === undefined ? "" : ` with the label ${JSON.stringify(label)}`;
+  const wanted = hostLabels(label ?? "");
+  const names = wanted.map((each) => JSON.stringify(each)).join(" or ");
+  const wants = wanted.length === 0 ? "" : ` with the label ${names}`;
   const short = `no machine${wants}${volumes ? " that has its volumes" : ""}`;
   const help =
-    label === undefined
+    wanted.length === 0
       ? "Let one join with --shared-volumes, or let the platform's own machine run workers."
-      : `Let one join with it (svc worker join --label ${label}), or change hosts= of the endpoint.`;
+      : `Let one join with it (svc worker join … --labels ${wanted[0]}), or change hosts= of the endpoint.`;
   return { short, lack: `There is ${short}.`, help };
 }
 

@@ -58,7 +58,7 @@ export interface WorkerSpec {
   readonly beyondCapacity: boolean;
   /** What it has of the machine, when that is decided elsewhere: it is not placed, and refused only where it cannot be. */
   readonly share?: Share | undefined;
-  /** Label of the machines that it may run on; absent or "": any. */
+  /** Labels of the machines that it may run on, a comma list: any of these; absent or "": any machine. */
   readonly hosts?: string | undefined;
   /** The machine whose room it is to have; absent: whichever is best. */
   readonly onHost?: string | undefined;

@@ -71,7 +71,7 @@ export const alerts: Migration = {
   },
 };
 
-/** Machines that joined, and the tokens that let them in. */
+/** Machines that joined, the tokens that let them in, and labels of those that an endpoint may run on. */
 export const hosts: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
     await db.schema
@@ -99,6 +99,10 @@ export const hosts: Migration = {
       .addColumn("usedAt", "bigint")
       .addColumn("revokedAt", "bigint")
       .addColumn("createdBy", "text", (c) => c.notNull())
+      .execute();
+    await db.schema
+      .alterTable("endpoints")
+      .addColumn("hosts", "text", (c) => c.notNull().defaultTo(""))
       .execute();
   },
 };

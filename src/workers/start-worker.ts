@@ -56,6 +56,7 @@ export async function startWorker(
       gpuIds,
       gpuPreference,
       gpuCount,
+      hosts: endpoint.hosts,
       ...where,
     });
     started.catch(() => {}); // It is looked at below.

@@ -27,6 +27,7 @@ export function resource(name: string, changes: Partial<ManifestResource> = {}):
     networkVolumeId: "",
     cors: "",
     publicRoutes: "",
+    hosts: "",
     requestTimeoutMs: 0,
     schedule: null,
     retriesMax: 0,

@@ -39,6 +39,7 @@ const EVERYWHERE: Record<string, Expectation> = {
   },
   python_version: { written: '"3.12"', manifest: { pythonVersion: "3.12" } },
   boot: { written: '"OFF"', record: { svcBootType: "OFF" } },
+  hosts: { written: '["gpu-a100", "rack.1"]', record: { hosts: "gpu-a100,rack.1" } },
 };
 const schedule = (rules: object) =>
   JSON.stringify({ cron: "", everyMs: 0, timezone: "UTC", input: {}, missed: "skip", overlap: "queue", ...rules });

@@ -49,7 +49,7 @@ PARAMETERS = (
     "scaler_type", "scaler_value", "env", "image", "volume", "volumes", "python_version", "gpu_count", "boot", "cors",
     "request_timeout_ms", "retries", "command", "port", "ready_path", "ready_timeout", "protocol", "public",
     "schedule", "timezone", "every", "schedule_input", "missed", "overlap",
-    "system_dependencies",
+    "system_dependencies", "hosts",
 )  # fmt: skip
 
 PORTED = (
@@ -140,6 +140,8 @@ class Endpoint:
             (`"skip"`).
         system_dependencies: Debian packages such as `["ffmpeg"]`, perhaps with a version (`"git=1:2.39.5-0+deb12u2"`). In
             containers they are built into the image; elsewhere the machine must have them, which the deploy checks.
+        hosts: label of the machines that its workers may run on, or a list: any of these. `"platform"` is the platform's
+            own machine. Default: every machine that joined.
 
     Projects of the same family also give `flashboot` (`False` is `boot="OFF"`), `template` (a `PodTemplate`, of which
     `imageName` and `env` count), and `datacenter`, `accelerate_downloads`, `min_cuda_version`: these have no
@@ -205,6 +207,7 @@ class Endpoint:
             schedule_input: Mapping[str, Any] | None = None,
             missed: Literal["skip", "once"] | None = None,
             overlap: Literal["queue", "skip"] | None = None,
+            hosts: str | Sequence[str] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(
@@ -248,6 +251,7 @@ class Endpoint:
             schedule_input: Mapping[str, Any] | None = None,
             missed: Literal["skip", "once"] | None = None,
             overlap: Literal["queue", "skip"] | None = None,
+            hosts: str | Sequence[str] | None = None,
         ) -> Endpoint: ...
         @overload
         def __new__(cls, *, id: str, url: str | None = None, api_key: str | None = None) -> EndpointClient: ...

@@ -141,6 +141,7 @@ function desiredEndpoint(manifest: Manifest, name: string, env: EnvValues): Desi
       retryBackoff: resource.retryBackoff,
       retryMaxDelayMs: resource.retryMaxDelayMs,
       publicRoutes: resource.publicRoutes,
+      hosts: resource.hosts,
     },
     env,
     schedule: storedSchedule(resource.schedule),
