@@ -8,7 +8,7 @@
  *   ```mermaid                   a picture
  *   <!-- not run: WHY -->        the block below is only looked at
  *   <!-- run: COMMAND -->        what the reader has done already, or does elsewhere: a second terminal, a browser.
- *                                `url_of NAME` is the URL that svc deploy has printed for an endpoint
+ *                                `url_of NAME` is the URL that svc deploy has printed for an endpoint, `free_port` a port
  */
 import assert from "node:assert/strict";
 
@@ -57,6 +57,7 @@ const PREAMBLE = `curl() { command curl -sS "$@"; }
 url_of() {
   svc status --json | python3 -c 'import json, sys; print([e["url"] for e in json.load(sys.stdin) if e["name"] == sys.argv[1]][0])' "$1"
 }
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 `;
 
 /** One program for bash. Before each step it prints `@@ LINE`, so that what it prints can be told apart. */
