@@ -60,6 +60,7 @@ export const SIDEBAR: readonly Section[] = [
       "guide/production#backup-and-restore": "Backup and restore",
       "guide/production#upgrade": "Upgrade and the way back",
       "reference/containers": "Workers in containers",
+      "operate/more-machines": "More machines",
       "operate/gpus": "GPUs",
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",
