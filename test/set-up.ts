@@ -2,7 +2,8 @@
  * What the wanted test files share, made before the first of them runs: programs of the machine, whose installation takes longer
  * than a test may and is done by a package manager that serves one at a time, and the packages that we hand out.
  */
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { findChromium } from "./browser.ts";
@@ -16,6 +17,7 @@ import { findPrometheus } from "./prometheus.ts";
 export async function setUp(files: readonly string[]): Promise<() => Promise<void>> {
   const texts = files.map((file) => readFileSync(file, "utf8"));
   const needs = (module: string) => texts.some((text) => text.includes(`/${module}"`));
+  passShims();
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
   if (needs("client-packages.ts")) await installClients();
@@ -34,4 +36,14 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
     await docker?.release();
   };
+}
+
+/** Version managers put a script where python3 is looked for, which starts ten processes before each Python: who is behind it comes first. */
+function passShims(): void {
+  const folders = (process.env.PATH ?? "").split(path.delimiter);
+  const found = folders.map((folder) => path.join(folder, "python3")).find((file) => existsSync(file));
+  if (found === undefined || readFileSync(found).subarray(0, 2).toString() !== "#!") return;
+  const code = "import os, sys; print(os.path.dirname(sys.executable))";
+  const real = execFileSync(found, ["-c", code], { encoding: "utf8" }).trim();
+  process.env.PATH = [real, ...folders].join(path.delimiter);
 }
