@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { SIDEBAR } from "../docs/.vitepress/sidebar.ts";
 import { ERROR_CATALOGUE } from "../src/domain/errors.ts";
 import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
 import { VERSION } from "../src/domain/version.ts";
@@ -198,12 +197,6 @@ test("No link of a page leads nowhere", () => {
     }
   }
   assert.deepEqual(dead, []);
-});
-
-test("Every page of docs/ stands in the site's sidebar (docs/.vitepress/sidebar.ts), and nothing else does", () => {
-  const listed = SIDEBAR.flatMap(({ items }) => items.map(({ link }) => `docs${link.split("#")[0]}.md`));
-  const pages = globSync("docs/**/*.md", { cwd: root }).filter((page) => !page.includes("node_modules/"));
-  assert.deepEqual([...new Set(listed)].sort(), pages.filter((page) => page !== "docs/index.md").sort());
 });
 
 test("Every error code is documented, and no other", () => {

@@ -8,7 +8,6 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { SIDEBAR } from "../../docs/.vitepress/sidebar.ts";
-import { madePages } from "../../docs/api.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser, openPage } from "../browser.ts";
 import { ROOT } from "../e2e/platform.ts";
@@ -81,12 +80,6 @@ test("make docs builds a site: its search finds, its dark switch works, every pa
     }
     assert.deepEqual(problems, []);
   });
-});
-
-test("The pages of the Python and the TypeScript API are as the code is: `npm run api` writes them", async () => {
-  for (const [page, text] of Object.entries(await madePages())) {
-    assert.equal(readFileSync(path.join(ROOT, page), "utf8"), text, `${page} is not as the code: npm run api`);
-  }
 });
 
 test("The site's lock file holds no download addresses", () => {

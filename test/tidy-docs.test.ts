@@ -1,9 +1,14 @@
-/** Every block of commands or code of the documentation is run by a test, or says above it why not: <!-- not run: WHY -->. */
+/**
+ * The documentation's shape: what is made from the code is as the code, every page is found, every block of commands or code is run by a
+ * test, or says above it why not: <!-- not run: WHY -->.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { ROOT } from "../e2e/platform-process.ts";
+import { SIDEBAR } from "../docs/.vitepress/sidebar.ts";
+import { madePages } from "../docs/api.ts";
+import { ROOT } from "./e2e/platform-process.ts";
 
 /** Run from top to bottom by pages.test.ts, which reads the reasons itself; the last two are made from the code. */
 const ELSEWHERE =
@@ -68,5 +73,17 @@ test("The tests that are said to run a page's blocks read that page", () => {
       const named = page.startsWith("clients/") ? "docs/clients" : path.basename(page);
       assert.ok(text.includes(named), `${file} does not read ${page}`);
     }
+  }
+});
+
+test("Every page of docs/ stands in the site's sidebar (docs/.vitepress/sidebar.ts), and nothing else does", () => {
+  const listed = SIDEBAR.flatMap(({ items }) => items.map(({ link }) => `docs${link.split("#")[0]}.md`));
+  const pages = globSync("docs/**/*.md", { cwd: ROOT }).filter((page) => !page.includes("node_modules/"));
+  assert.deepEqual([...new Set(listed)].sort(), pages.filter((page) => page !== "docs/index.md").sort());
+});
+
+test("The pages of the Python and the TypeScript API are as the code is: `npm run api` writes them", async () => {
+  for (const [page, text] of Object.entries(await madePages())) {
+    assert.equal(readFileSync(path.join(ROOT, page), "utf8"), text, `${page} is not as the code: npm run api`);
   }
 });
