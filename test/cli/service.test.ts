@@ -127,6 +127,45 @@ test("--root installs it into another root file system: unit, user, settings, en
   assert.equal(readFileSync(settings, "utf8"), "SVC_PORT=7000\n");
 });
 
+test("The agent of a host is a service in the same way: its unit has what it joins with, and no token", async (t) => {
+  const { svc } = await sandbox();
+  const address = `https://svc.example.com#${"ab".repeat(32)}`;
+  const given = [
+    "worker",
+    "join",
+    address,
+    "--install-service",
+    "--name",
+    "gpu-box",
+    "--labels",
+    "gpu,eu",
+    "--cpus",
+    "4",
+  ];
+  const { code, stdout, stderr } = await svc([...given, "--print", "--token", "svch_secret"]);
+  assert.equal(code, 0, stderr);
+  const start = `worker join ${address} --data-dir /var/lib/svc-host --name gpu-box --labels gpu,eu --cpus 4`;
+  assert.match(stdout, new RegExp(`^ExecStart=/.* ${start}$`, "m"));
+  for (const line of ["User=svc-host", "Delegate=yes", "EnvironmentFile=-/etc/svc/host.env", "KillMode=mixed"]) {
+    assert.ok(stdout.split("\n").includes(line), line);
+  }
+  assert.ok(!stdout.includes("svch_secret"));
+  const strange = await svc([...given, "--print", "--user", "Root User"]);
+  assert.deepEqual([strange.code, strange.stdout], [2, ""]);
+  const without = await svc(given);
+  assert.match(without.stderr, /A token is missing: the service joins with it/);
+  if (!hasSystemd || process.getuid?.() !== 0) return;
+  const root = tempDir(t);
+  const installed = await svc([...given, "--root", root], { env: { SVC_HOST_TOKEN: "svch_secret" } });
+  assert.equal(installed.code, 0, installed.stderr);
+  const settings = path.join(root, "etc/svc/host.env");
+  assert.match(readFileSync(settings, "utf8"), /^SVC_HOST_TOKEN=svch_secret$/m);
+  assert.equal(statSync(settings).mode & 0o777, 0o600);
+  const enabled = path.join(root, "etc/systemd/system/multi-user.target.wants/svc-host.service");
+  assert.equal(readlinkSync(enabled), "/etc/systemd/system/svc-host.service");
+  assert.match(readFileSync(path.join(root, "etc/passwd"), "utf8"), /^svc-host:x:/m);
+});
+
 test("Words that would mean something to systemd, and a machine without it, are refused", async () => {
   const { svc } = await sandbox();
   for (const args of [

@@ -1,9 +1,7 @@
 /** `svc worker join` as a process of its own. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import path from "node:path";
-
-const MAIN = path.resolve(import.meta.dirname, "../../bin/svc.ts");
+import { PROGRAM } from "../program.ts";
 
 export class AgentProcess {
   readonly child: ChildProcess;
@@ -15,7 +13,7 @@ export class AgentProcess {
   constructor(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}, netns = "") {
     const own = { ...process.env, ...env };
     const command = [...(netns === "" ? [] : ["ip", "netns", "exec", netns]), process.execPath];
-    this.child = spawn(command[0]!, [...command.slice(1), MAIN, "worker", "join", ...args], {
+    this.child = spawn(command[0]!, [...command.slice(1), PROGRAM, "worker", "join", ...args], {
       env: own,
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -30,6 +28,14 @@ export class AgentProcess {
 
   get isAlive(): boolean {
     return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Ends it with all it runs. */
+  async end(): Promise<void> {
+    if (!this.isAlive) return;
+    const again = setInterval(() => this.child.kill("SIGTERM"), 200);
+    this.child.kill("SIGTERM");
+    await this.ended.finally(() => clearInterval(again));
   }
 
   /** Resolves the code. */

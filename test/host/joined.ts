@@ -22,12 +22,7 @@ export async function openPlatformEnd(t: TestContext) {
   await end.listen(port);
   const agents: AgentProcess[] = [];
   t.after(async () => {
-    for (const agent of agents) {
-      if (!agent.isAlive) continue;
-      agent.child.kill("SIGTERM");
-      agent.child.kill("SIGTERM");
-      await agent.ended;
-    }
+    for (const agent of agents) await agent.end();
     await end.close();
     await reception.close();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });

@@ -18,7 +18,7 @@ export interface InstallFlags extends JoinFlags {
 
 export async function installHost(context: CliContext, flags: InstallFlags, address: string): Promise<void> {
   const { terminal, cwd } = context;
-  const { token, ...options } = joinOptions(context, { dataDir: DATA_DIR, ...flags }, address);
+  const { token, ...options } = joinOptions(context, { ...flags, dataDir: flags.dataDir ?? DATA_DIR }, address);
   const word = (text: string, pattern: RegExp, flag: string) => {
     try {
       return serviceWord(pattern)(text);
