@@ -12,6 +12,7 @@ import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
 import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import type { Log } from "../lib/log.ts";
+import type { HostRepository } from "../store/hosts.ts";
 import type { Store } from "../store/store.ts";
 import type { HostDoor } from "../worker-link/host-greeting.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
@@ -74,7 +75,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   });
   const { platform, arch } = process;
   const door: HostDoor = {
-    hosts: store.hosts,
+    hosts: withAudit(store),
     platformId: platformId(config.volumesDir),
     runsOn: { platform, arch, isMusl: isMusl() },
     newId: () => `h-${randomUUID().slice(0, 13)}`,
@@ -133,4 +134,23 @@ function isMusl(): boolean {
   } catch {
     return false;
   }
+}
+
+/** Who joined is written down with the join. */
+function withAudit(store: Store): Pick<HostRepository, "join" | "findBySecret" | "seen"> {
+  const { findBySecret, seen } = store.hosts;
+  return {
+    findBySecret,
+    seen,
+    join: (tokenHash, now, host) =>
+      store.transaction(async (inner) => {
+        const joined = await inner.hosts.join(tokenHash, now, host);
+        if (typeof joined === "string") return joined;
+        const { id, name, labels } = joined;
+        const detail = labels.length === 0 ? "" : `labels ${labels.join(", ")}`;
+        const who = { keyId: null, keyName: "a join token", address: "" };
+        await inner.audit.append({ at: now, ...who, action: "host.join", target: `${name} (${id})`, detail });
+        return joined;
+      }),
+  };
 }

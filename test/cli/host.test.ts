@@ -16,7 +16,7 @@ test("a join token is the command to paste, once; the list says what became of i
   await svc("platform", "start", "--port", "0");
   const { url } = JSON.parse((await svc("whoami", "--json")).stdout) as { url: string };
   const made = await svc("host", "token", "create", "gpu-1", "--ttl", "15m");
-  const command = /^svc worker join (\S+)#([0-9a-f]{64}) --token (svch_[\w-]{43}) --name gpu-1\n$/.exec(made.stdout);
+  const command = /^svc worker join '(\S+)#([0-9a-f]{64})' --token (svch_[\w-]{43}) --name gpu-1\n$/.exec(made.stdout);
   assert.ok(command, made.stdout);
   assert.equal(command[1], url);
   assert.match(made.stderr, /one machine, "gpu-1", for 15 min 0 s, until \d{4}-/);
@@ -24,7 +24,7 @@ test("a join token is the command to paste, once; the list says what became of i
   assert.match(made.stderr, /port \d+\./);
   assert.match(made.stderr, /Only this machine itself reaches .*SVC_PUBLIC_URL/);
   const json = JSON.parse((await svc("host", "token", "create", "--reusable", "--json")).stdout);
-  assert.equal(json.command, `svc worker join ${url}#${command[2]} --token ${json.token}`);
+  assert.equal(json.command, `svc worker join '${url}#${command[2]}' --token ${json.token}`);
   const list = await svc("host", "token", "list");
   assert.match(list.stdout, /^ID +FOR +STATE +EXPIRES/);
   assert.match(list.stdout, /any host +open/);

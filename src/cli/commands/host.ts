@@ -281,7 +281,7 @@ function isLoopback(url: string): boolean {
 
 function joinCommand({ secret, fingerprint, token }: NewHostToken, url: string): string {
   const name = token.name === "" ? "" : ` --name ${token.name}`;
-  return `svc worker join ${url}#${fingerprint} --token ${secret}${name}`;
+  return `svc worker join '${url}#${fingerprint}' --token ${secret}${name}`;
 }
 
 function stateOfToken({ state }: HostTokenRecord, { terminal }: CliContext): string {

@@ -44,7 +44,7 @@ async function shown(
   return {
     ...facts,
     state: stateOf(row, live),
-    since: live?.since ?? row.lastSeenAt,
+    since: Math.round(live?.since ?? row.lastSeenAt),
     vcpu: machine && { total: machine.vcpus, promised: sum((share) => share.vcpus), used: null },
     memoryGb: machine && { total: machine.memoryGb, promised: sum((share) => share.memoryGb), used: null },
     gpus: (machine?.gpus ?? []).map(({ product }, index) => {
