@@ -90,7 +90,7 @@ export function Capacity({ params }) {
               <b>${gpu.index}</b> ${wordsOf(gpu)}${" "}
               ${
                 gpu.endpoint === null
-                  ? html`<span class="soft">free</span>`
+                  ? html`<span class="soft">· no worker has it</span>`
                   : html`<a href=${to(["endpoint", gpu.endpoint])}>${names.get(gpu.endpoint) ?? gpu.endpoint}</a> <span class="mono soft">${gpu.workerId}</span>`
               }
             </li>`,
