@@ -49,6 +49,9 @@ export async function bundle(root: string, out: string): Promise<Metafile> {
     format: "esm",
     platform: "node",
     target: "node24",
+    // Names stay, for stacks; a line stays short enough to be shown.
+    minifyWhitespace: true,
+    lineLimit: 160,
     plugins: [beside((file, name) => place(path.relative(root, file), name))],
   });
   for (const file of globSync("{bin,src}/**/*.js", { cwd: dist })) {
