@@ -46,7 +46,7 @@ export async function listAllJobs(
       ...(wide ? [job.workerId ?? "-"] : []),
       job.error !== "" || job.hasBodies ? job.error : terminal.colors.dim("result not kept"),
     ]),
-    wide ? ["JOB", "SUBMITTED", "WORKER", "ERROR"] : ["JOB", "STATE", "AGE"],
+    wide ? "all" : ["JOB", "STATE", "AGE"],
   );
   if (more) terminal.note(`There are more; --limit ${limit * 10} shows them.`);
 }

@@ -9,7 +9,7 @@ export function clockTime(ms: number): string {
   return [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
 }
 
-function date(ms: number): string {
+export function date(ms: number): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }

@@ -111,11 +111,11 @@ export class Terminal {
     this.note(`${this.errColors.yellow("warning:")} ${message}`);
   }
 
-  /** On a terminal it fits: long cells are cut, but for those of the columns that are kept `whole`. */
+  /** On a terminal it fits: long cells are cut, but for those of the columns that are kept `whole`; with "all" it may wrap. */
   async table(
     head: readonly string[],
     rows: readonly (readonly string[])[],
-    whole: readonly string[] = [],
+    whole: readonly string[] | "all" = [],
   ): Promise<void> {
     const { default: Table } = await import("cli-table3");
     const table = new Table({
@@ -123,7 +123,7 @@ export class Terminal {
       style: { head: [], border: [], "padding-left": 0, "padding-right": 2 },
       chars: NO_BORDERS,
     });
-    table.push(...this.#fitted(head, rows, whole));
+    table.push(...(whole === "all" ? rows : this.#fitted(head, rows, whole)).map((row) => [...row]));
     for (const line of table.toString().split("\n")) this.out(line.trimEnd());
   }
 
@@ -234,7 +234,7 @@ const COLUMNS_MAX = 100;
 /** A step that takes so long says how long it takes. */
 const ELAPSED_FROM_S = 3;
 /** A column of a table is not cut below this. */
-const CELL_MIN = 8;
+const CELL_MIN = 6;
 const NO_BORDERS = Object.fromEntries(
   [
     "top",

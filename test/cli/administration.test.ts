@@ -7,6 +7,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { type Outcome, type Sandbox, sandbox } from "./run-svc.ts";
 
 const CODE = `import os, sys
@@ -42,6 +43,12 @@ describe("administration", () => {
       body: JSON.stringify({ input }),
     });
     return { ...((await response.json()) as { id: string; output: Record<string, string> }), http: response.status };
+  };
+  /** The lines of a table on a terminal of 80 columns. */
+  const onTerminal = async (...args: string[]) => {
+    const terminal = openPseudoTerminal([process.execPath, ...box.command(args)], { cwd, env: box.env });
+    assert.equal(await terminal.ended, 0, terminal.text);
+    return terminal.text.trimEnd().split(/\r?\n/);
   };
   const write = (version: string) => writeFile(join(cwd, "hello.py"), CODE.replace("VERSION", version));
 
@@ -84,8 +91,9 @@ describe("administration", () => {
 
   test("svc rollback brings the earlier build back, with its variables", async () => {
     await write("two");
-    await ok("deploy");
+    await ok("deploy", "--message", "a message that is far longer than its column in a list can be");
     assert.equal((await call({})).output.mode, "two");
+    for (const line of await onTerminal("rollback", "--list")) assert.ok(line.length <= 80, line);
     const builds = await shown<{ id: string; live: boolean }[]>("rollback", "--list");
     assert.deepEqual(
       builds.map(({ live }) => live),
@@ -145,6 +153,9 @@ describe("administration", () => {
     const list = (await ok("key", "list")).stdout;
     assert.match(list, /website +svc_\S+… +invoke +shop\/production\/hello/);
     assert.ok(!list.includes(secret));
+    const [, , shown] = await onTerminal("key", "list");
+    assert.match(shown!, /website +svc_\S+ +invoke +shop\S* +\d{4}-\d\d-\d\d +\d+ s ago +\d{4}-\d\d-\d\d$/);
+    assert.ok(shown!.length <= 80, shown);
     await ok("key", "revoke", "website");
     assert.equal((await call({}, secret)).http, 401);
     assert.equal((await svc(["key", "create", "x", "--scopes", "root"])).code, 2);

@@ -110,19 +110,24 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   );
 
   // On a terminal of 80 columns no line is wider.
-  const terminal = openPseudoTerminal([SVC, "jobs", "divide"], {
-    cwd,
-    env: {
-      PATH: process.env.PATH ?? "",
-      HOME: process.env.HOME ?? "",
-      PLATFORM_URL: platform.url,
-      PLATFORM_API_KEY: platform.key,
-    },
-  });
-  t.after(() => terminal.close());
-  assert.equal(await terminal.ended, 0);
+  const onTerminal = async (...args: string[]) => {
+    const terminal = openPseudoTerminal([SVC, "jobs", ...args], {
+      cwd,
+      env: {
+        PATH: process.env.PATH ?? "",
+        HOME: process.env.HOME ?? "",
+        PLATFORM_URL: platform.url,
+        PLATFORM_API_KEY: platform.key,
+      },
+    });
+    t.after(() => terminal.close());
+    assert.equal(await terminal.ended, 0);
+    return terminal;
+  };
+  const terminal = await onTerminal("divide");
   assert.match(terminal.text, /^JOB +STATUS +AGE/m);
   for (const line of terminal.text.split("\n").slice(0, 4)) assert.ok(line.trimEnd().length <= 80, line);
+  assert.doesNotMatch((await onTerminal("--wide")).text, /…/, "with --wide nothing is cut");
 
   // All endpoints in one list, found by what is known of them.
   const every = await jobs();

@@ -76,7 +76,7 @@ const listJobs = command({
     if (jobs.length === 0) {
       return terminal.note(`${endpoint.name} (${placeOf(endpoint)}) has no ${status ?? ""} jobs.`.replace("  ", " "));
     }
-    const whole = wide ? ["JOB", "SUBMITTED", "WORKER", "ERROR"] : ["JOB", "STATUS", "AGE"];
+    const whole = wide ? "all" : ["JOB", "STATUS", "AGE"];
     await terminal.table(
       ["JOB", "STATUS", "AGE", ...(wide ? ["SUBMITTED"] : []), "WAITED", "RAN", ...(wide ? ["WORKER"] : []), "ERROR"],
       jobs.map((job) => [

@@ -3,7 +3,7 @@ import { KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { appFlag, command, duration, envFlag, type FlagsOf, group, jsonFlag, valueFlag } from "../command.ts";
 import { administer, type Connection } from "../connect.ts";
-import { dateTime } from "../format.ts";
+import { date, formatAge } from "../format.ts";
 import { appOf, checkName, detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope } from "../select-endpoints.ts";
 
@@ -61,10 +61,11 @@ const listKeys = command({
         `${key.prefix}…`,
         key.scopes.join(", "),
         placeOfKey(key),
-        dateTime(key.createdAt),
-        key.lastUsedAt === null ? "never" : dateTime(key.lastUsedAt),
-        key.expiresAt === null ? "never" : dateTime(key.expiresAt),
+        date(key.createdAt),
+        key.lastUsedAt === null ? "never" : `${formatAge(Date.now() - key.lastUsedAt)} ago`,
+        key.expiresAt === null ? "never" : date(key.expiresAt),
       ]),
+      ["MADE", "USED LAST", "EXPIRES"],
     );
   },
 });
