@@ -4,7 +4,9 @@ import { html } from "../html.js";
 import { Card, Wait } from "../parts/card.js";
 import { Chart } from "../parts/chart.js";
 import { inPlace } from "../parts/endpoints-table.js";
+import { Hosts } from "../parts/hosts.js";
 import { List } from "../parts/list.js";
+import { Measure, Share } from "../parts/measure.js";
 import { RangePicker, rangeOf } from "../parts/range.js";
 import { useSeries } from "../parts/series.js";
 import { chosenPlace, to } from "../route.js";
@@ -17,7 +19,7 @@ const CAPACITY = `{ capacity {
   holders { endpointId endpoint app environment workers vcpu memoryGb gpus }
   waiting { endpointId endpoint app environment wants lacks }
   workersQuota workersPromised diskFreeBytes diskTotalBytes
-} myself { endpoints { id name } } }`;
+} hosts { id } myself { endpoints { id name } } }`;
 const LOADS = {
   vcpu: [
     { metric: "machine.vcpuPromised", label: "promised to workers", tone: "main", fill: true },
@@ -59,7 +61,7 @@ export function Capacity({ params }) {
   return html`
     <h1 class="unseen">Capacity</h1>
     <div class="halves even">
-      <${Card} id="machine" title="The machine" aside=${scope}>
+      <${Card} id="machine" title=${data.hosts.length === 0 ? "The machine" : "All machines"} aside=${scope}>
         <${Share} label="vCPU" share=${vcpu} unit="" />
         <${Share} label="Memory" share=${memoryGb} unit=" GB" />
         <${Measure} label="Workers that may run" value=${workersPromised} max=${workersQuota} text=${`${number(workersPromised)} of ${number(workersQuota)}`} />
@@ -76,6 +78,7 @@ export function Capacity({ params }) {
         }
       </${Card}>
     </div>
+    <${Hosts} />
     ${!session.bound && html`<${MachineLoad} of="vcpu" name="vCPU" params=${params} scope=${scope} />`}
     ${gpus.some(({ busy }) => busy !== null) && html`<${MachineLoad} of="gpu" name="GPUs" params=${params} scope=${scope} />`}
     <${Card} id="holders" title="Who holds what">
@@ -83,7 +86,7 @@ export function Capacity({ params }) {
     </${Card}>
     ${
       gpus.length > 0 &&
-      html`<${Card} id="gpus" title="The machine’s GPUs" aside=${scope}>
+      html`<${Card} id="gpus" title=${data.hosts.length === 0 ? "The machine’s GPUs" : "All GPUs"} aside=${scope}>
         <ul class="gpus">
           ${gpus.map(
             (gpu) => html`<li key=${gpu.index} data-tone=${gpu.endpoint === null ? "quiet" : "main"}>
@@ -121,15 +124,6 @@ function MachineLoad({ of, name, params, scope }) {
         : html`<${Chart} label=${`${name} promised and busy`} at=${data.at} series=${lines.map((line) => ({ ...line, stepped: true, values: data.values[line.metric] }))} format=${(value) => number(value, 1)} />`
     }
   </${Card}>`;
-}
-
-function Share({ label, share: { total, promised, used }, unit }) {
-  const busy = used === null ? "" : `, ${number(used, 1)}${unit} busy`;
-  return html`<${Measure} label=${label} value=${promised} max=${total} text=${`${number(promised, 1)} of ${number(total, 1)}${unit} promised${busy}`} />`;
-}
-
-function Measure({ label, value, max, text }) {
-  return html`<div class="measure"><span>${label}</span><span class="soft">${text}</span><meter min="0" max=${Math.max(max, 0.001)} high=${max * 0.9} optimum="0" value=${value} aria-label=${label}></meter></div>`;
 }
 
 function Part({ of, all, unit, label }) {

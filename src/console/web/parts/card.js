@@ -26,6 +26,7 @@ const TONES = {
   COMPLETED: "good",
   ready: "good",
   live: "good",
+  joined: "good",
   PREPARING: "busy",
   STARTING: "busy",
   BOOTING: "busy",
@@ -34,10 +35,12 @@ const TONES = {
   DELAYED: "busy",
   pending: "busy",
   DRAINING: "busy",
+  draining: "busy",
   BLOCKED: "bad",
   FAILED: "bad",
   TIMED_OUT: "bad",
   failed: "bad",
+  away: "bad",
 };
 
 export function Badge({ state }) {
