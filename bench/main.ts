@@ -35,6 +35,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "made-up requests, frames, archives and texts: no crash, no hang, no 500; 5 rounds are a million",
     load: () => import("./fuzz.ts"),
   },
+  hosts: {
+    about:
+      "workers of a host that joined beside those of the platform's own machine; placing 3,000 workers on 100 hosts",
+    load: () => import("./hosts.ts"),
+  },
   "queue-depth": {
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),

@@ -156,6 +156,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0013-the-worker-quota": "13. The worker quota",
       "decisions/0014-the-consoles-session": "14. The console's session",
       "decisions/0015-the-documentations-site": "15. The documentation's site",
+      "decisions/0016-machines-that-join": "16. Machines that join",
     }),
   },
 ];

@@ -18,7 +18,7 @@ import { request } from "./request.ts";
 import { type UploadOptions, uploadLayer } from "./upload-layer.ts";
 
 const ENDPOINT_FIELDS = `id name kind url app environment buildId gpuIds gpuCount instanceIds workersMin workersMax
-  idleTimeout routes publicRoutes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation }`;
+  idleTimeout routes publicRoutes functions emulatesGpu status { state reason progress } pods { id desiredStatus state current reason boot limits isolation host }`;
 
 const APP_FIELDS = `id name environments { id name buildId endpoints { ${ENDPOINT_FIELDS} } }`;
 const SCHEDULE_FIELDS =

@@ -15,6 +15,8 @@ export interface PodRecord {
   readonly boot: string;
   readonly limits: string;
   readonly isolation: string;
+  /** Name of the host that it runs on; null: the platform's own machine, or not known yet. */
+  readonly host: string | null;
 }
 
 export interface EndpointRecord {

@@ -32,10 +32,12 @@ export interface LiveHost {
 
 export interface HostsView {
   hosts(): readonly LiveHost[];
+  /** Name of the host that the worker is counted on; undefined: it is on none. */
+  hostOf(workerId: string): string | undefined;
 }
 
 /** Of a platform that no machine can join. */
-export const NO_HOSTS: HostsView = { hosts: () => [] };
+export const NO_HOSTS: HostsView = { hosts: () => [], hostOf: () => undefined };
 
 /** What whoever runs a platform without a port for machines that join has to do. */
 export const WORKER_PORT_HELP =

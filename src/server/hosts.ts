@@ -90,7 +90,10 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     driver,
     fleet: () => driver.fleet,
     door,
-    view: { hosts: () => driver.hosts.map((host) => shown(host, clock())) },
+    view: {
+      hosts: () => driver.hosts.map((host) => shown(host, clock())),
+      hostOf: (workerId) => driver.hosts.find((host) => host.shares.has(workerId))?.row.name,
+    },
   };
 }
 

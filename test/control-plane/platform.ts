@@ -147,7 +147,7 @@ export async function startPlatform(
     openConsole: () => "code",
     signingKey: randomBytes(32),
     ticketKey,
-    hosts: { hosts: () => hosts },
+    hosts: { hosts: () => hosts, hostOf: () => undefined },
     workerPort: () => workerPort.is,
     jobs: queue,
     config: { publicUrl: () => url, domain: "", workerQuota: 30, ...config },

@@ -27,6 +27,8 @@ test("A machine that joins runs jobs; an agent that is killed loses none, and th
   const { id, url } = await deploy();
   const jobs = await Promise.all(Array.from({ length: 20 }, (_, n) => run(platform, url, n)));
   for (const [n, job] of jobs.entries()) assert.equal((await result(platform, id, job)).output.n, n);
+  const status = await platform.svc(["status", "record"]);
+  assert.match(status.stdout, /^worker +w-\S+ READY on one$/m, status.stderr);
   const long = await run(platform, url, 100, 8);
   await eventually(() => assert.ok(ran().includes(100)));
   await agent.signal("SIGKILL");

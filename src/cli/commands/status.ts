@@ -89,7 +89,8 @@ function showOne(
   if (endpoint.status.reason !== "") terminal.out(`${"reason".padEnd(10)}${endpoint.status.reason}`);
   for (const line of endpoint.status.progress) terminal.out(`${"".padEnd(10)}${line}`);
   for (const pod of endpoint.pods) {
-    terminal.out(`${"worker".padEnd(10)}${pod.id} ${pod.state}${pod.reason === "" ? "" : `: ${pod.reason}`}`);
+    const on = pod.host === null ? "" : ` on ${pod.host}`;
+    terminal.out(`${"worker".padEnd(10)}${pod.id} ${pod.state}${on}${pod.reason === "" ? "" : `: ${pod.reason}`}`);
     if (pod.boot !== "") {
       const isolation = pod.isolation === "" ? "none" : pod.isolation;
       terminal.out(`${"".padEnd(12)}started by ${pod.boot}; limits: ${pod.limits}; isolation: ${isolation}`);

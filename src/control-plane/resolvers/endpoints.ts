@@ -30,7 +30,7 @@ export const endpointFields = {
     return environmentId === null ? null : ((await loader.environment(environmentId))?.name ?? null);
   },
 
-  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers, link }: RequestContext) {
+  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers, link, hosts }: RequestContext) {
     return (await loader.workersOf(id)).map((worker) => {
       const start = workers.startOf(worker.id);
       return {
@@ -42,6 +42,7 @@ export const endpointFields = {
         boot: start === undefined ? "" : start.reason === "" ? start.how : `${start.how}: ${start.reason}`,
         limits: start?.limits ?? "",
         isolation: start?.isolation ?? "",
+        host: hosts.hostOf(worker.id) ?? null,
         startedAt: worker.createdAt,
         readyAt: worker.readyAt,
         jobsDone: link.doneBy(worker.id) ?? null,
