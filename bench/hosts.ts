@@ -9,7 +9,7 @@ import type { Machine } from "../src/domain/capacity.ts";
 import { HOST_FRAME } from "../src/domain/host-protocol.ts";
 import { CapacityLedger } from "../src/drivers/capacity.ts";
 import { HostsDriver } from "../src/drivers/hosts/hosts-driver.ts";
-import type { HostChannel } from "../src/drivers/hosts/remote-host.ts";
+import type { HostChannel } from "../src/drivers/hosts/known-host.ts";
 import type { LocalDriver, WorkerImage, WorkerSpec } from "../src/drivers/worker-driver.ts";
 import type { Frame } from "../src/lib/frames.ts";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";

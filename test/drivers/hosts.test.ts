@@ -8,7 +8,7 @@ import { HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/
 import { FRAME } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
-import type { HostChannel, KnownHost } from "../../src/drivers/hosts/remote-host.ts";
+import type { HostChannel, KnownHost } from "../../src/drivers/hosts/known-host.ts";
 import type { LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { eventually } from "../eventually.ts";
 
@@ -280,9 +280,28 @@ test("A host that comes back says which workers run: missing ones are counted ou
   assert.deepEqual((await rig.driver.list())?.sort(), ["w1", "w8"], "nobody knows w8: who reconciles stops it");
 });
 
+test("A start that broke off with the link is made on another machine, and ended where it came up nevertheless", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const [a, b] = [rig.join("a"), rig.join("b")];
+  await prepared(rig);
+  await everywhere(rig);
+  a.answers = () => undefined;
+  const started = rig.driver.start(spec("w1"));
+  a.destroy();
+  await started;
+  assert.equal(b.calls("start").length, 1);
+  const back = rig.join("a", {}, { workers: [{ worker: "w1", share: SHARE }] });
+  assert.deepEqual(
+    back.calls("stop").map(({ body }) => body),
+    [{ workerId: "w1", graceMs: 0 }],
+  );
+  assert.equal(b.calls("stop").length, 0);
+  assert.equal((await rig.driver.capacity()).shares.get("w1")?.host, "b");
+});
+
 test("Of a host that stays away only those workers are counted out whose own links are gone", async (t) => {
   t.mock.timers.enable({ apis: ["setInterval"] });
-  let now = performance.now();
+  let now = Math.round(performance.now());
   t.mock.method(performance, "now", () => now);
   const rig = open(t, { runsHere: false });
   const agent = rig.join("a");

@@ -23,7 +23,8 @@ import type { Volume } from "../../domain/volume.ts";
 import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
-import { type HostChannel, type HostEvents, type KnownHost, RemoteHost } from "./remote-host.ts";
+import type { HostChannel, KnownHost } from "./known-host.ts";
+import { type HostEvents, RemoteHost } from "./remote-host.ts";
 
 interface HostsDriverOptions {
   /** Of the platform's own machine. */
@@ -338,7 +339,8 @@ export class HostsDriver implements LocalDriver {
       printed: (kind, workerId, stream, text) => hooks[kind](workerId, stream, text),
       available: () => this.#available(),
       came: (host) => {
-        const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image));
+        // The newest first: what is replaced is least likely to be needed.
+        const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image)).reverse();
         for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
         this.#available();
       },

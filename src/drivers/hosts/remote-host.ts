@@ -30,30 +30,7 @@ import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
-
-/** The agent's connection, once it has proved itself. */
-export interface HostChannel {
-  readonly isOpen: boolean;
-  /** It is not read from at the moment. */
-  readonly isPaused: boolean;
-  /** In milliseconds of `performance.now()`. */
-  readonly lastHeard: number;
-  send(type: number, channel: number, head?: object, body?: Uint8Array): void;
-  close(): void;
-  destroy(): void;
-  onFrame: (frame: Frame) => void;
-  onClose: () => void;
-}
-
-/** What is kept of a host over restarts. */
-export interface KnownHost {
-  readonly id: string;
-  readonly name: string;
-  readonly labels: readonly string[];
-  readonly driver: string;
-  readonly sharedVolumes: boolean;
-  readonly draining: boolean;
-}
+import type { HostChannel, KnownHost } from "./known-host.ts";
 
 export interface HostEvents {
   /** The worker is counted on another machine. */
@@ -228,8 +205,9 @@ export class RemoteHost {
       await this.#ask("start", { spec, share: told });
       this.#warm.add(zygoteKey(image.endpointId, revision));
     } catch (error) {
-      // It may run nevertheless: then the next list of its workers names it, and nobody knows it.
       this.#discount(workerId);
+      // It may come up nevertheless, while it is started elsewhere: then it is one too many.
+      this.#end(workerId);
       throw error;
     }
   }
@@ -239,6 +217,11 @@ export class RemoteHost {
     const later = () => void (this.shares.has(workerId) && this.#stops.set(workerId, graceMs));
     if (!this.isHere) later();
     else this.#ask("stop", { workerId, graceMs }).catch(later);
+  }
+
+  /** Of a worker that is not counted here; one that it has while it is away is in its next STATE. */
+  #end(workerId: string): void {
+    if (this.isHere) this.#ask("stop", { workerId, graceMs: 0 }).catch(() => {});
   }
 
   retire(endpointId: string, revision: string): void {
@@ -318,11 +301,12 @@ export class RemoteHost {
     const state = readBody(body, hostState);
     for (const exit of state.ended) this.#exited(exitOf(exit));
     const running = new Set(state.workers.map(({ worker }) => worker));
-    // The ids of others' workers are not told to it; one that it says nevertheless is none of its own.
-    const own = state.workers.filter(
-      ({ worker }) => this.shares.has(worker) || !this.#events.isElsewhere(worker, this),
-    );
-    for (const { worker, share } of own) this.#count(worker, share, undefined);
+    // One that is counted on another machine was started here too, while this link was breaking; or it is made up.
+    const extra = new Set<string>();
+    for (const { worker, share } of state.workers) {
+      if (!this.shares.has(worker) && this.#events.isElsewhere(worker, this)) extra.add(worker);
+      else this.#count(worker, share, undefined);
+    }
     this.countOut(
       [...this.shares.keys()].filter((worker) => !running.has(worker)),
       `its machine ${this.row.name} does not know it`,
@@ -333,6 +317,7 @@ export class RemoteHost {
     if (comes) this.since = performance.now();
     for (const [workerId, graceMs] of this.#stops) this.stop(workerId, graceMs);
     this.#stops.clear();
+    for (const workerId of extra) this.#end(workerId);
     if (comes) this.#events.came(this);
     else this.#events.available();
   }

@@ -1,0 +1,26 @@
+/** What the driver over several machines is given of a host: what is kept of it, and its agent's connection. */
+import type { Frame } from "../../lib/frames.ts";
+
+/** The agent's connection, once it has proved itself. */
+export interface HostChannel {
+  readonly isOpen: boolean;
+  /** It is not read from at the moment. */
+  readonly isPaused: boolean;
+  /** In milliseconds of `performance.now()`. */
+  readonly lastHeard: number;
+  send(type: number, channel: number, head?: object, body?: Uint8Array): void;
+  close(): void;
+  destroy(): void;
+  onFrame: (frame: Frame) => void;
+  onClose: () => void;
+}
+
+/** What is kept of a host over restarts. */
+export interface KnownHost {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  readonly driver: string;
+  readonly sharedVolumes: boolean;
+  readonly draining: boolean;
+}
