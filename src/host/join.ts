@@ -7,13 +7,14 @@ import { Agent } from "./agent.ts";
 import type { AgentEvent } from "./agent-events.ts";
 import type { JoinAddress } from "./dial.ts";
 import { HostDirectory } from "./host-directory.ts";
-import { type Caps, helloOf } from "./machine-facts.ts";
+import { type Caps, helloOf, hostName } from "./machine-facts.ts";
 import { preflight, togetherAs } from "./preflight.ts";
 
 export interface JoinOptions {
   readonly address: JoinAddress;
   readonly token: string | undefined;
-  readonly hello: Pick<HostHello, "name" | "labels" | "sharedVolumes">;
+  /** Without a name it has the one that it joined with before, else the machine's. */
+  readonly hello: Pick<HostHello, "labels" | "sharedVolumes"> & { readonly name: string | undefined };
   /** Its data directory is the agent's own. */
   readonly config: Config;
   readonly caps: Caps;
@@ -35,6 +36,7 @@ export async function join(options: JoinOptions): Promise<Agent> {
         help: "svc host token create, called where the platform is managed, prints the whole command. Give it by --token-file FILE, SVC_HOST_TOKEN or --token.",
       });
     }
+    const name = hostName(options.hello.name, isMember ? joined.name : undefined);
     const looked = preflight({ config, address, caps, folder: config.dataDir });
     const { ledger, port, reach, problems, warnings } = await unlessAborted(looked, signal);
     // A platform that let this machine in may be away; anything else has to be as it should.
@@ -46,7 +48,7 @@ export async function join(options: JoinOptions): Promise<Agent> {
       directory,
       ledger,
       port: port ?? joined!,
-      hello: await helloOf({ ...options.hello, driver: config.driver }),
+      hello: await helloOf({ ...options.hello, name, driver: config.driver }),
     });
     await agent.start(signal);
     agent.ended.catch(() => {}).finally(() => directory.close());

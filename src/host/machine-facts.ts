@@ -1,6 +1,8 @@
 /** What an agent says of its machine. */
 import { readdir, statfs } from "node:fs/promises";
+import { hostname } from "node:os";
 import type { Host } from "../domain/capacity.ts";
+import { SvcError } from "../domain/errors.ts";
 import type { HostHello } from "../domain/host-protocol.ts";
 import { VERSION } from "../domain/version.ts";
 import { CapacityLedger, findGpus, hardware } from "../drivers/capacity.ts";
@@ -37,6 +39,26 @@ export async function libc(): Promise<string> {
 export async function freeDisk(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
+}
+
+/** `joinedAs`: under which the platform knows it already. Throws USAGE when it is asked for another, or has none. */
+export function hostName(asked: string | undefined, joinedAs: string | undefined): string {
+  if (joinedAs !== undefined) {
+    if (asked === undefined || asked === joinedAs) return joinedAs;
+    throw new SvcError("USAGE", `This machine joined as ${joinedAs}, and keeps that name.`, {
+      help: `Leave --name out; or call svc host remove ${joinedAs} where the platform is managed, and join anew with another --data-dir.`,
+    });
+  }
+  const own = hostname()
+    .toLowerCase()
+    .split(".")[0]!
+    .replace(/[^a-z0-9-]/g, "-")
+    .replace(/^-+/, "")
+    .slice(0, 63)
+    .replace(/-+$/, "");
+  const name = asked ?? own;
+  if (name !== "") return name;
+  throw new SvcError("USAGE", "This machine's host name is no name for a host.", { help: "Give it one: --name NAME." });
 }
 
 export async function helloOf(

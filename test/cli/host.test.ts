@@ -19,7 +19,7 @@ test("a join token is the command to paste, once; the list says what became of i
   const command = /^svc worker join '(\S+)#([0-9a-f]{64})' --token (svch_[\w-]{43}) --name gpu-1\n$/.exec(made.stdout);
   assert.ok(command, made.stdout);
   assert.equal(command[1], url);
-  assert.match(made.stderr, /one machine, "gpu-1", for 15 min 0 s, until \d{4}-/);
+  assert.match(made.stderr, /one machine, "gpu-1", for 15 min, until \d{4}-/);
   assert.match(made.stderr, /It is shown only now\. To take it back: svc host token revoke \w+/);
   assert.match(made.stderr, /port \d+\./);
   assert.match(made.stderr, /Only this machine itself reaches .*SVC_PUBLIC_URL/);

@@ -111,7 +111,7 @@ test("What keeps a machine from joining is one error in words, and leaves nothin
 });
 
 test("A machine that was let in needs no token again; its directory is closed to others and takes one agent", async (t) => {
-  const { end, join, dataDir } = await openPlatformEnd(t);
+  const { end, run, join, address, dataDir } = await openPlatformEnd(t);
   const first = join(["--labels", "gpu-a100,eu", "--cpus", "1", "--json"]);
   const state = await end.up();
   const { name, labels, driver, platform, arch } = end.hello!;
@@ -140,7 +140,11 @@ test("A machine that was let in needs no token again; its directory is closed to
 
   assert.equal(await first.signal("SIGTERM"), 0);
   assert.match(first.stdout, /"event":"leaving"[\s\S]*"event":"left"/);
-  const again = join([], {});
+  const renamed = run([address, "--data-dir", dataDir, "--name", "crate"], {});
+  assert.equal(await renamed.ended, 2);
+  assert.match(renamed.stderr, /This machine joined as box, and keeps that name\./);
+
+  const again = run([address, "--data-dir", dataDir], {});
   await end.up();
   await eventually(() => assert.match(again.stdout, /^Joined http:\S+ as box\. Its data is in /));
   end.secrets.clear();

@@ -5,7 +5,7 @@ import { DRAIN_WAIT_MAX_MS } from "../../domain/limits.ts";
 import { command, duration, group, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 import { requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
-import { dateTime, formatAge, formatDuration } from "../format.ts";
+import { dateTime, formatAge } from "../format.ts";
 import { poll } from "../poll.ts";
 
 const NAME = { placeholder: "NAME", brief: "Name of the host" };
@@ -36,7 +36,7 @@ const createToken = command({
     if (json) return this.terminal.json({ ...made.token, token: made.secret, command: joining });
     this.terminal.out(joining);
     const time =
-      expiresAt === null ? "" : `for ${formatDuration(expiresAt - made.token.createdAt)}, until ${dateTime(expiresAt)}`;
+      expiresAt === null ? "" : `for ${formatAge(expiresAt - made.token.createdAt)}, until ${dateTime(expiresAt)}`;
     const whom = made.token.reusable
       ? "any number of machines"
       : name === undefined

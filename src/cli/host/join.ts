@@ -1,6 +1,5 @@
 /** `svc worker join`: the agent in this process, until it is told to leave. */
 import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
 import path from "node:path";
 import { FETCHED_LAYERS_KEPT_BYTES } from "../../domain/agent-limits.ts";
 import { SvcError } from "../../domain/errors.ts";
@@ -42,9 +41,7 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
     stopped.abort();
   };
   interrupt.claim((again) => leave(again));
-  const progress = flags.json
-    ? undefined
-    : await terminal.progress(`Joining ${options.address.url} as ${options.hello.name}`);
+  const progress = flags.json ? undefined : await terminal.progress(`Joining ${options.address.url}`);
   const agent = await join({ ...options, told: (event) => show(event, progress), signal: stopped.signal }).catch(
     (error: unknown) => {
       progress?.done();
@@ -107,20 +104,8 @@ export function tokenOf({ cwd, env }: CliContext, { token, tokenFile }: JoinFlag
   throw new SvcError("USAGE", "The file of --token-file is empty.", { where: file });
 }
 
-function nameOf({ name }: JoinFlags): string {
-  if (name === undefined) {
-    const own = hostname()
-      .toLowerCase()
-      .split(".")[0]!
-      .replace(/[^a-z0-9-]/g, "-")
-      .replace(/^-+|-+$/g, "")
-      .slice(0, 63);
-    if (NAME.test(own)) return own;
-    throw new SvcError("USAGE", "This machine's host name is no name for a host.", {
-      help: "Give it one: --name NAME.",
-    });
-  }
-  if (NAME.test(name)) return name;
+function nameOf({ name }: JoinFlags): string | undefined {
+  if (name === undefined || NAME.test(name)) return name;
   throw new SvcError(
     "USAGE",
     `${JSON.stringify(name)} cannot name a host: a name has a-z, 0-9 and -, and at most 63 of them.`,
