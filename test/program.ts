@@ -6,6 +6,11 @@ const ROOT = path.resolve(import.meta.dirname, "..");
 /** What Node is given where a test of the whole starts svc: what the runner made of the sources (make-program.ts), or else the sources. */
 export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
 
+/** The same for a platform with this environment: what is preloaded changes modules, which the sources alone have. */
+export function programFor({ NODE_OPTIONS = "" }: Readonly<Record<string, string | undefined>>): string {
+  return NODE_OPTIONS.includes("--import") ? path.join(ROOT, "bin/svc.ts") : PROGRAM;
+}
+
 /** For an otherwise clean environment: code that earlier processes compiled is not compiled anew for each test. */
 export const COMPILED: Readonly<Record<string, string>> = process.env.NODE_COMPILE_CACHE
   ? { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
 import { testLog } from "../harness/test-logs.ts";
-import { PROGRAM } from "../program.ts";
+import { programFor } from "../program.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const LOG_LINES_KEPT = 200;
@@ -34,7 +34,7 @@ interface PlatformOptions {
 export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
   const { dataDir, env, port = "0", onLogLine = () => {}, ownGroup = false } = options;
   // As `svc platform start` starts it in the background.
-  const start = [...HEAP_FLAGS, PROGRAM, "platform", "start", "--foreground"];
+  const start = [...HEAP_FLAGS, programFor(env), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
     env,
     detached: ownGroup,

@@ -342,7 +342,7 @@ describe("svc run", { concurrency: 2 }, () => {
     assert.equal(code, 1);
     assert.match(
       words,
-      /\nRemoved: live-hello\nerror: The project folder \S+ does not exist any more\.\n {2}It was moved or removed meanwhile\..*\n$/,
+      /\nRemoved: live-hello\nerror: The project folder \S+ does not exist any more\.\n {2}It was moved or removed meanwhile\..*\n {2}svc help BUILD_FAILED\n$/,
     );
     assert.doesNotMatch(words, /defect|\n {4}at /);
     assert.deepEqual(await liveOf(platform), []);
