@@ -170,7 +170,7 @@ class _Mapped:
             self._finish(slot)
 
     def _finish(self, slot: _Slot) -> None:
-        if self._progress is not None:
+        if self._progress is not None and not self._closed:  # What the end of the map gave up has not failed.
             self._progress.step(slot.error is not None)
         with self._state:
             slot.done = True
