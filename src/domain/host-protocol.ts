@@ -135,7 +135,8 @@ export interface EventHead {
   readonly of?: unknown;
 }
 
-const share = z.object({
+/** What a worker has of a host. */
+export const hostShare = z.object({
   vcpus: z.number().nonnegative(),
   memoryGb: z.number().nonnegative(),
   gpus: z.array(z.int().nonnegative()).max(64),
@@ -179,7 +180,7 @@ const welcome = z.object({
 
 const state = z.object({
   machine,
-  workers: z.array(z.object({ worker: z.string().max(100), share })).max(10_000),
+  workers: z.array(z.object({ worker: z.string().max(100), share: hostShare })).max(10_000),
   ended: z.array(exit).max(10_000),
   missing: z.array(z.string().max(500)).max(50),
   freeDiskBytes: z.number().nonnegative(),

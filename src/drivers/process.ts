@@ -7,7 +7,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
 import { type DriverWishes, imageNeedsContainers, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
-import { zygoteKey } from "../domain/placement.ts";
+import { imageKey, zygoteKey } from "../domain/placement.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
@@ -192,13 +192,19 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const user = await this.#users?.userOf(image.endpointId);
     // The folder above lets no other user of this machine in.
     if (user !== undefined) for (const folder of [source, ...paths]) await chmod(folder, 0o755);
-    this.#prepared.set(imageKey(image), { python: interpreter.path, handler, paths, user, cache });
+    this.#prepared.set(imageKey(image.endpointId, image.buildId), {
+      python: interpreter.path,
+      handler,
+      paths,
+      user,
+      cache,
+    });
   }
 
   async start(spec: WorkerSpec): Promise<void> {
     const { image } = spec;
-    const prepared = this.#prepared.get(imageKey(image));
-    if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
+    const prepared = this.#prepared.get(imageKey(image.endpointId, image.buildId));
+    if (prepared === undefined) throw new Error(`image ${imageKey(image.endpointId, image.buildId)} was not prepared`);
     const { problem, link } = this.#launcher;
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
@@ -317,8 +323,4 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   get #tempRoot(): string {
     return path.join(this.#options.dataDir, "tmp");
   }
-}
-
-function imageKey(image: WorkerImage): string {
-  return `${image.endpointId}:${image.buildId}`;
 }

@@ -1,7 +1,7 @@
 /** The bodies of the platform's calls, checked: names in them become paths of this machine. */
 import { z } from "zod";
 import { AGENT_START_ENV_MAX, FETCHED_LAYER_MAX_BYTES } from "../domain/agent-limits.ts";
-import type { LayerTicket } from "../domain/host-protocol.ts";
+import { hostShare, type LayerTicket } from "../domain/host-protocol.ts";
 import type { WorkerImage, WorkerSpec } from "../drivers/worker-driver.ts";
 
 const id = z.string().regex(/^[\w-]{1,100}$/);
@@ -33,13 +33,6 @@ const image = z
   })
   .transform((value) => value as unknown as WorkerImage);
 
-const share = z.object({
-  vcpus: z.number().nonnegative(),
-  memoryGb: z.number().nonnegative(),
-  gpus: z.array(z.int().nonnegative()).max(64),
-  gpuFraction: z.number().positive().max(1).optional(),
-});
-
 const spec = z
   .looseObject({
     workerId: id,
@@ -48,7 +41,7 @@ const spec = z
     image,
     env: z.record(z.string(), z.string()).refine((env) => Object.keys(env).length <= AGENT_START_ENV_MAX),
     maxConcurrency: z.int().positive(),
-    share: share.optional(),
+    share: hostShare.optional(),
   })
   .transform((value) => value as unknown as WorkerSpec);
 
@@ -60,7 +53,7 @@ const ticket = z.object({
 
 const SCHEMAS = {
   prepare: z.object({ image, layers: z.array(ticket).max(100) }),
-  start: z.object({ spec, share }),
+  start: z.object({ spec, share: hostShare }),
   stop: z.object({ workerId: id, graceMs: z.number().nonnegative() }),
   retire: z.object({ endpointId: id, revision: z.string().max(200) }),
   unused: z.object({ keep: z.array(image).max(100_000), before: z.number() }),

@@ -24,6 +24,7 @@ import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import type { HostChannel, KnownHost } from "./known-host.ts";
+import { PlacedWorkers } from "./placed-workers.ts";
 import { type HostEvents, RemoteHost } from "./remote-host.ts";
 
 interface HostsDriverOptions {
@@ -57,8 +58,7 @@ export class HostsDriver implements LocalDriver {
   readonly #prepared = new Set<string>();
   readonly #problems = new Map<string, string>();
   readonly #warm = new Set<string>();
-  readonly #counts = new Map<string, number>();
-  readonly #endpoints = new Map<string, string>();
+  readonly #placed = new PlacedWorkers();
   readonly #openedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
@@ -68,7 +68,7 @@ export class HostsDriver implements LocalDriver {
   constructor(options: HostsDriverOptions) {
     this.#options = options;
     options.local.onExit((exit) => {
-      this.#ended(exit.workerId);
+      this.#placed.delete(exit.workerId);
       this.#onExit(exit);
     });
   }
@@ -276,17 +276,7 @@ export class HostsDriver implements LocalDriver {
     if (host !== undefined) return host.start(spec, share);
     await this.#options.local.start({ ...spec, share });
     this.#warm.add(zygoteKey(image.endpointId, revision));
-    this.#endpoints.set(workerId, image.endpointId);
-    this.#counts.set(image.endpointId, (this.#counts.get(image.endpointId) ?? 0) + 1);
-  }
-
-  #ended(workerId: string): void {
-    const endpointId = this.#endpoints.get(workerId);
-    if (endpointId === undefined) return;
-    this.#endpoints.delete(workerId);
-    const left = (this.#counts.get(endpointId) ?? 1) - 1;
-    if (left > 0) this.#counts.set(endpointId, left);
-    else this.#counts.delete(endpointId);
+    this.#placed.add(workerId, image.endpointId);
   }
 
   #fleetWithout(tried: ReadonlyMap<string, string>): Fleet {
@@ -301,7 +291,7 @@ export class HostsDriver implements LocalDriver {
       prepared: this.#prepared,
       problems: this.#problems,
       warm: this.#warm,
-      counts: this.#counts,
+      counts: this.#placed.counts,
     };
     const joined = this.hosts.flatMap((host) => host.view() ?? []);
     const machines = [...(runsHere ? [own] : []), ...joined].map((one) => {

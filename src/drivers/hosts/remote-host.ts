@@ -31,6 +31,7 @@ import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
 import type { HostChannel, KnownHost } from "./known-host.ts";
+import { PlacedWorkers } from "./placed-workers.ts";
 
 export interface HostEvents {
   /** The worker is counted on another machine. */
@@ -59,8 +60,7 @@ export class RemoteHost {
   readonly #calls = new HostCalls(() => this.row.name);
   /** Of the workers that are counted on it. */
   readonly shares = new Map<string, Share>();
-  readonly #endpoints = new Map<string, string>();
-  readonly #counts = new Map<string, number>();
+  readonly #placed = new PlacedWorkers();
   readonly #prepared = new Set<string>();
   readonly #problems = new Map<string, string>();
   readonly #warm = new Set<string>();
@@ -121,7 +121,7 @@ export class RemoteHost {
       prepared: this.#prepared,
       problems: this.#problems,
       warm: this.#warm,
-      counts: this.#counts,
+      counts: this.#placed.counts,
     };
   }
 
@@ -261,22 +261,14 @@ export class RemoteHost {
   }
 
   #count(workerId: string, share: Share, endpointId: string | undefined): void {
-    if (endpointId !== undefined && !this.#endpoints.has(workerId)) {
-      this.#endpoints.set(workerId, endpointId);
-      this.#counts.set(endpointId, (this.#counts.get(endpointId) ?? 0) + 1);
-    }
+    if (endpointId !== undefined) this.#placed.add(workerId, endpointId);
     this.shares.set(workerId, { ...share, host: this.id });
   }
 
   #discount(workerId: string): void {
-    const endpointId = this.#endpoints.get(workerId);
     this.shares.delete(workerId);
     this.#stops.delete(workerId);
-    this.#endpoints.delete(workerId);
-    if (endpointId === undefined) return;
-    const left = (this.#counts.get(endpointId) ?? 1) - 1;
-    if (left > 0) this.#counts.set(endpointId, left);
-    else this.#counts.delete(endpointId);
+    this.#placed.delete(workerId);
   }
 
   #exited(exit: WorkerExit): void {
