@@ -7,7 +7,10 @@ import inspect
 import os
 import sys
 import threading
+import time
 import unittest
+import unittest.mock
+from _thread import get_ident, start_new_thread
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src"))
 
@@ -133,21 +136,40 @@ class BatchedFunctions(unittest.TestCase):
         def same(x: list[int]) -> list[int]:
             return x
 
-        ended = []
+        began, ended = [], []
 
         def wait():
             try:
+                began.append(get_ident())
                 same(1)
             except Cancelled:
                 ended.append(True)
 
-        thread = threading.Thread(target=wait)
-        thread.start()
-        while not ended and thread.is_alive():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Cancelled))
-            thread.join(0.2)
+        # Without `threading`, whose own locks a cancel that comes too early or too late would leave locked.
+        start_new_thread(wait, ())
+        while not ended:
+            for thread in began:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Cancelled))
+            time.sleep(0.2)
         self.assertEqual(ended, [True])
         self.assertEqual(together(same, 2, 3), [2, 3])
+
+    def test_a_cancel_that_ends_the_thread_of_the_batches_as_it_starts_stops_no_call(self):
+        from svc import batching
+
+        @svc.batched(max_size=2, wait_ms=LONG_MS)
+        def same(x: list[int]) -> list[int]:
+            return x
+
+        starts = []
+
+        def start(function, arguments):
+            starts.append(function)
+            return start_new_thread(function, arguments) if len(starts) > 2 else None
+
+        with unittest.mock.patch.object(batching, "start_new_thread", start):
+            self.assertEqual(together(same, 2, 3), [2, 3])
+        self.assertGreater(len(starts), 2)
 
     def test_a_fork_has_batches_of_its_own(self):
         @svc.batched(max_size=1)

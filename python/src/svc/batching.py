@@ -235,19 +235,21 @@ class _ThreadBatches(_Batches):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._calls: dict[int, SimpleQueue[_Call | None]] = {}
+        self._calls: dict[int, SimpleQueue[_Call]] = {}
         """By process: a fork has no threads but its own."""
 
-    def _start(self) -> SimpleQueue[_Call | None]:
-        """The thread of this process. Of several that are started at once, one stays."""
-        from queue import SimpleQueue
+    def _start(self) -> SimpleQueue[_Call]:
+        """The thread of this process. Of several that are started at once, one stays.
 
-        calls: SimpleQueue[_Call | None] = SimpleQueue()
-        start_new_thread(self._run, (calls,))
-        first = self._calls.setdefault(os.getpid(), calls)
-        if first is not calls:
-            calls.put(None)
-        return first
+        The new thread enters itself: until it runs CPython takes it for the one that starts it, so that a cancel of that
+        one can end it at its first instruction. Then another is started.
+        """
+        while (found := self._calls.get(os.getpid())) is None:
+            runs = allocate_lock()
+            runs.acquire()
+            start_new_thread(self._run, (runs,))
+            runs.acquire(timeout=_LOOK_AGAIN_S)
+        return found
 
     def call(self, values: tuple[Any, ...]) -> Any:
         calls = self._calls.get(os.getpid()) or self._start()
@@ -266,25 +268,29 @@ class _ThreadBatches(_Batches):
                 call.error = None  # or it and this frame would hold each other
         return call.result
 
-    def _run(self, calls: SimpleQueue[_Call | None]) -> None:
-        while (first := calls.get()) is not None:
+    def _run(self, runs: Any) -> None:
+        from queue import SimpleQueue
+
+        calls: SimpleQueue[_Call] = SimpleQueue()
+        first_one = self._calls.setdefault(os.getpid(), calls) is calls
+        runs.release()
+        while first_one:
+            first = calls.get()
             batch = self._gather(first, calls)
             if batch:
                 self._answer(batch)
             del first, batch  # or they would be kept until the next one
 
-    def _gather(self, first: _Call, calls: SimpleQueue[_Call | None]) -> list[_Call]:
+    def _gather(self, first: _Call, calls: SimpleQueue[_Call]) -> list[_Call]:
         from queue import Empty
 
         end = first.at + self._wait_s
         batch = [first]
         while len(batch) < self._max_size:
             try:
-                call = calls.get(timeout=max(0.0, end - monotonic()))
+                batch.append(calls.get(timeout=max(0.0, end - monotonic())))
             except Empty:
                 break
-            if call is not None:
-                batch.append(call)
             if len(batch) == self._max_size:
                 batch = [call for call in batch if not call.gone]
                 if not batch:
