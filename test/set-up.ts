@@ -11,6 +11,7 @@ import { installClients } from "./client-packages.ts";
 import { holdDocker } from "./docker.ts";
 import { makeProgram } from "./make-program.ts";
 import { makeHandedOut } from "./package.ts";
+import { findPostgres } from "./postgres.ts";
 import { findPrometheus } from "./prometheus.ts";
 
 /** Resolves what ends it. */
@@ -20,6 +21,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   passShims();
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
+  if (needs("postgres.ts")) await findPostgres();
   if (needs("client-packages.ts")) await installClients();
   if (files.some((file) => /\/test\/(e2e|campaign|security|dev)\//.test(file)))
     process.env.SVC_TEST_PROGRAM ??= await makeProgram();

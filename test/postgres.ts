@@ -1,0 +1,140 @@
+/** PostgreSQL servers of tests: clusters of their own in a folder below the system's temp, of Debian's programs. */
+import assert from "node:assert/strict";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, globSync, mkdtempSync, rmSync } from "node:fs";
+import { userInfo } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import getPort from "get-port";
+import { runProcess } from "../src/lib/run-process.ts";
+import { aptInstall } from "./apt-install.ts";
+import { eventually } from "./eventually.ts";
+
+const run = promisify(execFile);
+const START_MAX_MS = 60_000;
+const find = () => globSync("/usr/lib/postgresql/*/bin/initdb").map(path.dirname).sort(byVersion).at(-1);
+
+function byVersion(a: string, b: string): number {
+  return a.localeCompare(b, "en", { numeric: true });
+}
+
+/** The folder of its programs, or why there is none. */
+export async function findPostgres(): Promise<{ readonly bin: string } | { readonly missing: string }> {
+  try {
+    userInfo();
+  } catch {
+    return { missing: "PostgreSQL starts for users that have an account only" };
+  }
+  const there = find();
+  if (there !== undefined) return { bin: there };
+  const problem = await aptInstall("postgresql");
+  const bin = find();
+  return bin === undefined ? { missing: problem ?? "PostgreSQL is not installed" } : { bin };
+}
+
+export interface PostgresServer {
+  readonly port: number;
+  /** Of a user without special rights, who owns the database. */
+  readonly url: string;
+  /** Of the superuser. */
+  readonly adminUrl: string;
+  readonly dataDir: string;
+  /** Runs a statement as the superuser; resolves what psql prints, a row a line, columns between "|". */
+  sql(statement: string, database?: string): Promise<string>;
+  /** Makes an empty database that the user owns; resolves its URL. */
+  database(name: string): Promise<string>;
+  /** Starts it again after kill(). */
+  start(): Promise<void>;
+  /** Ends it: in order, or, with SIGQUIT, as a crash does (what was committed durably is recovered). */
+  kill(signal?: "SIGINT" | "SIGQUIT"): Promise<void>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts one. Without `durable` a commit waits for no disk: tests of what is stored do not need it. `settings`: as in
+ * postgresql.conf.
+ */
+export async function startPostgres(
+  bin: string,
+  { durable = false, settings = {} }: { durable?: boolean; settings?: Readonly<Record<string, string>> } = {},
+): Promise<PostgresServer> {
+  const folder = mkdtempSync("/tmp/svc-postgres-");
+  const dataDir = path.join(folder, "data");
+  const user = serverUser();
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid!);
+  const options = { ...user, cwd: folder, env: { ...process.env, HOME: folder, LC_ALL: "C" } };
+  const port = await getPort({ host: "127.0.0.1" });
+  const wanted = {
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: folder,
+    max_connections: "100",
+    shared_buffers: "64MB",
+    ...(!durable && { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
+    ...settings,
+  };
+  let server: ChildProcess | undefined;
+  let log = "";
+
+  const sql = async (statement: string, database = "postgres") => {
+    const args = ["-h", folder, "-p", `${port}`, "-U", "postgres", "-d", database, "-qAtX", "-v", "ON_ERROR_STOP=1"];
+    const result = await runProcess(path.join(bin, "psql"), args, { env: options.env, input: statement });
+    if (result.code !== 0) throw new Error(`psql: ${result.stderr.trim()}`);
+    return result.stdout.trim();
+  };
+
+  const start = async () => {
+    const args = Object.entries(wanted).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const child = spawn(path.join(bin, "postgres"), ["-D", dataDir, "-p", `${port}`, ...args], {
+      ...options,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+      log = (log + text).slice(-20_000);
+    });
+    server = child;
+    const ended = once(child, "exit").then(() => assert.fail(`PostgreSQL did not start:\n${log}`));
+    const answers = eventually(() => sql("SELECT 1"), START_MAX_MS);
+    ended.catch(() => {}); // It ends at last, when nobody waits any more.
+    answers.catch(() => {});
+    await Promise.race([answers, ended]);
+  };
+
+  const kill = async (signal: "SIGINT" | "SIGQUIT" = "SIGINT") => {
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+    const ended = once(server, "exit");
+    server.kill(signal);
+    await ended;
+  };
+
+  const stop = async () => {
+    await kill("SIGQUIT");
+    rmSync(folder, { recursive: true, force: true });
+  };
+
+  const urlOf = (name: string, who: string) => `postgres://${who}@127.0.0.1:${port}/${name}`;
+  const database = async (name: string) => {
+    await sql(`CREATE DATABASE ${name} OWNER svc`);
+    return urlOf(name, "svc");
+  };
+
+  try {
+    const made = ["-D", dataDir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+    await run(path.join(bin, "initdb"), [...made, "--no-instructions"], options);
+    await start();
+    await sql("CREATE ROLE svc LOGIN");
+    const url = await database("svc");
+    return { port, url, adminUrl: urlOf("svc", "postgres"), dataDir, sql, database, start, kill, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** PostgreSQL refuses to run as root: it runs as nobody then. */
+function serverUser(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid!() !== 0) return {};
+  const id = (flag: string) => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }));
+  return { uid: id("-u"), gid: id("-g") };
+}
