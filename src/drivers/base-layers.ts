@@ -3,7 +3,8 @@
  * installed once from the package index before the endpoint that asked for it becomes ready.
  */
 import { createHash } from "node:crypto";
-import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { isBaseRequirement, largeOnes } from "../domain/base-requirement.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -15,6 +16,7 @@ import { syncTree } from "../lib/sync-tree.ts";
 import { installComplaint, installFailure, installStep } from "../python/install-output.ts";
 import { InstallFailed, NoInstaller, PythonInstaller } from "../python/installer.ts";
 import { makeInstallerHome } from "../python/installer-home.ts";
+import { uvSettings } from "../python/pip-settings.ts";
 import type { ConfinedInstaller } from "./confined-installer.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { FolderUse } from "./unused-folders.ts";
@@ -23,15 +25,32 @@ const COMPLAINT_LINES_MAX = 5;
 
 /** In place of an index: uv knows one with builds for the CPU alone. */
 export const KNOWN_TO_UV = "uv";
+/** What is brought where no uv is on the PATH: from 0.8.13 on it knows all packages that go with torch. */
+const UV = "uv>=0.8.13,<1";
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Report = (line: string) => void;
+
+/** Where an installation happens: a folder that becomes the layer, and how a tool is run beside it. */
+interface Workplace {
+  readonly packages: string;
+  readonly home: string;
+  readonly env: Env;
+  readonly run: typeof runProcess;
+}
+
+/** No build for the CPU can be had from where uv knows them. */
+class NoCpuBuilds extends Error {}
 
 export class BaseLayers {
   readonly #dir: string;
-  readonly #env: Readonly<Record<string, string | undefined>>;
+  readonly #env: Env;
   readonly #confined: ConfinedInstaller | undefined;
   readonly #cpuWheels: string | undefined;
   /** Builds for the CPU are wanted, from where uv knows them. */
   readonly #asksUv: boolean;
   readonly #hasUv: boolean;
+  #bringing: Promise<string> | undefined;
   readonly #installing = new Map<string, Promise<string>>();
   readonly #use: FolderUse;
 
@@ -39,12 +58,7 @@ export class BaseLayers {
    * `env` has PATH and the user's settings of pip and uv. Without `confined` the installer may do what the platform may.
    * `cpuWheels`: where builds for the CPU alone are: an index or a folder, beside what the settings say, or KNOWN_TO_UV.
    */
-  constructor(
-    dir: string,
-    env: Readonly<Record<string, string | undefined>>,
-    confined?: ConfinedInstaller,
-    cpuWheels?: string,
-  ) {
+  constructor(dir: string, env: Env, confined?: ConfinedInstaller, cpuWheels?: string) {
     this.#dir = dir;
     this.#env = env;
     this.#confined = confined;
@@ -55,20 +69,22 @@ export class BaseLayers {
     this.#use = new FolderUse(dir);
   }
 
+  /** Where they are, or come. */
   path(requirements: readonly string[], interpreter: Interpreter): string {
-    const asked: unknown[] = [[...requirements].sort(), interpreter.version];
-    if (this.#cpuWheels !== undefined) asked.push(this.#cpuWheels);
-    if (this.#isCpuByUv(requirements)) asked.push(KNOWN_TO_UV);
-    const text = JSON.stringify(asked);
+    const usual = this.#folder([[...requirements].sort(), interpreter.version, this.#cpuWheels]);
+    if (!this.#asksUv || largeOnes(requirements).length === 0) return usual;
+    const cpu = this.#folder([[...requirements].sort(), interpreter.version, KNOWN_TO_UV]);
+    // What came with GPU libraries is not fetched once more without them.
+    return existsSync(usual) && !existsSync(cpu) ? usual : cpu;
+  }
+
+  #folder(asked: readonly unknown[]): string {
+    const text = JSON.stringify(asked.filter((one) => one !== undefined));
     return path.join(this.#dir, createHash("sha256").update(text).digest("hex").slice(0, 32));
   }
 
-  #isCpuByUv(requirements: readonly string[]): boolean {
-    return this.#asksUv && this.#hasUv && largeOnes(requirements).length > 0;
-  }
-
   /** Resolves the folder to put on sys.path. `report` gets lines such as "installing numpy 2.1.0 (16.9 MB)". */
-  ensure(requirements: readonly string[], interpreter: Interpreter, report: (line: string) => void): Promise<string> {
+  ensure(requirements: readonly string[], interpreter: Interpreter, report: Report): Promise<string> {
     const target = this.path(requirements, interpreter);
     this.#use.note(path.basename(target));
     let work = this.#installing.get(target);
@@ -84,17 +100,8 @@ export class BaseLayers {
     await this.#use.removeUnused(new Set(keep.map((folder) => path.basename(folder))), before);
   }
 
-  async #ensure(
-    target: string,
-    requirements: readonly string[],
-    interpreter: Interpreter,
-    report: (line: string) => void,
-  ) {
-    const there = await access(target).then(
-      () => true,
-      () => false,
-    );
-    if (there) return target;
+  async #ensure(target: string, requirements: readonly string[], interpreter: Interpreter, report: Report) {
+    if (existsSync(target)) return target;
     // A deploy is checked too; a build may be older than the check.
     const strange = requirements.filter((text) => !isBaseRequirement(text));
     if (strange.length > 0) {
@@ -106,71 +113,152 @@ export class BaseLayers {
         },
       );
     }
-    const byUv = this.#isCpuByUv(requirements);
-    const large = this.#cpuWheels === undefined && !byUv ? largeOnes(requirements) : [];
-    const size = `: several GB with the GPU libraries of ${large.join(", ")}, once for this machine`;
-    const needless = this.#asksUv ? "; with uv on the platform's PATH they are left out" : "";
-    const some = this.#cpuWheels === undefined ? "" : ", for the CPU where there is such a build";
-    const cpu = byUv ? ", builds for the CPU" : some;
-    report(`installing ${requirements.join(", ")}${large.length > 0 ? size + needless : cpu}`);
-    await makeDurableFolder(this.#dir);
-    const temporary = await mkdtemp(path.join(this.#dir, ".install-"));
     try {
-      const packages = path.join(temporary, "packages");
+      const usual = this.#folder([[...requirements].sort(), interpreter.version, this.#cpuWheels]);
+      if (target === usual) return await this.#installUsual(usual, requirements, interpreter, report);
+      try {
+        return await this.#installByUv(target, requirements, interpreter, report);
+      } catch (error) {
+        if (!(error instanceof NoCpuBuilds)) throw error;
+        this.#use.note(path.basename(usual));
+        return await this.#installUsual(usual, requirements, interpreter, report, error.message);
+      }
+    } catch (error) {
+      throw installError(error, requirements);
+    }
+  }
+
+  /** `noCpuBuilds`: why builds for the CPU, which were wanted, cannot be had. */
+  async #installUsual(
+    target: string,
+    requirements: readonly string[],
+    interpreter: Interpreter,
+    report: Report,
+    noCpuBuilds?: string,
+  ): Promise<string> {
+    const cpuWheels = this.#cpuWheels;
+    const large = cpuWheels === undefined ? largeOnes(requirements) : [];
+    const size = `: several GB with the GPU libraries of ${large.join(", ")}, once for this machine`;
+    const why = noCpuBuilds === undefined ? "" : `; ${noCpuBuilds}: SVC_CPU_WHEELS says where builds without them are`;
+    const some = cpuWheels === undefined ? "" : ", for the CPU where there is such a build";
+    report(`installing ${requirements.join(", ")}${large.length > 0 ? size + why : some}`);
+    // Those who wait are shown the latest line only.
+    const step = large.length > 0 ? (line: string) => report(`${line}; several GB in all`) : report;
+    const isFolder = cpuWheels !== undefined && path.isAbsolute(cpuWheels);
+    // "1.0+cpu" is above "1.0": where both are, it is taken.
+    const options = cpuWheels === undefined ? [] : [isFolder ? "--find-links" : "--extra-index-url", cpuWheels];
+    return await this.#make(target, interpreter, isFolder ? [cpuWheels] : [], step, async (workplace) => {
+      await install(workplace, requirements, interpreter, step, options);
+      await compile(workplace, interpreter, step);
+    });
+  }
+
+  /** Throws NoCpuBuilds. */
+  async #installByUv(target: string, requirements: readonly string[], interpreter: Interpreter, report: Report) {
+    const uv = this.#hasUv ? undefined : await this.#bringUv(interpreter, report);
+    report(`installing ${requirements.join(", ")}, builds for the CPU`);
+    return await this.#make(target, interpreter, [], report, async (workplace) => {
+      let { env } = workplace;
+      if (uv !== undefined) {
+        const listed = await workplace.run(interpreter.path, ["-m", "pip", "config", "list"], { env });
+        env = { ...env, ...uvSettings(listed.stdout, env), PATH: `${path.join(uv, "bin")}:${env.PATH ?? ""}` };
+      }
+      try {
+        await install({ ...workplace, env: { ...env, UV_TORCH_BACKEND: "cpu" } }, requirements, interpreter, report);
+      } catch (error) {
+        if (!(error instanceof InstallFailed)) throw error;
+        // What a uv of ours cannot do, the pip of this machine may.
+        if (installFailure(error.output) !== "network" && uv === undefined) throw error;
+        throw new NoCpuBuilds(`builds for the CPU could not be had from where uv knows them (${saidBy(error, 1)})`);
+      }
+      await compile(workplace, interpreter, report);
+    });
+  }
+
+  /** Resolves a folder with `bin/uv`, which lies beside the layers until no installation asks for it. */
+  #bringUv(interpreter: Interpreter, report: Report): Promise<string> {
+    const target = this.#folder([UV]);
+    this.#use.note(path.basename(target));
+    if (existsSync(target)) return Promise.resolve(target);
+    report("fetching uv, which knows builds for the CPU");
+    this.#bringing ??= this.#make(target, interpreter, [], report, (workplace) =>
+      install(workplace, [UV], interpreter, report),
+    )
+      .catch((error: unknown) => {
+        if (!(error instanceof InstallFailed)) throw error;
+        throw new NoCpuBuilds(`uv, which knows builds for the CPU, could not be fetched (${saidBy(error, 1)})`);
+      })
+      .finally(() => {
+        this.#bringing = undefined;
+      });
+    return this.#bringing;
+  }
+
+  /** Makes the folder `target`, whole or not at all. `named`: files and folders that the tools read besides what the settings name. */
+  async #make(
+    target: string,
+    interpreter: Interpreter,
+    alsoNamed: readonly string[],
+    report: Report,
+    fill: (workplace: Workplace) => Promise<void>,
+  ): Promise<string> {
+    await makeDurableFolder(this.#dir);
+    const folder = await mkdtemp(path.join(this.#dir, ".install-"));
+    try {
+      const packages = path.join(folder, "packages");
       await mkdir(packages);
-      // Those who wait are shown the latest line only.
-      const step = large.length > 0 ? (line: string) => report(`${line}; several GB in all`) : report;
-      await this.#install(temporary, packages, requirements, interpreter, step);
+      const home = path.join(folder, "home");
+      const { env, named } = await makeInstallerHome(home, this.#env);
+      const onMissing = (what: string) =>
+        report(`the installer is kept apart less than usual: this machine lacks ${what}`);
+      const room = { folder, home, named: [...named, ...alsoNamed], userHome: this.#env.HOME ?? "/", onMissing };
+      const run: typeof runProcess = (command, args, options = {}) =>
+        this.#confined?.run(room, interpreter.path, command, args, options) ?? runProcess(command, args, options);
+      await fill({ packages, home, env, run });
       // It came by the network: after a power cut it is whole, or not there.
       await syncTree(packages, SYNCS_AT_ONCE);
       await rename(packages, target);
       await syncFolder(this.#dir);
-    } catch (error) {
-      throw installError(error, requirements, byUv);
     } finally {
-      await rm(temporary, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true });
     }
     return target;
   }
+}
 
-  async #install(
-    folder: string,
-    target: string,
-    requirements: readonly string[],
-    interpreter: Interpreter,
-    report: (line: string) => void,
-  ): Promise<void> {
-    const home = path.join(folder, "home");
-    const { env, named } = await makeInstallerHome(home, this.#env);
-    const onMissing = (what: string) =>
-      report(`the installer is kept apart less than usual: this machine lacks ${what}`);
-    const cpuFolder = this.#cpuWheels !== undefined && path.isAbsolute(this.#cpuWheels) ? [this.#cpuWheels] : [];
-    const room = { folder, home, named: [...named, ...cpuFolder], userHome: this.#env.HOME ?? "/", onMissing };
-    const run: typeof runProcess = (command, args, options = {}) =>
-      this.#confined?.run(room, interpreter.path, command, args, options) ?? runProcess(command, args, options);
-    await new PythonInstaller(env, [interpreter.path], run).install({
-      target,
-      pythonVersion: interpreter.version,
-      requirements,
-      // "1.0+cpu" is above "1.0": where both are, it is taken.
-      options:
-        this.#cpuWheels === undefined
-          ? []
-          : [cpuFolder.length > 0 ? "--find-links" : "--extra-index-url", this.#cpuWheels],
-      cwd: home,
-      env: this.#isCpuByUv(requirements) ? { ...env, UV_TORCH_BACKEND: "cpu" } : env,
-      onLine: (line) => {
-        const step = installStep(line);
-        if (step !== undefined) report(step);
-      },
-    });
-    report("preparing bytecode");
-    await run(interpreter.path, ["-I", "-m", "compileall", "-q", "-j", "0", target], { cwd: home, env });
-  }
+async function install(
+  { packages, home, env, run }: Workplace,
+  requirements: readonly string[],
+  interpreter: Interpreter,
+  report: Report,
+  options: readonly string[] = [],
+): Promise<void> {
+  await new PythonInstaller(env, [interpreter.path], run).install({
+    target: packages,
+    pythonVersion: interpreter.version,
+    requirements,
+    options,
+    cwd: home,
+    env,
+    onLine: (line) => {
+      const step = installStep(line);
+      if (step !== undefined) report(step);
+    },
+  });
+}
+
+async function compile({ packages, home, env, run }: Workplace, { path: python }: Interpreter, report: Report) {
+  report("preparing bytecode");
+  await run(python, ["-I", "-m", "compileall", "-q", "-j", "0", packages], { cwd: home, env });
+}
+
+function saidBy({ output }: InstallFailed, linesMax: number): string {
+  if (installFailure(output) === "network") return "the network does not reach there";
+  return installComplaint(output, linesMax).join("; ");
 }
 
 /** The installer's words become the reason why the endpoint cannot run. */
-function installError(error: unknown, requirements: readonly string[], byUv: boolean): unknown {
+function installError(error: unknown, requirements: readonly string[]): unknown {
   if (error instanceof NoInstaller) {
     return new SvcError("DEPENDENCIES_FAILED", "Neither uv nor a Python with pip was found to install packages.", {
       help: "Install uv, or pip for python3.",
@@ -178,15 +266,6 @@ function installError(error: unknown, requirements: readonly string[], byUv: boo
   }
   if (!(error instanceof InstallFailed)) return error;
   const asked = requirements.join(", ");
-  if (installFailure(error.output) === "network" && byUv) {
-    return new SvcError(
-      "DEPENDENCIES_FAILED",
-      `${asked} could not be installed: the index of builds for the CPU, which uv knows, or the package index cannot be reached.`,
-      {
-        help: "Check the network; installing is tried again every few seconds. Or set SVC_CPU_WHEELS to an index or a folder that has such builds, or to off for those with GPU libraries.",
-      },
-    );
-  }
   if (installFailure(error.output) === "network") {
     return new SvcError(
       "DEPENDENCIES_FAILED",
@@ -196,7 +275,7 @@ function installError(error: unknown, requirements: readonly string[], byUv: boo
       },
     );
   }
-  const said = installComplaint(error.output, COMPLAINT_LINES_MAX).join("; ");
+  const said = saidBy(error, COMPLAINT_LINES_MAX);
   return new SvcError("DEPENDENCIES_FAILED", `${asked} could not be installed: ${said}.`, {
     help: "Correct the requirement and deploy again.",
   });

@@ -51,15 +51,30 @@ const NO_NETWORK = {
   UV_HTTP_RETRIES: "0",
 };
 
-/** A folder with uv and nothing else, from the real index. */
-async function uvFolder(t: TestContext): Promise<string | undefined> {
+/** A folder with the wheel of uv, from the real index. */
+async function uvWheel(t: TestContext): Promise<string | undefined> {
   const dir = folder(t);
-  const installed = await runProcess("python3", ["-m", "pip", "install", "-q", "--target", dir, "uv"], { env: ONLINE });
-  if (installed.code !== 0)
-    return void t.skip(`uv cannot be installed here: ${installed.stderr.trim().split("\n").at(-1)}`);
+  const args = ["-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--dest", dir, "uv"];
+  const fetched = await runProcess("python3", args, { env: ONLINE });
+  if (fetched.code !== 0) return void t.skip(`no uv to be had here: ${fetched.stderr.trim().split("\n").at(-1)}`);
+  return dir;
+}
+
+/** A folder with uv and nothing else. */
+async function uvFolder(t: TestContext): Promise<string | undefined> {
+  const [wheels, dir] = [await uvWheel(t), folder(t)];
+  if (wheels === undefined) return undefined;
+  const args = ["-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, "--target", dir, "uv"];
+  assert.equal((await runProcess("python3", args)).code, 0);
   mkdirSync(path.join(dir, "only"));
   symlinkSync(path.join(dir, "bin/uv"), path.join(dir, "only/uv"));
   return path.join(dir, "only");
+}
+
+/** A search path that leads to no uv. */
+function pathWithoutUv(): string {
+  const folders = (process.env.PATH ?? "").split(path.delimiter);
+  return folders.filter((dir) => !existsSync(path.join(dir, "uv"))).join(path.delimiter);
 }
 
 /** A package index of the wheels in a folder. */
@@ -127,8 +142,7 @@ async function installs(
 describe("numpy on a fresh machine", () => {
   test("is installed with pip alone, and the progress is told in words", { timeout: 300_000 }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
-    const withoutUv = (process.env.PATH ?? "").split(path.delimiter).filter((dir) => !existsSync(path.join(dir, "uv")));
-    const env = { ...ONLINE, PATH: withoutUv.join(path.delimiter) };
+    const env = { ...ONLINE, PATH: pathWithoutUv() };
     if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
     const said = await installs(folder(t), interpreter, env);
     assert.ok(
@@ -245,13 +259,22 @@ describe("numpy on a fresh machine", () => {
     assert.ok((await install(["torch"])).includes("cublas.py"), "a machine with GPUs, or SVC_CPU_WHEELS=off");
     assert.deepEqual([...way.asked], [], "what is asked for elsewhere is torch alone, and only then");
 
-    await assert.rejects(install(["torch"], {}, KNOWN_TO_UV), {
-      code: "DEPENDENCIES_FAILED",
-      message: /index of builds for the CPU, which uv knows, or the package index cannot be reached/,
-      help: /SVC_CPU_WHEELS .* or to off for those with GPU libraries/,
-    });
+    assert.ok((await install(["torch"], {}, KNOWN_TO_UV)).includes("cublas.py"), "what is there is not fetched again");
+    assert.deepEqual([...way.asked], []);
+
+    said.length = 0;
+    assert.ok((await install(["torch>=1"], {}, KNOWN_TO_UV)).includes("cublas.py"), "no way to builds for the CPU");
+    assert.deepEqual(said.slice(0, 2), [
+      "installing torch>=1, builds for the CPU",
+      "installing torch>=1: several GB with the GPU libraries of torch, once for this machine; builds for the CPU could not be had " +
+        "from where uv knows them (the network does not reach there): SVC_CPU_WHEELS says where builds without them are",
+    ]);
     const [host, ...others] = way.asked;
     assert.deepEqual(others, []);
+    await assert.rejects(install(["torch>=1.5"], { UV_DEFAULT_INDEX: "http://127.0.0.1:1/simple" }, KNOWN_TO_UV), {
+      code: "DEPENDENCIES_FAILED",
+      message: "torch>=1.5 could not be installed: the package index cannot be reached.",
+    });
 
     const far = tlsServerOf(host!, dir, indexOf(cpu));
     way.to = far.server;
@@ -261,21 +284,86 @@ describe("numpy on a fresh machine", () => {
     assert.ok(said.includes("installing torch>=2, builds for the CPU"), said.join("\n"));
   });
 
-  test("brings GPU libraries along where only pip is there, and says that uv would leave them out", async (t) => {
+  test("is for the CPU alone where only pip is there: uv is brought by it, and told pip's settings", {
+    timeout: 300_000,
+  }, async (t) => {
+    if (onPath("openssl", process.env.PATH ?? "") === undefined) return t.skip("no openssl here");
+    const interpreter = await new Interpreters(undefined).default();
+    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    const wheels = await uvWheel(t);
+    if (wheels === undefined) return;
+    const [dir, more, cpu] = [folder(t), folder(t), folder(t)];
+    const gpu = { name: "nvidia-cublas", version: "1.0", files: { "cublas.py": "" } };
+    const large = { name: "torch", version: "2.0", requires: ["nvidia-cublas"], files: { "torch.py": "" } };
+    makeWheels(wheels, [large, gpu]);
+    makeWheels(more, [{ name: "sympy", version: "1.0", files: { "sympy.py": "" } }]);
+    makeWheels(cpu, [{ name: "torch", version: "2.0+cpu", requires: ["sympy"], files: { "torch.py": "" } }]);
+    for (const one of [dir, more]) chmodSync(one, 0o755);
+    const certificate = path.join(dir, "cert.pem");
+    const fetched: string[] = [];
+    const index = indexOf(wheels);
+    const listener: RequestListener = (request, response) => {
+      fetched.push(request.url!.split("/").filter(Boolean).at(-1)!);
+      index(request, response);
+    };
+    const way = await wayOut(t);
+    const env: Record<string, string | undefined> = {
+      PATH: pathWithoutUv(),
+      PIP_CONFIG_FILE: "/dev/null",
+      PIP_INDEX_URL: `${await listening(t, createServer(listener))}/simple/`,
+      PIP_FIND_LINKS: more,
+      PIP_RETRIES: "0",
+      UV_HTTP_RETRIES: "0",
+      HTTPS_PROXY: way.url,
+      NO_PROXY: "127.0.0.1",
+    };
+    const said: string[] = [];
+    const install = async (requirements: string[]) => {
+      const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir), KNOWN_TO_UV);
+      return readdirSync(await layers.ensure(requirements, interpreter, (line) => said.push(line)));
+    };
+    assert.ok((await install(["torch"])).includes("cublas.py"), "no way to builds for the CPU: as without them");
+    assert.match(
+      said.find((line) => line.includes("several GB"))!,
+      /^installing torch: several GB .*; builds for the CPU could not be had .*\(the network does not reach there\): SVC_CPU_WHEELS says/,
+    );
+    way.to = tlsServerOf([...way.asked][0]!, dir, indexOf(cpu)).server;
+    // What says where certificates are says it to both.
+    env.PIP_CERT = certificate;
+    said.length = 0;
+    const small = await install(["torch>=2"]);
+    assert.deepEqual(
+      ["torch.py", "sympy.py", "cublas.py"].map((file) => small.includes(file)),
+      [true, true, false],
+    );
+    assert.equal(said[0], "installing torch>=2, builds for the CPU");
+    assert.equal(fetched.filter((name) => /^uv-.*whl$/.test(name)).length, 1, "uv is brought once");
+    assert.equal(readdirSync(path.join(dir, "base")).length, 3, "two layers and uv; nothing half made");
+  });
+
+  test("brings GPU libraries along where only pip is there and cannot bring uv, and says where to find others", async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
     const [dir, wheels] = [folder(t), folder(t)];
     makeWheels(wheels, [{ name: "torch", version: "2.0", files: { "torch.py": "" } }]);
     chmodSync(wheels, 0o755);
-    const withoutUv = (process.env.PATH ?? "").split(path.delimiter).filter((one) => !existsSync(path.join(one, "uv")));
-    const env = { ...offlineEnv(wheels), PATH: withoutUv.join(path.delimiter) };
+    const env = { ...offlineEnv(wheels), PATH: pathWithoutUv() };
     const said: string[] = [];
-    const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir), KNOWN_TO_UV);
-    await layers.ensure(["torch"], interpreter, (line) => said.push(line));
+    const inside = async (from?: string) => {
+      const layers = new BaseLayers(path.join(dir, from ?? "base"), env, confined(dir), from);
+      return readdirSync(await layers.ensure(["torch"], interpreter, (line) => said.push(line)));
+    };
+    assert.ok((await inside(KNOWN_TO_UV)).includes("torch.py"));
+    assert.equal(said[0], "fetching uv, which knows builds for the CPU");
+    const usual = said.find((line) => line.startsWith("installing torch:"))!;
     assert.match(
-      said[0]!,
-      /several GB with the GPU libraries of torch, .*; with uv on the platform's PATH they are left out/,
+      usual,
+      /several GB with the GPU libraries of torch, once for this machine; uv, .*, could not be fetched \(No matching/,
     );
+    assert.match(usual, /: SVC_CPU_WHEELS says where builds without them are$/);
+    said.length = 0;
+    await inside();
+    assert.doesNotMatch(said.join("\n"), /uv/, "SVC_CPU_WHEELS=off asks for none");
   });
 
   test("without any installer says which to install", async (t) => {
