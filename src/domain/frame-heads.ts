@@ -27,7 +27,7 @@ const heldJobs = z
 
 const hello = z.object({
   protocol: z.number(),
-  role: z.enum(["worker", "launcher", "host"]),
+  role: z.enum(["worker", "launcher", "host", "ahead"]),
   token: z.string(),
   worker: z.string().optional(),
   pid: z.int().optional(),

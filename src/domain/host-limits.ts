@@ -16,6 +16,8 @@ export const HOST_CALLS_MAX = 4_000;
 export const HOST_ANSWER_MAX_BYTES = 1024 * 1024;
 /** A list of an agent's workers, with their shares. */
 export const HOST_STATE_MAX_BYTES = 8 * 1024 * 1024;
+/** Links of one host that are open and wait for their workers; one that comes beyond that is closed, and its worker dials anew. */
+export const HOST_AHEAD_MAX = 64;
 /** Lines about itself that an agent gets into the platform's log within a minute. */
 export const HOST_TOLD_PER_MINUTE_MAX = 30;
 /** Clocks further apart than this are told. */

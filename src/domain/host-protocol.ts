@@ -45,6 +45,8 @@ export interface HostWelcome {
   /** Identifies the platform's shared volumes folder: `<volumes>/.svc-platform` holds it. */
   readonly platformId: string;
   readonly version: string;
+  /** Lets links of this machine wait for their workers, as long as the agent's own is open. */
+  readonly ahead?: string | undefined;
 }
 
 /** The body of a STATE, which is larger than heads may be. */
@@ -176,6 +178,7 @@ const welcome = z.object({
   secret: z.string().max(200).optional(),
   platformId: z.string().max(100),
   version: z.string().max(50),
+  ahead: z.string().max(200).optional(),
 });
 
 const state = z.object({

@@ -37,7 +37,8 @@ export const FRAME = {
 
 export interface HelloHead {
   readonly protocol: number;
-  readonly role: "worker" | "launcher" | "host";
+  /** "ahead": a link that waits to be a worker's; `token` is its host's ticket for such. */
+  readonly role: "worker" | "launcher" | "host" | "ahead";
   readonly token: string;
   readonly worker?: string;
   readonly pid?: number;
@@ -132,6 +133,8 @@ export interface StartHead {
   readonly gpu: boolean;
   readonly tempDir: string;
   readonly reconnectMs: number;
+  /** With it a spare may dial before it is a worker; on hosts. */
+  readonly ahead?: string | undefined;
   /** How far it is kept from the machine: python/src/svc/_runtime/confine/isolation.py. */
   readonly isolation: "none" | "standard" | "strict";
   /** Folders in which it sees only what is its own. */

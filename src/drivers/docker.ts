@@ -45,6 +45,8 @@ export interface DockerDriverOptions {
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
   readonly workersDial?: (() => string) | undefined;
+  /** A ticket with which their links may wait there. */
+  readonly ahead?: (() => string | undefined) | undefined;
   /** Where volumes are kept. */
   readonly volumesDir: string;
   /** Makes the platform's HTTP side reachable on this address of this machine; resolves its base URL for containers. */
@@ -330,7 +332,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   }
 
   #startHead(spec: WorkerSpec, prepared: PreparedImage, share: Share): StartHead {
-    const { socketPath, workersDial, isolation, ledger } = this.#options;
+    const { socketPath, workersDial, ahead, isolation, ledger } = this.#options;
     return startHead(spec, share, {
       python: prepared.facts.python,
       handler: prepared.handler,
@@ -344,6 +346,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
           : pullEnv(spec, { platformUrl: this.#engine.platformUrl, gpu: ledger.hasGpu(share) })),
         ...ledger.gpuEnv(spec, share),
       },
+      ahead: ahead?.(),
       socket: workersDial?.() ?? path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
       platformUrl: this.#engine.platformUrl,
       gpu: ledger.hasGpu(share),

@@ -37,6 +37,8 @@ interface ProcessDriverOptions {
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
   readonly workersDial?: (() => string) | undefined;
+  /** A ticket with which their links may wait there. */
+  readonly ahead?: (() => string | undefined) | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
   readonly platformUrl: () => string;
   readonly pythonPath: string;
@@ -212,7 +214,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
     const isCacheThere = prepared.cache === undefined || existsSync(prepared.cache.folder);
     const cache = isCacheThere ? prepared.cache : await this.#cacheOf(image);
-    const { ledger, socketPath, workersDial, platformUrl, isolation, hidden, writable } = this.#options;
+    const { ledger, socketPath, workersDial, ahead, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
         python: prepared.python,
@@ -220,6 +222,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         paths: prepared.paths,
         env: { ...(cache && cacheEnv(cache.folder)), ...this.#ownEnv(spec, share), ...ledger.gpuEnv(spec, share) },
         socket: workersDial?.() ?? socketPath,
+        ahead: ahead?.(),
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),
         tempDir,

@@ -15,6 +15,7 @@ type Surroundings = Pick<
   | "paths"
   | "env"
   | "socket"
+  | "ahead"
   | "platformUrl"
   | "gpu"
   | "tempDir"

@@ -58,6 +58,8 @@ export class Agent {
   readonly #ended = Promise.withResolvers<void>();
   #port: Pick<WorkerPort, "host" | "port">;
   #secret: string | undefined;
+  /** Lets links of workers wait at the platform. */
+  #ahead: string | undefined;
   #ending: Promise<void> | undefined;
   #hurry = new AbortController();
 
@@ -82,6 +84,7 @@ export class Agent {
       artifacts: layers.store,
       socketPath: directory.socketPath(),
       workersDial: () => workersDial(address, this.#port),
+      ahead: () => this.#ahead,
       platformUrl: () => address.url,
       containerCalls: { serve: async () => address.url },
       loginOf: async () => undefined,
@@ -169,6 +172,7 @@ export class Agent {
   async #welcomed(welcome: HostWelcome, port: WorkerPort): Promise<Omit<HostState, "ended">> {
     const { address, directory, hello, config, told } = this.#options;
     this.#port = port;
+    this.#ahead = welcome.ahead;
     if (hello.sharedVolumes) checkShared(config.volumesDir, welcome.platformId);
     if (welcome.secret !== undefined) {
       this.#secret = welcome.secret;

@@ -23,6 +23,8 @@ interface DriverNeeds {
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than their launcher. */
   readonly workersDial?: () => string;
+  /** A ticket with which their links may wait there. */
+  readonly ahead?: () => string | undefined;
   /** Where launchers say what they say; default: where this process does. */
   readonly logFd?: number;
   readonly platformUrl: () => string;

@@ -47,7 +47,13 @@ export class Greeting {
     this.#hosts = hosts && new HostGreeting(hosts, deps.now);
   }
 
-  hello(connection: Connection, hello: HelloHead): void {
+  /** `again` lets the connection say HELLO once more. */
+  hello(connection: Connection, hello: HelloHead, again: () => void): void {
+    if (hello.role === "ahead") {
+      again();
+      if (!this.#hosts?.ahead.admits(connection, hello.token)) connection.destroy();
+      return;
+    }
     const done = this.#byRole(connection, hello);
     done.catch((error: unknown) => {
       this.#deps.hooks.failed(`a ${hello.role} could not be let in`, error);

@@ -13,6 +13,7 @@ import type { Frame } from "../lib/frames.ts";
 import type { HostRepository, HostRow, JoinRefusal } from "../store/hosts.ts";
 import type { Connection } from "./connection.ts";
 import { LinkRate } from "./link-rate.ts";
+import { LinksAhead } from "./links-ahead.ts";
 import { answers, refuse } from "./reception.ts";
 
 /** Who takes the hosts that were let in. */
@@ -46,6 +47,7 @@ export class HostGreeting {
   readonly #links = new Map<string, Connection>();
   /** Hosts that are being welcomed: a second HELLO waits for the end of the first. */
   readonly #turns = new Map<string, Promise<unknown>>();
+  readonly ahead = new LinksAhead();
 
   /** `now` gives milliseconds of a monotonic clock. */
   constructor(door: HostDoor, now: () => number) {
@@ -119,7 +121,8 @@ export class HostGreeting {
       told(`the agent of the machine ${row.name} broke the protocol`, { error: (error as Error).message });
     };
     connection.trust();
-    const host: HostWelcome = { hostId: row.id, secret, platformId, version: VERSION };
+    const ahead = this.ahead.ticketFor(connection);
+    const host: HostWelcome = { hostId: row.id, secret, platformId, version: VERSION, ahead };
     connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION, host });
     attach({ ...row, ...facts }, connection);
     this.#limit(connection);

@@ -23,15 +23,18 @@ export interface TlsListen {
   readonly cert: string;
 }
 
+/** `again` lets it say HELLO once more, whenever it does. */
+type OnHello = (connection: Connection, hello: HelloHead, again: () => void) => void;
+
 export class Reception {
-  readonly #onHello: (connection: Connection, hello: HelloHead) => void;
+  readonly #onHello: OnHello;
   readonly #servers: Server[] = [];
   readonly #connections = new Set<Connection>();
   /** Those who have not said HELLO. */
   readonly #greeting = new Set<Socket>();
 
   /** `onHello` gets every connection that speaks our protocol, and whoever it says it is. */
-  constructor(onHello: (connection: Connection, hello: HelloHead) => void) {
+  constructor(onHello: OnHello) {
     this.#onHello = onHello;
   }
 
@@ -85,17 +88,23 @@ export class Reception {
     };
     connection.onFrame = (frame) => {
       greeted();
-      if (frame.type === FRAME.HELLO) this.#greet(connection, frame);
-      else connection.close();
+      this.#greet(connection, frame);
     };
   }
 
   #greet(connection: Connection, frame: Frame): void {
+    if (frame.type !== FRAME.HELLO) {
+      connection.close();
+      return;
+    }
     const head = readHead(frame, helloHead);
     const { body } = frame;
     const hello =
       body.length === 0 ? head : { ...head, unacknowledged: readHead({ ...frame, headBytes: body }, helloBody) };
-    if (hello.protocol === PROTOCOL_VERSION) this.#onHello(connection, hello);
+    const again = () => {
+      connection.onFrame = (next) => this.#greet(connection, next);
+    };
+    if (hello.protocol === PROTOCOL_VERSION) this.#onHello(connection, hello, again);
     else refuse(connection, `protocol ${hello.protocol} is not spoken here`);
   }
 }

@@ -74,7 +74,7 @@ export class WorkerLink implements RequestForwarder {
     this.pull = pull;
     this.#sessions = sessions;
     this.#requests = requests;
-    this.#reception = new Reception((connection, hello) => greeting.hello(connection, hello));
+    this.#reception = new Reception((connection, hello, again) => greeting.hello(connection, hello, again));
     queue.events.jobCancelled(({ jobId, workerId }) => this.#cancel(workerId, jobId));
   }
 

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type TestContext, test } from "node:test";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import { HOST_FRAME, type HostHello } from "../../src/domain/host-protocol.ts";
-import { LINK_BURST_BYTES, LINK_RATE_BYTES_PER_S } from "../../src/domain/limits.ts";
+import { HOST_AHEAD_MAX, LINK_BURST_BYTES, LINK_RATE_BYTES_PER_S } from "../../src/domain/limits.ts";
 import { FRAME, type WelcomeHead } from "../../src/domain/worker-protocol.ts";
 import { encodeFrame, type Frame, parseHead } from "../../src/lib/frames.ts";
 import type { HostRow, HostTokenRow } from "../../src/store/hosts.ts";
@@ -140,6 +140,55 @@ test("An agent that floods the platform is not read from until it is within its 
     assert.equal(seen.frames.length, count);
   });
   await poured;
+});
+
+test("A link of a host waits for its worker beyond the time of greeters, and as long as its agent's link is open", async (t) => {
+  const { newToken, hello, welcomed, dial, addWorker } = await openDoor(t);
+  const agent = await hello(await newToken());
+  const { ahead = "" } = await welcomed(agent);
+  const waits = async (ticket: string) => {
+    const peer = await dial();
+    peer.hello(ticket, { role: "ahead" });
+    return peer;
+  };
+  const first = await waits(ahead);
+  const second = await waits(ahead);
+  const silent = await dial();
+  await silent.closed;
+  assert.ok(!first.socket.destroyed && !second.socket.destroyed);
+
+  const worker = await addWorker();
+  first.hello(worker.token);
+  await first.next(FRAME.WELCOME);
+  agent.socket.destroy();
+  await second.closed;
+  assert.ok(!first.socket.destroyed, "it is a worker's now");
+  await (await waits(ahead)).closed; // The ticket was the agent's link's.
+});
+
+test("A ticket is good for waiting alone, for so many links at once", async (t) => {
+  const { newToken, hello, welcomed, refused, dial, addWorker } = await openDoor(t);
+  const { ahead = "" } = await welcomed(await hello(await newToken()));
+  const waits = async (ticket: string) => {
+    const peer = await dial();
+    peer.hello(ticket, { role: "ahead" });
+    return peer;
+  };
+  await (await waits("made-up")).closed;
+  const asWorker = await dial();
+  asWorker.hello(ahead);
+  assert.equal(await refused(asWorker), "unknown worker");
+  assert.match(await refused(await hello(ahead)), /knows no such token/);
+
+  const peers = await Promise.all(Array.from({ length: HOST_AHEAD_MAX + 1 }, () => waits(ahead)));
+  await Promise.race(peers.map(({ closed }) => closed));
+  const [first, second, ...others] = peers.filter(({ socket }) => !socket.destroyed);
+  assert.equal(others.length, HOST_AHEAD_MAX - 2);
+  first!.send(FRAME.PING, 0); // Nothing but HELLO may be said.
+  await first!.closed;
+  const worker = await addWorker();
+  second!.hello(worker.token);
+  await second!.next(FRAME.WELCOME);
 });
 
 test("A platform that no machine can join says so", async (t) => {

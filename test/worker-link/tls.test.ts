@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect as connectPlain } from "node:net";
+import { type AddressInfo, connect as connectPlain, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { type Duplex, pipeline } from "node:stream";
 import { after, before, describe, type TestContext, test } from "node:test";
 import { connect, type TLSSocket } from "node:tls";
-import { hashSecret } from "../../src/domain/api-key.ts";
+import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import { LINK_GREETING_MAX_BYTES } from "../../src/domain/limits.ts";
-import { type ExitedHead, FRAME, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
+import { type ExitedHead, FRAME, PROTOCOL_VERSION, type WelcomeHead } from "../../src/domain/worker-protocol.ts";
 import { Interpreters } from "../../src/drivers/interpreter.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -20,6 +21,7 @@ import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { WorkerLink } from "../../src/worker-link/worker-link.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
+import { eventually } from "../eventually.ts";
 import { QUIET_HOOKS } from "./quiet-hooks.ts";
 
 const PYTHON_SOURCE = path.resolve(import.meta.dirname, "../../python/src");
@@ -62,6 +64,15 @@ describe("the worker link over TLS", () => {
           };
           launcherCame.resolve(connection);
           return true;
+        },
+        hosts: {
+          hosts: store.hosts,
+          platformId: "p",
+          runsOn: { platform: "linux", arch: "x64", isMusl: false },
+          newId: () => "h-1",
+          clock: Date.now,
+          attach: () => {},
+          told: () => {},
         },
       },
     });
@@ -145,6 +156,42 @@ describe("the worker link over TLS", () => {
       launcher!.send(FRAME.STOP, 0, { worker: id, graceMs: 5000 });
       assert.equal((await exited).code, 0);
     }
+  });
+
+  test("a spare of a host dials before it is a worker, and one whose link was closed dials again", async (t) => {
+    launcherCame = Promise.withResolvers();
+    launch(t, address());
+    await launcherCame.promise;
+    const agent = await dial(port);
+    const { secret, hash } = newSecret("joinToken");
+    const row = { id: "t", tokenHash: hash, name: "", reusable: false, expiresAt: null, createdAt: 0 };
+    await store.hosts.createToken({ ...row, usedAt: null, revokedAt: null, createdBy: "k" });
+    const facts = { name: "gpu-1", version: "1", platform: "linux", arch: "x64", libc: "", driver: "process" as const };
+    const host = { ...facts, labels: [], sharedVolumes: false, clock: Date.now() };
+    const welcome = nextFrame(agent);
+    agent.write(Buffer.concat(encodeFrame(FRAME.HELLO, 0, { protocol: 1, role: "host", token: secret, host })));
+    const { ahead } = parseHead<WelcomeHead>(await welcome).host!;
+    const way = await countedWay(t, port);
+    const endpoint = newEndpoint(null);
+    await store.endpoints.insert(endpoint);
+    const runs = async (worker: string) => {
+      await store.workers.insert(newWorker(endpoint.id, { id: worker, tokenHash: hashSecret(`token of ${worker}`) }));
+      const exited = start(worker, `token of ${worker}`, { zygote: "e:ahead", socket: `${way.address}#${pin}`, ahead });
+      await queue.enqueue(newJob(worker, endpoint.id, { text: "x" }));
+      assert.equal((await queue.wait(worker, 20_000))?.state, "COMPLETED");
+      launcher!.send(FRAME.STOP, 0, { worker, graceMs: 5000 });
+      await exited;
+    };
+    await runs("w-first");
+    await way.came(2); // Its own link, and the spare's.
+    way.setOpen(false);
+    await runs("w-ahead");
+    way.setOpen(true);
+    await runs("w-forked");
+    await way.came(4);
+    agent.destroy(); // What waits is closed with it.
+    await way.went(4);
+    await runs("w-again");
   });
 
   test("a worker tells its token to no other platform than the one whose certificate it knows", async (t) => {
@@ -234,6 +281,45 @@ async function dial(port: number): Promise<TLSSocket> {
   const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false });
   await once(socket, "secureConnect");
   return socket;
+}
+
+async function nextFrame(socket: TLSSocket): Promise<Frame> {
+  const reader = new FrameReader(1e6);
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    const [frame] = [...reader.push(chunk as Buffer)];
+    if (frame !== undefined) return frame;
+  }
+  throw new Error("closed");
+}
+
+/** A way to the port that counts who takes it, and can be closed to those who come. */
+async function countedWay(t: TestContext, port: number) {
+  const seen = { isOpen: true, came: 0, went: 0 };
+  const sockets = new Set<Duplex>();
+  const server = createServer((socket) => {
+    if (!seen.isOpen) return socket.destroy();
+    seen.came++;
+    const onward = connectPlain(port, "127.0.0.1");
+    for (const end of [socket, onward]) {
+      sockets.add(end);
+      end.on("error", () => {});
+    }
+    socket.on("close", () => seen.went++);
+    pipeline(socket, onward, socket, () => {});
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const until = (what: "came" | "went") => (count: number) => eventually(() => assert.equal(seen[what], count));
+  return {
+    address: `tls://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    came: until("came"),
+    went: until("went"),
+    setOpen: (isOpen: boolean) => Object.assign(seen, { isOpen }),
+  };
 }
 
 /** What comes until the other side closes. */

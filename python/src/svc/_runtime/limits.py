@@ -10,6 +10,8 @@ RECONNECT_STEP_MAX_S = 2.0
 # More jobs than this do not fit into the head of a HELLO: they go into its body.
 HELD_IN_HEAD_MAX = 300
 GREETING_TIMEOUT_S = 10.0
+# A spare that dials ahead gives up after this: a START may wait for it.
+AHEAD_TIMEOUT_S = 1.0
 RECONNECT_DEFAULT_MS = 600_000
 
 # A nursery that ended is replaced, at once and then with pauses that double.

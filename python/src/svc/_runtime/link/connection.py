@@ -44,14 +44,14 @@ class Unreachable(Exception):
     """The platform did not come back in time."""
 
 
-def dial(address: str) -> socket.socket:
+def dial(address: str, timeout_s: float = GREETING_TIMEOUT_S) -> socket.socket:
     """Connects to a Unix socket's path or `tls://host:port#fingerprint` (docs/reference/protocol.md). Raises OSError."""
     if address.startswith(TLS):
         from svc._runtime.link.tls import dial_tls
 
         reached_at, _, pin = address[len(TLS) :].partition("#")
         host, _, port = reached_at.rpartition(":")
-        return dial_tls(host.strip("[]"), int(port), pin, GREETING_TIMEOUT_S, _moved_up)
+        return dial_tls(host.strip("[]"), int(port), pin, timeout_s, _moved_up)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(address)
@@ -94,8 +94,9 @@ class Unacknowledged:
 
 class Connection:
     def __init__(
-        self, address: str, token: str, worker: str, reconnect_ms: int, platform: list[int] | None = None
+        self, address: str, token: str, worker: str, reconnect_ms: int, platform: list[int] | None = None, ahead=None
     ) -> None:
+        """`ahead` is a LinkAhead, if one was opened."""
         self._address = address
         self._token = token
         self._worker = worker
@@ -111,6 +112,7 @@ class Connection:
         self._credit = b""
         self._disowned = False
         self._meanwhile = None
+        self._ahead = ahead
         self.pulls = False
         """The worker's jobs come over HTTP: none is expected here."""
         self.on_welcome = None
@@ -205,7 +207,8 @@ class Connection:
         return False
 
     def _greet(self) -> None:
-        sock = dial(self._address)
+        ahead, self._ahead = self._ahead, None
+        sock = (ahead and ahead.take(self._address)) or dial(self._address)
         sock.settimeout(GREETING_TIMEOUT_S)
         reader = FrameReader()
         try:

@@ -17,11 +17,11 @@ from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_ou
 from svc._values.failure import BootFailure, describe
 
 
-def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
+def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) -> None:
     """The life of a worker process after fork or spawn. Never returns.
 
     `load()` gives the LoadedEndpoint (raises BootFailure); `import_ms` is what its import took in this boot;
-    `meanwhile()` is called while the platform answers the greeting.
+    `meanwhile()` is called while the platform answers the greeting. `ahead` is a LinkAhead, if one was opened.
     """
     code = 0
     worker = None
@@ -31,6 +31,7 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None) -> None:
         start["worker"],
         start.get("reconnectMs") or RECONNECT_DEFAULT_MS,
         start.get("platform"),
+        ahead,
     )
     try:
         try:

@@ -115,6 +115,7 @@ def _load(start: dict):
     if endpoint.calls_others():
         import svc._calling.dispatch  # noqa: F401 (its forks need not import it with their first call)
     if start["socket"].startswith(TLS):
+        import svc._runtime.link.ahead  # noqa: F401
         from svc._runtime.link.tls import context_for
 
         context_for(start["socket"].partition("#")[2])
@@ -270,6 +271,8 @@ class _Forker:
             confined = self._confine_ahead()
             from svc._runtime.process.worker_life import run_worker
 
+            ahead = self._dial_ahead(request) if confined else None
+
             start, _ = receive_message(channel)
             channel.close()
             if start is None:
@@ -280,9 +283,9 @@ class _Forker:
             new_process.settle(start, confined, later)
             gc.enable()
             if endpoint is None:
-                run_worker(start, lambda: _load_handler(start), 0.0)
+                run_worker(start, lambda: _load_handler(start), 0.0, None, ahead)
             meanwhile = (lambda: new_process.make_directory(start)) if later else None
-            run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile)
+            run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile, ahead)
         except BaseException as error:
             os.write(2, f"[svc] worker failed at birth: {error!r}\n".encode())
         finally:
@@ -294,6 +297,14 @@ class _Forker:
             return False
         Isolation.of(self._loaded_for).confine_worker(self._loaded_for)
         return True
+
+    def _dial_ahead(self, request: dict):
+        """Of a spare on a host; None where START brought no ticket."""
+        if not request.get("ahead"):
+            return None
+        from svc._runtime.link.ahead import LinkAhead
+
+        return LinkAhead(self._loaded_for["socket"], request["ahead"])
 
     def _reap(self) -> None:
         for pid, code in kernel.ended_children(self._wake_read):

@@ -147,7 +147,7 @@ class ZygotePool:
                 (_, start), zygote.spare_at = zygote.spare_at, None
                 if zygote.spare is None:
                     try:
-                        zygote.spare = self._fork(zygote, start)
+                        zygote.spare = self._fork(zygote, start, start.get("ahead"))
                     except OSError:
                         pass  # the next worker is forked when it is wanted
             if zygote.retire_at is not None and now >= zygote.retire_at:
@@ -244,12 +244,12 @@ class ZygotePool:
         if child.pid:
             self._events.forked(record, child.pid)
 
-    def _fork(self, zygote: Zygote, start: dict) -> Child:
+    def _fork(self, zygote: Zygote, start: dict, ahead: str | None = None) -> Child:
         ours, theirs, pipes, stdout, stderr = open_ends(self._outputs, "")
         group = self._confinement.group(start)
         self._forks += 1
         child = zygote.children[self._forks] = Child(self._forks, ours, group, pipes)
-        request = {"fork": child.number, **group.to_join()}
+        request = {"fork": child.number, **group.to_join(), **({"ahead": ahead} if ahead else {})}
         try:
             send_with_group(zygote.channel, request, group, (theirs.fileno(), stdout, stderr))
         except BlockingIOError:
