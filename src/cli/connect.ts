@@ -31,9 +31,13 @@ export interface Connection {
 export async function connect(context: CliContext): Promise<Connection> {
   const found = await findPlatform(context);
   if (found !== undefined) return found;
+  const options = { dataDir: dataDir(context.env), anyFreePort: true };
+  // Nobody is asked about a platform that could not start.
+  const { platformConfig } = await import("./platform/configuration.ts");
+  platformConfig(context, options);
   await agreeToStart(context);
   const { startEmbedded } = await import("./platform/start.ts");
-  const { firstKey } = await startEmbedded(context, { dataDir: dataDir(context.env), anyFreePort: true });
+  const { firstKey } = await startEmbedded(context, options);
   if (firstKey !== undefined)
     context.terminal.note(`API key ${firstKey} (shown only now; stored for your svc commands)`);
   const started = await findPlatform(context);

@@ -37,6 +37,17 @@ test("svc deploy in a home folder asks on a terminal, and refuses elsewhere unle
   assert.equal(await forced.ended, 1);
 });
 
+test("settings of a platform that could not start with them are told before one is offered", async () => {
+  const box = await sandbox();
+  await writeFile(join(box.cwd, "w.py"), WORKER);
+  for (const command of ["deploy", "run"]) {
+    const terminal = openPseudoTerminal([SVC, command], { cwd: box.cwd, env: { ...box.env, SVC_PORT: "abc" } });
+    assert.equal(await terminal.ended, 1, command);
+    assert.match(terminal.text, /SVC_PORT: must be a number from 0 to 65535/);
+    assert.doesNotMatch(terminal.text, /Start one|Starting/);
+  }
+});
+
 test("a folder that is gone is told, and is no defect of svc", async () => {
   const box = await sandbox();
   const gone = join(box.cwd, "gone");

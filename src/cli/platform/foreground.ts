@@ -8,17 +8,17 @@
 import path from "node:path";
 import { SvcError } from "../../domain/errors.ts";
 import { writeFileAtomic } from "../../lib/write-file-atomic.ts";
-import { readConfig } from "../../server/config.ts";
 import { runPlatform } from "../../server/main.ts";
 import type { CliContext } from "../context.ts";
 import { formatError } from "../format-error.ts";
+import { platformConfig } from "./configuration.ts";
 import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
 
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   let snapshot = () => {};
   process.on("SIGUSR2", () => snapshot());
   try {
-    const platform = await runPlatform(readConfig(configuration(context, options)));
+    const platform = await runPlatform(platformConfig(context, options));
     // Nothing of ours should come here: each promise has an owner. One that was forgotten is a failure that nobody looked
     // at, which does not make wrong what is stored; to end would take every caller's connection with it. An exception
     // that nobody caught does end the process, as ever: nobody knows what it left half done.
@@ -42,19 +42,6 @@ export async function runForeground(context: CliContext, options: StartOptions):
     process.disconnect?.();
     context.exit(1);
   }
-}
-
-function configuration(context: CliContext, options: StartOptions): Record<string, string | undefined> {
-  const given = {
-    SVC_DATA_DIR: options.dataDir,
-    SVC_PORT: options.port?.toString(),
-    SVC_HOST: options.host,
-    SVC_DURABILITY: options.durability,
-    SVC_DRIVER: options.driver,
-    SVC_EMULATE_GPU: options.emulateGpu ? "1" : undefined,
-  };
-  const flags = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...context.env, ...Object.fromEntries(flags) };
 }
 
 function stopOnSignal(
