@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { project, startPlatform } from "./platform.ts";
+import { CTRL_D, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { project, ROOT, startPlatform } from "./platform.ts";
 
 const WORKER = `
 from svc import Endpoint
@@ -72,6 +73,7 @@ test("svc call prints what functions, classes and routes give back, and fails as
   assert.deepEqual(await json("divide", "a=6", "b=3", "word=7"), { quotient: 2, word: "7" });
   assert.deepEqual(await json("divide", '{"a": 6}'), { quotient: 3, word: "x" });
   writeFileSync(path.join(cwd, "input.json"), '{"a": 8}');
+  writeFileSync(path.join(cwd, "text.json"), '{"text": "hello"}');
   assert.deepEqual(await json("divide", "@input.json"), { quotient: 4, word: "x" });
   assert.deepEqual(JSON.parse((await call(["divide", "-"], '{"a": 10}')).stdout), { quotient: 5, word: "x" });
   assert.equal((await call(["say", "text=a=b c"])).stdout, "A=B C\n");
@@ -82,6 +84,29 @@ test("svc call prints what functions, classes and routes give back, and fails as
   assert.deepEqual(JSON.parse(told.stdout), { quotient: 1, word: "x" });
   assert.match(told.stderr, /│ dividing\n/);
   assert.match(told.stderr, /exec \d+.* \(ms\)/);
+
+  // On a terminal what is typed is the input, up to Ctrl+D; what moves while it waits leaves nothing behind.
+  const onTerminal = (...words: string[]) => {
+    const terminal = openPseudoTerminal([path.join(ROOT, "bin/svc"), "call", ...words], {
+      cwd,
+      env: {
+        PATH: process.env.PATH ?? "",
+        HOME: process.env.HOME ?? "",
+        PLATFORM_URL: platform.url,
+        PLATFORM_API_KEY: platform.key,
+      },
+    });
+    t.after(() => terminal.close());
+    return terminal;
+  };
+  const typed = onTerminal("divide", "-", "--logs");
+  typed.type(`{"a": 14}\n${CTRL_D}`);
+  assert.equal(await typed.ended, 0, typed.text);
+  assert.match(typed.text, /│ dividing\n/);
+  assert.match(typed.text, /"quotient": 7/);
+  const embedded = onTerminal("model", "--method", "embed", "@text.json");
+  assert.equal(await embedded.ended, 0, embedded.text);
+  assert.match(embedded.text, /^\[\s*5\s*\]\n$/m);
 
   const failed = await call(["divide", "a=1", "b=0"]);
   assert.equal(failed.code, 1);
