@@ -3,27 +3,19 @@
  * promise resolves after its commit. The parts are under sqlite/; docs/reference/durability.md says what survives what.
  */
 import { SvcError } from "../domain/errors.ts";
-import {
-  BODIES_KEPT_MAX_BYTES,
-  EXPIRED_KEPT_MAX_JOBS,
-  FAILED_KEPT_MAX_JOBS,
-  FAILED_RETENTION_MS,
-  QUEUED_MAX_JOBS,
-  STREAM_KEPT_MAX_BYTES,
-  STREAMS_KEPT_MAX_BYTES,
-} from "../domain/limits.ts";
 import { type StorageWatch, UNWATCHED } from "../domain/storage.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
+import { boundsWith, type QueueBounds } from "./machine/machine.ts";
+import { StoredBodies } from "./machine/stored-bodies.ts";
 import type { JobQueue } from "./queue.ts";
-import { BodyFiles } from "./sqlite/body-files.ts";
+import { BodyFiles, placeOf } from "./sqlite/body-files.ts";
 import { queueChanges } from "./sqlite/changes.ts";
-import { type QueueBounds, QueueCore } from "./sqlite/core.ts";
+import { QueueCore } from "./sqlite/core.ts";
 import { queueOutbox } from "./sqlite/outbox.ts";
 import { queueProgress } from "./sqlite/progress.ts";
 import { queueReads } from "./sqlite/reads.ts";
 import { migrateQueue } from "./sqlite/schema.ts";
 import { searchJobs } from "./sqlite/search.ts";
-import { StoredBodies } from "./sqlite/stored-bodies.ts";
 import { queueTicks } from "./sqlite/ticks.ts";
 import { queueUpkeep } from "./sqlite/upkeep.ts";
 
@@ -39,23 +31,13 @@ export interface SqliteQueueOptions {
   readonly storage?: StorageWatch;
 }
 
-const BOUNDS_DEFAULT: QueueBounds = {
-  queuedMax: QUEUED_MAX_JOBS,
-  failedRetentionMs: FAILED_RETENTION_MS,
-  failedKeptMax: FAILED_KEPT_MAX_JOBS,
-  streamKeptMax: STREAM_KEPT_MAX_BYTES,
-  streamsKeptMax: STREAMS_KEPT_MAX_BYTES,
-  bodiesKeptMax: BODIES_KEPT_MAX_BYTES,
-  expiredKeptMax: EXPIRED_KEPT_MAX_JOBS,
-};
-
 /** close() leaves the database open: whoever opened it closes it. */
 export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQueue> {
   const { database, blobDir, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
   migrateQueue(database.connection);
   const files = new BodyFiles(blobDir, database.durability === "full");
-  const core = new QueueCore(database, files, { clock, monotonic }, { ...BOUNDS_DEFAULT, ...bounds }, storage);
-  const bodies = new StoredBodies(core);
+  const core = new QueueCore(database, files, { clock, monotonic }, boundsWith(bounds), storage);
+  const bodies = new StoredBodies(core, placeOf(core));
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
   storage.onReturn(() => goOn(core));
@@ -75,12 +57,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
       return reads.find(jobId);
     },
 
-    events: {
-      jobQueued: (listener) => void core.queuedListeners.push(listener),
-      jobCancelled: (listener) => void core.cancelledListeners.push(listener),
-      jobDelayed: (listener) => void core.delayedListeners.push(listener),
-      jobFinished: (listener) => void core.finishedListeners.push(listener),
-    },
+    events: core.events,
 
     async close() {
       await bodies.idle();

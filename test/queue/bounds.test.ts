@@ -6,7 +6,7 @@ import {
   STREAM_CHUNK_COST_BYTES,
   SWEEP_WINDOW_ROWS,
 } from "../../src/domain/limits.ts";
-import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
+import type { QueueBounds } from "../../src/queue/machine/machine.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BodyFiles } from "../../src/queue/sqlite/body-files.ts";
+import { StoredBodies } from "../../src/queue/machine/stored-bodies.ts";
+import { BodyFiles, placeOf } from "../../src/queue/sqlite/body-files.ts";
 import { queueChanges } from "../../src/queue/sqlite/changes.ts";
 import { QueueCore } from "../../src/queue/sqlite/core.ts";
-import { StoredBodies } from "../../src/queue/sqlite/stored-bodies.ts";
 import { newJob } from "../conformance/queue.ts";
 import { openTestQueue } from "./open-queue.ts";
 
@@ -22,7 +22,7 @@ test("workers and endpoints that are gone are not remembered", async (t) => {
     expiredKeptMax: 9,
   };
   const core = new QueueCore(under.database, files, { clock, monotonic: clock }, bounds);
-  const changes = queueChanges(core, new StoredBodies(core));
+  const changes = queueChanges(core, new StoredBodies(core, placeOf(core)));
   const stop = new AbortController();
   const waits = changes.claim("without jobs", "w1", 1, stop.signal);
   for (const worker of ["dies", "lives"]) {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Durability, openSqlite, type SqliteDatabase } from "../../src/lib/sqlite.ts";
-import type { QueueBounds } from "../../src/queue/sqlite/core.ts";
+import type { QueueBounds } from "../../src/queue/machine/machine.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import type { QueueUnderTest, TestClock } from "../conformance/queue.ts";
 

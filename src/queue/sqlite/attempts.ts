@@ -1,7 +1,9 @@
 /** What follows a failed attempt. */
+
+import { DELAYED } from "../machine/job-row.ts";
+import type { RunningJob } from "../machine/live-state.ts";
 import type { Again } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
-import { DELAYED, type RunningJob } from "./live-state.ts";
 
 /** Milliseconds until the next attempt; undefined when there is none: all were made, or it would be past the job's ttl. */
 export function waitBefore(core: QueueCore, job: RunningJob, again: Again): number | undefined {

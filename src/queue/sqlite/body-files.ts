@@ -10,6 +10,8 @@ import { setImmediate } from "node:timers/promises";
 import { BODIES_DROPPED_MAX_BYTES, SWEEP_BATCH_FILES } from "../../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
+import { sizeOf } from "../machine/job-row.ts";
+import type { BodyPlace } from "../machine/stored-bodies.ts";
 
 const INCOMING = "incoming";
 const DIGEST = /^[0-9a-f]{64}$/;
@@ -179,13 +181,21 @@ export class BodyFiles {
   }
 }
 
+/** `isNamed`: whether a row refers to the file with this digest. */
+export function placeOf(core: { readonly files: BodyFiles; isNamed(digest: string): boolean }): BodyPlace {
+  return {
+    refer: (_, bytes) => referenceTo(bytes),
+    async hold(reference, bytes) {
+      await core.files.makeRoom(core.isNamed);
+      await core.files.hold(reference, bytes);
+    },
+    release: (reference) => core.files.release(reference),
+  };
+}
+
 /** How a row refers to the file with these bytes. Worked out off the event loop: a body may have 20 MB. */
 export async function referenceTo(bytes: Uint8Array): Promise<string> {
   return `${await sha256(bytes)}.${bytes.byteLength}`;
-}
-
-export function sizeOf(reference: string): number {
-  return Number(reference.slice(DIGEST_CHARS + 1));
 }
 
 function digestOf(reference: string): string {

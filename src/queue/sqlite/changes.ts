@@ -4,25 +4,24 @@
  * inserted as IN_PROGRESS: one write.
  */
 import { SvcError } from "../../domain/errors.ts";
-import { JOB_STATES, type JobState } from "../../domain/job.ts";
 import { JOB_LOSSES_MAX } from "../../domain/limits.ts";
-import type { Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
-import { delayJob, waitBefore } from "./attempts.ts";
-import type { QueueCore } from "./core.ts";
 import {
+  type Body,
   CANCELLED,
   COMPLETED,
-  DELAYED,
-  type EndpointState,
   FAILED,
   IN_PROGRESS,
   IN_QUEUE,
-  type PendingClaim,
-  type RunningJob,
+  type JobRow,
   TIMED_OUT,
-} from "./live-state.ts";
-import type { Body, JobRow } from "./statements.ts";
-import type { StoredBodies } from "./stored-bodies.ts";
+  timesOf,
+} from "../machine/job-row.ts";
+import { type EndpointState, jobOfRunning, type PendingClaim, type RunningJob } from "../machine/live-state.ts";
+import { queueFull } from "../machine/refusals.ts";
+import type { StoredBodies } from "../machine/stored-bodies.ts";
+import type { Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
+import { delayJob, waitBefore } from "./attempts.ts";
+import type { QueueCore } from "./core.ts";
 
 const FIRST_FENCE = 1;
 const INPUT_LOST = "the file with the job's input is missing or damaged";
@@ -133,14 +132,14 @@ export function held(core: QueueCore, claim: Claim): RunningJob | undefined {
 export function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; created: boolean } {
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
-  live.number(endpoint);
+  core.number(endpoint);
   if (endpoint.inQueue + endpoint.delayed >= core.bounds.queuedMax) {
     return { id: earlierJobOr(core, job, endpoint.number, () => queueFull(endpoint)), created: false };
   }
   const now = core.clock();
   // Only when nothing waits before it: a job that came back in the same batch goes first.
   const claim = endpoint.inQueue === 0 ? core.claims.next(endpoint) : undefined;
-  const seq = live.nextSeq();
+  const seq = core.nextSeq();
   try {
     core.sql.insert.run(
       seq,
@@ -201,12 +200,6 @@ function earlierJobOr(core: QueueCore, job: NewJob, endpoint: number, refusal: (
   throw refusal();
 }
 
-function queueFull({ inQueue, delayed }: EndpointState): SvcError {
-  return new SvcError("QUEUE_FULL", `${inQueue + delayed} jobs of this endpoint wait already: its queue is full.`, {
-    help: "Submit again later, raise the endpoint's workers, or raise SVC_QUEUE_LIMIT.",
-  });
-}
-
 /** The job that holds the idempotency key which broke the insert; throws `error` when the cause was another. */
 function earlierJob(core: QueueCore, job: NewJob, endpoint: EndpointState, error: unknown): string {
   if (job.idempotencyKey !== "") {
@@ -234,7 +227,7 @@ export function finishJob(
   whole?: (finishedAt: number) => Job,
 ): void {
   const now = core.clock();
-  core.sql.finish.run(state, output, error, now, now + keptMs(core, state, job.retentionMs), job.seq, job.fence);
+  core.sql.finish.run(state, output, error, now, now + core.keptMs(state, job.retentionMs), job.seq, job.fence);
   if (job.webhook !== "") owedWebhook(core, job.seq, job.webhook);
   core.live.stopped(job, state);
   core.named(job.endpoint, output, error);
@@ -299,7 +292,7 @@ function cancelJob(core: QueueCore, jobId: string): boolean {
 export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, error: Body): void {
   const endpoint = core.live.of(row.endpoint);
   const now = core.clock();
-  core.sql.fail.run(workerId, error, now, now + keptMs(core, FAILED, row.retention_ms), row.seq);
+  core.sql.fail.run(workerId, error, now, now + core.keptMs(FAILED, row.retention_ms), row.seq);
   core.named(endpoint, error);
   if (row.webhook !== "") owedWebhook(core, row.seq, row.webhook);
   core.live.count(endpoint, IN_QUEUE, row.low_priority === 1, -1);
@@ -307,10 +300,6 @@ export function failQueuedJob(core: QueueCore, row: JobRow, workerId: string, er
   const { id, webhook } = row;
   const times = { ...timesOf(row), workerId };
   core.finished({ id, endpoint, state: FAILED, webhook, times, finishedAt: now, job: undefined });
-}
-
-function timesOf(row: JobRow) {
-  return { workerId: row.worker_id, createdAt: row.created_at, startedAt: row.started_at };
 }
 
 /** FAILED or TIMED_OUT waits again, as if it had been submitted now. */
@@ -331,11 +320,6 @@ function retryJob(core: QueueCore, jobId: string): boolean {
   return true;
 }
 
-/** Failed jobs are the dead letters: they outlast the retention of results. */
-function keptMs(core: QueueCore, state: number, retentionMs: number): number {
-  return state === COMPLETED ? retentionMs : Math.max(retentionMs, core.bounds.failedRetentionMs);
-}
-
 function owedWebhook(core: QueueCore, seq: number, url: string): void {
   core.sql.insertWebhook.run(seq, URL.parse(url)?.host ?? "", core.clock());
 }
@@ -343,56 +327,4 @@ function owedWebhook(core: QueueCore, seq: number, url: string): void {
 function addRetry(core: QueueCore, endpoint: EndpointState, n: number): void {
   core.sql.addTotals.run(0, 0, n, endpoint.number);
   endpoint.retried += n;
-}
-
-/** As callers see it. */
-export function stateOf({ state }: Pick<JobRow, "state">): JobState {
-  return JOB_STATES[state === DELAYED ? IN_QUEUE : state]!;
-}
-
-export function jobOfRow(row: JobRow, endpointId: string, output: Uint8Array | null, error: string): Job {
-  return {
-    id: row.id,
-    endpointId,
-    state: stateOf(row),
-    method: row.method,
-    webhook: row.webhook,
-    lowPriority: row.low_priority === 1,
-    output,
-    error,
-    workerId: row.worker_id,
-    retries: row.retries,
-    attempts: row.attempts,
-    dueAt: row.state === DELAYED ? row.due_at : null,
-    createdAt: row.created_at,
-    startedAt: row.started_at,
-    finishedAt: row.finished_at,
-    executionTimeoutMs: row.execution_timeout_ms,
-  };
-}
-
-/** A job that runs, or was just finished with what is given. */
-export function jobOfRunning(
-  job: RunningJob,
-  output: Uint8Array | null,
-  final?: { readonly state: number; readonly error: string; readonly finishedAt: number },
-): Job {
-  return {
-    id: job.id,
-    endpointId: job.endpoint.id,
-    state: JOB_STATES[final?.state ?? IN_PROGRESS]!,
-    method: job.method,
-    webhook: job.webhook,
-    lowPriority: job.lowPriority,
-    output,
-    error: final?.error ?? "",
-    workerId: job.workerId,
-    retries: job.retries,
-    attempts: job.attempts,
-    dueAt: null,
-    createdAt: job.createdAt,
-    startedAt: job.startedAt,
-    finishedAt: final?.finishedAt ?? null,
-    executionTimeoutMs: job.executionTimeoutMs,
-  };
 }

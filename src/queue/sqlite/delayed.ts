@@ -5,8 +5,9 @@
  *   IN_PROGRESS ──raised──▶ DELAYED (state -1) ──due──▶ IN_QUEUE
  */
 import { DELETE_BATCH_ROWS, RETRY_DELAY_MAX_MS, TIMER_MAX_MS } from "../../domain/limits.ts";
-import { DELAYED, type EndpointState, IN_QUEUE, type LiveState } from "./live-state.ts";
-import type { JobRow, Statements } from "./statements.ts";
+import { DELAYED, IN_QUEUE, type JobRow } from "../machine/job-row.ts";
+import type { EndpointState, LiveState } from "../machine/live-state.ts";
+import type { Statements } from "./statements.ts";
 
 interface DelayHooks {
   readonly steady: () => number;

@@ -4,9 +4,9 @@
  */
 import { errorLine } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS, EXPIRED_ERROR_MAX_CHARS, EXPIRED_KEPT_MS } from "../../domain/limits.ts";
+import { type Body, CANCELLED, COMPLETED, FAILED, type JobRow, TIMED_OUT } from "../machine/job-row.ts";
+import type { EndpointState } from "../machine/live-state.ts";
 import type { QueueCore } from "./core.ts";
-import { CANCELLED, COMPLETED, type EndpointState, FAILED, TIMED_OUT } from "./live-state.ts";
-import type { Body, JobRow } from "./statements.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 

@@ -1,12 +1,13 @@
 /** What a running job says before it is done: progress updates and the chunks of a generator. */
 import { isFinal, type JobState } from "../../domain/job.ts";
-import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import { STREAM_ANSWER_MAX_BYTES } from "../../domain/limits.ts";
+import { type Body, FAILED, type JobRow, stateOf } from "../machine/job-row.ts";
+import { jobOfRunning } from "../machine/live-state.ts";
+import { costOf, excessOf, runOf } from "../machine/refusals.ts";
+import type { StoredBodies } from "../machine/stored-bodies.ts";
 import type { Claim, JobProgress } from "../queue.ts";
-import { finishJob, held, jobOfRunning, stateOf } from "./changes.ts";
+import { finishJob, held } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
-import { FAILED, type RunningJob } from "./live-state.ts";
-import type { Body, JobRow } from "./statements.ts";
-import type { StoredBodies } from "./stored-bodies.ts";
 
 /** For a file that is gone. */
 const NOTHING = Buffer.from("null");
@@ -142,7 +143,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       if (running === undefined) return;
       const cost = costOf(output.byteLength);
       const before = coming.get(jobId) ?? 0;
-      const excess = excessOf(core, running, before + cost);
+      const excess = excessOf(core.bounds, running, before + cost);
       if (excess !== undefined) return tooMuch(claim, excess);
       coming.set(jobId, before + cost);
       try {
@@ -175,24 +176,4 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
         return { chunks, numbers: rows.map((row) => row.seq), more };
       }),
   };
-}
-
-function runOf({ retries, attempts }: JobRow): number {
-  return retries + attempts;
-}
-
-function costOf(bytes: number): number {
-  return bytes + STREAM_CHUNK_COST_BYTES;
-}
-
-/** Why a running job may not add chunks that count so much, those on their way included; undefined when it may. */
-function excessOf({ bounds }: QueueCore, job: RunningJob, more: number): string | undefined {
-  const help = "read it while the job runs, or yield less";
-  if (job.chunkBytes + more > bounds.streamKeptMax) {
-    return `the job's stream is too large: more than ${bounds.streamKeptMax} bytes of its chunks wait or are kept (STREAM_KEPT_MAX_BYTES); ${help}`;
-  }
-  if (job.endpoint.chunkBytes + more > bounds.streamsKeptMax) {
-    return `the streams of this endpoint's jobs are too large: more than ${bounds.streamsKeptMax} bytes of their chunks wait or are kept (STREAMS_KEPT_MAX_BYTES); ${help}`;
-  }
-  return undefined;
 }

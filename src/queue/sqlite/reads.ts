@@ -1,11 +1,9 @@
 /** The side of the queue that looks and waits. Reads go straight to the rows; nothing here writes. */
 import { isFinal, JOB_STATES, type JobState, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
+import { type Body, IN_PROGRESS, IN_QUEUE, type JobRow, jobOfRow, stateOf } from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
-import { jobOfRow, stateOf } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
-import { IN_PROGRESS, IN_QUEUE } from "./live-state.ts";
-import type { Body, JobRow } from "./statements.ts";
 
 type Result = { readonly output: Body | null; readonly error: Body | null };
 

@@ -12,12 +12,10 @@ import {
   SEARCH_STREAMS_MAX,
   SEARCH_WINDOW_ROWS,
 } from "../../domain/limits.ts";
+import { type Body, DELAYED, FAILED, IN_QUEUE, type JobRow, jobOfRow, TIMED_OUT } from "../machine/job-row.ts";
 import type { FoundJobs, JobSearch } from "../queue.ts";
-import { jobOfRow } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
-import { DELAYED, FAILED, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
 import { expiredJob, inline, newestRows, text } from "./reads.ts";
-import type { Body, JobRow } from "./statements.ts";
 
 /** Matching rows from [floor, before), newest first; `floor` is 0 when there is nothing below. */
 interface Window {

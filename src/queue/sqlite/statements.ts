@@ -2,37 +2,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { WEBHOOK_WINDOW_ROWS } from "../../domain/limits.ts";
 
-/** A row of `jobs` without its bodies. */
-export interface JobRow {
-  readonly seq: number;
-  readonly id: string;
-  readonly endpoint: number;
-  readonly state: number;
-  readonly low_priority: number;
-  readonly fence: number;
-  readonly retries: number;
-  readonly worker_id: string;
-  readonly created_at: number;
-  readonly started_at: number | null;
-  readonly finished_at: number | null;
-  readonly expires_at: number;
-  readonly retention_ms: number;
-  readonly execution_timeout_ms: number;
-  readonly method: string;
-  readonly webhook: string;
-  /** Of a job that expired. */
-  readonly expired?: 1;
-  /** Of a failed job that expired: its type and the first line. */
-  readonly line?: string;
-  /** Attempts that failed and were followed by another. */
-  readonly attempts: number;
-  /** When a delayed job is queued again. */
-  readonly due_at: number | null;
-}
-
-/** Bytes, or what refers to the file with them (body-files.ts). */
-export type Body = Uint8Array | string;
-
 const META = `seq, id, endpoint, state, low_priority, fence, retries, worker_id, created_at, started_at, finished_at,
   expires_at, retention_ms, execution_timeout_ms, method, webhook, attempts, due_at`;
 
@@ -61,15 +30,15 @@ export function prepareStatements(db: DatabaseSync) {
       "UPDATE queue_endpoints SET completed = completed + ?, failed = failed + ?, retried = retried + ? WHERE number = ?",
     ),
     queuedCounts: prepare(
-      "SELECT endpoint, low_priority, count(*) AS n FROM jobs INDEXED BY jobs_queued WHERE state = 0 GROUP BY endpoint, low_priority",
+      "SELECT endpoint, low_priority, 0 AS state, count(*) AS n FROM jobs INDEXED BY jobs_queued WHERE state = 0 GROUP BY endpoint, low_priority",
     ),
     delayedCounts: prepare(
-      "SELECT endpoint, low_priority, count(*) AS n FROM jobs INDEXED BY jobs_delayed WHERE state = -1 GROUP BY endpoint, low_priority",
+      "SELECT endpoint, low_priority, -1 AS state, count(*) AS n FROM jobs INDEXED BY jobs_delayed WHERE state = -1 GROUP BY endpoint, low_priority",
     ),
     finalCounts: prepare(
       "SELECT endpoint, state, count(*) AS n FROM jobs INDEXED BY jobs_final WHERE state > 1 GROUP BY endpoint, state",
     ),
-    runningRows: prepare(`SELECT ${META}, CASE typeof(output) WHEN 'text' THEN output END AS output
+    runningRows: prepare(`SELECT ${META}, CASE typeof(output) WHEN 'text' THEN output END AS outputFile
       FROM jobs WHERE state = 1`),
     fileReferences:
       prepare(`SELECT endpoint, input AS reference FROM jobs INDEXED BY jobs_input_file WHERE typeof(input) = 'text'

@@ -2,13 +2,22 @@
 import { setImmediate } from "node:timers/promises";
 import { isRunsyncJob } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
+import {
+  type Body,
+  CANCELLED,
+  COMPLETED,
+  FAILED,
+  IN_PROGRESS,
+  IN_QUEUE,
+  type JobRow,
+  TIMED_OUT,
+} from "../machine/job-row.ts";
+import type { EndpointState } from "../machine/live-state.ts";
+import type { StoredBodies } from "../machine/stored-bodies.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
 import { failQueuedJob, loseJob } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { forgetExpired, keepExpired, lineOfError, trimExpired } from "./expired-jobs.ts";
-import { CANCELLED, COMPLETED, type EndpointState, FAILED, IN_PROGRESS, IN_QUEUE, TIMED_OUT } from "./live-state.ts";
-import type { Body, JobRow } from "./statements.ts";
-import type { StoredBodies } from "./stored-bodies.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
@@ -168,7 +177,9 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
       await forgetExpired(core, endpoint);
       await core.run(() => {
-        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress === 0) live.remove(endpoint);
+        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress > 0) return;
+        sql.deleteEndpoint.run(endpoint.number);
+        live.removed(endpoint);
       });
     },
   };

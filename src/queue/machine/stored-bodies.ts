@@ -1,17 +1,26 @@
 /**
- * Turns bodies into what their row holds: small ones stay bytes, large ones are written to files first, as far as their
- * endpoint has room for them. Writing a file takes turns of the event loop, so what a job says later waits for what it said before.
+ * Turns bodies into what their row holds: small ones stay bytes, large ones are put elsewhere first, as far as their
+ * endpoint has room for them. That takes turns of the event loop, so what a job says later waits for what it said before.
  */
 import { SvcError } from "../../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { explained, lackOf } from "../../domain/storage.ts";
-import { referenceTo, sizeOf } from "./body-files.ts";
-import type { QueueCore } from "./core.ts";
-import type { Body } from "./statements.ts";
+import { type Body, sizeOf } from "./job-row.ts";
+import type { QueueMachine } from "./machine.ts";
 
 type Bytes = Uint8Array | null;
 type Stored = Body | null;
 type Write<T> = (stored: readonly Stored[]) => Promise<T>;
+
+/** Where bodies lie that are too large for a row. */
+export interface BodyPlace {
+  /** How a row refers to these bytes; what is behind its last dot is their number. */
+  refer(jobId: string, bytes: Uint8Array): Promise<string>;
+  /** Puts the bytes where the reference says; there they stay at least until release(). */
+  hold(reference: string, bytes: Uint8Array): Promise<void>;
+  /** The row that names it is committed, or will never be. */
+  release(reference: string): void;
+}
 
 /** Whose files they will be. Chunks have bounds of their own. */
 export interface Room<T> {
@@ -21,14 +30,16 @@ export interface Room<T> {
 }
 
 export class StoredBodies {
-  readonly #core: QueueCore;
+  readonly #core: Pick<QueueMachine, "live" | "bounds" | "storage">;
+  readonly #place: BodyPlace;
   /** Job → its last write that is under way. */
   readonly #last = new Map<string, Promise<unknown>>();
   /** Endpoint → bytes of files that are being written, whose rows are not there yet. */
   readonly #coming = new Map<string, number>();
 
-  constructor(core: QueueCore) {
+  constructor(core: Pick<QueueMachine, "live" | "bounds" | "storage">, place: BodyPlace) {
     this.#core = core;
+    this.#place = place;
   }
 
   /** Calls `write` with the stored form of `bodies`, after the earlier writes of the same job. */
@@ -60,7 +71,7 @@ export class StoredBodies {
   ): Promise<T> {
     const before = this.#last.get(jobId);
     if (before === undefined && bodies.every(isSmall)) return attempt(() => write(bodies));
-    const written = (before ?? Promise.resolve()).then(() => attempt(() => this.#write(bodies, write, room)));
+    const written = (before ?? Promise.resolve()).then(() => attempt(() => this.#write(jobId, bodies, write, room)));
     const over = () => {
       if (this.#last.get(jobId) === settled) this.#last.delete(jobId);
     };
@@ -79,8 +90,8 @@ export class StoredBodies {
     while (this.#last.size > 0) await Promise.all(this.#last.values());
   }
 
-  async #write<T>(bodies: readonly Bytes[], write: Write<T>, room: Room<T> | undefined): Promise<T> {
-    const stored = await Promise.all(bodies.map((body) => (isSmall(body) ? body : referenceTo(body!))));
+  async #write<T>(jobId: string, bodies: readonly Bytes[], write: Write<T>, room: Room<T> | undefined): Promise<T> {
+    const stored = await Promise.all(bodies.map((body) => (isSmall(body) ? body : this.#place.refer(jobId, body!))));
     const taken = room === undefined ? 0 : this.#lacking(room.endpointId, stored);
     const full = room && this.#whyFull(room.endpointId, taken);
     if (full !== undefined) return room!.full(full);
@@ -94,7 +105,7 @@ export class StoredBodies {
       }
       return await write(stored);
     } finally {
-      for (const reference of held) this.#core.files.release(reference);
+      for (const reference of held) this.#place.release(reference);
       if (room !== undefined) this.#take(room.endpointId, -taken);
     }
   }
@@ -128,8 +139,7 @@ export class StoredBodies {
 
   async #hold(reference: string, body: Uint8Array): Promise<void> {
     try {
-      await this.#core.files.makeRoom(this.#core.isNamed);
-      await this.#core.files.hold(reference, body);
+      await this.#place.hold(reference, body);
     } catch (error) {
       this.#core.storage.noticed(error);
       throw explained(error);

@@ -7,11 +7,18 @@
 
 import { PREFETCH_MAX_BYTES, QUEUE_READ_ROWS } from "../../domain/limits.ts";
 import type { ClaimedJob } from "../queue.ts";
-import { type BodyFiles, sizeOf } from "./body-files.ts";
-import { type EndpointState, IN_QUEUE, type LiveState, type PendingClaim, type RunningJob } from "./live-state.ts";
-import type { Body, JobRow, Statements } from "./statements.ts";
+import { type Body, IN_QUEUE, type JobRow, sizeOf } from "./job-row.ts";
+import type { EndpointState, LiveState, PendingClaim, RunningJob } from "./live-state.ts";
 
-interface ClaimHooks {
+type QueuedRow = JobRow & { readonly input: Body };
+
+export interface ClaimHooks {
+  /** The first queued jobs of an endpoint, best first. Part of a batch. */
+  nextQueued(endpoint: EndpointState, count: number): readonly QueuedRow[];
+  /** A queued job runs now: its row gets the fence that is returned. Part of a batch. */
+  claimed(row: QueuedRow, workerId: string, now: number): number;
+  /** The bytes that are not in the row; undefined when they are gone. */
+  readBody(reference: string): Promise<Uint8Array | undefined>;
   /** A queued job past its ttl. Part of a batch. */
   deleteExpired(seq: number, id: string): void;
   /** A claim waits again. */
@@ -21,9 +28,7 @@ interface ClaimHooks {
 }
 
 export class PendingClaims {
-  readonly #sql: Statements;
   readonly #live: LiveState;
-  readonly #files: BodyFiles;
   readonly #hooks: ClaimHooks;
   /** A job whose input file cannot be read any more. Set by who ends jobs. */
   inputLost: (job: RunningJob) => Promise<unknown> = async () => {};
@@ -31,10 +36,8 @@ export class PendingClaims {
   /** One listener for each signal, however many claims it sees: adding listeners is slow. */
   readonly #bySignal = new WeakMap<AbortSignal, Set<PendingClaim>>();
 
-  constructor(sql: Statements, live: LiveState, files: BodyFiles, hooks: ClaimHooks) {
-    this.#sql = sql;
+  constructor(live: LiveState, hooks: ClaimHooks) {
     this.#live = live;
-    this.#files = files;
     this.#hooks = hooks;
   }
 
@@ -82,7 +85,7 @@ export class PendingClaims {
     while (endpoint.claims.length > 0 && endpoint.inQueue > 0) {
       const room = endpoint.claims.reduce((sum, claim) => sum + claim.room, 0);
       const count = Math.min(room, QUEUE_READ_ROWS);
-      const rows = this.#sql.nextQueued.all(endpoint.number, count) as unknown as (JobRow & { input: Body })[];
+      const rows = this.#hooks.nextQueued(endpoint, count);
       if (rows.length === 0) return;
       for (const row of rows) {
         if (endpoint.claims.length === 0) return;
@@ -143,17 +146,17 @@ export class PendingClaims {
     claim.resolve([]);
   }
 
-  #hand(row: JobRow & { input: Body }, now: number): void {
+  #hand(row: QueuedRow, now: number): void {
     const claim = this.next(this.#live.of(row.endpoint))!;
-    this.#sql.claim.run(row.fence + 1, claim.workerId, now, row.seq);
-    this.give(claim, this.#live.start(row, row.fence + 1, claim.workerId, now), row.input);
+    const fence = this.#hooks.claimed(row, claim.workerId, now);
+    this.give(claim, this.#live.start(row, fence, claim.workerId, now), row.input);
   }
 
   async #readInputs(claim: PendingClaim): Promise<void> {
     const jobs: ClaimedJob[] = [];
     try {
       for (const { job, input } of claim.given) {
-        const bytes = typeof input === "string" ? await this.#hooks.keep(() => this.#files.read(input)) : input;
+        const bytes = typeof input === "string" ? await this.#hooks.keep(() => this.#hooks.readBody(input)) : input;
         if (bytes !== undefined) jobs.push(claimedJob(job, bytes));
         else await this.inputLost(job);
       }

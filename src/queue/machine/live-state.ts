@@ -1,21 +1,21 @@
 /**
  * What the queue keeps in memory about its rows: counts of each endpoint and the running jobs. Both change together
- * with the rows in one batch, and are read again from the rows at start and after a batch that failed.
+ * with the rows in one batch, and are read again from the rows at start and after a batch that failed. It knows no database.
  */
-import { LEASE_MS, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
-import { getOrInsert } from "../../lib/get-or-insert.ts";
-import type { ClaimedJob } from "../queue.ts";
-import { sizeOf } from "./body-files.ts";
-import type { Body, JobRow, Statements } from "./statements.ts";
-
-/** Between two attempts; callers see IN_QUEUE. */
-export const DELAYED = -1;
-export const IN_QUEUE = 0;
-export const IN_PROGRESS = 1;
-export const COMPLETED = 2;
-export const FAILED = 3;
-export const TIMED_OUT = 4;
-export const CANCELLED = 5;
+import { JOB_STATES } from "../../domain/job.ts";
+import { LEASE_MS } from "../../domain/limits.ts";
+import type { ClaimedJob, Job } from "../queue.ts";
+import {
+  type Body,
+  COMPLETED,
+  DELAYED,
+  FAILED,
+  IN_PROGRESS,
+  IN_QUEUE,
+  type JobRow,
+  sizeOf,
+  TIMED_OUT,
+} from "./job-row.ts";
 
 export interface EndpointState {
   readonly id: string;
@@ -79,81 +79,62 @@ export interface RunningJob {
   outputFile: string | null;
 }
 
+/** What is in memory, as it was read from rows. */
+export interface StoredState {
+  /** Completed and failed: those that are in no count of `counts`. */
+  readonly endpoints: Iterable<{
+    readonly number: number;
+    readonly id: string;
+    readonly completed: number;
+    readonly failed: number;
+    readonly retried: number;
+  }>;
+  /** By number of the endpoint. */
+  readonly counts: Iterable<{
+    readonly endpoint: number;
+    readonly state: number;
+    readonly lowPriority: boolean;
+    readonly n: number;
+  }>;
+  readonly running: Iterable<JobRow & { readonly outputFile: string | null }>;
+  /** What each row refers to outside. */
+  readonly files: Iterable<{ readonly endpoint: number; readonly reference: string }>;
+  /** What the chunks of a job count. */
+  readonly streams: Iterable<{ readonly id: string; readonly endpoint: number; readonly bytes: number }>;
+}
+
 export class LiveState {
-  readonly #sql: Statements;
   readonly #monotonic: () => number;
   readonly endpoints = new Map<string, EndpointState>();
   readonly running = new Map<string, RunningJob>();
   #byNumber = new Map<number, EndpointState>();
-  #lastSeq = 0;
 
-  constructor(sql: Statements, monotonic: () => number) {
-    this.#sql = sql;
+  constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
-    this.load();
   }
 
-  /** Reads everything from the rows; the waiting claims stay, and the leases of those that run on. */
-  load(): void {
-    // All is read before anything is changed: a read may fail.
-    const rows = this.#read();
+  /** Takes what was read from the rows; the waiting claims stay, and the leases of those that run on. */
+  load(rows: StoredState): void {
     const before = new Map(this.running);
     this.#byNumber = new Map();
     this.running.clear();
     for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...noJobs() });
-    for (const row of rows.endpoints) {
-      const endpoint = this.endpoint(row.id);
-      Object.assign(endpoint, row);
-      this.#byNumber.set(row.number, endpoint);
+    for (const { number, id, completed, failed, retried } of rows.endpoints) {
+      const endpoint = this.endpoint(id);
+      Object.assign(endpoint, { completed, failed, retried });
+      this.numbered(endpoint, number);
     }
-    for (const { endpoint, low_priority, n } of rows.queued) {
-      this.count(this.of(endpoint), IN_QUEUE, low_priority === 1, n);
+    for (const { endpoint, state, lowPriority, n } of rows.counts) {
+      this.count(this.of(endpoint), state, lowPriority, n);
     }
-    for (const { endpoint, n } of rows.delayed) this.count(this.of(endpoint), DELAYED, false, n);
-    for (const { endpoint, state, n } of rows.final) this.count(this.of(endpoint), state, false, n);
     for (const job of rows.running) {
       const running = this.start(job, job.fence, job.worker_id, job.started_at ?? 0);
-      running.outputFile = job.output;
+      running.outputFile = job.outputFile;
       const known = before.get(job.id);
       if (known?.fence === job.fence) running.leaseUntil = known.leaseUntil;
     }
-    for (const [number, files] of rows.files) this.of(number).files = files;
-    for (const { id, endpoint, chunks, bytes } of rows.streams) {
-      this.chunks(this.of(endpoint), id, bytes + chunks * STREAM_CHUNK_COST_BYTES);
-    }
-    this.#lastSeq = Math.max(this.#lastSeq, rows.maxSeq);
-  }
-
-  #read() {
-    type EndpointRow = { number: number; id: string; completed: number; failed: number; retried: number };
-    type Count = { endpoint: number; low_priority: number; state: number; n: number };
-    type Stream = { id: string; endpoint: number; chunks: number; bytes: number };
-    return {
-      endpoints: this.#sql.endpoints.all() as unknown as EndpointRow[],
-      queued: this.#sql.queuedCounts.all() as unknown as Count[],
-      delayed: this.#sql.delayedCounts.all() as unknown as Count[],
-      final: this.#sql.finalCounts.all() as unknown as Count[],
-      running: this.#sql.runningRows.all() as unknown as (JobRow & { output: string | null })[],
-      streams: this.#sql.chunkBytes.all() as unknown as Stream[],
-      files: this.#readFiles(),
-      maxSeq: Math.max(
-        ...[this.#sql.maxSeq, this.#sql.maxExpiredSeq].map((max) => (max.get() as { seq: number | null }).seq ?? 0),
-      ),
-    };
-  }
-
-  /** By number of the endpoint. */
-  #readFiles(): Map<number, EndpointFiles> {
-    type Reference = { endpoint: number; reference: string };
-    const byNumber = new Map<number, EndpointFiles>();
-    for (const row of this.#sql.fileReferences.iterate() as Iterable<unknown> as Iterable<Reference>) {
-      getOrInsert(byNumber, row.endpoint, () => new EndpointFiles()).named(row.reference);
-    }
-    return byNumber;
-  }
-
-  nextSeq(): number {
-    return ++this.#lastSeq;
+    for (const { endpoint, reference } of rows.files) this.of(endpoint).files.named(reference);
+    for (const { id, endpoint, bytes } of rows.streams) this.chunks(this.of(endpoint), id, bytes);
   }
 
   /** The endpoint's state, made when it is new. */
@@ -171,18 +152,14 @@ export class LiveState {
     return endpoint;
   }
 
-  /** Gives the endpoint its row. Part of a batch. */
-  number(endpoint: EndpointState): number {
-    if (endpoint.number === 0) {
-      endpoint.number = (this.#sql.insertEndpoint.get(endpoint.id) as { number: number }).number;
-      this.#byNumber.set(endpoint.number, endpoint);
-    }
-    return endpoint.number;
+  /** The endpoint has a row now. Part of a batch. */
+  numbered(endpoint: EndpointState, number: number): void {
+    endpoint.number = number;
+    this.#byNumber.set(number, endpoint);
   }
 
-  /** Forgets an endpoint without jobs. Part of a batch. */
-  remove(endpoint: EndpointState): void {
-    this.#sql.deleteEndpoint.run(endpoint.number);
+  /** Forgets an endpoint without jobs, whose row is gone. Part of a batch. */
+  removed(endpoint: EndpointState): void {
     this.#byNumber.delete(endpoint.number);
     Object.assign(endpoint, { number: 0, ...noJobs() });
     if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
@@ -308,4 +285,30 @@ class EndpointFiles {
     if (rows > 1) this.#rows.set(reference, rows - 1);
     else if (this.#rows.delete(reference)) this.bytes -= sizeOf(reference);
   }
+}
+
+/** A job that runs, or was just finished with what is given. */
+export function jobOfRunning(
+  job: RunningJob,
+  output: Uint8Array | null,
+  final?: { readonly state: number; readonly error: string; readonly finishedAt: number },
+): Job {
+  return {
+    id: job.id,
+    endpointId: job.endpoint.id,
+    state: JOB_STATES[final?.state ?? IN_PROGRESS]!,
+    method: job.method,
+    webhook: job.webhook,
+    lowPriority: job.lowPriority,
+    output,
+    error: final?.error ?? "",
+    workerId: job.workerId,
+    retries: job.retries,
+    attempts: job.attempts,
+    dueAt: null,
+    createdAt: job.createdAt,
+    startedAt: job.startedAt,
+    finishedAt: final?.finishedAt ?? null,
+    executionTimeoutMs: job.executionTimeoutMs,
+  };
 }

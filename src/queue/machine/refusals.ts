@@ -1,0 +1,34 @@
+/** What does not fit, and how that is said. */
+import { SvcError } from "../../domain/errors.ts";
+import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import type { JobRow } from "./job-row.ts";
+import type { EndpointState, RunningJob } from "./live-state.ts";
+import type { QueueBounds } from "./machine.ts";
+
+export function queueFull({ inQueue, delayed }: EndpointState): SvcError {
+  return new SvcError("QUEUE_FULL", `${inQueue + delayed} jobs of this endpoint wait already: its queue is full.`, {
+    help: "Submit again later, raise the endpoint's workers, or raise SVC_QUEUE_LIMIT.",
+  });
+}
+
+/** How often the job had begun anew. */
+export function runOf({ retries, attempts }: Pick<JobRow, "retries" | "attempts">): number {
+  return retries + attempts;
+}
+
+/** What a chunk counts. */
+export function costOf(bytes: number): number {
+  return bytes + STREAM_CHUNK_COST_BYTES;
+}
+
+/** Why a running job may not add chunks that count so much, those on their way included; undefined when it may. */
+export function excessOf(bounds: QueueBounds, job: RunningJob, more: number): string | undefined {
+  const help = "read it while the job runs, or yield less";
+  if (job.chunkBytes + more > bounds.streamKeptMax) {
+    return `the job's stream is too large: more than ${bounds.streamKeptMax} bytes of its chunks wait or are kept (STREAM_KEPT_MAX_BYTES); ${help}`;
+  }
+  if (job.endpoint.chunkBytes + more > bounds.streamsKeptMax) {
+    return `the streams of this endpoint's jobs are too large: more than ${bounds.streamsKeptMax} bytes of their chunks wait or are kept (STREAMS_KEPT_MAX_BYTES); ${help}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,51 @@
+import type { Job } from "../queue.ts";
+
+/** Callers that wait for something to happen to a job. A waiter is called once and then forgotten. */
+export class Waiters {
+  readonly #byJob = new Map<string, Set<(job: Job | undefined) => void>>();
+
+  has(jobId: string): boolean {
+    return this.#byJob.has(jobId);
+  }
+
+  jobIds(): string[] {
+    return [...this.#byJob.keys()];
+  }
+
+  /**
+   * Resolves when the job is notified, `timeoutMs` have passed or `signal` aborts: with the job when the one who
+   * notified had it at hand, else undefined.
+   */
+  wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined> {
+    if (timeoutMs <= 0 || signal?.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const done = (job: Job | undefined) => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", giveUp);
+        resolve(job);
+      };
+      const giveUp = () => {
+        const waiting = this.#byJob.get(jobId);
+        waiting?.delete(done);
+        if (waiting?.size === 0) this.#byJob.delete(jobId);
+        done(undefined);
+      };
+      const timer = setTimeout(giveUp, timeoutMs);
+      signal?.addEventListener("abort", giveUp);
+      const waiting = this.#byJob.get(jobId);
+      if (waiting === undefined) this.#byJob.set(jobId, new Set([done]));
+      else waiting.add(done);
+    });
+  }
+
+  notify(jobId: string, job?: Job): void {
+    const waiting = this.#byJob.get(jobId);
+    if (waiting === undefined) return;
+    this.#byJob.delete(jobId);
+    for (const done of waiting) done(job);
+  }
+
+  notifyAll(): void {
+    for (const jobId of [...this.#byJob.keys()]) this.notify(jobId);
+  }
+}
