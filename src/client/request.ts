@@ -1,17 +1,12 @@
 /** One request to a platform, and the translation of everything that can go wrong into a SvcError. */
-import {
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type RequestOptions,
-} from "node:http";
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import { CLIENT_ANSWER_MAX_MS, CONNECT_MAX_MS } from "../domain/limits.ts";
+import { request as httpRequest } from "../lib/http.ts";
 import { answerError, keyError, knownCode, type Platform, parsed, unreachable } from "./answer-error.ts";
 
 interface GraphqlAnswer {

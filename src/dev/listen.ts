@@ -1,8 +1,9 @@
 /** The server's addresses: localhost is both of its addresses, and a port counts as free when it is free on both. */
-import { createServer, type RequestListener, type Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { SvcError } from "../domain/errors.ts";
 import { LOCAL_PORTS_TRIED_MAX } from "../domain/limits.ts";
+import { createServer } from "../lib/http.ts";
 
 export interface Listening {
   readonly port: number;

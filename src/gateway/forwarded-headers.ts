@@ -1,9 +1,9 @@
 /** Which headers pass between the caller and a function, in both directions. */
-import { validateHeaderName, validateHeaderValue } from "node:http";
 import { PAGE_TOKEN_HEADER, setsSession, withoutSessions } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { HeaderList, LoadBalancedResponse } from "../domain/request.ts";
 import { SIGNATURE } from "../domain/signed-url.ts";
+import { validateHeaderName, validateHeaderValue } from "../lib/http.ts";
 import { HOP_BY_HOP } from "../lib/proxy.ts";
 import { SOURCE_HEADER } from "./check-source.ts";
 import { serverTiming } from "./server-timing.ts";

@@ -1,6 +1,6 @@
 /** The platform's one HTTP server: job routes, load-balanced endpoints, and a fallback for everything else. */
 import { randomBytes } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { admitPage } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -14,6 +14,7 @@ import {
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
+import { createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";

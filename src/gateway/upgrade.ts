@@ -2,12 +2,13 @@
  * WebSocket calls of load-balanced endpoints. The worker speaks the protocol; after its 101 the gateway passes the
  * bytes of the connection through, both ways and no faster than they are taken.
  */
-import { type IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import type { EndedRequest, LoadBalancedResponse } from "../domain/request.ts";
+import { ServerResponse } from "../lib/http.ts";
 import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
 import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";

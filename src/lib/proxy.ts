@@ -2,11 +2,12 @@
  * What a server needs that passes calls on to another one as they stream: which headers go along, the answer on its way
  * back, and the bytes of a connection that was upgraded.
  */
-import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { Agent, request as httpRequest, ServerResponse } from "./http.ts";
 
 /** Names, in lower case, of headers that belong to one connection and not to the message (RFC 9110, 7.6.1). */
 export const HOP_BY_HOP: ReadonlySet<string> = new Set([

@@ -3,10 +3,11 @@
  * anywhere, and to somewhere else a moment later. Redirects are answers like any other.
  */
 import { lookup } from "node:dns";
-import { type ClientRequest, request as httpRequest } from "node:http";
+import type { ClientRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { WEBHOOK_ANSWER_MAX_BYTES } from "../domain/limits.ts";
+import { request as httpRequest } from "../lib/http.ts";
 import { isPublicAddress } from "./public-address.ts";
 
 /** The receiver's address is not one that webhooks may reach. */

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer, json } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
+import { promisify } from "node:util";
 import { buildSchema, parse, validate } from "graphql";
 import { Administration } from "../../src/client/administration.ts";
 import { ControlPlane } from "../../src/client/control-plane.ts";
@@ -23,6 +25,21 @@ function rejects(promise: Promise<unknown>, code: string, message?: RegExp): Pro
 }
 
 describe("the management API's client", () => {
+  test("a command that asks a platform loads nothing of fetch, which would take longer than its request", async () => {
+    const url = await serve((_, response) => void response.end('{"data":{"myself":{}}}'));
+    const module = JSON.stringify(new URL("../../src/client/control-plane.ts", import.meta.url).href);
+    const program = `const { ControlPlane } = await import(${module});
+await new ControlPlane({ url: ${JSON.stringify(url)}, apiKey: "svc_k" }).account();
+console.log(JSON.stringify(process.moduleLoadList.map((name) => name.split(" ").at(-1))));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program]);
+    const loaded = JSON.parse(stdout) as string[];
+    assert.ok(loaded.includes("_http_client"));
+    assert.deepEqual(
+      loaded.filter((name) => name.includes("undici")),
+      [],
+    );
+  });
+
   test("every operation is valid in the schema and carries the key as a Bearer token, not in the URL", async () => {
     const schema = buildSchema(await readFile(SCHEMA, "utf8"));
     const documents: string[] = [];

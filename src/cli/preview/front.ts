@@ -5,12 +5,13 @@
  *   http://localhost:<port>/runsync ──▶ <platform>/v2/<endpoint>/runsync
  *   http://<endpoint>:<port>/analyze ──▶ <platform>/lb/<endpoint>/analyze      (from a container)
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { BlockList, isIPv6, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { refusalOf } from "../../dev/guard.ts";
 import { errorBody, SvcError } from "../../domain/errors.ts";
+import { createServer } from "../../lib/http.ts";
 import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../../lib/proxy.ts";
 
 /** The preview's key stands in place of the caller's. */
