@@ -13,6 +13,7 @@ import { makeProgram } from "./make-program.ts";
 import { makeHandedOut } from "./package.ts";
 import { findPostgres } from "./postgres.ts";
 import { findPrometheus } from "./prometheus.ts";
+import { findS3 } from "./s3.ts";
 
 /** Resolves what ends it. */
 export async function setUp(files: readonly string[]): Promise<() => Promise<void>> {
@@ -22,6 +23,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   if (needs("browser.ts")) await findChromium();
   if (needs("prometheus.ts")) await findPrometheus();
   if (needs("postgres.ts")) await findPostgres();
+  if (needs("s3.ts")) await findS3();
   if (needs("client-packages.ts")) await installClients();
   if (files.some((file) => /\/test\/(e2e|campaign|security|dev)\//.test(file)))
     process.env.SVC_TEST_PROGRAM ??= await makeProgram();

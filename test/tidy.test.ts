@@ -32,9 +32,12 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   lib: [],
   domain: [],
   python: ["domain", "lib"],
+  s3: ["domain", "lib"],
   ...Object.fromEntries(SEAMS.map((folder) => [folder, ["domain", "lib"]])),
   // A driver fetches layers from wherever they are kept.
   drivers: ["domain", "lib", "python", "artifacts"],
+  artifacts: ["domain", "lib", "s3"],
+  queue: ["domain", "lib", "s3"],
   // What is masked in logs are values of stored secrets.
   logs: ["domain", "lib", "store"],
   ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
@@ -44,7 +47,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   cli: ["domain", "lib", "build", "client", "dev", "server", "host"],
   // The wiring of another machine: a driver without a platform.
   host: ["domain", "lib", "drivers", "artifacts", "worker-link", "server"],
-  server: ["domain", "lib", ...SEAMS, ...SERVICES],
+  server: ["domain", "lib", "s3", ...SEAMS, ...SERVICES],
 };
 /** All that the services see of the seams. */
 const INTERFACES = [
@@ -205,7 +208,9 @@ test("Every error code is documented, and no other", () => {
 });
 
 test("Every configuration key is documented, and no other", () => {
-  const documented = [...read("docs/reference/config.md").matchAll(/^\| `(SVC_[A-Z_]+)`/gm)].map((match) => match[1]!);
+  const documented = [...read("docs/reference/config.md").matchAll(/^\| `(SVC_[A-Z0-9_]+)`/gm)].map(
+    (match) => match[1]!,
+  );
   assert.deepEqual(documented.sort(), [...CONFIG_KEYS].sort());
 });
 

@@ -61,6 +61,7 @@ export const SIDEBAR: readonly Section[] = [
       "guide/production#upgrade": "Upgrade and the way back",
       "reference/containers": "Workers in containers",
       "operate/more-machines": "More machines",
+      "operate/object-storage": "Layers in a bucket",
       "operate/gpus": "GPUs",
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",

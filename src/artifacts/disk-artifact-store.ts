@@ -5,14 +5,13 @@
 import { randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { SvcError } from "../domain/errors.ts";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
 import { ifThere } from "./if-there.ts";
+import { isDigest, layerMissing, requireDigest } from "./layer-words.ts";
 import { PartialLayers } from "./partial-layers.ts";
 
-const DIGEST = /^[0-9a-f]{64}$/;
 const INCOMING = "incoming";
 
 /** Makes `dir` when it is missing. What arrived of a layer before the platform ended is kept. */
@@ -47,14 +46,12 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
         return file.createReadStream({ highWaterMark: LAYER_READ_BYTES, ...part });
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-        throw new SvcError("LAYER_MISSING", `The layer ${digest} is not stored on this platform.`, {
-          help: "Deploy again: the upload sends every missing layer.",
-        });
+        throw layerMissing(digest);
       }
     },
     async list() {
       const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-      return entries.filter((entry) => entry.isFile() && DIGEST.test(entry.name)).map((entry) => entry.name);
+      return entries.filter((entry) => entry.isFile() && isDigest(entry.name)).map((entry) => entry.name);
     },
     async deleteUnused(digest, before) {
       const path = pathOf(dir, digest);
@@ -70,11 +67,9 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
   };
 }
 
-/** Throws BAD_INPUT for anything but 64 hex digits, so that no path can be built from a request. */
+/** Throws BAD_INPUT. */
 function pathOf(dir: string, digest: string): string {
-  if (!DIGEST.test(digest)) {
-    throw new SvcError("BAD_INPUT", "A layer is named by its SHA-256: 64 lower-case hex digits.");
-  }
+  requireDigest(digest);
   return join(dir, digest.slice(0, 2), digest);
 }
 

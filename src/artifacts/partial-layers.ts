@@ -11,6 +11,7 @@ import { SvcError } from "../domain/errors.ts";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { explained, lackOf } from "../domain/storage.ts";
 import { ifThere } from "./if-there.ts";
+import { layerCorrupt, layerTooLarge, otherUpload, wrongOffset } from "./layer-words.ts";
 
 const SUFFIX = ".part";
 
@@ -45,18 +46,12 @@ export class PartialLayers {
   ): Promise<void> {
     // They are read later: a connection that breaks before that is told then.
     bytes.on("error", () => {});
-    if (!this.#take(digest)) {
-      throw new SvcError("CONFLICT", `Another upload of the layer ${digest} is under way.`);
-    }
+    if (!this.#take(digest)) throw otherUpload(digest);
     const path = this.#pathOf(digest);
     try {
       await this.#expect(digest, offset);
       const found = await append(path, offset, bytes, maxBytes);
-      if (found !== digest) {
-        throw new SvcError("LAYER_CORRUPT", `The uploaded layer hashes to ${found}, not to ${digest}.`, {
-          help: "Upload it again; if it fails again, build the project again.",
-        });
-      }
+      if (found !== digest) throw layerCorrupt(digest, found);
       await store(path);
     } catch (error) {
       const isFull = lackOf(error) === "room";
@@ -91,7 +86,7 @@ export class PartialLayers {
   async #expect(digest: string, offset: number): Promise<void> {
     const size = (await this.size(digest)) ?? 0;
     if (offset === 0 || offset === size) return;
-    throw new SvcError("CONFLICT", `Of the layer ${digest} ${size} bytes are here, not ${offset}.`);
+    throw wrongOffset(digest, size, offset);
   }
 
   #pathOf(digest: string): string {
@@ -122,7 +117,7 @@ async function appendAll(file: FileHandle, offset: number, bytes: Readable, maxB
   let size = offset;
   for await (const chunk of bytes as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > maxBytes) throw new SvcError("TOO_LARGE", `The layer is larger than ${maxBytes} bytes.`);
+    if (size > maxBytes) throw layerTooLarge(maxBytes);
     hash.update(chunk);
     await file.appendFile(chunk);
   }

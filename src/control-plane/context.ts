@@ -98,6 +98,8 @@ export interface ControlPlaneDeps {
   };
   /** Why the platform takes no work now, in words; usually nothing. */
   readonly notReady: () => Promise<readonly string[]>;
+  /** What does not work though it takes work. */
+  readonly degraded?: () => readonly string[];
   /** Aborts when the platform begins to stop. */
   readonly closing: AbortSignal;
   readonly volumes: VolumeStore;

@@ -16,7 +16,8 @@ export async function answerHealth(
   response.setHeader("cache-control", "no-store");
   if (path === "/healthz") return sendJson(response, 200, { status: "ok" });
   const reasons = await deps.notReady();
-  if (reasons.length === 0) sendJson(response, 200, { status: "ok" });
+  const degraded = deps.degraded?.() ?? [];
+  if (reasons.length === 0) sendJson(response, 200, { status: "ok", ...(degraded.length > 0 && { degraded }) });
   else sendJson(response, 503, { status: "not ready", reasons });
 }
 

@@ -136,6 +136,16 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
       "The platform's disk is full, or it may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",
     remedy: "Make room on the disk of the platform's data directory; it goes on by itself. Then call again.",
   },
+  BUCKET_AWAY: {
+    cause:
+      "The bucket that layers and large bodies are kept in does not answer, or asks for fewer requests. What needs neither goes on.",
+    remedy: "Try again when it is back: an upload goes on from what had arrived.",
+  },
+  BUCKET_REFUSED: {
+    cause:
+      "The bucket that layers and large bodies are kept in is not there, is in another region, or does not let the platform in.",
+    remedy: "The message names what to change there, or in the settings `SVC_S3_…`.",
+  },
   NO_ENDPOINTS: {
     cause: "The project declares no `Endpoint`.",
     remedy: "Decorate a function with `Endpoint(...)`; check `.svcignore`.",

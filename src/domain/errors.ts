@@ -49,6 +49,8 @@ export const ERROR_CATALOGUE = {
   LAYER_MISSING: { status: 409, title: "A layer of the build was not uploaded" },
   LAYER_CORRUPT: { status: 400, title: "The uploaded layer does not match its digest" },
   STORAGE_FULL: { status: 507, title: "The platform cannot store anything now" },
+  BUCKET_AWAY: { status: 503, title: "The platform's bucket cannot be reached" },
+  BUCKET_REFUSED: { status: 500, title: "The platform's bucket cannot be used" },
 
   NO_ENDPOINTS: { status: 400, title: "No Endpoint functions found" },
   BUILD_FAILED: { status: 400, title: "The build failed" },

@@ -1,6 +1,7 @@
 /** Every number that bounds something, with its unit in its name. `docs/reference/limits.md` lists them for readers. */
 
 export * from "./agent-limits.ts";
+export * from "./bucket-limits.ts";
 export * from "./command-limits.ts";
 export * from "./gateway-limits.ts";
 export * from "./history-limits.ts";

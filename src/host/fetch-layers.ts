@@ -10,6 +10,7 @@
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import { KeptLayers } from "../artifacts/kept-layers.ts";
 import {
   LAYER_ANSWER_MAX_MS,
   LAYER_MEGABYTE_MAX_MS,
@@ -50,23 +51,21 @@ class Refused extends Error {
 export class FetchedLayers {
   readonly #options: FetchedLayersOptions;
   readonly #tickets = new Map<string, LayerTicket>();
-  readonly #fetching = new Map<string, Promise<void>>();
-  /** Bytes by digest, those used last at the end. */
-  readonly #sizes = new Map<string, number>();
+  readonly #layers: KeptLayers;
 
   constructor(options: FetchedLayersOptions) {
     this.#options = options;
+    this.#layers = new KeptLayers({ ...options, fetch: (digest) => this.#fetch(digest) });
   }
 
   /** Call before all else. */
   async open(): Promise<void> {
-    const { kept } = this.#options;
-    for (const digest of await kept.list()) this.#sizes.set(digest, (await kept.size(digest)) ?? 0);
+    await this.#layers.open();
   }
 
   /** What the platform lets this machine fetch. A ticket is kept until a newer one, or the layer, is there. */
   allow(tickets: readonly LayerTicket[]): void {
-    for (const ticket of tickets) if (!this.#sizes.has(ticket.digest)) this.#tickets.set(ticket.digest, ticket);
+    for (const ticket of tickets) if (!this.#layers.has(ticket.digest)) this.#tickets.set(ticket.digest, ticket);
   }
 
   /** The same as a store: who asks for a layer waits for it. */
@@ -75,28 +74,14 @@ export class FetchedLayers {
     return {
       ...kept,
       size: async (digest) => {
-        await this.#ensure(digest);
+        await this.#layers.ensure(digest);
         return kept.size(digest);
       },
       open: async (digest) => {
-        await this.#ensure(digest);
+        await this.#layers.ensure(digest);
         return kept.open(digest);
       },
     };
-  }
-
-  async #ensure(digest: string): Promise<void> {
-    const size = await this.#options.kept.size(digest);
-    if (size !== undefined) {
-      this.#used(digest, size);
-      return;
-    }
-    let work = this.#fetching.get(digest);
-    if (work === undefined) {
-      work = this.#fetch(digest).finally(() => this.#fetching.delete(digest));
-      this.#fetching.set(digest, work);
-    }
-    await work;
   }
 
   async #fetch(digest: string): Promise<void> {
@@ -114,8 +99,6 @@ export class FetchedLayers {
       throw inWords(error, ticket);
     }
     this.#tickets.delete(digest);
-    this.#used(digest, ticket.bytes);
-    await this.#keepWithinBounds(digest);
   }
 
   async #receive(ticket: LayerTicket): Promise<void> {
@@ -185,22 +168,6 @@ export class FetchedLayers {
     } finally {
       // A body that was not read to its end is not to come any more.
       if (!answer.bodyUsed) await answer.body?.cancel().catch(() => {});
-    }
-  }
-
-  #used(digest: string, bytes: number): void {
-    this.#sizes.delete(digest);
-    this.#sizes.set(digest, bytes);
-  }
-
-  async #keepWithinBounds(newest: string): Promise<void> {
-    const { kept, keptMaxBytes } = this.#options;
-    let total = [...this.#sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
-    for (const [digest, bytes] of [...this.#sizes]) {
-      if (total <= keptMaxBytes) return;
-      if (digest === newest || !(await kept.deleteUnused(digest, Number.POSITIVE_INFINITY))) continue;
-      this.#sizes.delete(digest);
-      total -= bytes;
     }
   }
 }

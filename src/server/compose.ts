@@ -5,7 +5,6 @@
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
 import path from "node:path";
-import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -37,6 +36,7 @@ import { BrokenCode } from "../workers/broken-code.ts";
 import { DecisionLog } from "../workers/decision-log.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
+import { bucketNotices, openArtifacts, openBucket } from "./artifacts.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { refuseNewer } from "./data-version.ts";
@@ -91,7 +91,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     failedRetentionMs: config.retention.failedMs,
   };
   const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds, storage });
-  const artifacts = await openDiskArtifactStore(path.join(dataDir, "artifacts"));
+  const inUse = await openBucket(config, log);
+  const artifacts = await openArtifacts(config, inUse?.bucket, clock);
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);
   const secrets = new SecretValues(store, seal);
@@ -311,7 +312,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),
-    notices: () => (storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
+    degraded: () => (inUse?.watch.trouble === undefined ? [] : ["The bucket cannot be used: deploys fail."]),
+    notices: () => [...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]), ...bucketNotices(inUse)],
     publicUrl: urls.public,
   });
   const gateway: Gateway = createGateway({
@@ -346,6 +348,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   return {
     storage,
+    bucket: inUse,
     database,
     store,
     queue,

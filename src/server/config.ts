@@ -20,8 +20,11 @@ import {
   WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
+import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
 
 const MB = 1024 * 1024;
+/** What opens the bucket and the database is not for installers, which run code of packages. */
+const SECRET = /^(SVC_S3_|SVC_DATABASE_URL|AWS_)/;
 
 const flag = z
   .enum(["0", "1", "true", "false"])
@@ -197,6 +200,7 @@ const schema = z.object({
   SVC_METRICS: z.enum(["off", "on", "key"]).default("key"),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
+  ...s3Keys,
 });
 
 export const CONFIG_KEYS = Object.keys(schema.shape);
@@ -226,7 +230,7 @@ export interface Config {
   readonly zygoteMemoryMb: number | undefined;
   readonly requestTimeoutMs: number;
   readonly python: string | undefined;
-  /** The whole environment, for pip and uv: PATH, proxies, and the user's own settings of them. */
+  /** The environment without what is secret there, for pip and uv: PATH, proxies, and the user's own settings of them. */
   readonly installerEnv: Readonly<Record<string, string | undefined>>;
   /** Undefined: none. */
   readonly rateLimits: RateLimits | undefined;
@@ -255,6 +259,8 @@ export interface Config {
   /** Traces are collected: OpenTelemetry's own variable says where. */
   readonly traces: boolean;
   readonly webhookPrivate: boolean;
+  /** Where layers and large bodies are kept; undefined: on the disk. */
+  readonly s3: S3Config | undefined;
 }
 
 /** Throws CONFIG_INVALID with every wrong key at once. */
@@ -289,7 +295,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     zygoteMemoryMb: c.SVC_ZYGOTE_MEMORY_MB,
     requestTimeoutMs: c.SVC_REQUEST_TIMEOUT_MS,
     python: c.SVC_PYTHON,
-    installerEnv: env,
+    installerEnv: withoutSecrets(env),
     rateLimits: c.SVC_RATE_LIMITS,
     publicCallsMax: c.SVC_PUBLIC_RATE_LIMIT,
     queueLimit: c.SVC_QUEUE_LIMIT,
@@ -314,5 +320,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     metrics: c.SVC_METRICS,
     traces: Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT),
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
+    s3: readS3(c),
   });
+}
+
+function withoutSecrets(env: Readonly<Record<string, string | undefined>>): Config["installerEnv"] {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !SECRET.test(name)));
 }

@@ -59,6 +59,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   const platform = await compose(config, socketPath, log, urls).catch(cannotStart);
   const {
     storage,
+    bucket,
     store,
     queue,
     driver,
@@ -119,10 +120,12 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       containerCalls.close();
       await link.close();
       storage.close();
+      await bucket?.watch.stop();
       await snapshots.close();
       // What it has still to write it reads from the queue.
       await telemetry.close();
       await queue.close();
+      bucket?.bucket.close();
       await store.close();
       database.close();
       rmSync(recordFile, { force: true });
@@ -141,6 +144,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
     storage.close();
+    await bucket?.watch.stop();
     await telemetry.close();
     await queue.close().catch(() => {});
     await store.close().catch(() => {});

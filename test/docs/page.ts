@@ -25,6 +25,8 @@ export interface Page {
   readonly notRun: readonly { readonly line: number; readonly reason: string }[];
   /** Its commands start and stop a platform of their own. */
   readonly ownPlatform: boolean;
+  /** They need an S3 server, whose bucket and keys are in TEST_S3_…. */
+  readonly s3: boolean;
 }
 
 const BLOCK = /^```(\w*)(?: \[([^\]]+)\])?\n([\s\S]*?)^```$|^<!-- (run|not run): ([\s\S]*?) -->$/gm;
@@ -50,7 +52,8 @@ export function readPage(text: string): Page {
       steps.at(-1)!.expected.push(...body!.split("\n").filter((each) => each.trim() !== ""));
     } else assert.equal(language, "mermaid", `line ${line}: say what the block is, or <!-- not run: why -->`);
   }
-  return { steps, notRun, ownPlatform: text.includes("<!-- on a platform of its own -->") };
+  const ownPlatform = text.includes("<!-- on a platform of its own -->");
+  return { steps, notRun, ownPlatform, s3: text.includes("<!-- with an S3 server -->") };
 }
 
 const PREAMBLE = `curl() { command curl -sS "$@"; }

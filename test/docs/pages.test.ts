@@ -6,12 +6,31 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { ROOT, startPlatform, type TestPlatform, tempDir } from "../e2e/platform.ts";
+import { findS3, startS3 } from "../s3.ts";
 import { missing, type Page, readPage, scriptOf } from "./page.ts";
 
 const FOLDERS = "docs/{start,tutorials,build,operate,explanation}/*.md";
 const ONLY = process.env.SVC_TEST_PAGE ?? "";
 
+/** What a page's commands have besides; why it cannot be followed here. */
+async function beside(t: TestContext, page: Page): Promise<Record<string, string> | string> {
+  if (!page.s3) return {};
+  const found = await findS3();
+  if ("missing" in found) return found.missing;
+  const server = await startS3(found.program);
+  t.after(() => server.stop());
+  const { endpoint, settings, keys } = server;
+  return {
+    TEST_S3_BUCKET: settings.name,
+    TEST_S3_ENDPOINT: endpoint,
+    TEST_S3_ID: keys.id,
+    TEST_S3_SECRET: keys.secret,
+  };
+}
+
 async function follow(t: TestContext, platform: TestPlatform, name: string, page: Page): Promise<void> {
+  const needed = await beside(t, page);
+  if (typeof needed === "string") return t.skip(needed);
   const home = tempDir(t);
   const cwd = path.join(home, name);
   mkdirSync(cwd);
@@ -35,6 +54,7 @@ async function follow(t: TestContext, platform: TestPlatform, name: string, page
     SVC_REPOSITORY: ROOT,
     NO_COLOR: "1",
     CI: "1",
+    ...needed,
     ...(page.ownPlatform ? own : { PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key }),
   };
   const script = path.join(home, "page.sh");

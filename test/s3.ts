@@ -1,0 +1,113 @@
+/** S3 servers of tests: Versity's S3 gateway over a folder of its own, built once from its Go module and kept in a cache folder. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
+import getPort from "get-port";
+import { CACHE } from "../bench/processes.ts";
+import { onPath } from "../src/lib/on-path.ts";
+import { runProcess } from "../src/lib/run-process.ts";
+import type { BucketSettings } from "../src/s3/bucket-settings.ts";
+import { eventually } from "./eventually.ts";
+
+const VERSION = "1.8.0";
+const BUILD_MAX_MS = 1_800_000;
+const KEYS = { id: "tester", secret: "the tester's secret" };
+
+/** The server's program, or why there is none. */
+export async function findS3(): Promise<{ readonly program: string } | { readonly missing: string }> {
+  const folder = path.join(CACHE, `versitygw-${VERSION}`);
+  const program = path.join(folder, "versitygw");
+  if (existsSync(program)) return { program };
+  const go = onPath("go", process.env.PATH ?? "");
+  if (go === undefined) return { missing: "the S3 server of the tests is built with Go, which is not installed" };
+  mkdirSync(CACHE, { recursive: true });
+  const coming = mkdtempSync(path.join(CACHE, "versitygw-"));
+  try {
+    const modules = { GOMODCACHE: path.join(coming, "modules"), GOCACHE: path.join(coming, "compiled") };
+    const env = { ...process.env, ...modules, GOBIN: coming, CGO_ENABLED: "0", GOFLAGS: "-modcacherw -trimpath" };
+    const what = `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`;
+    // Both cores are busy for minutes: what else runs there comes first.
+    const args = ["-n", "19", go, "install", "-p", "2", "-ldflags", "-s -w", what];
+    const result = await runProcess("nice", args, { env, signal: AbortSignal.timeout(BUILD_MAX_MS) });
+    if (result.code !== 0) return { missing: `"go install" of it failed: ${result.stderr.trim().split("\n").at(-1)}` };
+    mkdirSync(folder, { recursive: true });
+    renameSync(path.join(coming, "versitygw"), program);
+    return { program };
+  } finally {
+    rmSync(coming, { recursive: true, force: true });
+  }
+}
+
+export interface S3Server {
+  readonly endpoint: string;
+  readonly keys: { readonly id: string; readonly secret: string };
+  /** Of an empty bucket that is there. */
+  readonly settings: BucketSettings;
+  /** The same as the platform's environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Where a file lies for each object: <folder>/<key>. */
+  readonly folder: string;
+  /** Starts it again after kill(); nothing when it runs. */
+  start(): Promise<void>;
+  /** SIGSTOP: it takes connections and answers nothing, until SIGCONT. */
+  signal(name: "SIGSTOP" | "SIGCONT"): void;
+  kill(): Promise<void>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+export async function startS3(program: string): Promise<S3Server> {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-s3-"));
+  const root = path.join(dir, "objects");
+  const about = path.join(dir, "about");
+  mkdirSync(root);
+  mkdirSync(about);
+  const port = await getPort({ host: "127.0.0.1" });
+  const endpoint = `http://127.0.0.1:${port}`;
+  const settings = { name: "layers", endpoint, region: undefined, prefix: "svc/", pathStyle: true, keys: KEYS };
+  let server: ChildProcess | undefined;
+
+  const isRunning = () => server !== undefined && server.exitCode === null && server.signalCode === null;
+  const start = async () => {
+    if (isRunning()) return;
+    server = spawn(program, ["--quiet", "--port", `127.0.0.1:${port}`, "posix", "--sidecar", about, root], {
+      env: { ROOT_ACCESS_KEY_ID: KEYS.id, ROOT_SECRET_ACCESS_KEY: KEYS.secret },
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    // Any answer will do: it listens.
+    await eventually(() => fetch(endpoint));
+  };
+  const kill = async () => {
+    if (!isRunning()) return;
+    const ended = once(server!, "exit");
+    server!.kill("SIGKILL");
+    await ended;
+  };
+  const stop = async () => {
+    await kill();
+    rmSync(dir, { recursive: true, force: true });
+  };
+  const env = {
+    SVC_S3_BUCKET: settings.name,
+    SVC_S3_ENDPOINT: endpoint,
+    SVC_S3_PREFIX: settings.prefix,
+    SVC_S3_ACCESS_KEY_ID: KEYS.id,
+    SVC_S3_SECRET_ACCESS_KEY: KEYS.secret,
+  };
+  try {
+    await start();
+    const credentials = { accessKeyId: KEYS.id, secretAccessKey: KEYS.secret };
+    const client = new S3Client({ endpoint, region: "us-east-1", forcePathStyle: true, credentials });
+    await client.send(new CreateBucketCommand({ Bucket: settings.name }));
+    client.destroy();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const folder = path.join(root, settings.name, settings.prefix);
+  const signal = (name: "SIGSTOP" | "SIGCONT") => void server!.kill(name);
+  return { endpoint, keys: KEYS, settings, env, folder, start, signal, kill, stop };
+}
