@@ -131,6 +131,14 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
     cause: "The bytes of an uploaded layer do not match their digest.",
     remedy: "Run `svc deploy` again.",
   },
+  DATABASE_AWAY: {
+    cause: "PostgreSQL is not there, starts, fails over or has no connection free.",
+    remedy: "The platform goes on by itself when it is back. Then call again.",
+  },
+  DATABASE_REFUSED: {
+    cause: "PostgreSQL does not let the platform in, lacks a right or a table, or is too old.",
+    remedy: "The message names what to change there or in `SVC_DATABASE_URL`.",
+  },
   STORAGE_FULL: {
     cause:
       "The platform's disk is full, or it may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",

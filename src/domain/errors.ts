@@ -48,6 +48,8 @@ export const ERROR_CATALOGUE = {
   STARTS_PAUSED: { status: 503, title: "Workers cannot be started at the moment" },
   LAYER_MISSING: { status: 409, title: "A layer of the build was not uploaded" },
   LAYER_CORRUPT: { status: 400, title: "The uploaded layer does not match its digest" },
+  DATABASE_AWAY: { status: 503, title: "The platform's database cannot be reached" },
+  DATABASE_REFUSED: { status: 500, title: "The platform's database cannot be used" },
   STORAGE_FULL: { status: 507, title: "The platform cannot store anything now" },
   BUCKET_AWAY: { status: 503, title: "The platform's bucket cannot be reached" },
   BUCKET_REFUSED: { status: 500, title: "The platform's bucket cannot be used" },

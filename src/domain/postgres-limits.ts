@@ -1,0 +1,22 @@
+/** What bounds the way to PostgreSQL. */
+
+export const POSTGRES_PORT_DEFAULT = 5432;
+/** Of one URL. */
+export const POSTGRES_HOSTS_MAX = 16;
+/** A server of an earlier major version is refused. */
+export const POSTGRES_VERSION_MIN = 14;
+export const POSTGRES_CONNECT_DEFAULT_S = 10;
+export const POSTGRES_CONNECT_MAX_S = 300;
+/** Connections of one platform, those of its queue included. */
+export const POSTGRES_CONNECTIONS_DEFAULT = 10;
+export const POSTGRES_CONNECTIONS_MIN = 4;
+export const POSTGRES_CONNECTIONS_MAX = 200;
+/** Of these the queue holds so many for itself. */
+export const POSTGRES_QUEUE_CONNECTIONS = 2;
+/** Pause before a server that was away is asked again: it doubles from the first to the last. */
+export const POSTGRES_RETRY_MIN_MS = 50;
+export const POSTGRES_RETRY_MAX_MS = 1_000;
+/** Work waits so long for a database that is away, or for a free connection, before it is refused. */
+export const POSTGRES_WAIT_MAX_MS = 10_000;
+/** A statement of the store that takes longer has lost its server. */
+export const POSTGRES_STATEMENT_MAX_MS = 30_000;

@@ -1,0 +1,119 @@
+/**
+ * One connection to PostgreSQL: the first host of the list that takes writes, with TLS as the URL asks for it. `pg` is
+ * loaded here and nowhere else, so that a platform without PostgreSQL does without it.
+ */
+import { readFileSync } from "node:fs";
+import { type ConnectionOptions, checkServerIdentity } from "node:tls";
+import type { Client, ClientConfig } from "pg";
+import { POSTGRES_VERSION_MIN } from "../domain/limits.ts";
+import { type DatabaseUrl, hostName, type PostgresHost } from "./database-url.ts";
+import { PostgresRefusal, postgresProblem } from "./problems.ts";
+
+const KEEP_ALIVE_AFTER_MS = 10_000;
+const INT8 = 20;
+const NUMERIC = 1700;
+
+export interface PostgresAccess {
+  readonly url: DatabaseUrl;
+  /** Read at every connection, so that it may change. */
+  readonly passwordFile: string | undefined;
+}
+
+/** Resolves a client that takes writes. Rejects with an SvcError that says in words why there is none. */
+export async function connectPostgres(access: PostgresAccess): Promise<Client> {
+  const problems = [];
+  for (const host of access.url.hosts) {
+    try {
+      return await connectHost(access, host);
+    } catch (error) {
+      problems.push(postgresProblem(error, access.url, hostName(host)));
+    }
+  }
+  // Of several, one that is only away says less than one that refuses.
+  throw problems.find((problem) => problem.code !== "DATABASE_AWAY") ?? problems[0]!;
+}
+
+async function connectHost(access: PostgresAccess, host: PostgresHost): Promise<Client> {
+  if (access.url.sslMode !== "prefer" || host.host.startsWith("/")) return open(access, host, tlsOf(access.url, host));
+  try {
+    return await open(access, host, tlsOf(access.url, host));
+  } catch (error) {
+    if (!isWithoutTls(error)) throw error;
+    return await open(access, host, false);
+  }
+}
+
+function isWithoutTls(error: unknown): boolean {
+  return error instanceof Error && error.message === "The server does not support SSL connections";
+}
+
+async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: ClientConfig["ssl"]): Promise<Client> {
+  const { default: pg } = await import("pg");
+  const { url } = access;
+  const password = passwordOf(access);
+  const client = new pg.Client({
+    ...{ host, port, user: url.user, database: url.database, ssl },
+    ...(password !== undefined && { password }),
+    ...(url.options !== "" && { options: url.options }),
+    application_name: url.applicationName,
+    connectionTimeoutMillis: url.connectTimeoutMs,
+    enableChannelBinding: url.channelBinding,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+    types: {
+      // Milliseconds, counts and numbers of rows: all below 2^53.
+      getTypeParser: (oid, format) =>
+        oid === INT8 || oid === NUMERIC ? Number : pg.types.getTypeParser(oid, format as "text"),
+    } as ClientConfig["types"],
+  });
+  // Also after it was lost: whoever waits for a statement hears of that there.
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await checkServer(client);
+    return client;
+  } catch (error) {
+    client.end().catch(() => {});
+    throw error;
+  }
+}
+
+async function checkServer(client: Client): Promise<void> {
+  const { rows } = await client.query<{ version: number; readonly: string }>(
+    "SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly",
+  );
+  const { version, readonly } = rows[0]!;
+  const major = Math.floor(version / 10_000);
+  if (major < POSTGRES_VERSION_MIN) throw new PostgresRefusal("too old", `${major}`);
+  if (readonly === "on") throw new PostgresRefusal("read-only");
+}
+
+function tlsOf(url: DatabaseUrl, { host }: PostgresHost): ConnectionOptions | false {
+  if (url.sslMode === "disable" || host.startsWith("/")) return false;
+  const checks = url.sslMode === "verify-ca" || url.sslMode === "verify-full";
+  const file = (path: string) => {
+    try {
+      return readFileSync(path);
+    } catch (cause) {
+      throw new PostgresRefusal("unreadable", path, { cause });
+    }
+  };
+  return {
+    rejectUnauthorized: checks,
+    // Of an address too, which TLS itself never names.
+    checkServerIdentity: (_name, certificate) =>
+      url.sslMode === "verify-full" ? checkServerIdentity(host, certificate) : undefined,
+    ...(checks && url.sslRootCert !== undefined && { ca: file(url.sslRootCert) }),
+    ...(url.sslCert !== undefined && { cert: file(url.sslCert) }),
+    ...(url.sslKey !== undefined && { key: file(url.sslKey) }),
+  };
+}
+
+function passwordOf({ url, passwordFile }: PostgresAccess): string | undefined {
+  if (passwordFile === undefined) return url.password;
+  try {
+    return readFileSync(passwordFile, "utf8").replace(/\r?\n$/, "");
+  } catch (cause) {
+    throw new PostgresRefusal("unreadable", passwordFile, { cause });
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * The platform's way to its PostgreSQL: a pool of connections with a bound, and dedicated ones.
+ *
+ *   acquire ──▶ an idle connection, a new one, or the next that is released
+ *                  │ the server is away: again and again, with a pause that doubles, for POSTGRES_WAIT_MAX_MS
+ *                  ▼
+ *   release ──▶ idle; one that was lost, or whose transaction did not end, is closed
+ *
+ * No state is kept in a session: each statement outside a transaction may go to another server process (PgBouncer).
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Client, QueryResult } from "pg";
+import type { SvcError } from "../domain/errors.ts";
+import {
+  POSTGRES_RETRY_MAX_MS,
+  POSTGRES_RETRY_MIN_MS,
+  POSTGRES_STATEMENT_MAX_MS,
+  POSTGRES_WAIT_MAX_MS,
+} from "../domain/limits.ts";
+import { connectPostgres, type PostgresAccess } from "./connect.ts";
+import { databaseName } from "./database-url.ts";
+import { isConnectionLost, isOfServer, PostgresRefusal, postgresProblem } from "./problems.ts";
+
+export interface PostgresOptions {
+  readonly access: PostgresAccess;
+  /** Of the pool; dedicated connections come on top. */
+  readonly connectionsMax: number;
+  /** Told when the database goes away, and when it is back. */
+  readonly told?: (away: SvcError | undefined) => void;
+  readonly waitMaxMs?: number;
+  readonly statementMaxMs?: number;
+}
+
+/** A connection of the pool, the caller's alone until it is released. Every failure is an SvcError in words. */
+export interface PooledConnection {
+  // biome-ignore lint/suspicious/noExplicitAny: as pg has it: the caller says what rows it asks for.
+  query<R extends object = any>(sql: string, parameters?: readonly unknown[]): Promise<QueryResult<R>>;
+  release(): void;
+}
+
+interface Waiting {
+  resolve(connection: PooledConnection): void;
+  reject(error: unknown): void;
+  readonly timer: NodeJS.Timeout;
+}
+
+export class Postgres {
+  /** What it is called in words. */
+  readonly name: string;
+  readonly #options: PostgresOptions;
+  readonly #idle: Client[] = [];
+  readonly #waiting: Waiting[] = [];
+  readonly #closing = new AbortController();
+  #open = 0;
+  #away: SvcError | undefined;
+
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+    this.name = databaseName(options.access.url);
+  }
+
+  /** Why it cannot be reached, as the last try found; undefined when it could. */
+  get away(): SvcError | undefined {
+    return this.#away;
+  }
+
+  /**
+   * A connection for the caller alone, who ends it. Waits for a database that is away for `waitMaxMs` (of the options), or
+   * until `signal` ends; rejects then, and at once when it refuses.
+   */
+  async connect({
+    signal,
+    waitMaxMs = this.#waitMaxMs,
+  }: {
+    signal?: AbortSignal;
+    waitMaxMs?: number;
+  } = {}): Promise<Client> {
+    const ends = signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal]);
+    const until = performance.now() + waitMaxMs;
+    for (let pauseMs = POSTGRES_RETRY_MIN_MS; ; pauseMs = Math.min(2 * pauseMs, POSTGRES_RETRY_MAX_MS)) {
+      try {
+        const client = await connectPostgres(this.#options.access);
+        this.#noticed(undefined);
+        return client;
+      } catch (error) {
+        const problem = this.problem(error);
+        if (problem.code !== "DATABASE_AWAY" || ends.aborted || performance.now() + pauseMs > until) throw problem;
+        await pause(pauseMs, undefined, { signal: ends }).catch(() => {
+          throw problem;
+        });
+      }
+    }
+  }
+
+  /** `error` in words; takes note when it means that the database is away. */
+  problem(error: unknown): SvcError {
+    const problem = postgresProblem(error, this.#options.access.url);
+    if (problem.code === "DATABASE_AWAY") this.#noticed(problem);
+    return problem;
+  }
+
+  async acquire(): Promise<PooledConnection> {
+    if (this.#closing.signal.aborted) throw this.problem(new PostgresRefusal("closed"));
+    const idle = this.#idle.pop();
+    if (idle !== undefined) return this.#lend(idle);
+    if (this.#open >= this.#options.connectionsMax) return this.#wait();
+    this.#open += 1;
+    try {
+      return this.#lend(this.#watched(await this.connect()));
+    } catch (error) {
+      this.#left();
+      throw error;
+    }
+  }
+
+  /** One statement outside transactions. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above.
+  async query<R extends object = any>(sql: string, parameters?: readonly unknown[]): Promise<QueryResult<R>> {
+    const connection = await this.acquire();
+    try {
+      return await connection.query<R>(sql, parameters);
+    } finally {
+      connection.release();
+    }
+  }
+
+  /** Whoever waits is refused; connections that are lent out end when they are released. Idempotent. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    for (const one of this.#waiting.splice(0)) {
+      clearTimeout(one.timer);
+      one.reject(this.problem(new PostgresRefusal("closed")));
+    }
+    await Promise.all(this.#idle.splice(0).map((client) => this.#end(client)));
+  }
+
+  get #waitMaxMs(): number {
+    return this.#options.waitMaxMs ?? POSTGRES_WAIT_MAX_MS;
+  }
+
+  #wait(): Promise<PooledConnection> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        reject(this.problem(new PostgresRefusal("silent", `${this.#waitMaxMs / 1000}`)));
+      }, this.#waitMaxMs);
+      const waiting: Waiting = { resolve, reject, timer };
+      this.#waiting.push(waiting);
+    });
+  }
+
+  /** A connection that ends while nobody uses it leaves the pool. */
+  #watched(client: Client): Client {
+    client.once("end", () => {
+      const index = this.#idle.indexOf(client);
+      if (index < 0) return;
+      this.#idle.splice(index, 1);
+      this.#left();
+    });
+    return client;
+  }
+
+  #lend(client: Client): PooledConnection {
+    let lost = false;
+    let inTransaction = false;
+    let released = false;
+    return {
+      query: async (sql, parameters) => {
+        // Those that begin and end are their own statements.
+        if (/^\s*(begin|start transaction)\b/i.test(sql)) inTransaction = true;
+        try {
+          const result = await this.#run(client, sql, parameters);
+          if (/^\s*(commit|rollback)\s*$/i.test(sql)) inTransaction = false;
+          return result as QueryResult<never>;
+        } catch (error) {
+          lost ||= isConnectionLost(error);
+          throw isOfServer(error) ? this.problem(error) : error;
+        }
+      },
+      release: () => {
+        if (released) return;
+        released = true;
+        if (lost || inTransaction || this.#closing.signal.aborted) this.#drop(client);
+        else this.#free(client);
+      },
+    };
+  }
+
+  async #run(client: Client, sql: string, parameters: readonly unknown[] = []): Promise<QueryResult> {
+    const maxMs = this.#options.statementMaxMs ?? POSTGRES_STATEMENT_MAX_MS;
+    let silent = false;
+    const timer = setTimeout(() => {
+      silent = true;
+      destroy(client);
+    }, maxMs);
+    try {
+      return await client.query(sql, parameters.map(storable));
+    } catch (error) {
+      if (silent) throw new PostgresRefusal("silent", `${maxMs / 1000}`, { cause: error });
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #free(client: Client): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) {
+      this.#idle.push(client);
+      return;
+    }
+    clearTimeout(next.timer);
+    next.resolve(this.#lend(client));
+  }
+
+  #drop(client: Client): void {
+    destroy(client);
+    this.#left();
+  }
+
+  /** There is one connection less: whoever waits may have another. */
+  #left(): void {
+    this.#open -= 1;
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    clearTimeout(next.timer);
+    this.acquire().then(next.resolve, next.reject);
+  }
+
+  async #end(client: Client): Promise<void> {
+    this.#open -= 1;
+    await client.end().catch(() => {});
+  }
+
+  #noticed(away: SvcError | undefined): void {
+    const before = this.#away;
+    this.#away = away;
+    if ((before === undefined) !== (away === undefined)) this.#options.told?.(away);
+  }
+}
+
+/** A text of PostgreSQL has no NUL; one stands there as what stands for any character that cannot be shown. */
+function storable(value: unknown): unknown {
+  return typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "\ufffd") : value;
+}
+
+function destroy(client: Client): void {
+  client.end().catch(() => {});
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}

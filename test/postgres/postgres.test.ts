@@ -1,0 +1,235 @@
+/** The way to a real PostgreSQL: what it refuses and how that is said, how a lost connection comes back. */
+import assert from "node:assert/strict";
+import { chownSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import getPort from "get-port";
+import { SvcError } from "../../src/domain/errors.ts";
+import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
+import { connectPostgres } from "../../src/postgres/connect.ts";
+import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
+import { Postgres, type PostgresOptions } from "../../src/postgres/postgres.ts";
+import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
+import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
+
+const found = await findPostgres();
+const skip = "missing" in found && found.missing;
+
+describe("the way to PostgreSQL", { skip }, () => {
+  let server: PostgresServer;
+  let folder: string;
+  let base: string;
+
+  before(async () => {
+    folder = mkdtempSync(path.join(tmpdir(), "svc-pg-"));
+    server = await startPostgres((found as { bin: string }).bin);
+    base = `127.0.0.1:${server.port}`;
+  });
+  after(async () => {
+    await server?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const connect = async (url: string, passwordFile?: string) => {
+    const client = await connectPostgres({ url: parseDatabaseUrl(url), passwordFile });
+    const { rows } = await client.query(
+      "SELECT coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS tls, current_setting('application_name') AS name",
+    );
+    await client.end();
+    return rows[0] as { tls: boolean; name: string };
+  };
+  const problem = async (url: string, passwordFile?: string): Promise<SvcError> => {
+    try {
+      await connect(url, passwordFile);
+    } catch (error) {
+      assert.ok(error instanceof SvcError, String(error));
+      assert.doesNotMatch(`${error.message} ${error.help} ${error.where}`, /hunter2/);
+      assert.equal(error.message.split("\n").length, 1, "one sentence");
+      return error;
+    }
+    return assert.fail(`${url} connected`);
+  };
+  const open = (changes: Partial<PostgresOptions> = {}, url = server.url) =>
+    new Postgres({ access: { url: parseDatabaseUrl(url), passwordFile: undefined }, connectionsMax: 3, ...changes });
+  const inServer = (name: string, text: string) => {
+    const file = path.join(server.dataDir, name);
+    writeFileSync(file, text, { mode: 0o600 });
+    const { uid, gid } = statSync(server.dataDir);
+    if (process.getuid!() === 0) chownSync(file, uid, gid);
+  };
+
+  test("tells the server who connects", async () => {
+    assert.deepEqual(await connect(`${server.url}?application_name=blue`), { tls: false, name: "blue" });
+  });
+
+  test("says that nothing listens, which host is unknown, which database is missing", async () => {
+    const port = await getPort({ host: "127.0.0.1" });
+    const away = await problem(`postgres://svc:hunter2@127.0.0.1:${port}/svc`);
+    assert.equal(away.code, "DATABASE_AWAY");
+    assert.equal(away.message, `127.0.0.1:${port} cannot be reached: nothing listens there.`);
+    const missing = await problem(`postgres://svc@${base}/nothing`);
+    assert.deepEqual([missing.code, missing.message], ["DATABASE_REFUSED", `${base} has no database "nothing".`]);
+    const nobody = await problem(`postgres://nobody_known@${base}/svc`);
+    assert.equal(nobody.code, "DATABASE_REFUSED");
+    assert.match(nobody.message, /role "nobody_known" does not exist/);
+  });
+
+  test("says that TLS is not offered where it is asked for, and does without where it is only preferred", async () => {
+    const refused = await problem(`${server.url}?sslmode=require`);
+    assert.equal(refused.message, `${base} does not offer TLS, which sslmode=require asks for.`);
+    assert.equal((await connect(`${server.url}?sslmode=prefer`)).tls, false);
+  });
+
+  test("gives up a server that takes the connection and says nothing", async (t) => {
+    const sockets: Socket[] = [];
+    const silent: Server = createServer((socket) => sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    t.after(() => {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    });
+    const { port } = silent.address() as { port: number };
+    const away = await problem(`postgres://svc@127.0.0.1:${port}/svc?sslmode=disable&connect_timeout=1`);
+    assert.equal(away.message, `127.0.0.1:${port} cannot be reached: it did not answer in time.`);
+  });
+
+  test("is refused words that are no PostgreSQL's", async (t) => {
+    const other: Server = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    t.after(() => other.close());
+    const { port } = other.address() as { port: number };
+    for (const mode of ["disable", "prefer", "require"]) {
+      await problem(`postgres://svc:hunter2@127.0.0.1:${port}/svc?sslmode=${mode}&connect_timeout=2`);
+    }
+  });
+
+  test("finds the host that takes writes", async () => {
+    await server.sql("CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on");
+    const readOnly = await problem(`postgres://reader@${base}/svc`);
+    assert.deepEqual([readOnly.code, readOnly.message], ["DATABASE_AWAY", `${base} is read-only.`]);
+    const nothing = await getPort({ host: "127.0.0.1" });
+    const hosts = `127.0.0.1:${nothing},${base}`;
+    await connect(`postgres://svc@${hosts}/svc?target_session_attrs=read-write`);
+  });
+
+  test("says that the password is wrong or missing, and reads it from its file at every connection", async (t) => {
+    const rules = readFileSync(path.join(server.dataDir, "pg_hba.conf"), "utf8");
+    await server.sql("CREATE ROLE ada LOGIN PASSWORD 'hunter2'");
+    inServer("pg_hba.conf", `host all ada all scram-sha-256\n${rules}`);
+    await server.sql("SELECT pg_reload_conf()");
+    t.after(() => inServer("pg_hba.conf", rules));
+    const file = path.join(folder, "password");
+    writeFileSync(file, "hunter2\n");
+    await connect(`postgres://ada:hunter2@${base}/svc`);
+    await connect(`postgres://ada@${base}/svc`, file);
+    writeFileSync(file, "hunter22\n");
+    const wrong = await problem(`postgres://ada@${base}/svc`, file);
+    assert.equal(wrong.message, `${base} does not accept the password of the user "ada".`);
+    const none = await problem(`postgres://ada@${base}/svc`);
+    assert.match(none.message, /asks for the password of the user "ada", and none is given/);
+    const gone = await problem(`postgres://ada@${base}/svc`, path.join(folder, "nothing"));
+    assert.match(gone.message, /cannot be read/);
+  });
+
+  test("trusts a server by its authority's certificate, and with verify-full by its name", async (t) => {
+    const { key, cert } = selfSignedCertificate("localhost");
+    inServer("server.key", key);
+    inServer("server.crt", cert);
+    await server.sql("ALTER SYSTEM SET ssl = on");
+    await server.sql("SELECT pg_reload_conf()");
+    t.after(async () => {
+      await server.sql("ALTER SYSTEM SET ssl = off");
+      await server.sql("SELECT pg_reload_conf()");
+    });
+    const ca = path.join(folder, "ca.pem");
+    writeFileSync(ca, cert);
+    const named = `postgres://svc@localhost:${server.port}/svc`;
+    for (const query of ["", "?sslmode=require", `?sslmode=verify-ca&sslrootcert=${ca}`]) {
+      assert.equal((await connect(server.url + query)).tls, true, query);
+    }
+    assert.equal((await connect(`${named}?sslmode=verify-full&sslrootcert=${ca}`)).tls, true);
+    assert.equal((await connect(`${server.url}?sslmode=disable`)).tls, false);
+    const unknown = await problem(`${server.url}?sslmode=verify-ca`);
+    assert.match(unknown.message, /certificate of .* is not trusted: self-signed certificate/);
+    const otherName = await problem(`${server.url}?sslmode=verify-full&sslrootcert=${ca}`);
+    assert.match(otherName.message, /is not trusted: .*127\.0\.0\.1/);
+    const other = path.join(folder, "other.pem");
+    writeFileSync(other, selfSignedCertificate("localhost").cert);
+    assert.match((await problem(`${named}?sslmode=verify-full&sslrootcert=${other}`)).message, /is not trusted/);
+    assert.match((await problem(`${named}?sslmode=verify-full&sslrootcert=/nothing.pem`)).message, /cannot be read/);
+  });
+
+  test("never holds more connections than it may: who comes later waits for one, and not for ever", async () => {
+    const postgres = open({ waitMaxMs: 200 });
+    const lent = await Promise.all([1, 2, 3].map(() => postgres.acquire()));
+    await assert.rejects(postgres.acquire(), { code: "DATABASE_AWAY" });
+    const next = postgres.acquire();
+    lent[0]!.release();
+    (await next).release();
+    for (const one of lent) one.release();
+    const all = await Promise.all(Array.from({ length: 50 }, (_, n) => postgres.query("SELECT $1::int AS n", [n])));
+    assert.deepEqual(
+      all.map(({ rows }) => rows[0].n),
+      all.map((_, n) => n),
+    );
+    const held = await server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc'");
+    assert.ok(Number(held) <= 3, held);
+    await postgres.close();
+    await assert.rejects(postgres.acquire(), { code: "DATABASE_AWAY" });
+  });
+
+  test("a connection whose transaction did not end is not lent again", async () => {
+    const postgres = open({ connectionsMax: 1 });
+    const left = await postgres.acquire();
+    await left.query("begin");
+    await left.query("CREATE TABLE half (n int)");
+    left.release();
+    const { rows } = await postgres.query("SELECT to_regclass('half') AS there");
+    assert.equal(rows[0].there, null);
+    await postgres.close();
+  });
+
+  test("a statement that gets no answer ends, and its connection with it", async () => {
+    const postgres = open({ statementMaxMs: 200 });
+    await assert.rejects(postgres.query("SELECT pg_sleep(60)"), { code: "DATABASE_AWAY" });
+    assert.equal((await postgres.query("SELECT 1 AS n")).rows[0].n, 1);
+    await postgres.close();
+  });
+
+  test("a server that crashes is away in words, and work goes on by itself when it is back", async () => {
+    const told: (string | undefined)[] = [];
+    const postgres = open({ told: (away) => told.push(away?.code), waitMaxMs: 60_000 });
+    const dedicated = await postgres.connect();
+    const interrupted = postgres.query("SELECT pg_sleep(60)");
+    await Promise.all([assert.rejects(interrupted, { code: "DATABASE_AWAY" }), server.kill("SIGQUIT")]);
+    await assert.rejects(dedicated.query("SELECT 1"));
+    const waits = postgres.query("SELECT 2 AS n");
+    await assert.rejects(postgres.connect({ waitMaxMs: 100 }), { code: "DATABASE_AWAY" });
+    assert.equal(postgres.away?.code, "DATABASE_AWAY");
+    await server.start();
+    assert.equal((await waits).rows[0].n, 2);
+    assert.equal(postgres.away, undefined);
+    assert.deepEqual(told, ["DATABASE_AWAY", undefined]);
+    await postgres.close();
+  });
+
+  test("works through PgBouncer in transaction mode", async (t) => {
+    const missing = await lackOfPgBouncer();
+    if (missing !== undefined) return t.skip(missing);
+    const bouncer = await startPgBouncer(server);
+    t.after(() => bouncer.stop());
+    const postgres = open({ connectionsMax: 8 }, `postgres://svc@127.0.0.1:${bouncer.port}/svc`);
+    const all = await Promise.all(Array.from({ length: 40 }, (_, n) => postgres.query("SELECT $1::bigint AS n", [n])));
+    assert.deepEqual(
+      all.map(({ rows }) => rows[0].n),
+      all.map((_, n) => n),
+    );
+    await postgres.close();
+    await bouncer.stop();
+    await assert.rejects(open({ waitMaxMs: 0 }, `postgres://svc@127.0.0.1:${bouncer.port}/svc`).query("SELECT 1"), {
+      code: "DATABASE_AWAY",
+    });
+  });
+});
