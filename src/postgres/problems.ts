@@ -47,7 +47,7 @@ export function isConnectionLost(error: unknown): boolean {
 /** Whether the server's state is the reason, not the statement: a lost connection, a missing right, no room. */
 export function isOfServer(error: unknown): boolean {
   const { code = "" } = failureOf(error);
-  return isConnectionLost(error) || code === "42501" || code.startsWith("53");
+  return isConnectionLost(error) || code === "42501" || code === "3F000" || code.startsWith("53");
 }
 
 /** A broken constraint: uniqueness, reference, not null, check. */
@@ -78,6 +78,7 @@ function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
         `${where} has no database "${url.database}".`,
         `Make it: CREATE DATABASE … OWNER …; or name another in SVC_DATABASE_URL.`,
       );
+    case "3F000":
     case "42501":
       return refused(`${who} may not create or use tables in the database "${url.database}" of ${where}.`, GRANT);
     case "25006":

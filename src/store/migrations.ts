@@ -1,5 +1,6 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
+import { changes, isPostgres } from "./postgres-migrations.ts";
 import { alerts, hosts, records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
@@ -279,12 +280,20 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0014-hosts": hosts,
 };
 
+/** Those that PostgreSQL alone has, between the others. */
+const POSTGRES_ONLY: Readonly<Record<string, Migration>> = { "0014-of-several-writers": changes };
+
 /** Names of the newest version's steps. */
 export const STORE_STEPS: readonly string[] = Object.keys(MIGRATIONS);
+export const POSTGRES_STEPS: readonly string[] = [...STORE_STEPS, ...Object.keys(POSTGRES_ONLY)];
 
-/** Brings the store's tables to the newest shape. Throws when a migration fails; that migration is then undone. */
+/**
+ * Brings the store's tables to the newest shape, one platform at a time. Throws when a migration fails; all of this call are
+ * undone on PostgreSQL then, that one alone on SQLite.
+ */
 export async function migrate<T>(db: Kysely<T>): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
+  const steps = isPostgres(db) ? { ...MIGRATIONS, ...POSTGRES_ONLY } : MIGRATIONS;
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...steps }) } });
   const { error } = await migrator.migrateToLatest();
   if (error !== undefined) throw error;
 }

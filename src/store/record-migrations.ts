@@ -1,5 +1,6 @@
 /** Those of migrations.ts that make the tables of what happened, and of hosts. */
 import { type Kysely, type Migration, sql } from "kysely";
+import { isPostgres, refuseUpdatesOfAudit } from "./postgres-migrations.ts";
 
 /** What happened: deploys with how they fared, and who did what. Of what is deployed already, the builds tell. */
 export const records: Migration = {
@@ -25,13 +26,8 @@ export const records: Migration = {
       .execute();
     await db.schema.createIndex("deploysByEnvironment").on("deploys").columns(["environmentId", "id"]).execute();
     await db.schema.createIndex("deploysByBuild").on("deploys").columns(["buildId"]).execute();
-    await sql`insert into deploys (build_id, environment_id, app, environment, at, action, key_name, git_commit, message,
-        verdict, verdict_reason, verdict_at, endpoints, changes)
-      select b.id, e.id, a.name, e.name, b.created_at, 'deploy', b.key_name, b.git_commit, b.message,
-        b.verdict, b.verdict_reason, b.verdict_at,
-        (select json_group_array(key) from json_each(b.manifest, '$.resources')), '[]'
-      from builds b join environments e on e.id = b.environment_id join apps a on a.id = e.app_id
-      order by b.created_at, b.id`.execute(db);
+    // Nothing was deployed on PostgreSQL before this step.
+    if (!isPostgres(db)) await takeDeploysOfBuilds(db);
     await db.schema
       .createTable("audit")
       .addColumn("id", "integer", (c) => c.primaryKey().autoIncrement())
@@ -44,10 +40,22 @@ export const records: Migration = {
       .addColumn("address", "text", (c) => c.notNull())
       .execute();
     await db.schema.createIndex("auditByAction").on("audit").columns(["action", "id"]).execute();
-    await sql`create trigger audit_append_only before update on audit
-      begin select raise(abort, 'the audit log is only appended to'); end`.execute(db);
+    await (isPostgres(db)
+      ? refuseUpdatesOfAudit(db)
+      : sql`create trigger audit_append_only before update on audit
+      begin select raise(abort, 'the audit log is only appended to'); end`.execute(db));
   },
 };
+
+async function takeDeploysOfBuilds(db: Kysely<unknown>): Promise<void> {
+  await sql`insert into deploys (build_id, environment_id, app, environment, at, action, key_name, git_commit, message,
+      verdict, verdict_reason, verdict_at, endpoints, changes)
+    select b.id, e.id, a.name, e.name, b.created_at, 'deploy', b.key_name, b.git_commit, b.message,
+      b.verdict, b.verdict_reason, b.verdict_at,
+      (select json_group_array(key) from json_each(b.manifest, '$.resources')), '[]'
+    from builds b join environments e on e.id = b.environment_id join apps a on a.id = e.app_id
+    order by b.created_at, b.id`.execute(db);
+}
 
 /** Alerts, with the messages they still have to deliver. */
 export const alerts: Migration = {

@@ -9,7 +9,10 @@ export type Guard = <T>(message: string, statement: Promise<T>) => Promise<T>;
 /** What every repository works with. */
 export interface Session {
   readonly db: Kysely<Tables>;
-  readonly changed: (change: StoreChange) => void;
+  /** Call it after the write; what waits for it knows that all who keep something of it on this platform have been told. */
+  readonly changed: (...changes: StoreChange[]) => Promise<void> | void;
+  /** Runs `work` in the transaction that is under way, or in one of its own: no other write comes between. */
+  readonly alone: <T>(work: (db: Kysely<Tables>) => Promise<T>) => Promise<T>;
   readonly guard: Guard;
   readonly env: EnvColumn;
 }

@@ -3,7 +3,7 @@ import type { Session } from "./session.ts";
 import type { Endpoint, EndpointRepository, WorkerRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
-export function endpointRepository({ db, changed, guard, env: column }: Session): EndpointRepository {
+export function endpointRepository({ db, changed, alone, guard, env: column }: Session): EndpointRepository {
   const read = ({ container, ...row }: Tables["endpoints"]): Endpoint => ({
     ...row,
     env: column.read("endpoints", row.id, row.env),
@@ -39,7 +39,7 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
           })
           .execute(),
       );
-      changed({ table: "endpoints", id: endpoint.id, endpoint });
+      await changed({ table: "endpoints", id: endpoint.id, endpoint });
     },
     async update(id, changes) {
       const { env, container, ...rest } = changes;
@@ -58,14 +58,17 @@ export function endpointRepository({ db, changed, guard, env: column }: Session)
           .executeTakeFirst(),
       );
       if (row === undefined) return false;
-      changed({ table: "endpoints", id, endpoint: read(row) });
+      await changed({ table: "endpoints", id, endpoint: read(row) });
       return true;
     },
     async delete(id) {
-      const workers = await db.deleteFrom("workers").where("endpointId", "=", id).returning("id").execute();
-      await db.deleteFrom("endpoints").where("id", "=", id).execute();
-      for (const worker of workers) changed({ table: "workers", id: worker.id });
-      changed({ table: "endpoints", id, endpoint: undefined });
+      const workers = await alone(async (trx) => {
+        const gone = await trx.deleteFrom("workers").where("endpointId", "=", id).returning("id").execute();
+        await trx.deleteFrom("endpoints").where("id", "=", id).execute();
+        return gone;
+      });
+      const ofWorkers = workers.map((worker) => ({ table: "workers", id: worker.id }) as const);
+      await changed(...ofWorkers, { table: "endpoints", id, endpoint: undefined });
     },
   };
 }
@@ -87,18 +90,18 @@ export function workerRepository({ db, changed, guard }: Session): WorkerReposit
         "The worker exists already, or its endpoint is gone.",
         db.insertInto("workers").values(worker).execute(),
       );
-      changed({ table: "workers", id: worker.id });
+      await changed({ table: "workers", id: worker.id });
     },
     async update(id, changes) {
       const query = db.updateTable("workers").where("id", "=", id);
       const { numUpdatedRows } = await query.set(Object.keys(changes).length > 0 ? changes : { id }).executeTakeFirst();
       if (numUpdatedRows === 0n) return false;
-      changed({ table: "workers", id });
+      await changed({ table: "workers", id });
       return true;
     },
     async delete(id) {
       await db.deleteFrom("workers").where("id", "=", id).execute();
-      changed({ table: "workers", id });
+      await changed({ table: "workers", id });
     },
   };
 }

@@ -19,16 +19,15 @@ function readToken(row: Tables["hostTokens"]): HostTokenRow {
   return { ...row, reusable: row.reusable === 1 };
 }
 
-export function hostRepository({ db, changed }: Session): HostRepository {
+export function hostRepository({ db, changed, alone }: Session): HostRepository {
   const where = async (column: "id" | "secretHash", value: string) => {
     const row = await db.selectFrom("hosts").selectAll().where(column, "=", value).executeTakeFirst();
     return row && readHost(row);
   };
   return {
     async join(tokenHash, now, host) {
-      const work = (trx: Db) => join(trx, tokenHash, now, host);
-      const joined = await (db.isTransaction ? work(db) : db.transaction().execute(work));
-      if (typeof joined !== "string") changed({ table: "hosts", id: joined.id, host: joined });
+      const joined = await alone((trx) => join(trx, tokenHash, now, host));
+      if (typeof joined !== "string") await changed({ table: "hosts", id: joined.id, host: joined });
       return joined;
     },
     findBySecret: (secretHash) => where("secretHash", secretHash),
@@ -43,7 +42,7 @@ export function hostRepository({ db, changed }: Session): HostRepository {
         .where("id", "=", id)
         .execute();
       const host = await where("id", id);
-      if (host !== undefined) changed({ table: "hosts", id, host });
+      if (host !== undefined) await changed({ table: "hosts", id, host });
       return host !== undefined;
     },
     async seen(id, at, facts) {
@@ -53,11 +52,11 @@ export function hostRepository({ db, changed }: Session): HostRepository {
       const host = { ...before, labels, arch, version, driver, sharedVolumes, lastSeenAt: at };
       await db.updateTable("hosts").set(writtenHost(host)).where("id", "=", id).execute();
       const isSame = JSON.stringify({ ...host, lastSeenAt: before.lastSeenAt }) === JSON.stringify(before);
-      if (!isSame) changed({ table: "hosts", id, host });
+      if (!isSame) await changed({ table: "hosts", id, host });
     },
     async remove(id) {
       const { numDeletedRows } = await db.deleteFrom("hosts").where("id", "=", id).executeTakeFirst();
-      if (numDeletedRows > 0n) changed({ table: "hosts", id, host: undefined });
+      if (numDeletedRows > 0n) await changed({ table: "hosts", id, host: undefined });
       return numDeletedRows > 0n;
     },
     async createToken(token) {

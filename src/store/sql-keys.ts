@@ -28,14 +28,14 @@ export function keyRepository({ db, changed, guard }: Session): KeyRepository {
           .values({ ...key, scopes: JSON.stringify(key.scopes) })
           .execute(),
       );
-      changed({ table: "keys", id: key.id });
+      await changed({ table: "keys", id: key.id });
     },
     async touch(id, usedAt) {
       await db.updateTable("apiKeys").set({ lastUsedAt: usedAt }).where("id", "=", id).execute();
     },
     async delete(id) {
       await db.deleteFrom("apiKeys").where("id", "=", id).execute();
-      changed({ table: "keys", id });
+      await changed({ table: "keys", id });
     },
   };
 }
@@ -53,11 +53,11 @@ export function consoleSessionRepository({ db, changed }: Session): ConsoleSessi
         .limit(keptMax - 1);
       await db.deleteFrom("consoleSessions").where("keyId", "=", keyId).where("id", "not in", kept).execute();
       await db.insertInto("consoleSessions").values(session).execute();
-      changed({ table: "keys", id: keyId });
+      await changed({ table: "keys", id: keyId });
     },
     async delete({ id, keyId }) {
       await db.deleteFrom("consoleSessions").where("id", "=", id).execute();
-      changed({ table: "keys", id: keyId });
+      await changed({ table: "keys", id: keyId });
     },
   };
 }

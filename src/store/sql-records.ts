@@ -3,8 +3,10 @@ import type { AuditRepository, DeployRecord, DeployRepository } from "./records.
 import type { Session } from "./session.ts";
 
 /** The newest of its environment, which still has that build. */
-const IS_LIVE = sql<number>`deploys.id = (select max(d.id) from deploys d where d.environment_id = deploys.environment_id)
-  and exists (select 1 from environments e where e.id = deploys.environment_id and e.build_id = deploys.build_id)`;
+const IS_LIVE = sql<number>`case
+  when deploys.id = (select max(d.id) from deploys d where d.environment_id = deploys.environment_id)
+    and exists (select 1 from environments e where e.id = deploys.environment_id and e.build_id = deploys.build_id)
+  then 1 else 0 end`;
 
 export function deployRepository({ db }: Session): DeployRepository {
   return {

@@ -13,16 +13,19 @@ import { networkVolumeRepository, registryAuthRepository, templateRepository } f
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
-/** `isConstraintError` tells a broken constraint of this database from other failures. */
-export function createSqlStore(
-  db: Kysely<Tables>,
-  isConstraintError: (error: unknown) => boolean,
-  env: EnvColumn,
-): Store {
-  const listeners: ((change: StoreChange) => void)[] = [];
-  const emit = (change: StoreChange) => {
-    for (const listener of listeners) listener(change);
-  };
+/** In what databases differ. */
+export interface DatabaseWays {
+  /** Tells a broken constraint from other failures. */
+  isConstraintError(error: unknown): boolean;
+  /** First work of every transaction: from here to its end no other writes. */
+  lock(trx: Kysely<Tables>): Promise<void>;
+  readonly onChange: Store["onChange"];
+  /** Told of what was just committed, in order; the write waits for it. */
+  committed(changes: readonly StoreChange[]): Promise<void> | void;
+}
+
+export function createSqlStore(db: Kysely<Tables>, env: EnvColumn, ways: DatabaseWays): Store {
+  const { isConstraintError, onChange } = ways;
   const guard: Guard = async (message, statement) => {
     try {
       return await statement;
@@ -30,16 +33,26 @@ export function createSqlStore(
       throw isConstraintError(error) ? new SvcError("CONFLICT", message, { cause: error }) : error;
     }
   };
-  const onChange = (listener: (change: StoreChange) => void) => void listeners.push(listener);
+  const begin = <T>(work: (trx: Kysely<Tables>) => Promise<T>): Promise<T> =>
+    db.transaction().execute(async (trx) => {
+      await ways.lock(trx);
+      return work(trx);
+    });
 
   return {
-    ...repositories({ db, changed: emit, guard, env }),
+    ...repositories({ db, changed: (...changes) => ways.committed(changes), alone: begin, guard, env }),
     onChange,
     async transaction(work) {
       const changes: StoreChange[] = [];
-      const result = await db.transaction().execute(async (trx) => {
+      const result = await begin(async (trx) => {
         const inner: Store = {
-          ...repositories({ db: trx, changed: (change) => void changes.push(change), guard, env }),
+          ...repositories({
+            db: trx,
+            changed: (...more) => void changes.push(...more),
+            alone: (some) => some(trx),
+            guard,
+            env,
+          }),
           onChange,
           // Already inside: part of the same all-or-nothing.
           transaction: (nested) => nested(inner),
@@ -47,7 +60,7 @@ export function createSqlStore(
         };
         return work(inner);
       });
-      for (const change of changes) emit(change);
+      if (changes.length > 0) await ways.committed(changes);
       return result;
     },
     async close() {

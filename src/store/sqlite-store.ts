@@ -5,7 +5,7 @@ import { migrate } from "./migrations.ts";
 import { nodeSqliteDialect } from "./node-sqlite-dialect.ts";
 import { EnvColumn, sealClearValues } from "./sealed-env.ts";
 import { createSqlStore } from "./sql-store.ts";
-import type { Store } from "./store.ts";
+import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 const SQLITE_CONSTRAINT = 19;
@@ -28,7 +28,16 @@ export async function openSqliteStore(database: SqliteDatabase, seal?: SealedTex
     if (sealed) connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     connection.exec("PRAGMA secure_delete = OFF");
   }
-  return createSqlStore(db, isConstraintError, env);
+  const listeners: ((change: StoreChange) => void)[] = [];
+  return createSqlStore(db, env, {
+    isConstraintError,
+    // The connection is the transaction's alone.
+    lock: async () => {},
+    onChange: (listener) => void listeners.push(listener),
+    committed: (changes) => {
+      for (const change of changes) for (const listener of listeners) listener(change);
+    },
+  });
 }
 
 /** The low byte of SQLite's extended code names the kind of failure. */

@@ -11,6 +11,7 @@ import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts"
 import { connectPostgres } from "../../src/postgres/connect.ts";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
 import { Postgres, type PostgresOptions } from "../../src/postgres/postgres.ts";
+import { eventually } from "../eventually.ts";
 import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 
@@ -203,6 +204,9 @@ describe("the way to PostgreSQL", { skip }, () => {
     const postgres = open({ told: (away) => told.push(away?.code), waitMaxMs: 60_000 });
     const dedicated = await postgres.connect();
     const interrupted = postgres.query("SELECT pg_sleep(60)");
+    interrupted.catch(() => {});
+    const running = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)' AND state = 'active'";
+    await eventually(async () => assert.equal(await server.sql(running), "1"));
     await Promise.all([assert.rejects(interrupted, { code: "DATABASE_AWAY" }), server.kill("SIGQUIT")]);
     await assert.rejects(dedicated.query("SELECT 1"));
     const waits = postgres.query("SELECT 2 AS n");

@@ -1,0 +1,69 @@
+import { CamelCasePlugin, Kysely } from "kysely";
+import { SvcError } from "../domain/errors.ts";
+import { VERSION } from "../domain/version.ts";
+import type { SealedText } from "../lib/sealed-text.ts";
+import type { Postgres } from "../postgres/postgres.ts";
+import { isConstraintError } from "../postgres/problems.ts";
+import { ChangeFeed } from "./change-feed.ts";
+import { migrate, POSTGRES_STEPS } from "./migrations.ts";
+import { postgresDialect } from "./postgres-dialect.ts";
+import { WRITER_LOCK } from "./postgres-migrations.ts";
+import { EnvColumn } from "./sealed-env.ts";
+import { createSqlStore } from "./sql-store.ts";
+import type { Store, StoreChange } from "./store.ts";
+import type { Tables } from "./tables.ts";
+
+/**
+ * The store in PostgreSQL, its tables migrated; several may be open on one database at once. close() leaves the connections open: whoever
+ * opened them closes them. `seal` keeps the values of variables. Throws DATABASE_REFUSED for tables of a newer version.
+ */
+export async function openPostgresStore(postgres: Postgres, seal?: SealedText): Promise<Store> {
+  const db = new Kysely<Tables>({
+    dialect: postgresDialect(postgres),
+    plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
+  });
+  await refuseNewer(postgres);
+  await migrate(db);
+  const listeners: ((change: StoreChange) => void)[] = [];
+  const feed = new ChangeFeed(
+    postgres,
+    async ({ kind, id }): Promise<StoreChange> => {
+      if (kind === "endpoints") return { table: kind, id, endpoint: await store.endpoints.find(id) };
+      if (kind === "hosts") return { table: kind, id, host: await store.hosts.find(id) };
+      return { table: kind, id };
+    },
+    (change) => {
+      for (const listener of listeners) listener(change);
+    },
+  );
+  const store = createSqlStore(db, new EnvColumn(seal), {
+    isConstraintError,
+    lock: async (trx) => void (await WRITER_LOCK.execute(trx)),
+    onChange: (listener) => void listeners.push(listener),
+    committed: (changes) => feed.announce(changes),
+  });
+  await feed.open();
+  return {
+    ...store,
+    async close() {
+      await feed.close();
+      await store.close();
+    },
+  };
+}
+
+async function refuseNewer(postgres: Postgres): Promise<void> {
+  const { rows: tables } = await postgres.query("SELECT to_regclass('kysely_migration') AS there");
+  if (tables[0].there === null) return;
+  const { rows } = await postgres.query<{ name: string }>("SELECT name FROM kysely_migration ORDER BY name");
+  const unknown = rows.filter(({ name }) => !POSTGRES_STEPS.includes(name));
+  if (unknown.length === 0) return;
+  throw new SvcError(
+    "DATABASE_REFUSED",
+    `The database was used by a newer svc and cannot be read by this one (${VERSION}).`,
+    {
+      where: postgres.name,
+      help: "Install that version again, or go back to a backup of the database from before it.",
+    },
+  );
+}
