@@ -1,4 +1,5 @@
 /** What the control plane is given, and what each of its requests knows. */
+
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
@@ -138,6 +139,8 @@ export interface SharedDeps extends ControlPlaneDeps {
   readonly refused: RefusedTries;
   readonly addresses: ClientAddress;
   readonly loads: Loads;
+  /** Answers with layers that are on their way, by host. */
+  readonly layerSends: Map<string, number>;
 }
 
 export interface RequestContext extends SharedDeps {

@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import { checkLayerTicket } from "../domain/layer-ticket.ts";
-import { LAYER_SEND_MAX_MS, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
+import { LAYER_SEND_MAX_MS, LAYER_SENDS_MAX, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
 import type { SharedDeps } from "./context.ts";
 
 interface Part {
@@ -15,14 +15,14 @@ interface Part {
   readonly end: number;
 }
 
-/** Throws WRONG_SIGNATURE, URL_EXPIRED, LAYER_MISSING. */
+/** Throws WRONG_SIGNATURE, URL_EXPIRED, LAYER_MISSING, RATE_LIMITED. */
 export async function sendLayer(
   deps: SharedDeps,
   request: IncomingMessage,
   response: ServerResponse,
   { digest, ticket }: { readonly digest: string; readonly ticket: string },
 ): Promise<void> {
-  checkLayerTicket(deps.ticketKey, digest, ticket, deps.clock());
+  const host = checkLayerTicket(deps.ticketKey, digest, ticket, deps.clock());
   const size = await deps.artifacts.size(digest);
   if (size === undefined) throw new SvcError("LAYER_MISSING", `The layer ${digest} is not stored on this platform.`);
   const etag = `"${digest}"`;
@@ -36,21 +36,36 @@ export async function sendLayer(
     return;
   }
   const { start, end } = part ?? { start: 0, end: size - 1 };
-  response.writeHead(part === undefined ? 200 : 206, {
+  const head = {
     "content-type": "application/octet-stream",
     "content-length": end - start + 1,
     ...(part && { "content-range": `bytes ${start}-${end}/${size}` }),
-  });
+  };
   if (request.method === "HEAD" || end < start) {
-    response.end();
+    response.writeHead(part === undefined ? 200 : 206, head).end();
     return;
   }
+  const { layerSends } = deps;
+  const sends = layerSends.get(host) ?? 0;
+  if (sends >= LAYER_SENDS_MAX) {
+    throw new SvcError("RATE_LIMITED", `This host fetches ${sends} layers, or parts of them, at once.`, {
+      help: "Take one to its end, then ask again.",
+    });
+  }
+  layerSends.set(host, sends + 1);
+  response.writeHead(part === undefined ? 200 : 206, head);
   response.setTimeout(deps.config.uploadIdleMs ?? UPLOAD_IDLE_MAX_MS, () => response.destroy());
   const signal = AbortSignal.any([AbortSignal.timeout(LAYER_SEND_MAX_MS), deps.closing]);
   // Once the answer has begun, a failure ends the connection: the host sees that it is not whole, and goes on from there.
-  await pipeline(await deps.artifacts.open(digest, { start, end }), response, { signal }).catch(() =>
-    response.destroy(),
-  );
+  try {
+    await pipeline(await deps.artifacts.open(digest, { start, end }), response, { signal });
+  } catch {
+    response.destroy();
+  } finally {
+    const left = layerSends.get(host)! - 1;
+    if (left > 0) layerSends.set(host, left);
+    else layerSends.delete(host);
+  }
 }
 
 /** Undefined: all of it. "none": not one range, or none that is there. */

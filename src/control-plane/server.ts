@@ -33,6 +33,7 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
     claims: new LayerClaims(given.store),
     refused: new RefusedTries(given),
     loads: new Loads(given),
+    layerSends: new Map(),
     addresses: new ClientAddress(given.config.trustedProxies ?? []),
   };
   const graphql = createGraphQL(deps);

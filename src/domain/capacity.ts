@@ -106,7 +106,11 @@ function hostOfGpus(machine: Machine, gpuIds: string, gpuCount: number): Host {
  * memory that are not there, because others sit and wait for it; never a GPU.
  */
 export function place(machine: Machine, taken: Iterable<Share>, need: Need, beyond = false): Share | Lack {
-  const used = usedBy(machine, taken);
+  return placeBeside(machine, usedBy(machine, taken), need, beyond);
+}
+
+/** The same beside what is known to be used. */
+export function placeBeside(machine: Machine, used: Used, need: Need, beyond = false): Share | Lack {
   const { vcpus, memoryGb } = need;
   const gpus = placeGpus(machine, used.gpus, need);
   if ("lack" in gpus) return beyond ? { help: LENT_ONCE, ...gpus } : gpus;
@@ -149,7 +153,13 @@ export function fitsTogether(machine: Machine, shares: Iterable<Share>): boolean
   return used.gpus.every((part) => part <= 1 + EPSILON);
 }
 
-function usedBy(machine: Machine, shares: Iterable<Share>) {
+/** The sum of shares. */
+export interface Used extends Host {
+  /** By index: the parts of each GPU that are taken. */
+  readonly gpus: readonly number[];
+}
+
+export function usedBy(machine: Machine, shares: Iterable<Share>): Used {
   const used = { vcpus: 0, memoryGb: 0, gpus: machine.gpus.map(() => 0) };
   for (const share of shares) {
     used.vcpus += share.vcpus;

@@ -85,10 +85,8 @@ export interface LayerTicket {
  *   retire    body { endpointId, revision }                              answers {}
  *   vouched   no body                                                    answers { workers: string[] }
  *   unused    body { keep: WorkerImage[], before }                       answers {}   (removeUnused)
- *   drain     no body: no worker will be started any more; the agent ends when told `leave`
- *   leave     no body: ends every worker and the agent                   answers {}
  */
-export const HOST_CALLS = ["prepare", "start", "stop", "retire", "vouched", "unused", "drain", "leave"] as const;
+export const HOST_CALLS = ["prepare", "start", "stop", "retire", "vouched", "unused"] as const;
 export type HostCall = (typeof HOST_CALLS)[number];
 
 export interface AskHead {

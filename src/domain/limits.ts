@@ -265,6 +265,8 @@ export const LINK_CLOSE_MAX_MS = 2_000;
 export const LINK_TAKEOVER_MS = 1_000;
 /** Acknowledgements that a worker has not read while it goes on sending results. */
 export const LINK_ACKS_UNREAD_MAX = 100_000;
+/** The longest path that the kernel takes for a socket, with room for its end. */
+export const SOCKET_PATH_MAX_BYTES = 100;
 /** Numbers of jobs and requests on one link go up to here, and then begin again. */
 export const CHANNEL_MAX = 0x7fff_ffff;
 /** Before a connection has proved who it is. */

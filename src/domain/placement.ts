@@ -13,8 +13,11 @@ import {
   type Need,
   needOn,
   place,
+  placeBeside,
   type Share,
   sizeProblems,
+  type Used,
+  usedBy,
 } from "./capacity.ts";
 import { gpuMatches, gpuRank } from "./gpu.ts";
 import { hostLabels } from "./host.ts";
@@ -87,26 +90,34 @@ export function wholeOf({ machines, ...alone }: Fleet): Machine {
   };
 }
 
-/** The share of a further worker beside `taken` on the best machine, or what is missing for it; `only` this host, if given. */
+/** What is used of each machine. */
+export type UsedOf = (machine: HostMachine) => Used;
+
+/**
+ * The share of a further worker beside `taken` on the best machine, or what is missing for it; `only` this host, if given.
+ * Who keeps what is used of each machine gives that: all shares are not added up again for every worker.
+ */
 export function placeAmong(
   fleet: Fleet,
-  taken: Iterable<Share>,
+  taken: Iterable<Share> | UsedOf,
   need: Need,
   { beyond = false, only }: { readonly beyond?: boolean; readonly only?: string | undefined } = {},
 ): Share | Lack {
-  if (fleet.machines === undefined) return place(fleet, taken, need, beyond);
+  const usedOf = typeof taken === "function" ? taken : undefined;
+  const shares = typeof taken === "function" ? [] : taken;
+  if (fleet.machines === undefined) return place(fleet, shares, need, beyond);
   const machines = only === undefined ? fleet.machines : fleet.machines.filter(({ id }) => id === only);
-  const byHost = Map.groupBy(taken, hostOf);
+  const byHost = Map.groupBy(shares, hostOf);
   const lacks: { readonly name: string; readonly lack: Lack }[] = [];
   const allowed = machines.filter((machine) => isAllowed(machine, need));
   let best: Candidate | undefined;
   for (const machine of withRealGpus(allowed, need)) {
-    const held = byHost.get(machine.id) ?? [];
+    const used = usedOf?.(machine) ?? usedBy(machine, byHost.get(machine.id) ?? []);
     const bar = barOf(machine, need);
-    const placed = bar === undefined ? place(machine, held, needOn(machine, need), beyond) : bar;
+    const placed = bar === undefined ? placeBeside(machine, used, needOn(machine, need), beyond) : bar;
     if ("lack" in placed) lacks.push({ name: machine.name, lack: placed });
     else {
-      const candidate = candidateOf(machine, held, need, placed);
+      const candidate = candidateOf(machine, used, need, placed);
       if (best === undefined || compare(candidate, best) < 0) best = candidate;
     }
   }
@@ -160,13 +171,13 @@ interface Candidate {
   readonly count: number;
 }
 
-function candidateOf(machine: HostMachine, held: readonly Share[], need: Need, share: Share): Candidate {
+function candidateOf(machine: HostMachine, used: Used, need: Need, share: Share): Candidate {
   return {
     machine,
     share,
     rank: Math.max(0, ...share.gpus.map((index) => gpuRank(need.gpuPreference, machine.gpus[index]!.product))),
     isWarm: need.of !== undefined && (machine.warm?.has(need.of.zygote) ?? false),
-    load: loadOf(machine, held),
+    load: loadOf(machine, used),
     count: (need.of && machine.counts?.get(need.of.endpointId)) ?? 0,
   };
 }
@@ -183,17 +194,10 @@ function compare(a: Candidate, b: Candidate): number {
 }
 
 /** The largest of the parts of its vCPUs, memory and GPUs that are taken. */
-function loadOf(machine: Machine, held: readonly Share[]): number {
-  let vcpus = 0;
-  let memoryGb = 0;
-  let gpus = 0;
-  for (const share of held) {
-    vcpus += share.vcpus;
-    memoryGb += share.memoryGb;
-    gpus += share.gpus.length * (share.gpuFraction ?? 1);
-  }
+function loadOf(machine: HostMachine, { vcpus, memoryGb, gpus }: Used): number {
   const part = dominantShare(machine, { vcpus, memoryGb, gpus: [] });
-  return machine.gpus.length === 0 ? part : Math.max(part, gpus / machine.gpus.length);
+  const taken = gpus.reduce((all, one) => all + one, 0);
+  return machine.gpus.length === 0 ? part : Math.max(part, taken / machine.gpus.length);
 }
 
 function isAllowed({ labels, id, sharedVolumes }: HostMachine, need: Need): boolean {

@@ -7,6 +7,5 @@ export type AgentEvent =
   | { readonly kind: "unprepared"; readonly endpoint: string; readonly reason: string }
   | { readonly kind: "started"; readonly worker: string; readonly endpoint: string }
   | { readonly kind: "ended"; readonly worker: string; readonly endpoint: string; readonly reason: string }
-  | { readonly kind: "draining"; readonly workers: number }
   | { readonly kind: "leaving"; readonly workers: number; readonly graceMs: number }
   | { readonly kind: "warning"; readonly message: string; readonly help?: string | undefined };

@@ -107,8 +107,6 @@ export class Agent {
       layers,
       send: (type, head, body) => this.#link.send(type, head, body),
       told,
-      drain: () => told({ kind: "draining", workers: this.#workers }),
-      leave: () => this.#end(),
     });
     this.#reception = new Reception((connection, hello) => this.#onHello(connection, hello));
   }
@@ -260,12 +258,8 @@ export class Agent {
     this.#ending.then(() => this.#ended.reject(error), this.#ended.reject);
   }
 
-  #end(): void {
-    this.leave(true);
-  }
-
   async #leave(): Promise<void> {
-    this.#calls.isDraining = true;
+    this.#calls.isLeaving = true;
     const graceMs = AGENT_LEAVE_GRACE_MS;
     const { signal } = this.#hurry;
     if (!signal.aborted) {

@@ -22,6 +22,7 @@ import {
 import { SvcError } from "../domain/errors.ts";
 import type { LayerTicket } from "../domain/host-protocol.ts";
 import { lackOf } from "../domain/storage.ts";
+import { reasonOf } from "./dial.ts";
 
 const MB = 1024 * 1024;
 
@@ -241,11 +242,4 @@ function inWords(error: unknown, { digest }: LayerTicket): unknown {
     help: "What has arrived is kept; it goes on there when the endpoint is prepared again.",
     cause: error,
   });
-}
-
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.name === "TimeoutError") return "it took too long";
-  const { cause } = error;
-  return cause instanceof Error && cause.message !== "" ? cause.message : error.message;
 }

@@ -10,12 +10,10 @@ import { chmodSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
+import { SOCKET_PATH_MAX_BYTES } from "../domain/limits.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
-
-/** Longest path the kernel takes for a Unix socket. */
-const SOCKET_PATH_MAX = 100;
 
 const membership = z.object({
   url: z.string(),
@@ -76,7 +74,7 @@ export class HostDirectory {
   /** In a folder of its own. Throws DATA_DIRECTORY. */
   socketPath(): string {
     const file = path.join(this.path, "run", "agent.sock");
-    if (Buffer.byteLength(file) > SOCKET_PATH_MAX) {
+    if (Buffer.byteLength(file) > SOCKET_PATH_MAX_BYTES) {
       throw new SvcError("DATA_DIRECTORY", "The path of the data directory is too long for a socket in it.", {
         where: this.path,
         help: "Choose a shorter one with --data-dir.",

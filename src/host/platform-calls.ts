@@ -19,10 +19,6 @@ interface PlatformCallsOptions {
   readonly layers: Pick<FetchedLayers, "allow">;
   readonly send: (type: number, head: object, body?: Uint8Array) => void;
   readonly told: (event: AgentEvent) => void;
-  /** No worker is to be started any more. */
-  readonly drain: () => void;
-  /** The agent is to end. */
-  readonly leave: () => void;
 }
 
 export class PlatformCalls {
@@ -33,7 +29,8 @@ export class PlatformCalls {
   /** Workers whose image is looked after before they are started: a stop comes behind that. */
   readonly #before = new Map<string, Promise<void>>();
   #underWay = 0;
-  isDraining = false;
+  /** The agent is about to end. */
+  isLeaving = false;
 
   constructor(options: PlatformCallsOptions) {
     this.#options = options;
@@ -53,7 +50,6 @@ export class PlatformCalls {
     if (this.#underWay > AGENT_CALLS_MAX)
       throw new SvcError("STARTS_PAUSED", "This host has too many calls under way.");
     this.#answer(ask, await this.#do(ask, body));
-    if (ask.call === "leave") this.#options.leave();
   }
 
   async #do({ id, call }: AskHead, body: Buffer): Promise<object> {
@@ -88,13 +84,6 @@ export class PlatformCalls {
         await driver.removeUnused(keep, before);
         return {};
       }
-      case "drain":
-        this.isDraining = true;
-        this.#options.drain();
-        return {};
-      case "leave":
-        this.isDraining = true;
-        return {};
     }
   }
 
@@ -121,7 +110,7 @@ export class PlatformCalls {
   async #start(body: Buffer): Promise<void> {
     const { driver } = this.#options;
     const { spec, share } = askBody("start", body);
-    if (this.isDraining) throw new SvcError("NO_CAPACITY", "This host takes no more workers: it is about to leave.");
+    if (this.isLeaving) throw new SvcError("NO_CAPACITY", "This host takes no more workers: it is about to leave.");
     // An agent that was started again knows nothing of what the one before it prepared; it lies there.
     if (!this.#prepared.has(keyOf(spec.image))) {
       const prepared = driver.prepare(spec.image, () => {});

@@ -5,9 +5,10 @@ import { SvcError } from "../domain/errors.ts";
 import { type CapacityLedger, hardware } from "../drivers/capacity.ts";
 import { connectEngine } from "../drivers/docker/engine.ts";
 import { Interpreters } from "../drivers/interpreter.ts";
+import { libc } from "../lib/libc.ts";
 import type { Config } from "../server/config.ts";
 import { dialPinned, findWorkerPort, type JoinAddress, type WorkerPort } from "./dial.ts";
-import { type Caps, freeDisk, libc, offeredMachine } from "./machine-facts.ts";
+import { type Caps, freeDisk, offeredMachine } from "./machine-facts.ts";
 
 export interface Finding {
   readonly message: string;

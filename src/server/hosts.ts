@@ -1,6 +1,6 @@
 /** Machines that join: one driver over all of them, who lets them in, and how they are shown. */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { type HostsView, type LiveHost, NO_HOSTS } from "../domain/host.ts";
@@ -11,6 +11,7 @@ import type { CapacityLedger } from "../drivers/capacity.ts";
 import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
 import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
+import { libc } from "../lib/libc.ts";
 import type { Log } from "../lib/log.ts";
 import type { HostRepository } from "../store/hosts.ts";
 import type { Store } from "../store/store.ts";
@@ -60,7 +61,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     labels: config.hostLabels,
     runsHere: config.localWorkers,
     hooks,
-    tickets: (image) => ticketsFor(needs, image),
+    tickets: (image, host) => ticketsFor(needs, image, host),
     isConnected: (workerId) => link().isConnected(workerId),
     connected: () => link().connectedElsewhere(),
     drain: (workerIds, why) => {
@@ -77,7 +78,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   const door: HostDoor = {
     hosts: withAudit(store),
     platformId: platformId(config.volumesDir),
-    runsOn: { platform, arch, isMusl: isMusl() },
+    runsOn: { platform, arch, isMusl: (await libc()).startsWith("musl") },
     newId: () => `h-${randomUUID().slice(0, 13)}`,
     clock,
     attach: (row, connection) => {
@@ -97,12 +98,16 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   };
 }
 
-async function ticketsFor({ artifacts, ticketKey, clock }: HostsNeeds, image: WorkerImage): Promise<LayerTicket[]> {
+async function ticketsFor(
+  { artifacts, ticketKey, clock }: HostsNeeds,
+  image: WorkerImage,
+  host: string,
+): Promise<LayerTicket[]> {
   const digests = [image.sourceLayer, ...(image.dependencyLayer === null ? [] : [image.dependencyLayer])];
   return Promise.all(
     digests.map(async (digest) => {
       const bytes = (await artifacts.size(digest)) ?? 0;
-      return { digest, bytes, ticket: signLayer(ticketKey, digest, clock()) };
+      return { digest, bytes, ticket: signLayer(ticketKey, digest, host, clock()) };
     }),
   );
 }
@@ -128,15 +133,6 @@ function platformId(volumesDir: string): string {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
   return readFileSync(file, "utf8").trim();
-}
-
-/** Builds made on such a machine are of no use elsewhere, and the other way round. */
-function isMusl(): boolean {
-  try {
-    return readdirSync("/lib").some((name) => name.startsWith("ld-musl-"));
-  } catch {
-    return false;
-  }
 }
 
 /** Who joined is written down with the join. */

@@ -9,7 +9,12 @@ import path from "node:path";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { ensureFirstKey } from "../control-plane/keys.ts";
 import { SvcError } from "../domain/errors.ts";
-import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import {
+  LOG_BACKLOG_MAX_BYTES,
+  RESTART_LEASE_GRACE_MS,
+  SOCKET_PATH_MAX_BYTES,
+  STOP_GRACE_MS,
+} from "../domain/limits.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
 import { createLog, lineWriter } from "../lib/log.ts";
@@ -24,9 +29,6 @@ import { noteVersion } from "./data-version.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
 import { Snapshots } from "./snapshots.ts";
 import { HISTORY_FILE } from "./telemetry.ts";
-
-/** Longest path the kernel takes for a Unix socket. */
-const SOCKET_PATH_MAX = 100;
 
 export interface RunningPlatform {
   readonly url: string;
@@ -215,7 +217,7 @@ function closeToOthers(dataDir: string): void {
 /** In a folder of its own, the only one that workers see beside their code: in the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
 function privateSocket(dataDir: string): string {
   const near = path.join(dataDir, "run", "platform.sock");
-  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX) {
+  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX_BYTES) {
     mkdirSync(path.dirname(near), { recursive: true, mode: 0o700 });
     return near;
   }

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { readdirSync, readlinkSync } from "node:fs";
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
+import { json } from "node:stream/consumers";
 import { test } from "node:test";
 import { signLayer } from "../../src/domain/layer-ticket.ts";
-import { LAYER_TICKET_S } from "../../src/domain/limits.ts";
+import { LAYER_SENDS_MAX, LAYER_TICKET_S } from "../../src/domain/limits.ts";
 import { eventually } from "../eventually.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
@@ -14,7 +15,7 @@ const BYTES = randomBytes(300_000);
 
 async function withLayer(platform: TestPlatform) {
   const digest = await platform.upload(BYTES);
-  const ticket = signLayer(platform.ticketKey, digest, Date.now());
+  const ticket = signLayer(platform.ticketKey, digest, "h-1", Date.now());
   const get = async (headers: Record<string, string> = {}, method = "GET") => {
     const answer = await fetch(`${platform.url}/layers/${digest}`, {
       method,
@@ -73,27 +74,29 @@ test("a ticket is refused when it is forged, expired, for another layer, or for 
   const { digest, ticket } = await withLayer(platform);
   const other = await platform.upload(Buffer.from("another layer"));
   const now = Date.now();
-  const [expires, mac] = ticket.slice("svcl_".length).split(".") as [string, string];
+  const [host, expires, mac] = ticket.slice("svcl_".length).split(".") as [string, string, string];
   const flipped = (mac[0] === "A" ? "B" : "A") + mac.slice(1);
   const codeOf = async (path: string, secret: string, method = "GET") => {
     const answer = await fetch(`${platform.url}${path}`, { method, headers: { authorization: `Bearer ${secret}` } });
     return `${answer.status} ${((await answer.json()) as { code: string }).code}`;
   };
   for (const forged of [
-    `svcl_${expires}.${flipped}`,
-    `svcl_${Number(expires) + 9}.${mac}`,
-    `svcl_${expires}.`,
+    `svcl_${host}.${expires}.${flipped}`,
+    `svcl_${host}.${Number(expires) + 9}.${mac}`,
+    `svcl_h-2.${expires}.${mac}`,
+    `svcl_${host}.${expires}.`,
     "svcl_",
-    `svcl_${expires}.${mac}.${mac}`,
-    signLayer(randomBytes(32), digest, now),
-    signLayer(platform.ticketKey, other, now),
+    `svcl_${expires}.${mac}`,
+    `svcl_${host}.${expires}.${mac}.${mac}`,
+    signLayer(randomBytes(32), digest, "h-1", now),
+    signLayer(platform.ticketKey, other, "h-1", now),
   ]) {
     assert.equal(await codeOf(`/layers/${digest}`, forged), "403 WRONG_SIGNATURE", forged);
   }
-  const expired = signLayer(platform.ticketKey, digest, now - LAYER_TICKET_S * 1000);
+  const expired = signLayer(platform.ticketKey, digest, "h-1", now - LAYER_TICKET_S * 1000);
   assert.equal(await codeOf(`/layers/${digest}`, expired), "403 URL_EXPIRED");
   const missing = createHash("sha256").update("nobody").digest("hex");
-  const good = signLayer(platform.ticketKey, missing, now);
+  const good = signLayer(platform.ticketKey, missing, "h-1", now);
   assert.equal(await codeOf(`/layers/${missing}`, good), "409 LAYER_MISSING");
   // Also with a ticket for it no path leads out of the layers.
   for (const path of [
@@ -104,7 +107,11 @@ test("a ticket is refused when it is forged, expired, for another layer, or for 
     digest.toUpperCase(),
     "",
   ]) {
-    assert.match(await codeOf(`/layers/${path}`, signLayer(platform.ticketKey, path, now)), /^40[04] |^401 /, path);
+    assert.match(
+      await codeOf(`/layers/${path}`, signLayer(platform.ticketKey, path, "h-1", now)),
+      /^40[04] |^401 /,
+      path,
+    );
   }
   for (const method of ["PUT", "PATCH", "DELETE", "POST"]) {
     assert.equal(await codeOf(`/layers/${digest}`, ticket, method), "405 METHOD_NOT_ALLOWED");
@@ -130,7 +137,7 @@ function openLayers(dir: string): number {
 test("a host that stops to read is cut off", async (t) => {
   const platform = await startPlatform(t, { uploadIdleMs: 300 });
   const digest = await platform.upload(Buffer.alloc(60_000_000, randomBytes(1000)));
-  const ticket = signLayer(platform.ticketKey, digest, Date.now());
+  const ticket = signLayer(platform.ticketKey, digest, "h-1", Date.now());
   const { port } = new URL(platform.url);
   const slow = connect(Number(port), "127.0.0.1");
   const closed = once(slow, "close");
@@ -143,10 +150,32 @@ test("a host that stops to read is cut off", async (t) => {
   await closed;
 });
 
+test("a host gets so many answers at once, and another its own", async (t) => {
+  const platform = await startPlatform(t);
+  const digest = await platform.upload(Buffer.alloc(30_000_000, randomBytes(1000)));
+  const ask = async (host: string) => {
+    const ticket = signLayer(platform.ticketKey, digest, host, Date.now());
+    const asked = request(`${platform.url}/layers/${digest}`, { headers: { authorization: `Bearer ${ticket}` } });
+    asked.on("error", () => {}).end();
+    t.after(() => asked.destroy());
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    answer.on("error", () => {});
+    return answer;
+  };
+  const taken = await Promise.all(Array.from({ length: LAYER_SENDS_MAX }, () => ask("h-1")));
+  assert.ok(taken.every(({ statusCode }) => statusCode === 200));
+  const beyond = await ask("h-1");
+  assert.equal(beyond.statusCode, 429);
+  assert.equal(((await json(beyond)) as { code: string }).code, "RATE_LIMITED");
+  assert.equal((await ask("h-2")).statusCode, 200);
+  taken[0]!.destroy();
+  await eventually(async () => assert.equal((await ask("h-1")).statusCode, 200));
+});
+
 test("a host that is gone leaves no open file", async (t) => {
   const platform = await startPlatform(t);
   const digest = await platform.upload(Buffer.alloc(60_000_000, randomBytes(1000)));
-  const ticket = signLayer(platform.ticketKey, digest, Date.now());
+  const ticket = signLayer(platform.ticketKey, digest, "h-1", Date.now());
   const gone = request(`${platform.url}/layers/${digest}`, { headers: { authorization: `Bearer ${ticket}` } });
   gone.on("error", () => {}).end();
   const [answer] = await once(gone, "response");

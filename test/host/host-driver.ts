@@ -137,7 +137,8 @@ export class HostDriver implements LocalDriver {
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
     const { agent, end } = this.#machine;
     if (stopAll && agent?.isAlive === true) {
-      await end.ask("leave");
+      // The first lets workers finish, the second ends them.
+      for (const signal of ["SIGINT", "SIGTERM"] as const) agent.child.kill(signal);
       await Promise.race([agent.ended, delay(30_000, undefined, { ref: false })]);
     }
     await end.close();

@@ -167,8 +167,6 @@ function lines({ terminal }: CliContext, { config }: Pick<JoinOptions, "config">
         return line(`Started worker ${event.worker}${of(event.endpoint)}`);
       case "ended":
         return line(`Ended worker ${event.worker}${of(event.endpoint)}: ${event.reason}`);
-      case "draining":
-        return line(`The platform starts nothing more here; ${counted(event.workers)} left`);
       case "leaving":
         return line(
           event.workers === 0

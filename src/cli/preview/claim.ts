@@ -12,10 +12,8 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import path from "node:path";
 import { SvcError } from "../../domain/errors.ts";
+import { SOCKET_PATH_MAX_BYTES } from "../../domain/limits.ts";
 import { makeFolder } from "../../lib/make-folder.ts";
-
-/** Longest path the kernel takes for a socket. */
-const SOCKET_PATH_MAX_BYTES = 100;
 
 export interface Claim {
   readonly id: string;

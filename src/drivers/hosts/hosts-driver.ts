@@ -5,7 +5,7 @@
  *
  * The platform alone decides who gets what of which machine: a host is told the share of each worker.
  */
-import { needOf, type Share } from "../../domain/capacity.ts";
+import { needOf, type Share, usedBy } from "../../domain/capacity.ts";
 import type { DriverWishes } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { LayerTicket } from "../../domain/host-protocol.ts";
@@ -16,6 +16,7 @@ import {
   imageKey,
   PLATFORM_LABEL,
   placeAmong,
+  type UsedOf,
   wishesOf,
   zygoteKey,
 } from "../../domain/placement.ts";
@@ -37,8 +38,8 @@ interface HostsDriverOptions {
   /** It runs workers too. */
   readonly runsHere: boolean;
   readonly hooks: DriverHooks;
-  /** What a host needs to fetch the layers of an image. */
-  readonly tickets: (image: WorkerImage) => Promise<readonly LayerTicket[]>;
+  /** What this host needs to fetch the layers of an image. */
+  readonly tickets: (image: WorkerImage, host: string) => Promise<readonly LayerTicket[]>;
   /** Whether the worker's own link is open. */
   readonly isConnected: (workerId: string) => boolean;
   /** Workers of other machines whose own links are open. */
@@ -145,7 +146,7 @@ export class HostsDriver implements LocalDriver {
     let paused: unknown;
     for (;;) {
       const options = { beyond: spec.beyondCapacity, only: spec.onHost };
-      const share = placeAmong(this.#fleetWithout(tried), this.#shares().values(), need, options);
+      const share = placeAmong(this.#fleetWithout(tried), this.#usedOf, need, options);
       if ("lack" in share) throw paused ?? new SvcError("NO_CAPACITY", share.lack, { help: share.help });
       try {
         await this.#startOn(spec, share);
@@ -266,7 +267,7 @@ export class HostsDriver implements LocalDriver {
   }
 
   async #prepareOn(host: RemoteHost, image: WorkerImage, report: (line: string) => void): Promise<void> {
-    await host.prepare(image, async () => ({ image, layers: await this.#options.tickets(image) }), report);
+    await host.prepare(image, async () => ({ image, layers: await this.#options.tickets(image, host.id) }), report);
     this.#available();
   }
 
@@ -306,6 +307,11 @@ export class HostsDriver implements LocalDriver {
     for (const host of this.#hosts.values()) for (const [id, share] of host.shares) all.set(id, share);
     return all;
   }
+
+  readonly #usedOf: UsedOf = (machine) => {
+    const host = this.#hosts.get(machine.id);
+    return host?.usedOf(machine) ?? usedBy(machine, this.#options.capacity.shares.values());
+  };
 
   #hostOf(workerId: string): RemoteHost | undefined {
     return this.hosts.find((host) => host.shares.has(workerId));

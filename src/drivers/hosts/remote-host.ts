@@ -5,7 +5,7 @@
  *
  * An agent may say anything: it is heard about workers alone that were started on it.
  */
-import type { Machine, Share } from "../../domain/capacity.ts";
+import { type Machine, type Share, type Used, usedBy } from "../../domain/capacity.ts";
 import { bootFailureHead, startedHead } from "../../domain/frame-heads.ts";
 import {
   answerHead,
@@ -60,6 +60,8 @@ export class RemoteHost {
   readonly #calls = new HostCalls(() => this.row.name);
   /** Of the workers that are counted on it. */
   readonly shares = new Map<string, Share>();
+  /** The sum of them; undefined when they have changed. */
+  #used: Used | undefined;
   readonly #placed = new PlacedWorkers();
   readonly #prepared = new Set<string>();
   readonly #problems = new Map<string, string>();
@@ -105,6 +107,12 @@ export class RemoteHost {
   /** What is wrong with it, in words. */
   get problems(): readonly string[] {
     return (this.#state?.missing ?? []).map((one) => `It lacks ${one}.`);
+  }
+
+  /** What its workers have of it. */
+  usedOf(machine: Machine): Used {
+    this.#used ??= usedBy(machine, this.shares.values());
+    return this.#used;
   }
 
   /** As it is placed on; undefined before it was heard of. */
@@ -263,10 +271,12 @@ export class RemoteHost {
   #count(workerId: string, share: Share, endpointId: string | undefined): void {
     if (endpointId !== undefined) this.#placed.add(workerId, endpointId);
     this.shares.set(workerId, { ...share, host: this.id });
+    this.#used = undefined;
   }
 
   #discount(workerId: string): void {
     this.shares.delete(workerId);
+    this.#used = undefined;
     this.#stops.delete(workerId);
     this.#placed.delete(workerId);
   }
@@ -304,6 +314,7 @@ export class RemoteHost {
       `its machine ${this.row.name} does not know it`,
     );
     this.#state = { ...state, ended: [], workers: [] };
+    this.#used = undefined; // It may have other GPUs now.
     const comes = !this.#hasStated;
     this.#isKnown = this.#hasStated = true;
     if (comes) this.since = performance.now();
