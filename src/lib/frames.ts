@@ -20,25 +20,57 @@ export class FrameError extends Error {
 
 const EMPTY = Buffer.alloc(0);
 
-/** The bytes of one frame; `head` undefined is the empty head. */
-export function encodeFrame(
-  type: number,
-  channel: number,
-  head?: object | string,
-  body: Uint8Array = EMPTY,
-  flags = 0,
-): Buffer[] {
-  const headText = head === undefined ? "" : typeof head === "string" ? head : JSON.stringify(head);
-  const headLength = Buffer.byteLength(headText);
-  if (headLength > 0xffff) throw new FrameError(`frame head of ${headLength} bytes is too long`);
-  const prefix = Buffer.allocUnsafe(PREFIX_BYTES + headLength);
-  prefix.writeUInt32BE(8 + headLength + body.byteLength, 0);
-  prefix[4] = type;
-  prefix[5] = flags;
-  prefix.writeUInt16BE(headLength, 6);
-  prefix.writeUInt32BE(channel, 8);
-  if (headLength > 0) prefix.write(headText, PREFIX_BYTES);
-  return body.byteLength === 0 ? [prefix] : [prefix, Buffer.from(body.buffer, body.byteOffset, body.byteLength)];
+/** A frame that is to be sent. Its bytes are made when it leaves, those of several in one piece. */
+export class OutgoingFrame {
+  readonly bytes: number;
+  readonly #type: number;
+  readonly #flags: number;
+  readonly #channel: number;
+  readonly #head: string;
+  readonly #headBytes: number;
+  readonly #body: Uint8Array;
+
+  /** `head` undefined is the empty head. */
+  constructor(type: number, channel: number, head?: object | string, body: Uint8Array = EMPTY, flags = 0) {
+    this.#type = type;
+    this.#flags = flags;
+    this.#channel = channel;
+    this.#head = head === undefined ? "" : typeof head === "string" ? head : JSON.stringify(head);
+    this.#headBytes = Buffer.byteLength(this.#head);
+    if (this.#headBytes > 0xffff) throw new FrameError(`frame head of ${this.#headBytes} bytes is too long`);
+    this.#body = body;
+    this.bytes = PREFIX_BYTES + this.#headBytes + body.byteLength;
+  }
+
+  /** Puts it at `start`; gives its end. */
+  copyTo(target: Buffer, start: number): number {
+    const end = this.#startTo(target, start);
+    target.set(this.#body, end);
+    return end + this.#body.byteLength;
+  }
+
+  /** Without a copy of its body. */
+  parts(): Buffer[] {
+    const start = Buffer.allocUnsafe(PREFIX_BYTES + this.#headBytes);
+    this.#startTo(start, 0);
+    const body = this.#body;
+    return body.byteLength === 0 ? [start] : [start, Buffer.from(body.buffer, body.byteOffset, body.byteLength)];
+  }
+
+  #startTo(target: Buffer, start: number): number {
+    target.writeUInt32BE(this.bytes - 4, start);
+    target[start + 4] = this.#type;
+    target[start + 5] = this.#flags;
+    target.writeUInt16BE(this.#headBytes, start + 6);
+    target.writeUInt32BE(this.#channel, start + 8);
+    if (this.#headBytes > 0) target.write(this.#head, start + PREFIX_BYTES);
+    return start + PREFIX_BYTES + this.#headBytes;
+  }
+}
+
+/** The bytes of one frame. */
+export function encodeFrame(...frame: ConstructorParameters<typeof OutgoingFrame>): Buffer[] {
+  return new OutgoingFrame(...frame).parts();
 }
 
 export function parseHead<T>(frame: Frame): T {
@@ -78,16 +110,17 @@ export class FrameReader {
     const frames: Frame[] = [];
     if (this.#buffered < 4) return frames;
     if (this.#chunks.length > 1 && this.#buffered < this.#needed()) return frames;
-    let bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#buffered);
-    while (bytes.length >= 4) {
-      const length = bytes.readUInt32BE(0);
+    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#buffered);
+    let start = 0;
+    while (bytes.length - start >= 4) {
+      const length = bytes.readUInt32BE(start);
       this.#check(length);
-      if (bytes.length < 4 + length) break;
-      frames.push(cut(bytes, length));
-      bytes = bytes.subarray(4 + length);
+      if (bytes.length - start < 4 + length) break;
+      frames.push(cut(bytes, start, length));
+      start += 4 + length;
     }
-    this.#chunks = bytes.length > 0 ? [bytes] : [];
-    this.#buffered = bytes.length;
+    this.#buffered = bytes.length - start;
+    this.#chunks = this.#buffered === 0 ? [] : [start === 0 ? bytes : bytes.subarray(start)];
     return frames;
   }
 
@@ -105,15 +138,15 @@ export class FrameReader {
   }
 }
 
-function cut(bytes: Buffer, length: number): Frame {
-  const headLength = bytes.readUInt16BE(6);
+function cut(bytes: Buffer, start: number, length: number): Frame {
+  const headLength = bytes.readUInt16BE(start + 6);
   if (8 + headLength > length) throw new FrameError("frame head is longer than its frame");
-  const bodyStart = PREFIX_BYTES + headLength;
+  const bodyStart = start + PREFIX_BYTES + headLength;
   return {
-    type: bytes[4]!,
-    flags: bytes[5]!,
-    channel: bytes.readUInt32BE(8),
-    headBytes: bytes.subarray(PREFIX_BYTES, bodyStart),
-    body: bytes.subarray(bodyStart, 4 + length),
+    type: bytes[start + 4]!,
+    flags: bytes[start + 5]!,
+    channel: bytes.readUInt32BE(start + 8),
+    headBytes: bytes.subarray(start + PREFIX_BYTES, bodyStart),
+    body: bytes.subarray(bodyStart, start + 4 + length),
   };
 }

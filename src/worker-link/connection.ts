@@ -12,7 +12,7 @@ import {
   LINK_GREETING_MAX_BYTES,
 } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
-import { encodeFrame, type Frame, FrameReader } from "../lib/frames.ts";
+import { type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
 import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
@@ -20,7 +20,7 @@ const JOIN_MAX_BYTES = 64 * 1024;
 export class Connection {
   readonly #socket: Socket;
   readonly #reader = new FrameReader(LINK_GREETING_MAX_BYTES);
-  #outgoing: Buffer[] = [];
+  #outgoing: OutgoingFrame[] = [];
   #outgoingBytes = 0;
   #flushScheduled = false;
   readonly #poll = new BusyPoll();
@@ -50,10 +50,9 @@ export class Connection {
   }
 
   send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0): void {
-    for (const buffer of encodeFrame(type, channel, head, body, flags)) {
-      this.#outgoing.push(buffer);
-      this.#outgoingBytes += buffer.length;
-    }
+    const frame = new OutgoingFrame(type, channel, head, body, flags);
+    this.#outgoing.push(frame);
+    this.#outgoingBytes += frame.bytes;
     if (type === FRAME.JOB || type === FRAME.REQUEST) this.#expectsAnswer = true;
     else if (type === FRAME.ACK) this.#countAck();
     if (this.#flushScheduled) return;
@@ -155,20 +154,23 @@ export class Connection {
     this.#flushScheduled = false;
     clearTimeout(this.#lateFlush);
     this.#lateFlush = undefined;
-    const buffers = this.#outgoing;
-    if (buffers.length === 0 || this.#socket.destroyed) return;
+    const frames = this.#outgoing;
+    if (frames.length === 0 || this.#socket.destroyed) return;
     if (this.#expectsAnswer) this.#poll.expect();
     this.#expectsAnswer = false;
     const bytes = this.#outgoingBytes;
     this.#outgoing = [];
     this.#outgoingBytes = 0;
-    if (buffers.length === 1) this.#socket.write(buffers[0]!);
-    else if (bytes <= JOIN_MAX_BYTES) this.#socket.write(Buffer.concat(buffers, bytes));
-    else {
-      this.#socket.cork();
-      for (const buffer of buffers) this.#socket.write(buffer);
-      this.#socket.uncork();
+    if (bytes <= JOIN_MAX_BYTES) {
+      const joined = Buffer.allocUnsafe(bytes);
+      let end = 0;
+      for (const frame of frames) end = frame.copyTo(joined, end);
+      this.#socket.write(joined);
+      return;
     }
+    this.#socket.cork();
+    for (const frame of frames) for (const part of frame.parts()) this.#socket.write(part);
+    this.#socket.uncork();
   };
 
   /** A peer that sends results and reads nothing must not fill the memory with what it is told about them. */
