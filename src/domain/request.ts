@@ -19,8 +19,21 @@ export interface LoadBalancedRequest {
   readonly timeoutMs: number;
   /** The caller has no key: the worker runs one of these routes, each a line `METHOD /path`, or refuses. */
   readonly publicRoutes?: string;
-  /** Aborts when the caller has gone: the function is cancelled. */
-  readonly signal: AbortSignal;
+  /** When the caller has gone the function is cancelled. */
+  readonly departure: Departure;
+}
+
+/** Whether the caller has gone. There is one for each request, so it has one listener where an AbortSignal has a list. */
+export class Departure {
+  hasGone = false;
+  /** Whoever has the request in hand: it is called once, and not for what was before. */
+  onGone = () => {};
+
+  gone(): void {
+    if (this.hasGone) return;
+    this.hasGone = true;
+    this.onGone();
+  }
 }
 
 export interface LoadBalancedResponse {

@@ -6,13 +6,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { CALLER_PROBE_MS } from "../domain/limits.ts";
+import { Departure } from "../domain/request.ts";
 
 export class CallerWatch {
-  readonly #open = new Set<AbortController>();
+  readonly #open = new Set<Departure>();
 
-  /** Aborts when the caller has gone, or when all waiting is to end. */
-  watch(req: IncomingMessage, res: ServerResponse): AbortSignal {
-    const controller = new AbortController();
+  /** Of a caller who waits for an answer. It has gone also when all waiting is to end. */
+  follow(req: IncomingMessage, res: ServerResponse): Departure {
+    const departure = new Departure();
     const { socket } = req;
     let probe: NodeJS.Timeout | undefined;
     const onEnd = () => {
@@ -21,38 +22,47 @@ export class CallerWatch {
       }, CALLER_PROBE_MS);
     };
     if (res.destroyed) {
-      controller.abort();
-      return controller.signal;
+      departure.gone();
+      return departure;
     }
-    this.#open.add(controller);
+    this.#open.add(departure);
     res.once("close", () => {
-      this.#open.delete(controller);
+      this.#open.delete(departure);
       socket.off("end", onEnd);
       clearInterval(probe);
-      if (!res.writableFinished) controller.abort();
+      if (!res.writableFinished) departure.gone();
     });
     if (socket.readableEnded) onEnd();
     else socket.once("end", onEnd);
+    return departure;
+  }
+
+  /** The same for those who wait by a signal. */
+  watch(req: IncomingMessage, res: ServerResponse): AbortSignal {
+    const controller = new AbortController();
+    const departure = this.follow(req, res);
+    if (departure.hasGone) controller.abort();
+    departure.onGone = () => controller.abort();
     return controller.signal;
   }
 
   /** Of an upgraded connection, which has no answer that ends. */
-  watchSocket(socket: Duplex): AbortSignal {
-    const controller = new AbortController();
+  followSocket(socket: Duplex): Departure {
+    const departure = new Departure();
     if (socket.destroyed) {
-      controller.abort();
-      return controller.signal;
+      departure.gone();
+      return departure;
     }
-    this.#open.add(controller);
+    this.#open.add(departure);
     socket.once("close", () => {
-      this.#open.delete(controller);
-      controller.abort();
+      this.#open.delete(departure);
+      departure.gone();
     });
-    return controller.signal;
+    return departure;
   }
 
   /** Ends all waiting: the platform shuts down. */
-  abortAll(): void {
-    for (const controller of this.#open) controller.abort();
+  endAll(): void {
+    for (const departure of this.#open) departure.gone();
   }
 }

@@ -18,7 +18,7 @@ const EMPTY = Buffer.alloc(0);
 export async function loadBalanced(call: Call, gateway: GatewayContext): Promise<void> {
   const { req, res } = call;
   const body = await requestBody(call, gateway);
-  const signal = gateway.callers.watch(req, res);
+  const departure = gateway.callers.follow(req, res);
   let response: LoadBalancedResponse;
   const id = gateway.newId();
   const method = req.method ?? "GET";
@@ -35,36 +35,39 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
       body,
       timeoutMs: call.endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       publicRoutes: call.open?.publicRoutes,
-      signal,
+      departure,
     });
   } catch (error) {
     // A body cut off here fails in the forwarder's hands; the caller should hear the reason, not the consequence.
     if (!Buffer.isBuffer(body) && body.errored instanceof SvcError) throw body.errored;
-    if (gateway.closing && signal.aborted) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    if (gateway.closing && departure.hasGone) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
     throw error;
   }
   call.served = { id, workerId: response.workerId, timing: response.timing };
   // A page that was opened by its signed URL tells it to nobody.
   if (call.open?.signedQuery !== undefined && !res.headersSent) res.setHeader("Referrer-Policy", "no-referrer");
-  await sendResponse(call, response);
+  const sent = sendResponse(call, response);
+  if (sent !== undefined) await sent;
   if (!Buffer.isBuffer(body) && !req.complete) passOverRest(req, body);
 }
 
 /** Whole when it is known to be short, else a stream that ends at the limit. */
-async function requestBody({ req, res }: Call, gateway: GatewayContext) {
+function requestBody({ req, res }: Call, gateway: GatewayContext): Buffer | Transform | Promise<Buffer> {
   if (!hasBody(req)) return EMPTY;
   const declared = declaredBytes(req);
   if (declared !== undefined && declared > LOAD_BALANCED_BODY_MAX_BYTES) throw tooLarge(LOAD_BALANCED_BODY_MAX_BYTES);
   if (declared !== undefined && declared <= INLINE_BODY_MAX_BYTES) {
-    const body = await readBody(req, res, INLINE_BODY_MAX_BYTES, gateway.bodies);
-    gateway.bodies.give(body.length);
-    return body;
+    return readBody(req, res, INLINE_BODY_MAX_BYTES, gateway.bodies).then((body) => {
+      gateway.bodies.give(body.length);
+      return body;
+    });
   }
   inviteBody(req, res);
   return limitedStream(req, LOAD_BALANCED_BODY_MAX_BYTES);
 }
 
-async function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse): Promise<void> {
+/** Resolves when a stream has ended. */
+function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse): Promise<void> | undefined {
   const { body } = response;
   const whole = Buffer.isBuffer(body);
   let headers: string[];
@@ -85,17 +88,18 @@ async function sendResponse({ req, res, hosted }: Call, response: LoadBalancedRe
   }
   if (res.destroyed) {
     if (!whole) body.destroy();
-    return;
+    return undefined;
   }
   res.writeHead(response.status, headers);
   if (whole) {
     endWith(res, body);
-    return;
+    return undefined;
   }
   res.flushHeaders();
   // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
   const length = declaredLength(response);
-  await (length === undefined ? pipeline(body, res) : pipeline(body, exactly(length), res)).catch(() => res.destroy());
+  const passing = length === undefined ? pipeline(body, res) : pipeline(body, exactly(length), res);
+  return passing.catch(() => void res.destroy());
 }
 
 function declaredLength({ headers }: LoadBalancedResponse): number | undefined {

@@ -187,11 +187,11 @@ async function close(
   closed: Promise<void>,
 ): Promise<void> {
   context.closing = true;
-  context.lookers.abortAll();
+  context.lookers.endAll();
   const closeIdle = () => closeUnused(server, connections);
   closeIdle();
   const sweep = setInterval(closeIdle, CLOSE_SWEEP_MS);
-  const grace = setTimeout(() => context.callers.abortAll(), graceMs);
+  const grace = setTimeout(() => context.callers.endAll(), graceMs);
   const end = setTimeout(() => {
     for (const socket of connections) socket.destroy();
   }, graceMs + CLOSE_LAST_ANSWERS_MS);

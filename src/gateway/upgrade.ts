@@ -25,7 +25,7 @@ export async function upgrade(
   gateway: GatewayContext,
 ): Promise<void> {
   socket.on("error", () => socket.destroy());
-  const signal = gateway.callers.watchSocket(socket);
+  const departure = gateway.callers.followSocket(socket);
   const body = new PassThrough();
   let leave = () => {};
   let ended: Pick<EndedRequest, "endpoint" | "served" | "path"> | undefined;
@@ -50,7 +50,7 @@ export async function upgrade(
       body,
       timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       publicRoutes: open?.publicRoutes,
-      signal,
+      departure,
     });
     const { workerId, timing } = response;
     ended = { ...ended, served: { id, workerId, timing } };

@@ -22,7 +22,8 @@ interface DispatchHooks {
 
 export class RequestDispatch {
   readonly #waiting = new Map<string, Set<PendingRequest>>();
-  readonly #cleanups = new WeakMap<PendingRequest, () => void>();
+  /** Of those that wait. */
+  readonly #timers = new WeakMap<PendingRequest, NodeJS.Timeout>();
   readonly #hooks: DispatchHooks;
 
   constructor(hooks: DispatchHooks) {
@@ -100,21 +101,18 @@ export class RequestDispatch {
     const { request } = pending;
     getOrInsert(this.#waiting, request.endpointId, () => new Set()).add(pending);
     const timer = setTimeout(() => this.#hooks.own("ending a request", this.#expire(pending)), request.timeoutMs);
-    const onAbort = () => {
+    request.departure.onGone = () => {
       this.#leave(pending);
       pending.reject(new SvcError("WORKER_LOST", "The caller has gone."));
     };
-    request.signal.addEventListener("abort", onAbort, { once: true });
-    this.#cleanups.set(pending, () => {
-      clearTimeout(timer);
-      request.signal.removeEventListener("abort", onAbort);
-    });
+    this.#timers.set(pending, timer);
     this.#hooks.onWaiting(request.endpointId);
   }
 
   #leave(pending: PendingRequest): void {
-    this.#cleanups.get(pending)?.();
-    const { endpointId } = pending.request;
+    clearTimeout(this.#timers.get(pending));
+    const { endpointId, departure } = pending.request;
+    departure.onGone = () => {};
     const waiting = this.#waiting.get(endpointId);
     waiting?.delete(pending);
     if (waiting?.size === 0) this.#waiting.delete(endpointId);

@@ -26,7 +26,6 @@ export class RequestWork implements Work {
   readonly #session: WorkerSession;
   readonly #pending: PendingRequest;
   readonly #sentAt = performance.now();
-  readonly #onAbort: () => void;
   /** Gives the request to another worker. */
   readonly #again: (pending: PendingRequest) => void;
   #settled = false;
@@ -44,8 +43,7 @@ export class RequestWork implements Work {
     this.#again = again;
     this.timeoutMs = session.endpoint.executionTimeoutMs;
     this.#uploadRoom = session.credit?.window ?? Number.POSITIVE_INFINITY;
-    this.#onAbort = () => session.end(this, "disconnected");
-    pending.request.signal.addEventListener("abort", this.#onAbort, { once: true });
+    pending.request.departure.onGone = () => session.end(this, "disconnected");
   }
 
   onFrame(frame: Frame): boolean {
@@ -149,7 +147,7 @@ export class RequestWork implements Work {
   #close(): void {
     this.#isOver = true;
     this.#onUploadRoom();
-    this.#pending.request.signal.removeEventListener("abort", this.#onAbort);
+    this.#pending.request.departure.onGone = () => {};
   }
 }
 

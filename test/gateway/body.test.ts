@@ -57,6 +57,7 @@ test("a caller that has left before its body is asked for is known to be gone, h
   await assert.rejects(readBody(req, res, 100, budget), { name: "CallerGone" });
   await assert.rejects(async () => (await limitedStream(req, 100).toArray()).length, { name: "CallerGone" });
   assert.equal(new CallerWatch().watch(req, res).aborted, true);
-  assert.equal(new CallerWatch().watchSocket(req.socket).aborted, true);
+  assert.equal(new CallerWatch().follow(req, res).hasGone, true);
+  assert.equal(new CallerWatch().followSocket(req.socket).hasGone, true);
   assert.equal(budget.usedBytes, 0);
 });

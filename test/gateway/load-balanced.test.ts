@@ -274,43 +274,43 @@ test("a slow reader holds the function back instead of filling memory", async (t
   await new Promise((resolve) => body.once("close", resolve));
 });
 
-/** Resolves when the request's signal aborts. */
+/** `left` resolves when the request's caller has gone. */
 function waitingForward() {
   const { promise: started, resolve: start } = Promise.withResolvers<void>();
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
-  const forward: Forward = ({ signal }) => {
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+  const forward: Forward = ({ departure }) => {
     start();
     return new Promise((_, reject) => {
-      signal.addEventListener("abort", () => {
-        abort();
+      departure.onGone = () => {
+        leave();
         reject(new SvcError("WORKER_LOST", "The caller has gone."));
-      });
+      };
     });
   };
-  return { forward, started, aborted };
+  return { forward, started, left };
 }
 
 test("a caller that breaks the connection cancels the function", async (t) => {
-  const { forward, started, aborted } = waitingForward();
+  const { forward, started, left } = waitingForward();
   const platform = await startPlatform(t, { forward });
   const raw = new RawConnection(platform.port).write(
     `GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`,
   );
   await started;
   raw.socket.resetAndDestroy();
-  await aborted;
+  await left;
   assert.deepEqual(platform.logged, []);
 });
 
 test("a caller that closes the connection in the usual way cancels the function too", async (t) => {
-  const { forward, started, aborted } = waitingForward();
+  const { forward, started, left } = waitingForward();
   const platform = await startPlatform(t, { forward });
   const raw = new RawConnection(platform.port).write(
     `GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`,
   );
   await started;
   raw.socket.destroy();
-  await aborted;
+  await left;
 });
 
 test("a caller that closed only its sending side still gets the function's response", async (t) => {

@@ -62,9 +62,11 @@ test("a runsync that outlasts the grace is answered with the job as it is; the j
 test("a load-balanced call that outlasts the grace is answered 503", async (t) => {
   const { promise: started, resolve: start } = Promise.withResolvers<void>();
   const platform = await startPlatform(t, {
-    forward: ({ signal }) => {
+    forward: ({ departure }) => {
       start();
-      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
+      return new Promise((_, reject) => {
+        departure.onGone = () => reject(new Error("The caller has gone."));
+      });
     },
   });
   const raw = new RawConnection(platform.port).write(

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { HOST_FRAME } from "../../src/domain/host-protocol.ts";
+import { Departure } from "../../src/domain/request.ts";
 import { FRAME, MORE } from "../../src/domain/worker-protocol.ts";
 import type { HostChannel } from "../../src/drivers/hosts/known-host.ts";
 import { RemoteHost } from "../../src/drivers/hosts/remote-host.ts";
@@ -97,13 +98,15 @@ for (const kind of ["queue", "load-balanced"] as const) {
     const random = randomOf(SEED);
     const { frame } = fuzzer(random);
     t.diagnostic(`SVC_FUZZ_SEED=${SEED}`);
-    const end = new AbortController();
+    const callers: Departure[] = [];
     const asked = new Set<Promise<unknown>>();
     for (let left = FRAMES / 2; left > 0; ) {
       const worker = await rig.join();
       if (kind === "queue") await rig.queue.enqueue(newJob(rig.endpoint.id));
       else {
-        const answer = rig.request(Buffer.from("{}"), end.signal).then(
+        const caller = new Departure();
+        callers.push(caller);
+        const answer = rig.request(Buffer.from("{}"), caller).then(
           ({ body }) => Buffer.isBuffer(body) || body.resume(),
           () => {},
         );
@@ -115,7 +118,7 @@ for (const kind of ["queue", "load-balanced"] as const) {
       await rig.link().workerExited(worker.id, "it was made up");
       await rig.queue.purge(rig.endpoint.id);
     }
-    end.abort(); // Those who wait for a worker still.
+    for (const caller of callers) caller.gone(); // Those who wait for a worker still.
     await Promise.all(asked);
     const honest = await rig.join();
     if (kind === "queue") {

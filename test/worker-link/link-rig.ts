@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { hashSecret } from "../../src/domain/api-key.ts";
 import { FRAME_MAX_BYTES } from "../../src/domain/limits.ts";
+import { Departure } from "../../src/domain/request.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../src/lib/frames.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
@@ -130,7 +131,7 @@ export async function openLink(
     await peer.next(FRAME.WELCOME);
     return { ...worker, peer };
   };
-  const request = (body: Buffer | Readable, signal = new AbortController().signal) =>
+  const request = (body: Buffer | Readable, departure = new Departure()) =>
     link.forward({
       id: "r1",
       endpointId: endpoint.id,
@@ -140,7 +141,7 @@ export async function openLink(
       headers: [],
       body,
       timeoutMs: 30_000,
-      signal,
+      departure,
     });
   /** The platform ends, and another begins on the same data. */
   const restart = async () => {

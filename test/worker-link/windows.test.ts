@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { Readable } from "node:stream";
 import { test } from "node:test";
 import { STREAM_EXCESS_MAX_BYTES, STREAM_WINDOW_BYTES } from "../../src/domain/limits.ts";
+import { Departure } from "../../src/domain/request.ts";
 import { FRAME, MORE } from "../../src/domain/worker-protocol.ts";
 import { openLink } from "./link-rig.ts";
 
@@ -44,15 +45,15 @@ test("A streamed body waits with its caller until the worker has room for more",
 test("A body that waits for room ends with its caller", async (t) => {
   const rig = await openLink(t, { kind: "load-balanced" });
   const { peer } = await rig.join({}, PART.length);
-  const caller = new AbortController();
+  const caller = new Departure();
   const body = new Readable({
     read() {
       this.push(PART);
     },
   });
-  const answer = rig.request(body, caller.signal);
+  const answer = rig.request(body, caller);
   await peer.next(FRAME.BODY);
-  caller.abort();
+  caller.gone();
   await assert.rejects(answer, { code: "WORKER_LOST" });
   await peer.next(FRAME.CANCEL);
   if (!body.destroyed) await once(body, "close");
