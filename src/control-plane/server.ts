@@ -81,7 +81,7 @@ async function route(
   sendJson(response, 200, { status: "ok", service: "svc platform", version: VERSION });
 }
 
-/** Where the agent of a machine that joins has to dial. Nothing of it is secret: what it finds there proves itself by its fingerprint. */
+/** Where the agent of a machine that joins has to dial. Nothing of it is secret: what it finds there proves itself by its fingerprint, which it believes over HTTPS alone. */
 function answerJoin(deps: SharedDeps, request: IncomingMessage, response: ServerResponse): void {
   const taken = deps.workerPort();
   if (request.method !== "GET" && request.method !== "HEAD") {
@@ -92,7 +92,8 @@ function answerJoin(deps: SharedDeps, request: IncomingMessage, response: Server
     });
   } else {
     response.setHeader("cache-control", "no-store");
-    sendJson(response, 200, { protocol: 1, port: taken.port, host: taken.host, version: VERSION });
+    const { port, host, fingerprint } = taken;
+    sendJson(response, 200, { protocol: 1, port, host, version: VERSION, fingerprint });
   }
 }
 

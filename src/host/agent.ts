@@ -27,7 +27,7 @@ import { type LocalDriver, makeDriver } from "../server/driver.ts";
 import type { Connection } from "../worker-link/connection.ts";
 import { Reception, refuse } from "../worker-link/reception.ts";
 import type { AgentEvent } from "./agent-events.ts";
-import { type JoinAddress, type WorkerPort, workersDial } from "./dial.ts";
+import { awayWords, type JoinAddress, type WorkerPort, workersDial } from "./dial.ts";
 import { FetchedLayers } from "./fetch-layers.ts";
 import type { HostDirectory } from "./host-directory.ts";
 import { PlatformLink } from "./link.ts";
@@ -155,7 +155,7 @@ export class Agent {
         return this.#join();
       }
       if (this.#secret === undefined || isRefused) throw error;
-      this.#options.told({ kind: "away", reason: (error as Error).message });
+      this.#options.told({ kind: "away", reason: awayWords(error) });
       this.#link.goOn();
     }
   }

@@ -6,11 +6,15 @@ import { AGENT_DISCOVERY_MAX_BYTES, AGENT_DISCOVERY_MAX_MS, AGENT_GREETING_MAX_M
 import { SvcError } from "../domain/errors.ts";
 import { LINK_PING_MS } from "../domain/limits.ts";
 
-/** What `URL#FINGERPRINT` says. */
-export interface JoinAddress {
+/** What a user typed: `URL#FINGERPRINT`, or an https URL alone. */
+export interface GivenAddress {
   /** Base URL of the platform's HTTP side, without a slash at its end. */
   readonly url: string;
   /** SHA-256 of the worker link's certificate, lower-case hexadecimal. */
+  readonly fingerprint: string | undefined;
+}
+
+export interface JoinAddress extends GivenAddress {
   readonly fingerprint: string;
 }
 
@@ -22,13 +26,18 @@ export interface WorkerPort {
   readonly version: string;
   /** The platform's clock minus this machine's, in milliseconds, as well as a Date header tells; undefined without one. */
   readonly clockAheadMs: number | undefined;
+  /** As it says itself: who told it is known only where the URL is https. */
+  readonly fingerprint: string | undefined;
 }
+
+/** What answers is another platform than the one whose fingerprint is known. */
+export class OtherPlatform extends SvcError {}
 
 const HOW_TO_GET_IT =
   "svc host token create, called where the platform is managed, prints the whole command with URL and fingerprint.";
 
 /** Throws USAGE. */
-export function joinAddress(text: string): JoinAddress {
+export function joinAddress(text: string): GivenAddress {
   const [address = "", fingerprint = ""] = text.split("#", 2);
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (
@@ -41,13 +50,15 @@ export function joinAddress(text: string): JoinAddress {
       help: HOW_TO_GET_IT,
     });
   }
+  const base = url.href.replace(/[#/]*$/, "");
+  if (fingerprint === "" && url.protocol === "https:") return { url: base, fingerprint: undefined };
   if (fingerprint === "") {
     throw new SvcError(
       "USAGE",
       "The platform's fingerprint is missing: this machine would not know whom it gives its token to.",
       {
         where: text,
-        help: `Write it behind the URL: ${url.origin}#FINGERPRINT, in quotes where the shell takes # for a comment. ${HOW_TO_GET_IT}`,
+        help: `Write it behind the URL: ${url.origin}#FINGERPRINT, in quotes where the shell takes # for a comment; or a URL with https, whose certificate this machine trusts. ${HOW_TO_GET_IT}`,
       },
     );
   }
@@ -57,7 +68,22 @@ export function joinAddress(text: string): JoinAddress {
       help: HOW_TO_GET_IT,
     });
   }
-  return { url: url.href.replace(/[#/]*$/, ""), fingerprint: fingerprint.toLowerCase() };
+  return { url: base, fingerprint: fingerprint.toLowerCase() };
+}
+
+/**
+ * Where the user gave no fingerprint: the one that this machine joined with, else what the platform says over HTTPS, which an
+ * authority that this machine trusts vouches for. Throws PLATFORM_UNREACHABLE, NOT_FOUND and USAGE.
+ */
+export async function pinned(
+  { url, fingerprint }: GivenAddress,
+  joined: JoinAddress | undefined,
+): Promise<JoinAddress> {
+  const known = fingerprint ?? (joined?.url === url ? joined.fingerprint : (await findWorkerPort({ url })).fingerprint);
+  if (known !== undefined) return { url, fingerprint: known };
+  throw new SvcError("USAGE", `The platform at ${url} does not say its fingerprint: it is of an earlier version.`, {
+    help: HOW_TO_GET_IT,
+  });
 }
 
 const discovery = z.object({
@@ -65,14 +91,20 @@ const discovery = z.object({
   port: z.int().min(1).max(65_535),
   host: z.string().max(255),
   version: z.string().max(50),
+  fingerprint: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
 });
 
 /** Asks the platform where its hosts dial; nothing secret goes there. Throws PLATFORM_UNREACHABLE and NOT_FOUND. */
-export async function findWorkerPort({ url }: JoinAddress): Promise<WorkerPort> {
+export async function findWorkerPort({ url }: Pick<JoinAddress, "url">): Promise<WorkerPort> {
   const asked = `${url}/hosts/join`;
   const unreachable = (words: string, cause?: unknown) =>
     new SvcError("PLATFORM_UNREACHABLE", `The platform at ${url} ${words}.`, {
-      help: "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
+      help: /certificate/.test(words)
+        ? "Where an authority of your own has signed its certificate, name the file with that: NODE_EXTRA_CA_CERTS=FILE."
+        : "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
       cause,
     });
   const sentAt = Date.now();
@@ -101,6 +133,7 @@ export async function findWorkerPort({ url }: JoinAddress): Promise<WorkerPort> 
     host: data.host === "" ? new URL(url).hostname.replace(/^\[|\]$/g, "") : data.host,
     port: data.port,
     version: data.version,
+    fingerprint: data.fingerprint,
     clockAheadMs: Number.isNaN(date) ? undefined : clockAhead(date, sentAt, Date.now()),
   };
 }
@@ -126,9 +159,13 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
     await once(socket, "secureConnect", { signal: AbortSignal.timeout(AGENT_GREETING_MAX_MS) });
     const found = socket.getPeerX509Certificate()?.fingerprint256.replaceAll(":", "").toLowerCase();
     if (found === fingerprint) return socket;
-    throw new SvcError("PLATFORM_UNREACHABLE", `What answers at ${at} is not the platform with this fingerprint.`, {
-      help: `Its certificate has ${found ?? "none"}. Where the platform was set up anew, make a new token: ${HOW_TO_GET_IT}`,
-    });
+    throw new OtherPlatform(
+      "PLATFORM_UNREACHABLE",
+      `What answers at ${at} is not the platform with this fingerprint.`,
+      {
+        help: `Its certificate has ${found ?? "none"}. Where the platform was set up anew, make a new token: ${HOW_TO_GET_IT}`,
+      },
+    );
   } catch (error) {
     socket.on("error", () => {}).destroy();
     if (error instanceof SvcError) throw error;
@@ -141,6 +178,12 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
       },
     );
   }
+}
+
+/** Why the platform is away, with what to do where waiting is of no use. */
+export function awayWords(error: unknown): string {
+  const { message, help } = error as Partial<SvcError>;
+  return error instanceof OtherPlatform ? `${message} ${help}` : String(message);
 }
 
 export function reasonOf(error: unknown): string {

@@ -5,13 +5,13 @@ import { unlessAborted } from "../lib/unless-aborted.ts";
 import type { Config } from "../server/config.ts";
 import { Agent } from "./agent.ts";
 import type { AgentEvent } from "./agent-events.ts";
-import type { JoinAddress } from "./dial.ts";
+import { type GivenAddress, pinned } from "./dial.ts";
 import { HostDirectory } from "./host-directory.ts";
 import { type Caps, helloOf, hostName } from "./machine-facts.ts";
 import { preflight, togetherAs } from "./preflight.ts";
 
 export interface JoinOptions {
-  readonly address: JoinAddress;
+  readonly address: GivenAddress;
   readonly token: string | undefined;
   /** Without a name it has the one that it joined with before, else the machine's. */
   readonly hello: Pick<HostHello, "labels" | "sharedVolumes"> & { readonly name: string | undefined };
@@ -26,10 +26,11 @@ export interface JoinOptions {
 
 /** Resolves when the platform let this machine in, or when it did so before and does not answer now. Throws SvcError. */
 export async function join(options: JoinOptions): Promise<Agent> {
-  const { address, token, config, caps, told, signal } = options;
+  const { token, config, caps, told, signal } = options;
   const directory = HostDirectory.open(config.dataDir);
   try {
     const joined = directory.membership;
+    const address = await unlessAborted(pinned(options.address, joined), signal);
     const isMember = joined !== undefined && joined.url === address.url && joined.fingerprint === address.fingerprint;
     if (!isMember && token === undefined) {
       throw new SvcError("USAGE", "A token is missing: it lets this machine in.", {
@@ -45,6 +46,7 @@ export async function join(options: JoinOptions): Promise<Agent> {
     for (const warning of warnings) told({ kind: "warning", ...warning });
     const agent = await Agent.make({
       ...options,
+      address,
       directory,
       ledger,
       port: port ?? joined!,

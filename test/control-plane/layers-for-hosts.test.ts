@@ -190,7 +190,10 @@ test("a machine that joins is told where to dial, or that it cannot join and wha
   const there = await fetch(`${platform.url}/hosts/join`);
   assert.equal(there.status, 200);
   const { version, ...told } = (await there.json()) as Record<string, unknown>;
-  assert.deepEqual([told, typeof version], [{ protocol: 1, port: 8788, host: "" }, "string"]);
+  assert.deepEqual(
+    [told, typeof version],
+    [{ protocol: 1, port: 8788, host: "", fingerprint: "ab".repeat(32) }, "string"],
+  );
   assert.equal((await fetch(`${platform.url}/hosts/join`, { method: "POST" })).status, 405);
   platform.workerPort.is = undefined;
   const away = await fetch(`${platform.url}/hosts/join`);

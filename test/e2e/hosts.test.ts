@@ -1,7 +1,10 @@
 // May take 12 minutes.
 /** What becomes of jobs when the machine that runs them, its agent, its link or the platform fails: none lost, none finished twice. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { pipeline } from "node:stream";
+import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
 import { hosts, isHere, networkOf, startJoinable } from "./joined-hosts.ts";
@@ -80,9 +83,41 @@ test("The jobs of a machine that is removed run elsewhere, and its agent ends wi
   assert.ok(two.agent.isAlive);
 });
 
+test("Machines join by IPv6, and through a proxy that passes TLS on as it is", async (t) => {
+  const env = { SVC_HOST: "::1", SVC_WORKER_LISTEN: "tls://[::1]:0" };
+  const { platform, join, deploy, ran } = await startJoinable(t, env);
+  const { port } = new URL(platform.url);
+  const direct = await join("six", { url: `http://[::1]:${port}` });
+  const { id } = await deploy();
+  await result(platform, id, await run(platform, `/v2/${id}`, 1));
+  assert.equal(await direct.agent.signal("SIGINT"), 0);
+
+  const { port: workerPort } = (await (await fetch(`http://[::1]:${port}/hosts/join`)).json()) as { port: number };
+  for (const each of [Number(port), workerPort]) await passOn(t, each);
+  await join("four", { url: `http://127.0.0.1:${port}` });
+  await result(platform, id, await run(platform, `/v2/${id}`, 2));
+  assert.deepEqual(ran(), [1, 2]);
+});
+
+/** What comes to this port by IPv4 goes on to the same port by IPv6. */
+async function passOn(t: TestContext, port: number): Promise<void> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    const onward = connect(port, "::1");
+    for (const end of [socket, onward]) sockets.add(end);
+    pipeline(socket, onward, socket, () => {});
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+}
+
 for (const [ms, words] of [
   [5_000, "5 s repeats no job"],
-  [40_000, "40 s loses no job and gives no result twice"],
+  [60_000, "60 s loses no job and gives no result twice"],
 ] as const) {
   test(`A link that is cut for ${words}`, async (t) => {
     const network = await networkOf(t);

@@ -57,7 +57,8 @@ export class HostDriver implements LocalDriver {
     const { dataDir, tls, ledger } = this.#parts;
     await machine.end.listen(tls!.port());
     if (machine.agent?.isAlive !== true) {
-      const address = `${machine.end.url}#${fingerprint(tls!.cert)}`;
+      machine.end.fingerprint = fingerprint(tls!.cert);
+      const address = `${machine.end.url}#${machine.end.fingerprint}`;
       const dir = path.join(dataDir, "host");
       const args = [address, "--data-dir", dir, "--name", "other-machine", "--json", ...this.#args];
       machine.agent = new AgentProcess(args, { ...this.#env, SVC_HOST_TOKEN: TOKEN });

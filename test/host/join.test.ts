@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -11,6 +12,8 @@ import { FRAME, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { joinAddress } from "../../src/host/dial.ts";
 import { clockFinding, togetherAs } from "../../src/host/preflight.ts";
 import { encodeFrame, FrameReader, parseHead } from "../../src/lib/frames.ts";
+import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
+import { Reception } from "../../src/worker-link/reception.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
 import { openPlatformEnd } from "./joined.ts";
@@ -24,12 +27,13 @@ test("An address has a URL and a fingerprint; what is wrong with one is said wit
     url: "https://svc.example.com",
     fingerprint: PIN,
   });
+  assert.deepEqual(joinAddress("https://svc.example.com/"), { url: "https://svc.example.com", fingerprint: undefined });
   assert.equal(joinAddress(`http://10.0.0.1:7878/base/#${PIN}`).url, "http://10.0.0.1:7878/base");
   for (const [text, message] of [
     ["svc.example.com", /is no URL of a platform/],
     ["ftp://svc.example.com#x", /is no URL/],
     ["https://user:secret@svc.example.com#x", /is no URL/],
-    ["https://svc.example.com", /fingerprint is missing/],
+    ["http://svc.example.com", /fingerprint is missing/],
     ["https://svc.example.com#abc", /no fingerprint: it has 64/],
   ] as const) {
     assert.throws(() => joinAddress(text), { code: "USAGE", message, help: /svc host token create/ }, text);
@@ -167,10 +171,64 @@ test("A platform that goes away is dialled until it is back, wherever it listens
   assert.equal(await agent.signal("SIGTERM"), 0);
   await end.close();
   const later = join([], {});
-  await eventually(() => assert.match(later.stderr, /does not answer; it is dialled again/));
+  await eventually(() => assert.match(later.stdout, /does not answer \(.+\): it is dialled again/));
   await end.listen(port);
   await end.up();
   await eventually(() => assert.match(later.stdout, /Joined/));
+});
+
+test("A platform with another certificate is told once with what to do, and dialled until the right one is back", async (t) => {
+  const { end, join, port } = await openPlatformEnd(t);
+  const agent = join();
+  await end.up();
+  const other = new Reception((connection) => connection.destroy());
+  t.after(() => other.close());
+  end.workerPort = await other.listenTls({ host: "127.0.0.1", port: 0, ...selfSignedCertificate("another") });
+  end.cut();
+  const words =
+    /is not the platform with this fingerprint\. Its certificate has [0-9a-f]{64}\..*svc host token create/g;
+  await eventually(() => assert.match(agent.stdout, words));
+  end.workerPort = port;
+  await end.up();
+  await eventually(() => assert.match(agent.stdout, /Back at the platform/));
+  assert.equal(agent.stdout.match(words)?.length, 1);
+});
+
+test("Behind https a fingerprint need not be given: an authority that the machine trusts vouches for what the platform says", async (t) => {
+  const { end, run, dir, dataDir } = await openPlatformEnd(t);
+  const authority = selfSignedCertificate("localhost");
+  const file = path.join(dir, "authority.pem");
+  writeFileSync(file, authority.cert);
+  // It ends TLS itself, as a load balancer does.
+  const front = createTlsServer(authority, (req, res) => {
+    const onward = request(`${end.url}${req.url}`, { method: req.method, headers: req.headers }, (answer) => {
+      res.writeHead(answer.statusCode!, answer.headers);
+      answer.pipe(res);
+    });
+    onward.on("error", () => res.destroy());
+    req.pipe(onward);
+  });
+  front.listen(0, "127.0.0.1");
+  await once(front, "listening");
+  t.after(() => front.close());
+  t.after(() => front.closeAllConnections());
+  const url = `https://localhost:${(front.address() as AddressInfo).port}`;
+  const args = [url, "--data-dir", dataDir, "--name", "box"];
+  const distrusts = run(args, { SVC_HOST_TOKEN: TOKEN });
+  assert.equal(await distrusts.ended, 1);
+  assert.match(distrusts.stderr, /certificate[\s\S]*NODE_EXTRA_CA_CERTS=FILE/);
+  assert.ok(end.tokens.has(TOKEN), "it was told nothing");
+
+  const env = { NODE_EXTRA_CA_CERTS: file };
+  const agent = run(args, { ...env, SVC_HOST_TOKEN: TOKEN });
+  await end.up();
+  await eventually(() => assert.match(agent.stdout, /Joined https:/));
+  assert.equal(await agent.signal("SIGTERM"), 0);
+  // From now on it is the certificate that it joined with that counts.
+  end.fingerprint = PIN;
+  const again = run(args, env);
+  await end.up();
+  await eventually(() => assert.match(again.stdout, /Joined https:/));
 });
 
 test("Only its launcher comes in by the agent's socket, and no call of the platform leads out of its folders", async (t) => {

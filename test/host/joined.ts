@@ -27,7 +27,8 @@ export async function openPlatformEnd(t: TestContext) {
     await reception.close();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
-  const address = `${end.url}#${fingerprint(certificate.cert)}`;
+  end.fingerprint = fingerprint(certificate.cert);
+  const address = `${end.url}#${end.fingerprint}`;
   const dataDir = path.join(dir, "host");
   mkdirSync(dataDir);
   const run = (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {

@@ -50,6 +50,8 @@ export class PlatformEnd {
   /** Why nobody is let in. */
   refusal = "";
   workerPort = 0;
+  /** Of its certificate. */
+  fingerprint = "";
   httpPort = 0;
   onEvent: (head: EventHead, body: Buffer) => void = () => {};
 
@@ -163,7 +165,8 @@ export class PlatformEnd {
     if (this.respond(req, res)) return;
     const { pathname } = new URL(req.url!, "http://any");
     if (pathname === "/hosts/join") {
-      return void res.end(JSON.stringify({ protocol: 1, port: this.workerPort, host: "", version: VERSION }));
+      const { workerPort: port, fingerprint } = this;
+      return void res.end(JSON.stringify({ protocol: 1, port, host: "", version: VERSION, fingerprint }));
     }
     const [, digest] = /^\/layers\/([0-9a-f]{64})$/.exec(pathname) ?? [];
     if (digest === undefined) return void res.writeHead(404).end();

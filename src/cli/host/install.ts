@@ -32,7 +32,8 @@ export async function installHost(context: CliContext, flags: InstallFlags, addr
     dataDir: word(options.config.dataDir, /^\/[\w@/.+-]+$/, "--data-dir"),
   };
   const { url, fingerprint } = options.address;
-  const unit = hostUnit(service, `${word(url, /^[\w:/.[\]-]+$/, "URL")}#${fingerprint}`, agentFlags(cwd, flags));
+  const given = word(url, /^[\w:/.[\]-]+$/, "URL");
+  const unit = hostUnit(service, fingerprint === undefined ? given : `${given}#${fingerprint}`, agentFlags(cwd, flags));
   if (flags.print) return terminal.write(unit);
   if (token === undefined) {
     throw new SvcError("USAGE", "A token is missing: the service joins with it.", {

@@ -132,7 +132,8 @@ function jsonLines({ terminal }: CliContext) {
 /** A line for each thing that happens, with its time once the machine has joined. */
 function lines({ terminal }: CliContext, { config }: Pick<JoinOptions, "config">) {
   let hasJoined = false;
-  let isAway = false;
+  /** Why the platform is away, as it was said. */
+  let away = "";
   const line = (text: string) => terminal.out(`${terminal.colors.dim(clockTime(Date.now()))}  ${text}`);
   return (event: AgentEvent, progress: Progress | undefined) => {
     switch (event.kind) {
@@ -145,18 +146,16 @@ function lines({ terminal }: CliContext, { config }: Pick<JoinOptions, "config">
           terminal.out(`Joined ${event.platform} as ${event.host}${runs}. Its data is in ${config.dataDir}.`);
         }
         hasJoined = true;
-        isAway = false;
+        away = "";
         return;
       }
       case "away":
-        if (isAway) return;
-        isAway = true;
-        if (hasJoined)
-          return line(
-            `The platform does not answer (${event.reason.replace(/\.$/, "")}): workers go on, it is dialled again`,
-          );
-        progress?.update(`The platform does not answer; it is dialled again`);
-        return;
+        if (event.reason === away) return;
+        away = event.reason;
+        progress?.done();
+        return line(
+          `The platform does not answer (${away.replace(/\.$/, "")}): ${hasJoined ? "workers go on, " : ""}it is dialled again`,
+        );
       case "preparing":
         return line(`Prepares ${event.endpoint}`);
       case "prepared":
