@@ -6,7 +6,7 @@ import { type AddressInfo, connect as connectPlain, createServer } from "node:ne
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type Duplex, pipeline } from "node:stream";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { after, afterEach, before, describe, type TestContext, test } from "node:test";
 import { connect, type TLSSocket } from "node:tls";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import { LINK_GREETING_MAX_BYTES } from "../../src/domain/limits.ts";
@@ -27,7 +27,11 @@ import { QUIET_HOOKS } from "./quiet-hooks.ts";
 const PYTHON_SOURCE = path.resolve(import.meta.dirname, "../../python/src");
 const LAUNCHER_SECRET = "the launcher's secret";
 
-describe("the worker link over TLS", () => {
+/** A start or frame that never comes fails its test by then, and ends what the test started. */
+const EACH_MAX_MS = 60_000;
+const dialled = new Set<TLSSocket>();
+
+describe("the worker link over TLS", { timeout: 6 * EACH_MAX_MS }, () => {
   const certificate = selfSignedCertificate("svc worker link");
   const pin = fingerprint(certificate.cert);
   const exits = new Map<string, (head: ExitedHead) => void>();
@@ -88,6 +92,10 @@ describe("the worker link over TLS", () => {
     };
   });
   after(() => close());
+  afterEach(() => {
+    for (const socket of dialled) socket.destroy();
+    dialled.clear();
+  });
 
   const address = (known = pin) => `tls://127.0.0.1:${port}#${known}`;
 
@@ -131,7 +139,9 @@ describe("the worker link over TLS", () => {
     return new Promise((resolve) => exits.set(worker, resolve));
   }
 
-  test("a launcher and its workers of another machine dial in by TLS and run jobs of any size", async (t) => {
+  test("a launcher and its workers of another machine dial in by TLS and run jobs of any size", {
+    timeout: EACH_MAX_MS,
+  }, async (t) => {
     launcherCame = Promise.withResolvers();
     launch(t, address());
     await launcherCame.promise;
@@ -158,7 +168,9 @@ describe("the worker link over TLS", () => {
     }
   });
 
-  test("a spare of a host dials before it is a worker, and one whose link was closed dials again", async (t) => {
+  test("a spare of a host dials before it is a worker, and one whose link was closed dials again", {
+    timeout: EACH_MAX_MS,
+  }, async (t) => {
     launcherCame = Promise.withResolvers();
     launch(t, address());
     await launcherCame.promise;
@@ -194,7 +206,9 @@ describe("the worker link over TLS", () => {
     await runs("w-again");
   });
 
-  test("a worker tells its token to no other platform than the one whose certificate it knows", async (t) => {
+  test("a worker tells its token to no other platform than the one whose certificate it knows", {
+    timeout: EACH_MAX_MS,
+  }, async (t) => {
     launcherCame = Promise.withResolvers();
     launch(t, address());
     await launcherCame.promise;
@@ -205,7 +219,9 @@ describe("the worker link over TLS", () => {
     assert.notEqual((await start("w-trusting", "a token", { socket: `tls://127.0.0.1:${port}` })).code, 0);
   });
 
-  test("a pinned certificate needs no authorities: they are not read, and forks share what was made once", async () => {
+  test("a pinned certificate needs no authorities: they are not read, and forks share what was made once", {
+    timeout: EACH_MAX_MS,
+  }, async () => {
     const script = `
 from svc._runtime.link.tls import context_for
 pinned = context_for("ab")
@@ -216,7 +232,7 @@ assert context_for("").check_hostname and context_for("").verify_mode.name == "C
     assert.equal(code, 0, stderr);
   });
 
-  test("a wrong token is refused: of a worker, and of a launcher", async (t) => {
+  test("a wrong token is refused: of a worker, and of a launcher", { timeout: EACH_MAX_MS }, async (t) => {
     const launched = launch(t, address(), "not the secret");
     await launched.exited;
     const socket = await dial(port);
@@ -226,7 +242,9 @@ assert context_for("").check_hostname and context_for("").verify_mode.name == "C
     assert.deepEqual(parseHead(frame!), { reason: "unknown worker" });
   });
 
-  test("plain text, older TLS, a flood before HELLO and anything but HELLO are closed", async () => {
+  test("plain text, older TLS, a flood before HELLO and anything but HELLO are closed", {
+    timeout: EACH_MAX_MS,
+  }, async () => {
     const plain = connectPlain(port, "127.0.0.1");
     plain.on("error", () => {}).resume();
     plain.write(hello("a token"));
@@ -279,6 +297,7 @@ function hello(token: string, bodyBytes = 0): Buffer {
 
 async function dial(port: number): Promise<TLSSocket> {
   const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false });
+  dialled.add(socket);
   await once(socket, "secureConnect");
   return socket;
 }
