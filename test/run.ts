@@ -4,11 +4,15 @@
  * What keeps attacks off must hold for whoever runs the platform: as root, files of test/security run once more as an ordinary user.
  */
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism, cpus, tmpdir } from "node:os";
 import path from "node:path";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
 import { setUp } from "./set-up.ts";
+
+/** Processors wait when this share of them did nothing for so long. */
+const IDLE_SHARE = 0.3;
+const LOOK_EVERY_MS = 2_000;
 
 const root = path.resolve(import.meta.dirname, "..");
 const wanted = process.argv.slice(2);
@@ -38,8 +42,7 @@ const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const tearDown = await setUp(files);
 let next = 0;
 let compiled: string | undefined;
-// One more than there are processors: much of a test is waiting.
-await Promise.all(Array.from({ length: availableParallelism() + 1 }, work));
+await workAll();
 rmSync(folder, { recursive: true, force: true });
 if (compiled !== undefined) rmSync(compiled, { recursive: true });
 if (failed.length > 0) console.log(`\nFailed:\n${failed.join("\n")}`);
@@ -56,16 +59,44 @@ console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 await tearDown();
 
-async function work(): Promise<void> {
-  while (next < runs.length && !stop.signal.aborted) {
-    const number = next++;
-    const { file, asUser } = runs[number]!;
-    const result = asUser
-      ? await runAsUser(file, number)
-      : await runFile(file, path.join(folder, String(number)), undefined, stop.signal);
-    times.push({ file, seconds: result.seconds, cpuSeconds: result.cpuSeconds });
-    tell(result, asUser ? " (as an ordinary user)" : "");
-  }
+/** One file more at a time than there are processors, as much of a test is waiting, and others while all wait: one each time it is seen. */
+async function workAll(): Promise<void> {
+  const processors = availableParallelism();
+  const lane = async () => {
+    while (next < runs.length && !stop.signal.aborted) await runNext();
+  };
+  const others = new Set<Promise<void>>();
+  const idle = idleProcessors();
+  const look = setInterval(() => {
+    if (idle() < processors * IDLE_SHARE || others.size > processors) return;
+    if (next === runs.length || stop.signal.aborted) return;
+    const other = runNext().finally(() => others.delete(other));
+    others.add(other);
+  }, LOOK_EVERY_MS);
+  await Promise.all(Array.from({ length: processors + 1 }, lane));
+  clearInterval(look);
+  await Promise.all(others);
+}
+
+/** Says how many processors did nothing since it was asked last. */
+function idleProcessors(): () => number {
+  const sum = () => cpus().reduce((ms, { times }) => ms + times.idle, 0);
+  let [last, at] = [sum(), performance.now()];
+  return () => {
+    const [before, since] = [last, at];
+    [last, at] = [sum(), performance.now()];
+    return (last - before) / (at - since);
+  };
+}
+
+async function runNext(): Promise<void> {
+  const number = next++;
+  const { file, asUser } = runs[number]!;
+  const result = asUser
+    ? await runAsUser(file, number)
+    : await runFile(file, path.join(folder, String(number)), undefined, stop.signal);
+  times.push({ file, seconds: result.seconds, cpuSeconds: result.cpuSeconds });
+  tell(result, asUser ? " (as an ordinary user)" : "");
 }
 
 async function runAsUser(file: string, number: number): Promise<FileResult> {
