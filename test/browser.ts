@@ -4,7 +4,14 @@ import type { TestContext } from "node:test";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { aptInstall } from "./apt-install.ts";
 
-const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/snap/bin/chromium"];
+/** The first has no window to draw, which takes a fifth less processor time. */
+const PLACES = [
+  "/usr/bin/chromium-headless-shell",
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/snap/bin/chromium",
+];
 
 /** Skips the test, saying why, on a machine that has no Chromium and cannot install it. */
 export async function openBrowser(t: TestContext): Promise<Browser | undefined> {
@@ -21,7 +28,9 @@ export async function openBrowser(t: TestContext): Promise<Browser | undefined> 
 /** Installs it when it is missing and that can be done. */
 export async function findChromium(): Promise<string | undefined> {
   const found = () => PLACES.find((place) => existsSync(place));
-  if (found() === undefined) await aptInstall("chromium");
+  for (const name of ["chromium-headless-shell", "chromium"]) {
+    if (found() === undefined) await aptInstall(name);
+  }
   return found();
 }
 
