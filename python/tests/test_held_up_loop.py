@@ -35,9 +35,10 @@ class HeldUpLoop(LauncherTest):
         link.job(5)
         link.send(protocol.CANCEL, 4, {"reason": "recalled"})
         self.assertEqual(link.expect(protocol.RESULT, 4).head["begun"], False)
+        link.send(protocol.CANCEL, 3, {"reason": "cancelled"})
+        # Frames are read in order: before the loop goes on, it is known which job is cancelled.
         link.send(protocol.PING)
         link.expect(protocol.PONG)
-        link.send(protocol.CANCEL, 3, {"reason": "cancelled"})
         link.send(protocol.DRAIN)
         self.assertEqual(link.seen(protocol.RESULT), [])
         with open(gate, "w"):
