@@ -2,7 +2,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { errorBody, SvcError } from "../domain/errors.ts";
-import { UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
+import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
+import { drain, hasBody } from "../lib/request-body.ts";
+
+const REFUSED_BODY = { maxBytes: REFUSED_BODY_DRAIN_MAX_BYTES, maxMs: REFUSED_BODY_DRAIN_MAX_MS };
 
 /** Writes a JSON answer; a HEAD request gets the headers alone. */
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {
@@ -11,12 +14,28 @@ export function sendJson(response: ServerResponse, status: number, value: unknow
   response.end(response.req.method === "HEAD" ? undefined : body);
 }
 
-/** Writes the error body for any thrown value. Nothing happens when the answer has begun. */
+/** Writes the error body for any thrown value. An answer that has begun is cut. */
 export function sendError(response: ServerResponse, error: unknown): void {
-  if (response.headersSent) return void response.destroy();
   const body = errorBody(error);
-  if (body.status === 401) response.setHeader("www-authenticate", "Bearer");
-  sendJson(response, body.status, body);
+  refuse(response, body.status, body);
+}
+
+/**
+ * Answers with an error's status and words. What is still to come of the request's body is thrown away, and the connection ends
+ * behind the answer: whoever sent another request behind that would wait for ever.
+ */
+export function refuse(response: ServerResponse, status: number, words: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  if (status === 401) response.setHeader("www-authenticate", "Bearer");
+  const { req } = response;
+  if (req.complete || !hasBody(req)) {
+    sendJson(response, status, words);
+    return;
+  }
+  const body = Buffer.from(JSON.stringify(words));
+  response.setHeader("connection", "close");
+  response.writeHead(status, { "content-type": "application/json", "content-length": body.length }).write(body);
+  drain(req, REFUSED_BODY, () => response.end());
 }
 
 export function methodNotAllowed(response: ServerResponse, path: string, allowed: string): void {

@@ -6,7 +6,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Transform } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
+import { declaredBytes, drain as drainBody, hasBody } from "../lib/request-body.ts";
 import { RateLimited } from "./rate-limits.ts";
+
+export { declaredBytes, hasBody };
 
 const EMPTY = Buffer.alloc(0);
 
@@ -36,17 +39,6 @@ export class BodyBudget {
   give(bytes: number): void {
     this.#used -= bytes;
   }
-}
-
-export function hasBody(req: IncomingMessage): boolean {
-  const length = req.headers["content-length"];
-  return (length !== undefined && length !== "0") || req.headers["transfer-encoding"] !== undefined;
-}
-
-/** The declared length, or undefined when the body is chunked. */
-export function declaredBytes(req: IncomingMessage): number | undefined {
-  if (req.headers["transfer-encoding"] !== undefined) return undefined;
-  return Number(req.headers["content-length"] ?? 0);
 }
 
 export function tooLarge(maxBytes: number): SvcError {
@@ -133,21 +125,7 @@ export function limitedStream(req: IncomingMessage, maxBytes: number): Transform
   return limited;
 }
 
-/**
- * Throws away what is still to come of a body that nobody wants; then calls `done` once. Past the bound in bytes it is left
- * in the network instead: a caller that cannot send on looks for its answer, which a closed connection could take from it.
- */
+/** Throws away what is still to come of a body that nobody wants, within bounds; then calls `done` once. */
 export function drain(req: IncomingMessage, done: () => void): void {
-  let bytes = 0;
-  const stop = () => {
-    clearTimeout(timer);
-    req.off("data", onData).off("end", stop).off("close", stop);
-    done();
-  };
-  const timer = setTimeout(stop, REFUSED_BODY_DRAIN_MAX_MS);
-  const onData = (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > REFUSED_BODY_DRAIN_MAX_BYTES) req.pause();
-  };
-  req.on("data", onData).once("end", stop).once("close", stop).resume();
+  drainBody(req, { maxBytes: REFUSED_BODY_DRAIN_MAX_BYTES, maxMs: REFUSED_BODY_DRAIN_MAX_MS }, done);
 }

@@ -1,5 +1,5 @@
 /** The platform under test: on a small disk of its own where that can be mounted, started again when it was killed. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -82,6 +82,11 @@ export class Subject {
 
   get pid(): number {
     return this.#running.pid;
+  }
+
+  get diskIsHalfFull(): boolean {
+    const { blocks, bfree } = statfsSync(this.dataDir);
+    return this.hasOwnDisk && bfree < blocks / 2;
   }
 
   get isAlive(): boolean {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { request } from "node:http";
+import { connect } from "node:net";
+import { text as textOf } from "node:stream/consumers";
 import { test } from "node:test";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
@@ -54,6 +56,25 @@ test("a layer whose bytes do not hash to its name is refused and not kept", asyn
   assert.equal(status, 400);
   assert.equal(JSON.parse(text).code, "LAYER_CORRUPT");
   assert.equal((await send(platform, "HEAD", digest)).status, 404);
+});
+
+test("behind an upload that is refused in the middle the connection ends: no later request waits on it for ever", async (t) => {
+  const platform = await startPlatform(t, { artifactMaxBytes: 1000 });
+  const { hostname, port } = new URL(platform.url);
+  const socket = connect({ host: hostname, port: Number(port), signal: t.signal });
+  t.after(() => socket.destroy());
+  const answer = textOf(socket);
+  const head = [
+    `PUT /layers/${digestOf(Buffer.from("right"))} HTTP/1.1`,
+    "Host: platform",
+    `Authorization: Bearer ${platform.adminKey}`,
+    "Transfer-Encoding: chunked",
+  ];
+  const piece = Buffer.alloc(65_536);
+  socket.write(`${head.join("\r\n")}\r\n\r\n`);
+  for (let i = 0; i < 8; i++) socket.write(Buffer.concat([Buffer.from("10000\r\n"), piece, Buffer.from("\r\n")]));
+  socket.write("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: platform\r\n\r\n");
+  assert.match(await answer, /^HTTP\/1.1 413 .*connection: close.*"code":"TOO_LARGE"/is);
 });
 
 test("a layer over the limit is refused, announced or not", async (t) => {

@@ -8,7 +8,7 @@ import { errorBody, SvcError } from "../../domain/errors.ts";
 import { REST_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { authenticate, requireScope, requireUnbound } from "../authenticate.ts";
 import type { RequestContext, SharedDeps } from "../context.ts";
-import { bodyOf, decodedPart, methodNotAllowed, sendJson } from "../http.ts";
+import { bodyOf, decodedPart, methodNotAllowed, refuse, sendJson } from "../http.ts";
 import { createRequestLoader } from "../request-loader.ts";
 import type { Body, Route } from "./route.ts";
 import { V1_ROUTES } from "./v1.ts";
@@ -63,7 +63,7 @@ async function answer(
   const context = { ...deps, ...who, loader: createRequestLoader(deps.store) };
   requireScope(context, route.method === "GET" ? "read" : "deploy");
   if (route.unbound) requireUnbound(context);
-  const body = route.method === "POST" || route.method === "PATCH" ? await readObject(request, response) : {};
+  const body = route.method === "POST" || route.method === "PATCH" ? await readObject(request) : {};
   const ids = parts.filter((_part, index) => route.path[index] === ":id");
   const value = await route.answer({ id: ids[0] ?? "", body, query: url.searchParams, context });
   const status = prefix === "/v2/" && route.method === "POST" ? 201 : 200;
@@ -74,10 +74,8 @@ async function answer(
 
 /** The platform's error body, with the one field that clients of the first form read. */
 export function restError(response: ServerResponse, error: unknown): void {
-  if (response.headersSent) return void response.destroy();
   const body = errorBody(error);
-  if (body.status === 401) response.setHeader("www-authenticate", "Bearer");
-  sendJson(response, body.status, { ...body, message: body.detail });
+  refuse(response, body.status, { ...body, message: body.detail });
 }
 
 function fits(path: readonly string[], parts: readonly string[]): boolean {
@@ -99,20 +97,14 @@ function nowhere(pathname: string, noun: string, routes: readonly Route[]): SvcE
 }
 
 /** Throws TOO_LARGE, BAD_INPUT. */
-async function readObject(request: IncomingMessage, response: ServerResponse): Promise<Body> {
+async function readObject(request: IncomingMessage): Promise<Body> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  const refuse = () => {
-    // What still comes is passed over, and the connection ends behind the answer.
-    response.setHeader("connection", "close");
-    request.unpipe();
-    request.resume();
-    return new SvcError("TOO_LARGE", `The body has more than ${REST_BODY_MAX_BYTES} bytes.`);
-  };
-  if (Number(request.headers["content-length"] ?? 0) > REST_BODY_MAX_BYTES) throw refuse();
+  const tooLarge = () => new SvcError("TOO_LARGE", `The body has more than ${REST_BODY_MAX_BYTES} bytes.`);
+  if (Number(request.headers["content-length"] ?? 0) > REST_BODY_MAX_BYTES) throw tooLarge();
   for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > REST_BODY_MAX_BYTES) throw refuse();
+    if (bytes > REST_BODY_MAX_BYTES) throw tooLarge();
     chunks.push(chunk);
   }
   try {
