@@ -1,8 +1,9 @@
 /** Bounded HTTP load on loopback by wrk (Debian package `wrk`). */
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../src/lib/run-process.ts";
+import { eachUs, type Parts, processorTime } from "./processor-time.ts";
 
 export interface Target {
   readonly url: string;
@@ -12,6 +13,7 @@ export interface Target {
 }
 
 export interface Load {
+  readonly requests: number;
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -24,15 +26,43 @@ export async function requireWrk(): Promise<string> {
   return result.stdout.split("\n")[0] ?? "wrk";
 }
 
+/** An answer that takes longer is a failure. */
+const ANSWER_MAX_S = 30;
+
+/** A load with what each request cost each part in processor time. */
+export interface CountedLoad extends Load {
+  readonly us: Readonly<Record<string, number>>;
+}
+
+/** As load, and what each of `parts` used meanwhile. */
+export async function countedLoad(target: Target, parts: Parts, connections: number, seconds: number) {
+  const spent = processorTime(parts);
+  const done = await load(target, connections, seconds);
+  return { ...done, us: eachUs(spent(), done.requests) } satisfies CountedLoad;
+}
+
 /** Throws when an answer was not 2xx: a fast error is not a result. */
 export async function load(target: Target, connections: number, seconds: number): Promise<Load> {
-  const script = path.join(mkdtempSync(path.join(tmpdir(), "svc-bench-")), "request.lua");
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
+  try {
+    return await run(target, dir, connections, seconds);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function run(target: Target, dir: string, connections: number, seconds: number): Promise<Load> {
+  const script = path.join(dir, "request.lua");
   const lines = [`wrk.method = ${JSON.stringify(target.method)}`];
-  if (target.body !== "") lines.push(`wrk.body = ${JSON.stringify(target.body)}`);
+  if (target.body !== "") {
+    const file = path.join(dir, "body");
+    writeFileSync(file, target.body);
+    lines.push(`wrk.body = io.open(${JSON.stringify(file)}):read("*a")`);
+  }
   for (const [name, value] of Object.entries(target.headers))
     lines.push(`wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`);
   writeFileSync(script, lines.join("\n"));
-  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", "-s", script, target.url];
+  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", `${ANSWER_MAX_S}s`, "--latency", "-s", script, target.url];
   const { code, stdout, stderr } = await runProcess("wrk", args);
   if (code !== 0) throw new Error(`wrk failed: ${stderr}${stdout}`);
   const bad = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0);
@@ -40,14 +70,15 @@ export async function load(target: Target, connections: number, seconds: number)
   const errors = bad + (broken === null ? 0 : broken.slice(1).reduce((sum, n) => sum + Number(n), 0));
   if (errors > 0) throw new Error(`${errors} failed requests at ${target.url}:\n${stdout}`);
   return {
+    requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
     requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
-    p50Ms: milliseconds(/50%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
-    p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
+    p50Ms: milliseconds(/50%\s+([\d.]+)(us|ms|s|m)/.exec(stdout)),
+    p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s|m)/.exec(stdout)),
     errors,
   };
 }
 
 function milliseconds(match: RegExpExecArray | null): number {
-  const factor = { us: 0.001, ms: 1, s: 1000 }[match?.[2] as "us" | "ms" | "s"];
+  const factor = { us: 0.001, ms: 1, s: 1000, m: 60_000 }[match?.[2] as "us" | "ms" | "s" | "m"];
   return Number(match?.[1]) * factor;
 }

@@ -11,6 +11,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "svc.batched against LitServe, Ray Serve and one input at a time: a product of matrices behind a route",
     load: () => import("./batching.ts"),
   },
+  bodies: {
+    about: "10 MB in and out through a route and /runsync, 1, 8 and 32 at a time, against nginx and uvicorn: rate, memory",
+    load: () => import("./bodies.ts"),
+  },
   build: {
     about: "start of the CLI; svc build: nothing changed, an edit under 500 MB, a first install beside pip and uv",
     load: () => import("./build.ts"),
@@ -55,6 +59,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
   scaling: {
     about: "the scaler in simulation against a tick of 2 s and a queue scaler of 30 s",
     load: () => import("./scaling.ts"),
+  },
+  streams: {
+    about: "1,000 streams of 50 chunks/s through a route, /stream and the OpenAI route, against nginx and uvicorn",
+    load: () => import("./streams.ts"),
   },
   "load-balanced": {
     about: "a JSON route against FastAPI, bare ASGI and nginx in front of FastAPI",

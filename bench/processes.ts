@@ -99,6 +99,8 @@ export interface BenchPlatform {
   /** GraphQL; throws on errors. */
   query<T>(document: string): Promise<T>;
   workerPid(workerId: string): number | undefined;
+  /** Of an endpoint, those that run at the moment. */
+  workerPids(endpoint: string): Promise<number[]>;
   stop(): Promise<void>;
 }
 
@@ -151,6 +153,13 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
     },
     query,
     workerPid: (workerId) => pids.get(workerId),
+    workerPids: async (endpoint) => {
+      const { myself } = await query<{ myself: { endpoints: { name: string; pods: { id: string }[] }[] } }>(
+        "{ myself { endpoints { name pods { id } } } }",
+      );
+      const pods = myself.endpoints.find(({ name }) => name === endpoint)?.pods ?? [];
+      return pods.flatMap(({ id }) => pids.get(id) ?? []);
+    },
     stop: async () => {
       await running.end("SIGQUIT");
       rmSync(dir, { recursive: true, force: true });
