@@ -42,8 +42,7 @@ def jobs(text):
     return {"text": text}
 `;
 
-export const bench: Bench = (options) =>
-  bodies({ ...options, bytes: BODY_BYTES, atOnce: AT_ONCE, requests: REQUESTS });
+export const bench: Bench = (options) => bodies({ ...options, bytes: BODY_BYTES, atOnce: AT_ONCE, requests: REQUESTS });
 
 interface Way {
   readonly target: Target;
@@ -70,7 +69,16 @@ export async function bodies(options: {
     const peers: Record<string, { port: number; parts: Parts } | { missing: string }> = {};
     for (const app of ["asgi_app", "fastapi_app"]) {
       const uvicorn = await startServer(`${bin}/uvicorn`, (port) => [
-        ...["--app-dir", "bench/peers", `${app}:app`, "--port", String(port), "--log-level", "error", "--no-access-log"],
+        ...[
+          "--app-dir",
+          "bench/peers",
+          `${app}:app`,
+          "--port",
+          String(port),
+          "--log-level",
+          "error",
+          "--no-access-log",
+        ],
       ]);
       stops.push(uvicorn.stop);
       const nginx = await startNginx(uvicorn.port, `client_max_body_size ${Math.ceil(bytes / MB) + 1}m;`);
@@ -165,8 +173,7 @@ function told(
       if (!seen.has(`${peer} @${at}`)) continue;
       const ratio = rate(`${ours} @${at}`) / rate(`${peer} @${at}`);
       figures[`MB/s, ${ours} @${at} / ${peer}`] = ratio;
-      figures[`processor time, ${ours} @${at} / ${peer}`] =
-        of(`${ours} @${at}`, served) / of(`${peer} @${at}`, served);
+      figures[`processor time, ${ours} @${at} / ${peer}`] = of(`${ours} @${at}`, served) / of(`${peer} @${at}`, served);
       bars[`MB/s, ${ours} / ${peer} @${at}`] = atLeast(ratio, RATE_MIN_PART);
     }
   }
@@ -187,7 +194,11 @@ function told(
   ] as const) {
     // What callers may send at once is what it may hold: each body whole, where it is not passed on as it comes.
     const limit = PLATFORM_BASE_MB + (Math.min(largest, bytes) * most) / MB;
-    bars[`platform's peak, ${way} @${most}`] = atMost(figures[`${way} @${most} peak MB, platform`]!, Math.round(limit), " MB");
+    bars[`platform's peak, ${way} @${most}`] = atMost(
+      figures[`${way} @${most} peak MB, platform`]!,
+      Math.round(limit),
+      " MB",
+    );
   }
   return {
     conditions: { body: `${bytes / 1e6} MB in and out; MB/s counts both; 1 worker`, ...conditions },

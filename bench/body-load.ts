@@ -15,7 +15,12 @@ const AGAIN_MS = 50;
 export async function sendBodies(target: Target, requests: number, atOnce: number) {
   const { hostname, port, pathname } = new URL(target.url);
   const body = Buffer.from(target.body);
-  const headers = { host: `${hostname}:${port}`, ...target.headers, "content-length": body.length, connection: "close" };
+  const headers = {
+    host: `${hostname}:${port}`,
+    ...target.headers,
+    "content-length": body.length,
+    connection: "close",
+  };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const head = Buffer.from(`${target.method} ${pathname} HTTP/1.1\r\n${lines.join("")}\r\n`);
   let left = requests;

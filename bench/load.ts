@@ -62,7 +62,17 @@ async function run(target: Target, dir: string, connections: number, seconds: nu
   for (const [name, value] of Object.entries(target.headers))
     lines.push(`wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`);
   writeFileSync(script, lines.join("\n"));
-  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", `${ANSWER_MAX_S}s`, "--latency", "-s", script, target.url];
+  const args = [
+    "-t1",
+    `-c${connections}`,
+    `-d${seconds}s`,
+    "--timeout",
+    `${ANSWER_MAX_S}s`,
+    "--latency",
+    "-s",
+    script,
+    target.url,
+  ];
   const { code, stdout, stderr } = await runProcess("wrk", args);
   if (code !== 0) throw new Error(`wrk failed: ${stderr}${stdout}`);
   const bad = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0);

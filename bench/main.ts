@@ -12,7 +12,8 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     load: () => import("./batching.ts"),
   },
   bodies: {
-    about: "10 MB in and out through a route and /runsync, 1, 8 and 32 at a time, against nginx and uvicorn: rate, memory",
+    about:
+      "10 MB in and out through a route and /runsync, 1, 8 and 32 at a time, against nginx and uvicorn: rate, memory",
     load: () => import("./bodies.ts"),
   },
   build: {

@@ -109,7 +109,9 @@ function numberAt(data: Buffer, from: number): number {
 }
 
 function textOf({ port, method, path, headers, body }: StreamRequest): string {
-  const lines = Object.entries({ host: `127.0.0.1:${port}`, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ host: `127.0.0.1:${port}`, ...headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   const length = method === "POST" ? `content-length: ${Buffer.byteLength(body)}\r\n` : "";
   return `${method} ${path} HTTP/1.1\r\n${lines.join("")}${length}\r\n${body}`;
 }

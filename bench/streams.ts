@@ -80,7 +80,16 @@ export async function streams(options: {
   const { rounds, counts, seconds } = options;
   const bin = await pythonEnvironment("fastapi", ["fastapi", "uvicorn[standard]", "python-multipart"]);
   const uvicorn = await startServer(`${bin}/uvicorn`, (port) => [
-    ...["--app-dir", "bench/peers", "stream_app:app", "--port", String(port), "--log-level", "error", "--no-access-log"],
+    ...[
+      "--app-dir",
+      "bench/peers",
+      "stream_app:app",
+      "--port",
+      String(port),
+      "--log-level",
+      "error",
+      "--no-access-log",
+    ],
     ...["--backlog", "4096"],
   ]);
   const stops = [uvicorn.stop];

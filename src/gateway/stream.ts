@@ -27,6 +27,8 @@ export const stream: JobRoute = {
   },
 };
 
+const EVENT_END = Buffer.from("}\n\n");
+
 interface Taken {
   readonly state: JobState;
   readonly chunks: readonly Uint8Array[];
@@ -84,8 +86,13 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
 
 /** A line break in JSON text is white space between tokens; in an event it would end the line. */
 function eventOf(chunk: Uint8Array, number: number | undefined): Buffer {
-  const data = Buffer.concat([Buffer.from('data: {"output":'), chunk, Buffer.from("}")]);
-  for (let at = 0; at < data.length; at++) if (data[at] === 0x0a || data[at] === 0x0d) data[at] = 0x20;
   const id = number === undefined ? "" : `id: ${number}\n`;
-  return Buffer.concat([Buffer.from(id), data, Buffer.from("\n\n")]);
+  const event = Buffer.concat([Buffer.from(`${id}data: {"output":`), chunk, EVENT_END]);
+  const start = event.length - EVENT_END.length - chunk.length;
+  for (const lineBreak of [0x0a, 0x0d]) {
+    const end = event.length - EVENT_END.length;
+    for (let at = event.indexOf(lineBreak, start); at !== -1 && at < end; at = event.indexOf(lineBreak, at))
+      event[at] = 0x20;
+  }
+  return event;
 }

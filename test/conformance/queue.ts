@@ -1,6 +1,7 @@
 /** What every implementation of the queue must do. The clock is the test's; everything else is real. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { runsyncJobId } from "../../src/domain/job.ts";
 import {
   EXPIRED_KEPT_MS,
@@ -763,6 +764,72 @@ function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqu
     const end = queue().takeChunks(id, 60_000);
     await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
     assert.deepEqual(await end, { state: "COMPLETED", chunks: [], run: 0 });
+  });
+
+  test("chunks come once and in order to one who waits, however many come at a time", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const sent: string[] = [];
+    const taken: string[] = [];
+    const taking = (async () => {
+      for (;;) {
+        const { state, chunks } = (await queue().takeChunks(id, 60_000))!;
+        taken.push(...chunks.map((chunk) => text(chunk)!));
+        if (state === "COMPLETED") return;
+      }
+    })();
+    for (const burst of [1, 3, 1, 1, 7, 2, 1]) {
+      const coming = Array.from({ length: burst }, (_, n) => {
+        const chunk = n === 2 ? large(`${sent.length}`) : Buffer.from(`${sent.length}`);
+        sent.push(text(chunk)!);
+        return queue().chunk(claim, chunk);
+      });
+      // The next come now while the last are being stored, now when they were taken.
+      if (burst % 2 === 1) await Promise.all(coming);
+    }
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    await taking;
+    assert.deepEqual(taken, sent);
+  });
+
+  test("a chunk for which one waits is there by its number too when another asks so", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const taking = queue().takeChunks(id, 60_000);
+    const reading = queue().readChunks(id, 0, 60_000);
+    await setImmediate(); // Both wait.
+    await queue().chunk(claim, Buffer.from('"a"'));
+    const both = await Promise.all([taking, reading]);
+    assert.ok(both.some((answer) => answer!.chunks.map(text).includes('"a"')));
+    // Neither keeps the next from the other.
+    const again = [queue().takeChunks(id, 60_000), queue().takeChunks(id, 60_000)];
+    await setImmediate();
+    await queue().chunk(claim, Buffer.from('"b"'));
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    const chunks = (await Promise.all(again)).flatMap((answer) => answer!.chunks.map(text));
+    assert.deepEqual(chunks, ['"b"']);
+  });
+
+  test("one who waits no more takes no chunk from the next, nor does a worker that holds the job no more", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const lost = await claimOne(e);
+    const leaving = new AbortController();
+    const left = queue().takeChunks(id, 60_000, leaving.signal);
+    leaving.abort();
+    assert.deepEqual((await left)?.chunks, []);
+    await queue().chunk(lost, Buffer.from("1"));
+    assert.deepEqual((await queue().takeChunks(id, 60_000))?.chunks.map(text), ["1"]);
+    const waiting = queue().takeChunks(id, 60_000);
+    await queue().release(lost, "lost");
+    await queue().chunk(lost, Buffer.from("stale"));
+    const second = await claimOne(e);
+    await queue().chunk(lost, Buffer.from("stale"));
+    await queue().chunk(second, Buffer.from("2"));
+    const { chunks, run } = (await waiting)!;
+    assert.deepEqual([chunks.map(text), run], [["2"], 1]);
   });
 
   test("chunks say which run of their job they are of: one that was lost and one that failed are followed by others", async () => {

@@ -8,6 +8,10 @@ export class Waiters {
     return this.#byJob.has(jobId);
   }
 
+  count(jobId: string): number {
+    return this.#byJob.get(jobId)?.size ?? 0;
+  }
+
   jobIds(): string[] {
     return [...this.#byJob.keys()];
   }

@@ -1,6 +1,7 @@
 /** What a running job says before it is done: progress updates and the chunks of a generator. */
 import { isFinal, type JobState } from "../../domain/job.ts";
 import { STREAM_ANSWER_MAX_BYTES } from "../../domain/limits.ts";
+import { ChunkTakers } from "../machine/chunk-takers.ts";
 import { type Body, FAILED, type JobRow, stateOf } from "../machine/job-row.ts";
 import { jobOfRunning } from "../machine/live-state.ts";
 import { costOf, excessOf, runOf } from "../machine/refusals.ts";
@@ -30,6 +31,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
   const coming = new Map<string, number>();
   /** Job → the update that waits for earlier ones to be stored. A newer one takes its place. */
   const updates = new Map<string, Update>();
+  const takers = new ChunkTakers(core.chunks, (job) => job.chunkBytes === 0 && !coming.has(job.id));
 
   /** As many chunks behind `after` as fit in an answer, and whether there are more. */
   function next(seq: number, after: number): { readonly rows: ChunkRow[]; readonly more: boolean } {
@@ -145,6 +147,7 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       const before = coming.get(jobId) ?? 0;
       const excess = excessOf(core.bounds, running, before + cost);
       if (excess !== undefined) return tooMuch(claim, excess);
+      if (takers.handOver(running, output)) return;
       coming.set(jobId, before + cost);
       try {
         await bodies.keep(jobId, [output], ([stored]) =>
@@ -163,10 +166,13 @@ export function queueProgress(core: QueueCore, bodies: StoredBodies): JobProgres
       }
     },
 
-    takeChunks: (jobId, holdMs, signal) =>
-      heldChunks(jobId, holdMs, signal, async (row) =>
+    async takeChunks(jobId, holdMs, signal) {
+      const handed = await takers.wait(live.running.get(jobId), holdMs, signal);
+      if (handed !== undefined && handed.chunks.length > 0) return { state: "IN_PROGRESS", ...handed };
+      return heldChunks(jobId, handed === undefined ? holdMs : 0, signal, async (row) =>
         sql.anyChunk.get(row.seq) === undefined ? { chunks: [], more: false, run: runOf(row) } : await take(row),
-      ),
+      );
+    },
 
     readChunks: (jobId, after, holdMs, signal) =>
       heldChunks(jobId, holdMs, signal, async ({ seq }) => {

@@ -1,0 +1,57 @@
+/**
+ * Chunks of running jobs that go from the worker straight to the one who waits for them. One who has all that came before, and
+ * waits alone, gets the next in order without a row; for everybody else chunks are stored, as those are that come while none waits.
+ */
+import { STREAM_ANSWER_MAX_BYTES } from "../../domain/limits.ts";
+import type { RunningJob } from "./live-state.ts";
+import { costOf, runOf } from "./refusals.ts";
+import type { Waiters } from "./waiters.ts";
+
+interface Taker {
+  readonly chunks: Uint8Array[];
+  bytes: number;
+  /** Of the job that gave them: it may have begun anew since the wait did. */
+  run: number;
+}
+
+export class ChunkTakers {
+  readonly #waiters: Waiters;
+  readonly #hasNone: (job: RunningJob) => boolean;
+  readonly #byJob = new Map<string, Taker>();
+
+  /** `waiters` for chunks; `hasNone` says that no chunk of the job is stored, or is to be. */
+  constructor(waiters: Waiters, hasNone: (job: RunningJob) => boolean) {
+    this.#waiters = waiters;
+    this.#hasNone = hasNone;
+  }
+
+  /**
+   * Waits until something happens to a running job that has no chunks: those that were handed over meanwhile, or none.
+   * undefined, at once, where the rows have to say what there is.
+   */
+  async wait(job: RunningJob | undefined, holdMs: number, signal: AbortSignal | undefined) {
+    if (job === undefined || holdMs <= 0 || !this.#hasNone(job) || this.#byJob.has(job.id)) return undefined;
+    const taker: Taker = { chunks: [], bytes: 0, run: runOf(job) };
+    this.#byJob.set(job.id, taker);
+    await this.#waiters.wait(job.id, holdMs, signal);
+    this.#byJob.delete(job.id);
+    const { chunks, run } = taker;
+    return { chunks, run };
+  }
+
+  /** False when the chunk must be stored: nobody waits for it, or others look at the job's chunks too. */
+  handOver(job: RunningJob, chunk: Uint8Array): boolean {
+    const taker = this.#byJob.get(job.id);
+    if (taker === undefined || !this.#hasNone(job)) return false;
+    // One who was woken waits no more, and takes what comes until its turn.
+    const isWoken = taker.chunks.length > 0;
+    if (this.#waiters.count(job.id) !== (isWoken ? 0 : 1)) return false;
+    const bytes = taker.bytes + costOf(chunk.byteLength);
+    if (isWoken && (bytes > STREAM_ANSWER_MAX_BYTES || taker.run !== runOf(job))) return false;
+    taker.chunks.push(chunk);
+    taker.bytes = bytes;
+    taker.run = runOf(job);
+    this.#waiters.notify(job.id);
+    return true;
+  }
+}
