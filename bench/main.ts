@@ -45,6 +45,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
       "workers of a host that joined beside those of the platform's own machine; placing 3,000 workers on 100 hosts",
     load: () => import("./hosts.ts"),
   },
+  many: {
+    about:
+      "10,000 endpoints that nobody calls and 10,000 open connections: start, memory, rate, processor time at rest",
+    load: () => import("./many.ts"),
+  },
   "queue-depth": {
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),

@@ -92,6 +92,7 @@ export async function pythonEnvironment(name: string, packages: readonly string[
 export interface BenchPlatform {
   readonly url: string;
   readonly key: string;
+  /** Another after `restart`. */
   readonly pid: number;
   readonly dataDir: string;
   /** Deploys these files and resolves the endpoints' URLs by name. */
@@ -101,6 +102,8 @@ export interface BenchPlatform {
   workerPid(workerId: string): number | undefined;
   /** Of an endpoint, those that run at the moment. */
   workerPids(endpoint: string): Promise<number[]>;
+  /** Ends it, calls `between`, and starts it again on the same port. Milliseconds until it listens again. */
+  restart(between: () => void): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -108,15 +111,18 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
   const dataDir = path.join(dir, "data");
   const pids = new Map<string, number>();
-  const running = await startPlatformProcess({
-    dataDir,
-    env: { ...process.env, ...env },
-    onLogLine: (line) => {
-      const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
-      if (started !== null) pids.set(started[1]!, Number(started[2]));
-    },
-  });
-  const { url, pid, firstKey: key = "" } = running;
+  const start = (port: string) =>
+    startPlatformProcess({
+      dataDir,
+      port,
+      env: { ...process.env, ...env },
+      onLogLine: (line) => {
+        const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
+        if (started !== null) pids.set(started[1]!, Number(started[2]));
+      },
+    });
+  let running = await start("0");
+  const { url, firstKey: key = "" } = running;
   const query: BenchPlatform["query"] = async (document) => {
     const answer = await fetch(`${url}/graphql?api_key=${key}`, {
       method: "POST",
@@ -130,7 +136,9 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
   return {
     url,
     key,
-    pid,
+    get pid() {
+      return running.pid;
+    },
     dataDir,
     deploy: async (files) => {
       const project = mkdtempSync(path.join(dir, "project-"));
@@ -159,6 +167,13 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
       );
       const pods = myself.endpoints.find(({ name }) => name === endpoint)?.pods ?? [];
       return pods.flatMap(({ id }) => pids.get(id) ?? []);
+    },
+    restart: async (between) => {
+      await running.end("SIGQUIT");
+      between();
+      const began = performance.now();
+      running = await start(new URL(url).port);
+      return performance.now() - began;
     },
     stop: async () => {
       await running.end("SIGQUIT");
