@@ -10,12 +10,16 @@ import { build, type Metafile, type Plugin } from "esbuild";
 export const NATIVE = ["cpu-features", "*.node"];
 
 /**
- * Parts of packages that no part of svc uses, and what stands in their place: gRPC and BuildKit's protocol (images are built without), texts in
- * other languages, pages of GraphQL's playground, which is off.
+ * Parts of packages that no part of svc uses, and what stands in their place: gRPC and BuildKit's protocol (images are built without), engines
+ * that are reached by ssh, texts in other languages, pages of GraphQL's playground, which is off.
  */
 const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
   [/dockerode\/lib\/session\.js$/, 'module.exports = () => { throw new Error("svc has no sessions of BuildKit"); };'],
   [/dockerode\/lib\/buildkit\.js$/, 'throw new Error("svc does not read BuildKit\'s progress");'],
+  [
+    /docker-modem\/lib\/ssh\.js$/,
+    'module.exports = () => { throw new Error("svc reaches the engine of its machine only"); };',
+  ],
   [/zod\/v4\/locales\/index\.js$/, 'export { default as en } from "./en.js";'],
   [/graphql-yoga\/esm\/(graphiql|landing-page)-html\.js$/, 'export default "";'],
 ];

@@ -70,6 +70,11 @@ export function inWords(error: unknown, settings: BucketSettings): SvcError {
   if (words !== undefined) {
     return new SvcError("BUCKET_REFUSED", words.what(settings), { help: words.help, cause: error });
   }
+  const status = statusOf(error);
+  if (status >= 400 && status < 500 && !MAY_GO_BETTER.has(status)) {
+    const message = `The bucket "${settings.name}" refuses a request of the platform: ${reasonOf(error)}.`;
+    return new SvcError("BUCKET_REFUSED", message, { help: "Check the settings SVC_S3_… and the key.", cause: error });
+  }
   const { name, endpoint } = settings;
   const where = endpoint === undefined ? "" : ` at ${new URL(endpoint).host}`;
   return new SvcError("BUCKET_AWAY", `The bucket "${name}"${where} does not answer: ${reasonOf(error)}.`, {
@@ -78,19 +83,19 @@ export function inWords(error: unknown, settings: BucketSettings): SvcError {
   });
 }
 
+/** Too slow, at the same time as another, too many. */
+const MAY_GO_BETTER = new Set([408, 409, 425, 429]);
+
+function statusOf(error: unknown): number {
+  return (error as { $metadata?: { httpStatusCode?: number } } | undefined)?.$metadata?.httpStatusCode ?? 0;
+}
+
 function codeOf(error: unknown): string {
-  const {
-    name = "",
-    Code,
-    $metadata,
-  } = (error ?? {}) as {
-    name?: string;
-    Code?: string;
-    $metadata?: { httpStatusCode?: number };
-  };
+  const { name = "", Code } = (error ?? {}) as { name?: string; Code?: string };
   if (name in REFUSALS) return name;
   // The answer to a HEAD has no body that would say more.
-  const status = $metadata?.httpStatusCode;
+  const status = statusOf(error);
+  if (status === 401) return "InvalidAccessKeyId";
   if (status === 301) return "PermanentRedirect";
   if (status === 403 && !(Code !== undefined && Code in REFUSALS)) return "AccessDenied";
   return Code ?? name;
@@ -104,7 +109,7 @@ function reasonOf(error: unknown): string {
   if (error.name === "SlowDown" || error.name === "ServiceUnavailable") return "it asks for fewer requests";
   const inner = errors?.at(-1);
   if (error.message === "" && inner !== undefined) return reasonOf(inner);
-  return error.message || code || error.name;
+  return error.message.replace(/\.$/, "") || code || error.name;
 }
 
 function below(prefix: string): string {

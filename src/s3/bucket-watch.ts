@@ -26,7 +26,6 @@ export class BucketWatch {
     this.#bucket = bucket;
     this.#hooks = hooks;
     this.#now = now;
-    bucket.onRequest((error) => this.#told(error));
     const ask = () => this.#ask();
     this.#asking = new Reconciler("bucket", BUCKET_AWAY_CHECK_MS, ask, (_, error) => this.#told(error));
   }
@@ -48,7 +47,9 @@ export class BucketWatch {
       await this.#bucket.delete(PROBE);
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== "BUCKET_AWAY") throw error;
+      this.#told(error);
     }
+    this.#bucket.onRequest((error) => this.#told(error));
     this.#asking.start();
   }
 

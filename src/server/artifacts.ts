@@ -4,6 +4,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { openCachedArtifacts } from "../artifacts/cached-artifacts.ts";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { S3ArtifactStore } from "../artifacts/s3-artifact-store.ts";
+import type { SvcError } from "../domain/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { BodyStore } from "../queue/bodies/body-store.ts";
 import { DiskBodyStore } from "../queue/bodies/disk-body-store.ts";
@@ -22,7 +23,7 @@ export async function openBucket({ s3 }: Config, log: Log): Promise<BucketInUse 
   if (s3 === undefined) return undefined;
   const bucket = await Bucket.open(s3);
   const hooks = {
-    began: (error: Error) => log.error("the bucket cannot be used", { error }),
+    began: ({ message, help }: SvcError) => log.error(`${message} ${help}`),
     ended: (awayMs: number) => log.info("the bucket can be used again", { awayMs: Math.round(awayMs) }),
   };
   const watch = new BucketWatch(bucket, hooks, () => performance.now());
