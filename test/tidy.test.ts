@@ -48,7 +48,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   dev: ["domain", "lib", "build", "client"],
   cli: ["domain", "lib", "build", "client", "dev", "server", "host"],
   // The wiring of another machine: a driver without a platform.
-  host: ["domain", "lib", "drivers", "artifacts", "worker-link", "server"],
+  host: ["domain", "lib", "drivers", "artifacts", "worker-link", "telemetry", "server"],
   server: ["domain", "lib", "postgres", "s3", ...SEAMS, ...SERVICES],
 };
 /** All that the services see of the seams. */

@@ -74,6 +74,14 @@ export interface Glance {
     readonly vcpu: { readonly total: number; readonly promised: number };
     readonly memoryGb: { readonly total: number; readonly promised: number };
   };
+  /** Machines that joined, by name. */
+  readonly hosts: readonly {
+    readonly name: string;
+    readonly state: string;
+    readonly vcpu: { readonly total: number; readonly promised: number; readonly used: number | null } | null;
+    readonly memoryGb: { readonly total: number; readonly promised: number; readonly used: number | null } | null;
+    readonly workers: readonly { readonly id: string }[];
+  }[];
   readonly decisions: readonly {
     readonly at: number;
     readonly endpoint: string;
@@ -161,15 +169,17 @@ export class History {
         load { waiting running p50Ms p95Ms failed }
       } }
       capacity { vcpu { total promised } memoryGb { total promised } }
+      hosts { name state vcpu { total promised used } memoryGb { total promised used } workers { id } }
       decisions(first: $first) { decisions { at endpoint start stop reason times } }
     }`;
     type Answer = {
       myself: Pick<Glance, "endpoints">;
       capacity: Glance["capacity"];
+      hosts: Glance["hosts"];
       decisions: Pick<Glance, "decisions">;
     };
-    const { myself, capacity, decisions: found } = await this.#query<Answer>(document, { first: decisions });
-    return { endpoints: myself.endpoints, capacity, decisions: found.decisions };
+    const { myself, capacity, hosts, decisions: found } = await this.#query<Answer>(document, { first: decisions });
+    return { endpoints: myself.endpoints, capacity, hosts, decisions: found.decisions };
   }
 
   async alerts(): Promise<readonly AlertListed[]> {

@@ -37,6 +37,8 @@ export interface ControlPlaneConfig {
 
 /** Of one GPU, by its index; null where it is not known. */
 interface UsedGpu {
+  /** Name of the host that it is in; absent: the platform's own machine. */
+  readonly host?: string;
   readonly index: number;
   /** 0 to 1. */
   readonly busy: number | null;

@@ -26,6 +26,10 @@ export const AGENT_TRACEBACK_MAX_CHARS = 8_000;
 /** What a worker's environment may have, in a START of the platform. */
 export const AGENT_START_ENV_MAX = 10_000;
 
+// What is in use
+/** Of the machine, measured and told so often. */
+export const AGENT_USE_MS = 5_000;
+
 // The end
 /** Workers that run have so long to finish when the agent is told to end. */
 export const AGENT_LEAVE_GRACE_MS = 30_000;

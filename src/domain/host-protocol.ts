@@ -13,7 +13,7 @@
  */
 import { z } from "zod";
 import type { Machine, Share } from "./capacity.ts";
-import { HOST_LABEL, HOST_NAME, HOST_NAME_RULE } from "./host.ts";
+import { HOST_LABEL, HOST_NAME, HOST_NAME_RULE, type InUse } from "./host.ts";
 
 /** Frame types that only hosts and the platform use; HELLO, WELCOME, REFUSED, PING and PONG are as for workers. */
 export const HOST_FRAME = { STATE: 48, ASK: 49, ANSWER: 50, REPORT: 51, EVENT: 52 } as const;
@@ -110,7 +110,7 @@ export interface ReportHead {
  * the names below. The text of `log` and `programPrinted` is the body.
  *
  *   exited {…HostWorkerExit} · started {head: StartedHead} · bootFailed {workerId, failure} · log, programPrinted {workerId, stream}
- *   available {} · told {line, facts} · state: use STATE
+ *   available {} · told {line, facts} · used {…InUse} · state: use STATE
  *   leaving {graceMs}: the agent is to end. No worker may be started there any more, those that run are to be drained; when
  *   none is left, or after the grace, it ends by itself
  */
@@ -122,6 +122,7 @@ export const HOST_EVENTS = [
   "programPrinted",
   "available",
   "told",
+  "used",
   "leaving",
 ] as const;
 export type HostEvent = (typeof HOST_EVENTS)[number];
@@ -187,6 +188,15 @@ const state = z.object({
   freeDiskBytes: z.number().nonnegative(),
 });
 
+const amount = z.number().nonnegative().max(1e9);
+const inUse = z.object({
+  vcpus: amount,
+  memoryGb: amount,
+  gpus: z
+    .array(z.object({ index: z.int().nonnegative(), busy: amount.max(1).nullable(), memoryGb: amount.nullable() }))
+    .max(64),
+});
+
 const id = z.int().nonnegative();
 const ask = z.object({ id, call: z.enum(HOST_CALLS) });
 const answer = z.object({
@@ -206,6 +216,7 @@ const event = z.object({
 export const hostWelcome = (value: unknown): HostWelcome => welcome.parse(value);
 export const hostState = (value: unknown): HostState => state.parse(value);
 export const hostWorkerExit = (value: unknown): HostWorkerExit => exit.parse(value);
+export const hostInUse = (value: unknown): InUse => inUse.parse(value);
 export const askHead = (value: unknown): AskHead => ask.parse(value);
 export const answerHead = (value: unknown): AnswerHead => answer.parse(value);
 export const reportHead = (value: unknown): ReportHead => report.parse(value);

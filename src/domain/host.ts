@@ -16,6 +16,14 @@ export function hostLabels(hosts: string): string[] {
 /** draining: gets no further workers; away: its agent is not connected, whatever else. */
 export type HostState = "joined" | "away" | "draining";
 
+/** What is in use of a machine, by whomever. */
+export interface InUse {
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  /** Those that something is known of: parts of the time that something ran on them, and GB; null where the driver does not say. */
+  readonly gpus: readonly { readonly index: number; readonly busy: number | null; readonly memoryGb: number | null }[];
+}
+
 export interface LiveHost {
   readonly id: string;
   /** Its agent is connected. */
@@ -24,6 +32,8 @@ export interface LiveHost {
   readonly since: number;
   /** As its agent said last; undefined while it was not heard of since the platform started. */
   readonly machine: Machine | undefined;
+  /** As its agent measured last; undefined while it is away. */
+  readonly inUse: InUse | undefined;
   /** Those that are counted on it, also while it is away. */
   readonly workers: readonly { readonly worker: string; readonly share: Share }[];
   /** What is wrong with it, each a sentence; usually nothing. */

@@ -20,7 +20,7 @@ import {
   usedBy,
 } from "./capacity.ts";
 import { gpuMatches, gpuRank } from "./gpu.ts";
-import { hostLabels } from "./host.ts";
+import { hostLabels, type InUse } from "./host.ts";
 
 /** A machine among others: the platform's own or a host. */
 export interface HostMachine extends Machine {
@@ -40,6 +40,8 @@ export interface HostMachine extends Machine {
   readonly warm?: { has(zygote: string): boolean };
   /** Workers by endpoint. */
   readonly counts?: ReadonlyMap<string, number>;
+  /** As a host measured last; absent: it did not, or the machine is the platform's own. */
+  readonly inUse?: InUse | undefined;
 }
 
 /** What workers can be placed on: one machine, or those in `machines`, among which it is itself if it takes any. */

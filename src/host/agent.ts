@@ -15,15 +15,18 @@ import {
   AGENT_LEAVE_POLL_MS,
   AGENT_REASON_MAX_CHARS,
   AGENT_TRACEBACK_MAX_CHARS,
+  AGENT_USE_MS,
 } from "../domain/agent-limits.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { HostEvent, HostHello, HostState, HostWelcome, HostWorkerExit } from "../domain/host-protocol.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
-import type { CapacityLedger } from "../drivers/capacity.ts";
+import { type CapacityLedger, hardware } from "../drivers/capacity.ts";
 import type { DriverHooks, WorkerExit } from "../drivers/worker-driver.ts";
 import { unlessAborted } from "../lib/unless-aborted.ts";
 import type { Config } from "../server/config.ts";
 import { type LocalDriver, makeDriver } from "../server/driver.ts";
+import { GpuMeter } from "../telemetry/gpu-meter.ts";
+import { MachineMeter } from "../telemetry/machine-use.ts";
 import type { Connection } from "../worker-link/connection.ts";
 import { Reception, refuse } from "../worker-link/reception.ts";
 import type { AgentEvent } from "./agent-events.ts";
@@ -62,6 +65,7 @@ export class Agent {
   #ahead: string | undefined;
   #ending: Promise<void> | undefined;
   #hurry = new AbortController();
+  #measuring: NodeJS.Timeout | undefined;
 
   /** The driver is made of what the directory holds; `start` does the rest. */
   static async make(options: AgentOptions): Promise<Agent> {
@@ -129,6 +133,7 @@ export class Agent {
     try {
       await unlessAborted(this.#driver.open(), signal);
       await unlessAborted(this.#join(), signal);
+      this.#measure();
     } catch (error) {
       // Workers of an earlier agent go on, for a later one.
       await this.#driver.close({ stopAll: this.#workers === 0 });
@@ -199,6 +204,21 @@ export class Agent {
         freeDiskBytes: await freeDisk(this.#options.directory.path),
       };
     }
+  }
+
+  /** What is in use of the machine, whatever part of it is offered. */
+  #measure(): void {
+    const { capacity } = this.#options.ledger;
+    const meter = new MachineMeter();
+    const told = (message: string) => this.#options.told({ kind: "warning", message });
+    const gpuMeter = capacity.gpus.some((gpu) => !gpu.emulated)
+      ? new GpuMeter({ now: () => performance.now(), told })
+      : undefined;
+    this.#measuring = setInterval(() => {
+      const { vcpus, memory, gpus } = meter.read({ ...capacity, hardware: hardware() }, gpuMeter?.read() ?? []);
+      const of = { vcpus: vcpus.used, memoryGb: memory.used, gpus: gpus.measured };
+      if (this.#link.isUp) this.#link.tell({ event: "used", of });
+    }, AGENT_USE_MS).unref();
   }
 
   #hooks(): DriverHooks {
@@ -274,6 +294,7 @@ export class Agent {
   }
 
   async #close(): Promise<void> {
+    clearInterval(this.#measuring);
     this.#link.close();
     await this.#reception.close();
   }

@@ -118,6 +118,7 @@ function shown(host: RemoteHost, now: number): LiveHost {
     connected: host.isHere,
     since: now - (performance.now() - host.since),
     machine: host.machine,
+    inUse: host.inUse,
     workers: [...host.shares].map(([worker, share]) => ({ worker, share })),
     problems: host.problems,
   };

@@ -10,6 +10,8 @@ const QUERY = ["--query-gpu=index,utilization.gpu,memory.used", "--format=csv,no
 const MIB_PER_GB = 1024;
 
 export interface GpuUse {
+  /** Name of the host that it is in; absent: the platform's own machine. */
+  readonly host?: string;
   /** As nvidia-smi counts them. */
   readonly index: number;
   /** Part of the time that something ran on it, 0 to 1; null where the driver does not say, as of one that is cut in parts. */

@@ -1,4 +1,4 @@
-/** What of the machine is promised to workers, and what is in use, by whomever. */
+/** What of the machine, or of all that workers run on, is promised to workers, and what is in use, by whomever. */
 import { cpus } from "node:os";
 import { wholeOf } from "../domain/placement.ts";
 import { type Recorded, SAMPLES_END } from "../domain/series.ts";
@@ -31,7 +31,7 @@ export class MachineMeter {
   #times = cpuTimes();
   #usedVcpus = 0;
 
-  /** CPUs in use are those of the time since the last call; what hosts that joined use is not measured here. */
+  /** CPUs in use are those of the time since the last call; hosts that joined say themselves what is in use of them. */
   read({ shares, ...fleet }: Capacity, measured: readonly GpuUse[]): MachineUse {
     const { hardware } = fleet;
     const { vcpus, memoryGb, gpus } = wholeOf(fleet);
@@ -40,16 +40,29 @@ export class MachineMeter {
     // Called twice in a moment, the kernel's counters have not moved.
     if (passed > 0) this.#usedVcpus = Math.min(1, (times.busy - this.#times.busy) / passed) * hardware.vcpus;
     if (passed > 0) this.#times = times;
+    const { machines } = fleet;
+    const isOwnIn = machines === undefined || machines.some(({ id }) => id === "");
+    const others = (machines ?? []).flatMap(({ inUse, name }) => (inUse === undefined ? [] : [{ ...inUse, name }]));
+    const usedBy = (own: number, of: (one: (typeof others)[number]) => number) =>
+      others.reduce((all, one) => all + of(one), isOwnIn ? own : 0);
+    const measuredGpus = [
+      ...(isOwnIn ? measured : []),
+      ...others.flatMap(({ gpus: some, name }) => some.map((gpu) => ({ ...gpu, host: name }))),
+    ];
     const held = [...shares.values()];
     const sum = (of: (share: (typeof held)[number]) => number) => held.reduce((all, share) => all + of(share), 0);
     return {
-      vcpus: { total: vcpus, promised: sum((share) => share.vcpus), used: this.#usedVcpus },
+      vcpus: { total: vcpus, promised: sum((share) => share.vcpus), used: usedBy(this.#usedVcpus, (one) => one.vcpus) },
       memory: {
         total: memoryGb,
         promised: sum((share) => share.memoryGb),
-        used: Math.max(0, hardware.memoryGb - process.availableMemory() / GB),
+        used: usedBy(Math.max(0, hardware.memoryGb - process.availableMemory() / GB), (one) => one.memoryGb),
       },
-      gpus: { total: gpus.length, promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)), measured },
+      gpus: {
+        total: gpus.length,
+        promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)),
+        measured: measuredGpus,
+      },
     };
   }
 }

@@ -197,7 +197,7 @@ function machineMetrics({ vcpus, memory, gpus }: MachineUse): Metric[] {
   const ofGpus = (name: string, help: string, of: (gpu: GpuUse) => number | null): Metric => {
     const values = gpus.measured.flatMap((gpu) => {
       const value = of(gpu);
-      return value === null ? [] : { labels: { gpu: String(gpu.index) }, value };
+      return value === null ? [] : { labels: { gpu: String(gpu.index), ...(gpu.host && { host: gpu.host }) }, value };
     });
     return { name, help, type: "gauge", values };
   };

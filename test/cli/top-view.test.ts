@@ -19,10 +19,11 @@ function endpoint(name: string, changes: Partial<EndpointGlance> = {}): Endpoint
   };
 }
 
-function glance(endpoints: EndpointGlance[]): Glance {
+function glance(endpoints: EndpointGlance[], hosts: Glance["hosts"] = []): Glance {
   return {
     endpoints,
     capacity: { vcpu: { total: 8, promised: 2.5 }, memoryGb: { total: 16, promised: 3 } },
+    hosts,
     decisions: [{ at: 0, endpoint: "hello", start: 2, stop: 0, reason: "4 waiting", times: 3 }],
   };
 }
@@ -50,4 +51,20 @@ test("every line of endpoints has the width of the terminal, whatever their name
   for (const line of [head[1]!, ...body.slice(1)]) assert.equal(line.length, 80, line);
   assert.equal(body.length, 301);
   assert.deepEqual(view([]).body, ["No endpoints are deployed here. Next: svc deploy"]);
+});
+
+test("machines that joined are lines below, with what is promised and busy, as wide as the terminal at most", () => {
+  const of = (total: number, promised: number, used: number | null) => ({ total, promised, used });
+  const machine = { state: "joined", vcpu: of(8, 2.5, 1.25), memoryGb: of(64, 3, 7), workers: [{ id: "w" }] };
+  const hosts: Glance["hosts"] = [
+    { ...machine, name: "gpu-1" },
+    { ...machine, name: "x".repeat(63), vcpu: of(1_000, 999.5, 999.5), memoryGb: of(100_000, 99_999.5, 99_999.5) },
+    { ...machine, name: "gone", state: "away", vcpu: null, memoryGb: null, workers: [] },
+  ];
+  const body = (columns: number) => topView(glance([endpoint("hello")], hosts), 0, columns, plain).body.slice(3);
+  const [title, one, , gone] = body(120);
+  assert.equal(title, "Machines that joined");
+  assert.match(one!, /^ {2}gpu-1 +joined +workers 1 +vCPU 2\.5 of 8, 1\.3 busy +memory 3 of 64 GB, 7 busy$/);
+  assert.match(gone!, /^ {2}gone +away +workers 0$/);
+  for (const columns of [60, 80, 200]) for (const line of body(columns)) assert.ok(line.length <= columns, line);
 });

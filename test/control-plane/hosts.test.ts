@@ -7,8 +7,8 @@ import { addWorker, startPlatform, type TestPlatform } from "./platform.ts";
 const CREATE = `mutation ($input: HostTokenInput!) { createHostToken(input: $input) {
   secret fingerprint port url token { id name state reusable createdBy expiresAt createdAt } } }`;
 const TOKENS = "{ hostTokens { id state usedAt } }";
-const HOSTS = `{ hosts { id name state draining since labels version vcpu { total promised } memoryGb { total promised }
-  gpus { name endpoint workerId } workers { id endpoint state vcpu gpus } problems } }`;
+const HOSTS = `{ hosts { id name state draining since labels version vcpu { total promised used } memoryGb { total promised used }
+  gpus { name endpoint workerId busy } workers { id endpoint state vcpu gpus } problems } }`;
 
 const code = async (asked: ReturnType<TestPlatform["ask"]>) => (await asked).errors?.[0]?.extensions.code;
 
@@ -116,6 +116,7 @@ test("hosts are listed with their machine, what is promised of it, its workers a
     connected: true,
     since: 5,
     machine,
+    inUse: { vcpus: 1.5, memoryGb: 6, gpus: [{ index: 1, busy: 0.25, memoryGb: 20 }] },
     workers: [{ worker: worker!.id, share }],
     problems: ["Its clock is 3 s off."],
   });
@@ -128,13 +129,16 @@ test("hosts are listed with their machine, what is promised of it, its workers a
   assert.deepEqual(
     [here.vcpu, here.memoryGb],
     [
-      { total: 8, promised: 2 },
-      { total: 32, promised: 4 },
+      { total: 8, promised: 2, used: 1.5 },
+      { total: 32, promised: 4, used: 6 },
     ],
   );
   assert.deepEqual(
-    here.gpus.map((one: { endpoint: string | null }) => one.endpoint),
-    [null, endpointId],
+    here.gpus.map((one: { endpoint: string | null; busy: number | null }) => [one.endpoint, one.busy]),
+    [
+      [null, null],
+      [endpointId, 0.25],
+    ],
   );
   assert.deepEqual(here.workers, [{ id: worker!.id, endpoint: "paint", state: "READY", vcpu: 2, gpus: 1 }]);
 
@@ -142,14 +146,22 @@ test("hosts are listed with their machine, what is promised of it, its workers a
   await platform.ask('mutation { createEnvironment(app: "other", name: "production") { id } }');
   const bound = await key(platform, ["read"], { app: "other", environment: "production" });
   const [, seen] = (await platform.ask(HOSTS, {}, bound)).data.hosts;
-  assert.deepEqual([seen.workers, seen.vcpu, seen.problems], [[], { total: 8, promised: 0 }, []]);
+  assert.deepEqual([seen.workers, seen.vcpu, seen.problems], [[], { total: 8, promised: 0, used: null }, []]);
   assert.ok(!JSON.stringify(await platform.ask("{ hosts { id name } }")).includes(far.secretHash));
 });
 
 test("a host drains and is back, and a removed one is gone; both are in the audit", async (t) => {
   const platform = await startPlatform(t);
   const host = await join(platform, "a");
-  platform.hosts.push({ id: host.id, connected: true, since: 1, machine: undefined, workers: [], problems: [] });
+  platform.hosts.push({
+    id: host.id,
+    connected: true,
+    since: 1,
+    machine: undefined,
+    inUse: undefined,
+    workers: [],
+    problems: [],
+  });
   const drain = 'mutation ($on: Boolean!) { drainHost(name: "a", on: $on) { state draining } }';
   assert.deepEqual((await platform.ask(drain, { on: true })).data.drainHost, { state: "draining", draining: true });
   assert.deepEqual((await platform.ask(drain, { on: false })).data.drainHost, { state: "joined", draining: false });

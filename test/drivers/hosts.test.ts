@@ -5,11 +5,13 @@ import type { Machine, Share } from "../../src/domain/capacity.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
 import { HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/limits.ts";
+import type { Fleet } from "../../src/domain/placement.ts";
 import { FRAME } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
 import type { HostChannel, KnownHost } from "../../src/drivers/hosts/known-host.ts";
 import type { LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
+import { MachineMeter } from "../../src/telemetry/machine-use.ts";
 import { eventually } from "../eventually.ts";
 
 const SIZE = { vcpus: 4, memoryGb: 16 };
@@ -246,6 +248,32 @@ test("What breaks the protocol is thrown, and lines about itself are bounded", (
   const early = new Agent();
   rig.driver.attach(row("b"), early);
   assert.throws(() => early.event("log", "w1"), /EVENT before STATE/);
+});
+
+test("What is in use of a host is as its agent said last, and not known while it is away; nonsense ends the link", async (t) => {
+  const rig = open(t);
+  const agent = rig.join("a");
+  const inUse = async () => {
+    const { machines = [] } = (await rig.driver.capacity()) as Fleet;
+    return machines.find(({ id }) => id === "a")?.inUse;
+  };
+  assert.equal(await inUse(), undefined);
+  const use = { vcpus: 1.5, memoryGb: 3, gpus: [{ index: 0, busy: 0.5, memoryGb: null }] };
+  agent.event("used", "", { of: use });
+  assert.deepEqual(await inUse(), use);
+  const { vcpus, memory, gpus } = new MachineMeter().read(await rig.driver.capacity(), []);
+  assert.ok(vcpus.used >= 1.5 && memory.used >= 3);
+  assert.deepEqual(gpus.measured, [{ ...use.gpus[0], host: "a" }]);
+  for (const wrong of [
+    {},
+    { ...use, vcpus: -1 },
+    { ...use, memoryGb: "3" },
+    { ...use, gpus: Array(99).fill(use.gpus[0]) },
+  ]) {
+    assert.throws(() => agent.event("used", "", { of: wrong }), { name: "FrameError" });
+  }
+  agent.destroy();
+  assert.equal(await inUse(), undefined);
 });
 
 test("A host that comes back says which workers run: missing ones are counted out, ends that were asked for meanwhile happen", async (t) => {

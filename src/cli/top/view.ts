@@ -14,6 +14,8 @@ export interface TopView {
 
 const GAP = " ";
 const NAME_MIN = 12;
+/** "draining". */
+const STATE_WIDTH = 8;
 const COLUMNS = [
   ["STATE", 9],
   ["WORKERS", 9],
@@ -26,7 +28,7 @@ const COLUMNS = [
 const REST = COLUMNS.reduce((sum, [, width]) => sum + width + GAP.length, 0);
 
 export function topView(glance: Glance, now: number, columns: number, colors: Colors): TopView {
-  const { endpoints, capacity, decisions } = glance;
+  const { endpoints, capacity, hosts, decisions } = glance;
   const ready = endpoints.reduce((sum, { pods }) => sum + countOf(pods, "READY"), 0);
   const { vcpu, memoryGb } = capacity;
   const nameWidth = Math.max(NAME_MIN, columns - REST);
@@ -40,6 +42,8 @@ export function topView(glance: Glance, now: number, columns: number, colors: Co
     body.push(colors.bold(place), ...members.map((endpoint) => row(endpoint, nameWidth, colors)));
   }
   if (endpoints.length === 0) body.push("No endpoints are deployed here. Next: svc deploy");
+  if (hosts.length > 0) body.push("", colors.bold("Machines that joined"));
+  for (const host of hosts) body.push(hostLine(host, columns, colors));
   const foot = decisions.map(({ at, endpoint, start, stop, reason, times }) => {
     const change = start > 0 ? `+${start}` : stop > 0 ? `-${stop}` : "·";
     return colors.dim(`${clockTime(at)} ${endpoint} ${change} ${reason}${times > 1 ? ` (${times} times)` : ""}`);
@@ -59,6 +63,24 @@ function row(endpoint: EndpointGlance, nameWidth: number, colors: Colors): strin
   shown[0] = paint(shown[0]!);
   if (load.failed > 0) shown[COLUMNS.length - 1] = colors.red(shown.at(-1)!);
   return cell(`  ${name}`, nameWidth) + shown.join("");
+}
+
+/** What is busy is left out where the terminal is too narrow for it. */
+function hostLine(host: Glance["hosts"][number], columns: number, colors: Colors): string {
+  const { name, state, vcpu, memoryGb, workers } = host;
+  const facts = (withBusy: boolean) => {
+    const share = (label: string, of: typeof vcpu, unit = "") => {
+      if (of === null) return [];
+      const busy = withBusy && of.used !== null ? `, ${number(of.used)} busy` : "";
+      return [`${label} ${number(of.promised)} of ${number(of.total)}${unit}${busy}`];
+    };
+    return [`workers ${workers.length}`, ...share("vCPU", vcpu), ...share("memory", memoryGb, " GB")].join("  ");
+  };
+  const room = columns - STATE_WIDTH - GAP.length * 2;
+  const rest = [facts(true), facts(false)].find((text) => text.length + NAME_MIN <= room) ?? facts(false);
+  const paint = state === "joined" ? colors.green : colors.yellow;
+  const shown = rest.slice(0, Math.max(0, room - NAME_MIN));
+  return cell(`  ${name}`, room - shown.length) + GAP + paint(state.padEnd(STATE_WIDTH)) + GAP + shown;
 }
 
 function sorted(endpoints: readonly EndpointGlance[]): EndpointGlance[] {

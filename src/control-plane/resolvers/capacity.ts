@@ -17,17 +17,16 @@ export async function capacity(_args: unknown, context: RequestContext) {
   const whole = wholeOf(all);
   const seen = [...all.shares].filter(([id]) => !isBound || endpointOf.get(id) !== undefined);
   const sum = (of: (share: Share) => number) => seen.reduce((total, [, share]) => total + of(share), 0);
-  // What hosts use is not measured: beside their totals it would say too little.
-  const used = isBound || all.machines !== undefined ? undefined : await machine.used();
+  const used = isBound ? undefined : await machine.used();
   const { freeBytes, totalBytes } = await machine.disk();
   const named = async (one: Endpoint) => ({ endpointId: one.id, endpoint: one.name, ...(await placeOf(one, loader)) });
   return {
     vcpu: { total: whole.vcpus, promised: sum((share) => share.vcpus), used: used?.vcpus ?? null },
     memoryGb: { total: whole.memoryGb, promised: sum((share) => share.memoryGb), used: used?.memoryGb ?? null },
-    gpus: gpusOf(all).map(({ product, index, host }) => {
+    gpus: gpusOf(all).map(({ product, index, host, hostName }) => {
       const [workerId] = seen.find(([, share]) => (share.host ?? "") === host && share.gpus.includes(index)) ?? [];
       const endpoint = workerId === undefined ? undefined : endpointOf.get(workerId);
-      const measured = used?.gpus.find((gpu) => gpu.index === index);
+      const measured = used?.gpus.find((gpu) => gpu.index === index && gpu.host === hostName);
       return {
         index,
         name: product,
@@ -60,8 +59,10 @@ export async function capacity(_args: unknown, context: RequestContext) {
 
 /** Of each machine after another, as its driver counts them. */
 function gpusOf({ machines, gpus }: Fleet) {
-  const of = machines ?? [{ id: "", gpus }];
-  return of.flatMap((machine) => machine.gpus.map(({ product }, index) => ({ product, index, host: machine.id })));
+  const of = machines ?? [{ id: "", name: "", gpus }];
+  return of.flatMap(({ id, name, gpus: some }) => {
+    return some.map(({ product }, index) => ({ product, index, host: id, hostName: id === "" ? undefined : name }));
+  });
 }
 
 /** As the name says it; 0 when it does not. */

@@ -39,20 +39,25 @@ async function shown(
 ) {
   const { secretHash: _secret, ...facts } = row;
   const machine = live?.machine;
+  const inUse = isBound ? undefined : live?.inUse;
   const held = (live?.workers ?? []).filter(({ worker }) => !isBound || byId.get(worker)?.endpoint !== undefined);
   const sum = (of: (share: Share) => number) => held.reduce((total, { share }) => total + of(share), 0);
   return {
     ...facts,
     state: stateOf(row, live),
     since: Math.round(live?.since ?? row.lastSeenAt),
-    vcpu: machine && { total: machine.vcpus, promised: sum((share) => share.vcpus), used: null },
-    memoryGb: machine && { total: machine.memoryGb, promised: sum((share) => share.memoryGb), used: null },
+    vcpu: machine && { total: machine.vcpus, promised: sum((share) => share.vcpus), used: inUse?.vcpus ?? null },
+    memoryGb: machine && {
+      total: machine.memoryGb,
+      promised: sum((share) => share.memoryGb),
+      used: inUse?.memoryGb ?? null,
+    },
     gpus: (machine?.gpus ?? []).map(({ product }, index) => {
       const worker = held.find(({ share }) => share.gpus.includes(index))?.worker;
       const endpoint = worker === undefined ? undefined : byId.get(worker)?.endpoint;
       const memoryGb = gpuMemoryGb(product);
-      // What hosts use is not measured.
-      const used = { busy: null, usedGb: null };
+      const gpu = inUse?.gpus.find((one) => one.index === index);
+      const used = { busy: gpu?.busy ?? null, usedGb: gpu?.memoryGb ?? null };
       return { ...used, index, name: product, memoryGb, endpoint: endpoint?.id ?? null, workerId: worker ?? null };
     }),
     workers: await Promise.all(

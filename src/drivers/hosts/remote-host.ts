@@ -7,6 +7,7 @@
  */
 import { type Machine, type Share, type Used, usedBy } from "../../domain/capacity.ts";
 import { bootFailureHead, startedHead } from "../../domain/frame-heads.ts";
+import type { InUse } from "../../domain/host.ts";
 import {
   answerHead,
   type EventHead,
@@ -14,6 +15,7 @@ import {
   HOST_FRAME,
   type HostCall,
   type HostState,
+  hostInUse,
   hostState,
   hostWorkerExit,
   reportHead,
@@ -72,6 +74,7 @@ export class RemoteHost {
   #turn: Promise<unknown> = Promise.resolve();
   #channel: HostChannel | undefined;
   #state: HostState | undefined;
+  #inUse: InUse | undefined;
   #isKnown = false;
   /** On the link that is there now. */
   #hasStated = false;
@@ -104,6 +107,11 @@ export class RemoteHost {
     return this.#state?.machine;
   }
 
+  /** As its agent measured last. */
+  get inUse(): InUse | undefined {
+    return this.isHere ? this.#inUse : undefined;
+  }
+
   /** What is wrong with it, in words. */
   get problems(): readonly string[] {
     return (this.#state?.missing ?? []).map((one) => `It lacks ${one}.`);
@@ -130,6 +138,7 @@ export class RemoteHost {
       problems: this.#problems,
       warm: this.#warm,
       counts: this.#placed.counts,
+      inUse: this.inUse,
     };
   }
 
@@ -148,6 +157,7 @@ export class RemoteHost {
       before.destroy();
     }
     this.#leaves = this.#hasStated = false;
+    this.#inUse = undefined;
     channel.onFrame = (frame) => this.#onFrame(channel, frame);
     const { onClose } = channel;
     channel.onClose = () => {
@@ -328,6 +338,7 @@ export class RemoteHost {
   #happened({ event, workerId = "", stream = "stdout", of }: EventHead, body: Buffer): void {
     if (event === "available") this.#events.available();
     else if (event === "told") this.#told(of);
+    else if (event === "used") this.#inUse = checked(of, hostInUse);
     else if (event === "leaving") {
       this.#leaves = true;
       this.#events.leaving(this);

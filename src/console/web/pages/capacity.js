@@ -41,6 +41,7 @@ export function Capacity({ params }) {
   const ofPlace = place.app === undefined ? "" : ` of ${place.app}/${place.environment}`;
   // A key that is bound to a place sees what belongs to that alone.
   const scope = ofPlace !== "" && !session.bound && html`<span class="soft">all apps</span>`;
+  const machine = data.hosts.length === 0 ? "The machine’s" : "All machines’";
   const names = new Map(data.myself.endpoints.map(({ id, name }) => [id, name]));
   const link = ({ endpoint, endpointId }) => html`<a href=${to(["endpoint", endpointId])}>${endpoint}</a>`;
   const holderColumns = [
@@ -79,14 +80,14 @@ export function Capacity({ params }) {
       </${Card}>
     </div>
     <${Hosts} />
-    ${!session.bound && html`<${MachineLoad} of="vcpu" name="vCPU" params=${params} scope=${scope} />`}
-    ${gpus.some(({ busy }) => busy !== null) && html`<${MachineLoad} of="gpu" name="GPUs" params=${params} scope=${scope} />`}
+    ${!session.bound && html`<${MachineLoad} of="vcpu" name="vCPU" machine=${machine} params=${params} scope=${scope} />`}
+    ${gpus.some(({ busy }) => busy !== null) && html`<${MachineLoad} of="gpu" name="GPUs" machine=${machine} params=${params} scope=${scope} />`}
     <${Card} id="holders" title="Who holds what">
       <${List} label="Who holds what" columns=${holderColumns} rows=${holders} keyOf=${({ endpointId }) => endpointId} empty=${`No worker${ofPlace} runs.`} />
     </${Card}>
     ${
       gpus.length > 0 &&
-      html`<${Card} id="gpus" title=${data.hosts.length === 0 ? "The machine’s GPUs" : "All GPUs"} aside=${scope}>
+      html`<${Card} id="gpus" title=${`${machine} GPUs`} aside=${scope}>
         <ul class="gpus">
           ${gpus.map(
             (gpu) => html`<li key=${gpu.index} data-tone=${gpu.endpoint === null ? "quiet" : "main"}>
@@ -109,7 +110,7 @@ function wordsOf({ name, memoryGb, busy, usedGb }) {
   return [name, ...said, usedGb !== null && `${number(usedGb, 1)} GB in use`].filter(Boolean).join(", ");
 }
 
-function MachineLoad({ of, name, params, scope }) {
+function MachineLoad({ of, name, machine, params, scope }) {
   const range = rangeOf(params);
   const lines = LOADS[of];
   const { data, error } = useSeries(
@@ -117,7 +118,7 @@ function MachineLoad({ of, name, params, scope }) {
     lines.map(({ metric }) => metric),
     range,
   );
-  return html`<${Card} id=${`load-${of}`} title=${`The machine’s ${name} over time`} aside=${html`${scope}<${RangePicker} params=${params} />`}>
+  return html`<${Card} id=${`load-${of}`} title=${`${machine} ${name} over time`} aside=${html`${scope}<${RangePicker} params=${params} />`}>
     ${
       data === undefined
         ? html`<${Wait} error=${error} />`

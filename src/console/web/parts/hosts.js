@@ -8,7 +8,7 @@ import { Measure, Share } from "./measure.js";
 
 const HOSTS = `{ hosts {
   id name state draining since labels version driver problems
-  vcpu { total promised } memoryGb { total promised } gpus { index name workerId }
+  vcpu { total promised used } memoryGb { total promised used } gpus { index name workerId }
   workers { id endpointId endpoint app environment vcpu memoryGb gpus }
 } }`;
 
