@@ -13,6 +13,9 @@ const PLACES = [
   "/snap/bin/chromium",
 ];
 
+/** For what a page shows at once on a quiet machine. */
+const PATIENCE_MS = 120_000;
+
 /** Skips the test, saying why, on a machine that has no Chromium and cannot install it. */
 export async function openBrowser(t: TestContext): Promise<Browser | undefined> {
   const executablePath = await findChromium();
@@ -52,6 +55,7 @@ export async function openPage(browser: Browser, origin: string, options: PageOp
     viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
     colorScheme: options.scheme ?? "light",
   });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const problems: string[] = [];
   page.on("console", (message) => {

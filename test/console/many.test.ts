@@ -95,7 +95,7 @@ test("The console with 100,000 jobs and 1,000 endpoints", { timeout: 900_000 }, 
   await page
     .getByRole("link", { name: /endpoint-0/ })
     .first()
-    .waitFor({ timeout: 120_000 });
+    .waitFor();
   const go = (hash: string) =>
     page.evaluate((to) => {
       location.hash = to;
@@ -105,7 +105,7 @@ test("The console with 100,000 jobs and 1,000 endpoints", { timeout: 900_000 }, 
     const count = await rows.count();
     assert.ok(count <= ROWS_MAX, `${count} rows are drawn`);
   };
-  const found = (text: string | RegExp) => page.getByText(text).first().waitFor({ timeout: 120_000 });
+  const found = (text: string | RegExp) => page.getByText(text).first().waitFor();
 
   await t.test("every page is drawn, and is bounded", async () => {
     for (const [hash, text] of [
@@ -139,7 +139,7 @@ test("The console with 100,000 jobs and 1,000 endpoints", { timeout: 900_000 }, 
 
   await t.test("one of them is found by its id, its endpoint, its state, and the text of its error", async () => {
     await go(`#/jobs?id=${idOf(54_321).slice(0, 8)}`);
-    await page.getByTitle(idOf(54_321)).waitFor({ timeout: 120_000 });
+    await page.getByTitle(idOf(54_321)).waitFor();
     assert.equal(await rows.count(), 1);
     await go("#/jobs?error=number%2013");
     await found("number 13");
@@ -153,7 +153,7 @@ test("The console with 100,000 jobs and 1,000 endpoints", { timeout: 900_000 }, 
     await page.getByRole("searchbox", { name: "Name" }).fill("0999");
     await found("1 endpoint");
     await page.getByRole("link", { name: "endpoint-0999" }).click();
-    await page.getByRole("heading", { name: "endpoint-0999" }).waitFor({ timeout: 120_000 });
+    await page.getByRole("heading", { name: "endpoint-0999" }).waitFor();
   });
 
   await t.test(

@@ -1,3 +1,4 @@
+// May take 12 minutes.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -169,7 +170,7 @@ async function answer(operation: Locator, phase = "done"): Promise<Locator> {
   return shown;
 }
 
-test("the explorer calls every kind of route in a real browser", { timeout: 300_000 }, (t) =>
+test("the explorer calls every kind of route in a real browser", { timeout: 700_000 }, (t) =>
   withExplorer(t, async (on) => {
     const { url } = on.server;
     const { page, problems } = await openPage(on.browser, url);
