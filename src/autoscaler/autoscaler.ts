@@ -2,8 +2,8 @@
  * The loop around `decide`: one look per endpoint when something happens (a job waits, a worker is ready or gone, an
  * endpoint changes) and once a second for those that have workers or work. Looks at one endpoint never overlap.
  */
-import { setTimeout as delay } from "node:timers/promises";
-import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { setTimeout as delay, setImmediate } from "node:timers/promises";
+import { AUTOSCALER_FIRST_LOOKS, AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Decision, type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
@@ -36,6 +36,7 @@ export class Autoscaler {
   readonly #awake = new Set<string>();
   readonly #loads = new Map<string, Readonly<Record<"normal" | "lowPriority", LoadAverage>>>();
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
 
   constructor(deps: AutoscalerDeps) {
     this.#deps = deps;
@@ -46,16 +47,34 @@ export class Autoscaler {
     return this.#awake;
   }
 
+  /** Endpoints that have or want workers are looked at now, all others a few at a time: there may be thousands that nobody calls. */
   async start(): Promise<void> {
-    for (const endpoint of await this.#deps.store.endpoints.list()) this.wake(endpoint.id);
+    const { store } = this.#deps;
+    const [endpoints, workers] = await Promise.all([store.endpoints.list(), store.workers.list()]);
+    const used = new Set(workers.map(({ endpointId }) => endpointId));
+    const later: string[] = [];
+    for (const { id, workersMin } of endpoints) {
+      if (workersMin > 0 || used.has(id)) this.wake(id);
+      else later.push(id);
+    }
+    this.#lookAtAll(later).catch(this.#deps.onError);
     this.#timer = setInterval(() => {
       for (const id of this.#awake) this.wake(id);
     }, AUTOSCALER_TICK_MS);
   }
 
+  async #lookAtAll(endpointIds: readonly string[]): Promise<void> {
+    for (let n = 0; n < endpointIds.length && !this.#isStopped; n += AUTOSCALER_FIRST_LOOKS) {
+      const some = endpointIds.slice(n, n + AUTOSCALER_FIRST_LOOKS);
+      await Promise.all(some.map((id) => this.#looking.get(id) ?? this.#startLooking(id)));
+      await setImmediate(); // Callers go before the next.
+    }
+  }
+
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#isStopped = true;
     this.#awake.clear();
   }
 
@@ -69,8 +88,12 @@ export class Autoscaler {
       this.#looking.set(endpointId, "again");
       return;
     }
+    this.#startLooking(endpointId).catch(this.#deps.onError);
+  }
+
+  #startLooking(endpointId: string): Promise<void> {
     this.#looking.set(endpointId, "once");
-    this.#lookUntilQuiet(endpointId).catch(this.#deps.onError);
+    return this.#lookUntilQuiet(endpointId);
   }
 
   async #lookUntilQuiet(endpointId: string): Promise<void> {

@@ -6,7 +6,7 @@ import type { ServerSettings } from "../domain/server.ts";
 import { CACHE_VOLUME, mountPaths, SHARED_PLACE, volumesOf } from "../domain/volume.ts";
 import type { WorkerDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-import type { Endpoint, Store } from "../store/store.ts";
+import type { Build, Endpoint, Store } from "../store/store.ts";
 
 const PROGRESS_LINES_MAX = 5;
 const RETRY_MS = 10_000;
@@ -42,6 +42,8 @@ interface ImagesDeps {
 export class Images {
   readonly #deps: ImagesDeps;
   readonly #states = new Map<string, ImageState>();
+  /** The build that was looked up last: endpoints of one are prepared one after the other, and it holds the manifest of all. */
+  #lastBuild: { readonly id: string; readonly found: Promise<Build | undefined> } | undefined;
 
   constructor(deps: ImagesDeps) {
     this.#deps = deps;
@@ -122,7 +124,7 @@ export class Images {
   /** Throws CONFLICT when the endpoint's build does not declare it. One without a build runs what its image runs. */
   async describe(endpoint: Endpoint): Promise<NonNullable<ImageState["prepared"]>> {
     if (endpoint.buildId === null && !isRemoved(endpoint)) return imageAlone(endpoint);
-    const build = endpoint.buildId === null ? undefined : await this.#deps.store.builds.find(endpoint.buildId);
+    const build = endpoint.buildId === null ? undefined : await this.#build(endpoint.buildId);
     const resource = build?.manifest.resources[endpoint.name];
     if (build === undefined || resource === undefined) throw new SvcError("CONFLICT", "Its build does not declare it.");
     const environment = await this.#deps.store.environments.find(build.environmentId);
@@ -149,6 +151,18 @@ export class Images {
       environmentName: environment?.name ?? "",
       gpuPreference: resource.gpuPreference ?? [], // A manifest of an earlier version has none.
     };
+  }
+
+  /** What is read of it here never changes. */
+  #build(id: string): Promise<Build | undefined> {
+    if (this.#lastBuild?.id === id) return this.#lastBuild.found;
+    const found = this.#deps.store.builds.find(id);
+    this.#lastBuild = { id, found };
+    const forget = () => {
+      if (this.#lastBuild?.found === found) this.#lastBuild = undefined;
+    };
+    found.then((build) => build ?? forget(), forget);
+    return found;
   }
 }
 

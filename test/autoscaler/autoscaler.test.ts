@@ -3,29 +3,33 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Autoscaler } from "../../src/autoscaler/autoscaler.ts";
+import { AUTOSCALER_FIRST_LOOKS } from "../../src/domain/limits.ts";
 import type { Decision } from "../../src/domain/worker.ts";
 import type { JobReader } from "../../src/queue/queue.ts";
 import type { Endpoint, Store } from "../../src/store/store.ts";
 import { newEndpoint } from "../conformance/store.ts";
 
-function loop(changes: { inQueue?: number; mayStart?: boolean } = {}) {
+function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly Endpoint[] } = {}) {
   const endpoint = newEndpoint(null, { workersMax: 2 });
-  const found = new Map<string, Endpoint>([[endpoint.id, endpoint]]);
+  const all = [...(changes.others ?? []), endpoint];
+  const found = new Map<string, Endpoint>(all.map((each) => [each.id, each]));
   const counts = { inQueue: changes.inQueue ?? 1, inQueueLowPriority: 0, inProgressLowPriority: 0, oldestQueuedAt: 0 };
   const applied: Decision[] = [];
   const errors: unknown[] = [];
   let looks = 0;
+  const looked: string[] = [];
   let applying: Promise<void> = Promise.resolve();
   const queue = {
-    counts: async () => {
+    counts: async (id: string) => {
       looks += 1;
+      looked.push(id);
       return counts;
     },
   };
   const autoscaler = new Autoscaler({
     store: {
-      workers: { listByEndpoint: async () => [] },
-      endpoints: { list: async () => [endpoint] },
+      workers: { listByEndpoint: async () => [], list: async () => [] },
+      endpoints: { list: async () => all },
     } as unknown as Store,
     endpoints: { find: (id) => found.get(id) },
     queue: queue as unknown as JobReader,
@@ -48,7 +52,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean } = {}) {
     applying = held.promise;
     return held.resolve;
   };
-  return { autoscaler, endpoint, found, applied, errors, settled, hold, looks: () => looks };
+  return { autoscaler, endpoint, found, applied, errors, settled, hold, looked, looks: () => looks };
 }
 
 test("A job that waits brings one look and one worker, also after the clock was set back", async () => {
@@ -86,4 +90,19 @@ test("Nothing is started while it must not be, and what is gone is not looked at
   autoscaler.wake(endpoint.id);
   await settled();
   assert.deepEqual([looks(), errors], [1, []]);
+});
+
+test("A platform that starts looks at each endpoint, first at those that want workers, and never at all of them together", async (t) => {
+  const idle = Array.from({ length: 3 * AUTOSCALER_FIRST_LOOKS }, () => newEndpoint(null, { workersMax: 1 }));
+  const wanted = newEndpoint(null, { workersMin: 1 });
+  const { autoscaler, endpoint, settled, hold, looked } = loop({ inQueue: 0, others: [...idle, wanted] });
+  t.after(() => autoscaler.stop());
+  const go = hold();
+  await autoscaler.start();
+  await settled();
+  assert.equal(looked[0], wanted.id);
+  assert.equal(looked.length, 1 + AUTOSCALER_FIRST_LOOKS);
+  go();
+  while (looked.length < idle.length + 2) await settled();
+  assert.deepEqual(new Set(looked), new Set([endpoint, wanted, ...idle].map(({ id }) => id)));
 });

@@ -80,3 +80,29 @@ test("An endpoint of no environment has the network volumes that it names: the f
     { ...place, name: "data", paths: ["/volumes/data"] },
   ]);
 });
+
+test("A build with many endpoints is read once for all of them", async () => {
+  const resource = { dependencyLayer: null, baseDependencies: [], pythonVersion: "3.11", handler: "handlers/a.py" };
+  const names = Array.from({ length: 100 }, (_, n) => `e${n}`);
+  const resources = Object.fromEntries(names.map((name) => [name, resource]));
+  let reads = 0;
+  const find = async () => {
+    reads += 1;
+    return { id: "b", environmentId: "env-1", manifest: { sourceLayer: "s", resources } };
+  };
+  const images = new Images({
+    store: {
+      builds: { find },
+      environments: { find: async () => undefined },
+    } as unknown as Store,
+    driver: { prepare: async (_image: WorkerImage) => {} },
+    clock: () => 0,
+    now: () => 0,
+    settled: () => {},
+  });
+  const endpoints = names.map(
+    (name) => ({ id: name, revision: "r", buildId: "b", name, networkVolumeId: "" }) as Endpoint,
+  );
+  await Promise.all(endpoints.map((endpoint) => images.describe(endpoint)));
+  assert.equal(reads, 1);
+});
