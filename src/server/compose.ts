@@ -208,6 +208,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     now,
     peersWait: (endpointId) => gateway.peersWait(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
+    workerEnded: (endpointId) => {
+      autoscaler.wake(endpointId);
+      upkeep.removed.nudge(); // It may have been the last of a removed endpoint.
+    },
     log: (line) => log.info(line),
     onError: failed("looking after workers"),
   });
@@ -283,7 +287,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     callerWaits(endpointId);
   });
   store.onChange((change) => {
-    if (change.table === "workers") upkeep.removed.nudge();
     if (change.table !== "keys") upkeep.verdicts.nudge();
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;

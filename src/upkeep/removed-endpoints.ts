@@ -13,7 +13,7 @@ export async function removeDrainedEndpoints(store: Store, jobs: Pick<JobUpkeep,
     // As long as its row is there, what fails is tried again; the others need not wait for that.
     await removeDrained(store, jobs, id).catch((error: unknown) => failures.push(error));
   }
-  // This runs with every change of a worker: the writer's lock is taken only when there is something to delete.
+  // This runs with every end of a worker: the writer's lock is taken only when there is something to delete.
   const { environments, apps } = await emptyPlaces(store);
   if (environments.length + apps.length > 0) await store.transaction(removeEmptyPlaces);
   if (failures.length > 0) throw failures[0];

@@ -50,6 +50,8 @@ interface WorkerPoolDeps extends StartDeps {
   readonly peersWait: (endpointId: string) => boolean;
   /** The autoscaler should look at the endpoint again. */
   readonly wake: (endpointId: string) => void;
+  /** A worker of the endpoint is no more. */
+  readonly workerEnded: (endpointId: string) => void;
   /** For durations: no clock that is set moves it. Milliseconds. */
   readonly now: () => number;
   readonly log: (line: string) => void;
@@ -115,7 +117,7 @@ export class WorkerPool implements WorkerView {
       if (alive.has(row.id) || this.#starting.has(row.id)) continue;
       await link.workerExited(row.id, "it did not survive");
       await store.workers.delete(row.id);
-      this.#deps.wake(row.endpointId);
+      this.#deps.workerEnded(row.endpointId);
     }
     const known = new Set(rows.map((row) => row.id));
     for (const id of alive) {
@@ -374,7 +376,7 @@ export class WorkerPool implements WorkerView {
     if (isInitializing(row.state)) await this.#endedAtBoot(row, reason, cause);
     await store.workers.delete(workerId);
     this.#deps.log(`worker ${workerId} ${reason}`);
-    this.#deps.wake(row.endpointId);
+    this.#deps.workerEnded(row.endpointId);
     this.#room.look();
   }
 

@@ -108,6 +108,7 @@ async function pool(t: TestContext) {
     },
     peersWait: () => false,
     wake: (id) => seen.woken.push(id),
+    workerEnded: (id) => seen.woken.push(id),
     clock: () => 0,
     now: () => clock.now,
     log: () => {},
