@@ -158,8 +158,8 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0014-the-consoles-session": "14. The console's session",
       "decisions/0015-the-documentations-site": "15. The documentation's site",
       "decisions/0016-machines-that-join": "16. Machines that join",
-      "decisions/0017-what-a-load-balanced-request-costs": "17. What a load-balanced request costs",
       "decisions/0019-a-bucket-for-layers": "19. A bucket for layers",
+      "decisions/0020-what-a-load-balanced-request-costs": "20. What a load-balanced request costs",
     }),
   },
 ];
