@@ -2,14 +2,13 @@
  * A route of a load-balanced endpoint with authentication on, against FastAPI and a bare ASGI application on uvicorn, and
  * nginx in front of FastAPI, interleaved. The peers check no key.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { atLeast, type Bench, median } from "./bench.ts";
-import { type Load, load, requireWrk, type Target } from "./load.ts";
-import { type Peer, pythonEnvironment, startPlatform, startServer } from "./processes.ts";
+import { type CountedLoad, costFigures, countedLoad, load, requireWrk, type Target } from "./load.ts";
+import { startNginx } from "./nginx.ts";
+import { pythonEnvironment, startPlatform, startServer } from "./processes.ts";
+import type { Parts } from "./processor-time.ts";
 
 const CONNECTIONS = [1, 16, 64];
 const SECONDS = 2;
@@ -46,23 +45,31 @@ export const bench: Bench = async ({ rounds }) => {
   try {
     const urls = await platform.deploy({ "worker.py": WORKER });
     const key = { authorization: `Bearer ${platform.key}` };
-    const ways: Record<string, [url: string, headers: Record<string, string>]> = {
-      "ours, sync": [`${urls.sync}/echo`, key],
-      "ours, async": [`${urls.async}/echo`, key],
-      fastapi: [`http://127.0.0.1:${fastapi.port}/echo-async`, {}],
-      "fastapi, sync": [`http://127.0.0.1:${fastapi.port}/echo`, {}],
-      "raw asgi": [`http://127.0.0.1:${asgi.port}/`, {}],
-      ...(nginx && { "nginx + fastapi": [`http://127.0.0.1:${nginx.port}/echo-async`, {}] as const }),
+    const ours = async (name: string): Promise<Parts> => ({
+      platform: { pids: [platform.pid] },
+      worker: { pids: await platform.workerPids(name) },
+    });
+    const uvicornOf = ({ pid }: { pid: number }): Parts => ({ uvicorn: { pids: [pid], tree: true } });
+    const ways: Record<string, [url: string, headers: Record<string, string>, parts: Parts]> = {
+      "ours, sync": [`${urls.sync}/echo`, key, await ours("sync")],
+      "ours, async": [`${urls.async}/echo`, key, await ours("async")],
+      fastapi: [`http://127.0.0.1:${fastapi.port}/echo-async`, {}, uvicornOf(fastapi)],
+      "fastapi, sync": [`http://127.0.0.1:${fastapi.port}/echo`, {}, uvicornOf(fastapi)],
+      "raw asgi": [`http://127.0.0.1:${asgi.port}/`, {}, uvicornOf(asgi)],
     };
+    if ("port" in nginx) {
+      const parts = { nginx: { pids: [nginx.pid], tree: true }, ...uvicornOf(fastapi) };
+      ways["nginx + fastapi"] = [`http://127.0.0.1:${nginx.port}/echo-async`, {}, parts];
+    }
     // Code that was never run is slow at first, ours and theirs.
     for (const [url, headers] of Object.values(ways)) {
       await load({ url, method: "POST", headers: { ...JSON_TYPE, ...headers }, body: '{"text":"warm"}' }, 16, SECONDS);
     }
-    const seen = new Map<string, Load[]>();
+    const seen = new Map<string, CountedLoad[]>();
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
         for (const [kind, text] of Object.entries(BODIES)) {
-          for (const [way, [url, headers]] of Object.entries(ways)) {
+          for (const [way, [url, headers, parts]] of Object.entries(ways)) {
             const body = JSON.stringify({ text });
             const target: Target = {
               url,
@@ -71,7 +78,7 @@ export const bench: Bench = async ({ rounds }) => {
               body,
             };
             getOrInsert(seen, `${way}, ${kind} @${connections}`, () => []).push(
-              await load(target, connections, SECONDS),
+              await countedLoad(target, parts, connections, SECONDS),
             );
           }
         }
@@ -82,6 +89,7 @@ export const bench: Bench = async ({ rounds }) => {
     for (const [name, loads] of seen) {
       figures[`${name} requests/s`] = rate(name);
       figures[`${name} p50 ms`] = median(loads.map((one) => one.p50Ms));
+      Object.assign(figures, costFigures(name, loads));
     }
     const ratio = (ours: string, peer: string, at: string) => rate(`${ours}, ${at}`) / rate(`${peer}, ${at}`);
     for (const at of ["json @1", "json @16", "json @64", "10 KB @1", "10 KB @16", "10 KB @64"]) {
@@ -92,40 +100,13 @@ export const bench: Bench = async ({ rounds }) => {
       conditions: {
         route: "POST with one text field of 80 characters or 10 KB, sent back as JSON; 1 worker",
         ours: "auth on, Server-Timing on",
-        peers: `fastapi ${version("fastapi")}, uvicorn ${version("uvicorn")} with uvloop ${version("uvloop")}: no auth; nginx: ${nginx ? "as a proxy with kept connections" : "not installed, skipped"}`,
+        peers: `fastapi ${version("fastapi")}, uvicorn ${version("uvicorn")} with uvloop ${version("uvloop")}: no auth; nginx: ${"missing" in nginx ? nginx.missing : "as a proxy with kept connections"}`,
         load: `${wrk}, 1 thread, ${SECONDS} s each, same machine, ${rounds} rounds interleaved`,
       },
       figures,
       bars: { "ours/fastapi, json @64": atLeast(ratio("ours, sync", "fastapi", "json @64"), 2.5) },
     };
   } finally {
-    await Promise.all([platform.stop(), fastapi.stop(), asgi.stop(), nginx?.stop()]);
+    await Promise.all([platform.stop(), fastapi.stop(), asgi.stop(), "stop" in nginx && nginx.stop()]);
   }
 };
-
-/** Undefined where nginx is not installed. */
-async function startNginx(upstream: number): Promise<Peer | undefined> {
-  if ((await runProcess("nginx", ["-v"]).catch(() => undefined))?.code !== 0) return undefined;
-  const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
-  const peer = await startServer("nginx", (port) => {
-    const conf = `daemon off; worker_processes 1; pid ${dir}/pid; error_log stderr warn;
-events { worker_connections 1024; }
-http {
-  access_log off; client_body_temp_path ${dir}; proxy_temp_path ${dir}; keepalive_requests 10000000;
-  upstream app { server 127.0.0.1:${upstream}; keepalive 64; }
-  server {
-    listen 127.0.0.1:${port};
-    location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-  }
-}`;
-    writeFileSync(path.join(dir, "nginx.conf"), conf);
-    return ["-c", path.join(dir, "nginx.conf")];
-  });
-  return {
-    ...peer,
-    stop: async () => {
-      await peer.stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
-  };
-}

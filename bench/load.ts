@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../src/lib/run-process.ts";
+import { median } from "./bench.ts";
 import { eachUs, type Parts, processorTime } from "./processor-time.ts";
 
 export interface Target {
@@ -91,4 +92,12 @@ async function run(target: Target, dir: string, connections: number, seconds: nu
 function milliseconds(match: RegExpExecArray | null): number {
   const factor = { us: 0.001, ms: 1, s: 1000, m: 60_000 }[match?.[2] as "us" | "ms" | "s" | "m"];
   return Number(match?.[1]) * factor;
+}
+
+/** Of each part, the median microseconds of a request. */
+export function costFigures(name: string, loads: readonly CountedLoad[]): Record<string, number> {
+  const parts = Object.keys(loads[0]!.us);
+  return Object.fromEntries(
+    parts.map((part) => [`${name} µs/request, ${part}`, median(loads.map(({ us }) => us[part]!))]),
+  );
 }

@@ -2,6 +2,7 @@
  * `npm run bench -- NAME [--rounds N]` runs one benchmark, prints a table with its conditions, and closes with one line of
  * JSON: {"bench","conditions","figures","bars"}. Without a name it lists them.
  */
+import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import Table from "cli-table3";
 import type { Bench } from "./bench.ts";
@@ -93,7 +94,10 @@ if (entry === undefined) {
   process.exitCode = name === undefined ? 0 : 1;
 } else {
   const { bench } = await entry.load();
-  const result = await bench({ rounds: Number(values.rounds) });
+  const [before] = loadavg();
+  const measured = await bench({ rounds: Number(values.rounds) });
+  const machine = `load ${before!.toFixed(1)} before, ${loadavg()[0]!.toFixed(1)} after, ${availableParallelism()} processors`;
+  const result = { ...measured, conditions: { ...measured.conditions, machine } };
   const table = new Table({ head: ["figure", "median"], style: { head: [], border: [] } });
   for (const [figure, value] of Object.entries(result.figures)) table.push([figure, shown(value)]);
   console.log(table.toString());

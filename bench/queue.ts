@@ -7,8 +7,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { atLeast, atMost, type Bench, median } from "./bench.ts";
-import { type Load, load, requireWrk, type Target } from "./load.ts";
+import { type CountedLoad, costFigures, countedLoad, load, requireWrk, type Target } from "./load.ts";
 import { type BenchPlatform, pythonEnvironment, startPlatform, startServer } from "./processes.ts";
+import type { Parts } from "./processor-time.ts";
 import { type CeleryRound, startCelery } from "./queue-celery.ts";
 
 const CONNECTIONS = [1, 16, 64];
@@ -65,14 +66,24 @@ export const bench: Bench = async ({ rounds }) => {
       "node:http echo": post(`http://127.0.0.1:${echo.port}/`, plain),
       fastapi: post(`http://127.0.0.1:${fastapi.port}/echo-async`, plain),
     };
+    const ours: Parts = {
+      platform: { pids: [platform.pid] },
+      worker: { pids: await platform.workerPids("echo") },
+    };
+    const parts: Record<string, Parts> = {
+      runsync: ours,
+      run: ours,
+      "node:http echo": { node: { pids: [echo.pid] } },
+      fastapi: { uvicorn: { pids: [fastapi.pid], tree: true } },
+    };
     const submit = { ...targets.run!, url: `${urls.jobs}/run` };
-    const seen = new Map<string, Load[]>();
+    const seen = new Map<string, CountedLoad[]>();
     const completed: number[] = [];
     const celeryRounds: CeleryRound[] = [];
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
         for (const [name, target] of Object.entries(targets)) {
-          const result = await load(target, connections, SECONDS);
+          const result = await countedLoad(target, parts[name]!, connections, SECONDS);
           getOrInsert(seen, `${name} @${connections}`, () => []).push(result);
           if (name === "run") await settled(platform, urls.echo!);
         }
@@ -83,9 +94,10 @@ export const bench: Bench = async ({ rounds }) => {
     const rate = (name: string) => median(seen.get(name)!.map((one) => one.requestsPerSecond));
     const p50 = (name: string) => median(seen.get(name)!.map((one) => one.p50Ms));
     const figures: Record<string, number> = {};
-    for (const name of seen.keys()) {
+    for (const [name, loads] of seen) {
       figures[`${name} requests/s`] = rate(name);
       figures[`${name} p50 ms`] = p50(name);
+      Object.assign(figures, costFigures(name, loads));
     }
     const jobs = median(completed);
     figures["jobs completed/s, submission to completion"] = jobs;
