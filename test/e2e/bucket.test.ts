@@ -109,15 +109,23 @@ describe("with layers in a bucket", { skip }, () => {
     assert.equal(await output(platform, first), "two");
   });
 
-  test("a platform starts while its bucket is away, and not with a bucket that refuses it", async (t) => {
+  test("a platform starts while its bucket is away, and its jobs run when it is back; it does not with a bucket that refuses it", async (t) => {
     const { platform } = await start(t, "restarted");
     const url = await urlOf(platform, "first");
     await platform.stop();
     await server!.kill();
     t.after(() => server!.start());
+    for (const folder of ["layers", "layer-cache"]) rmSync(path.join(platform.dataDir, folder), { recursive: true });
     const again = await platform.restart();
-    assert.equal(await output(again, url), "one");
+    const { json: job } = await again.call(`${url}/run`, { body: { input: {} } });
+    assert.equal(job.status, "IN_QUEUE");
+    const status = async () => (await again.call(`${url}/status/${job.id}`)).json;
+    await eventually(async () => {
+      assert.match((await again.svc(["status"])).stdout, /does not answer/);
+    });
+    assert.equal((await status()).status, "IN_QUEUE");
     await server!.start();
+    await eventually(async () => assert.equal((await status()).output, "one"));
     for (const [wrong, words] of [
       [{ SVC_S3_BUCKET: "no-such-bucket" }, /There is no bucket "no-such-bucket"/],
       [{ SVC_S3_ACCESS_KEY_ID: "nobody" }, /The bucket "layers" refuses .*: No user exists/],
