@@ -6,8 +6,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import { atLeast, type Bench, median } from "./bench.ts";
-import { type Load, load, requireWrk } from "./load.ts";
+import { type CountedLoad, costFigures, countedLoad, load, requireWrk } from "./load.ts";
 import { pythonEnvironment, startPlatform, startServers } from "./processes.ts";
+import type { Parts } from "./processor-time.ts";
 
 const CONNECTIONS = [1, 16, 64];
 const SECONDS = 2;
@@ -74,12 +75,22 @@ export const bench: Bench = async ({ rounds }) => {
       await answers(way);
       await load(target(way), 16, SECONDS);
     }
-    const seen = new Map<string, Load[]>();
+    const ours = async (name: string): Promise<Parts> => ({
+      platform: { pids: [platform.pid] },
+      worker: { pids: await platform.workerPids(name) },
+    });
+    const parts: Record<string, Parts> = {
+      "ours, batched": await ours("batched"),
+      "ours, one by one": await ours("single"),
+      litserve: { "all its processes": { pids: [litserve.pid], tree: true } },
+      ray: { "all its processes": { pids: [ray.pid], tree: true } },
+    };
+    const seen = new Map<string, CountedLoad[]>();
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
         for (const [name, way] of Object.entries(ways)) {
           const loads = getOrInsert(seen, `${name} @${connections}`, () => []);
-          loads.push(await load(target(way), connections, SECONDS));
+          loads.push(await countedLoad(target(way), parts[name]!, connections, SECONDS));
         }
       }
     }
@@ -88,6 +99,7 @@ export const bench: Bench = async ({ rounds }) => {
     for (const [name, loads] of seen) {
       figures[`${name} requests/s`] = rate(name);
       figures[`${name} p50 ms`] = median(loads.map((one) => one.p50Ms));
+      Object.assign(figures, costFigures(name, loads));
     }
     for (const at of CONNECTIONS) {
       for (const peer of ["litserve", "ray"]) {
