@@ -11,8 +11,6 @@ export const POSTGRES_CONNECT_MAX_S = 300;
 export const POSTGRES_CONNECTIONS_DEFAULT = 10;
 export const POSTGRES_CONNECTIONS_MIN = 4;
 export const POSTGRES_CONNECTIONS_MAX = 200;
-/** Of these the queue holds so many for itself. */
-export const POSTGRES_QUEUE_CONNECTIONS = 2;
 /** Pause before a server that was away is asked again: it doubles from the first to the last. */
 export const POSTGRES_RETRY_MIN_MS = 50;
 export const POSTGRES_RETRY_MAX_MS = 1_000;
@@ -25,3 +23,6 @@ export const CHANGES_POLL_MS = 1_000;
 /** What was changed is known so long to those who were not there, and looked through for older so often. */
 export const CHANGES_KEPT_MS = 24 * 3_600_000;
 export const CHANGES_TRIM_MS = 10 * 60_000;
+/** A platform says so often that it has its database; one that is silent for so long has lost it to another that waits. */
+export const OWNER_BEAT_MS = 1_000;
+export const OWNER_SILENT_MS = 5_000;

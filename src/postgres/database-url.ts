@@ -70,16 +70,17 @@ export function parseDatabaseUrl(text: string): DatabaseUrl {
   if (!TARGETS.includes(target)) {
     throw new Error(`target_session_attrs must be one of ${TARGETS.join(", ")}: the platform writes`);
   }
-  return {
+  const url = {
     hosts: hostsOf(parameters.get("host") ?? authority.slice(at + 1), parameters.get("port")),
     database: (parameters.get("dbname") ?? decoded(database, "database")) || user,
     user,
-    password: password || undefined,
     ...tlsOf(parameters),
     connectTimeoutMs: 1000 * secondsOf(parameters.get("connect_timeout")),
     applicationName,
     options: parameters.get("options") ?? "",
   };
+  // Not among what is printed of it.
+  return Object.defineProperty(url as DatabaseUrl, "password", { value: password || undefined });
 }
 
 /** How the database is called in words: without the user, and never with the password. */

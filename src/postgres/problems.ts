@@ -62,7 +62,11 @@ export function postgresProblem(error: unknown, url: DatabaseUrl, where = databa
   return new SvcError(code, message, { help, where: databaseName(url), cause: error });
 }
 
-type Problem = readonly [code: "DATABASE_AWAY" | "DATABASE_REFUSED" | "STORAGE_FULL", message: string, help: string];
+type Problem = readonly [
+  code: "DATABASE_AWAY" | "DATABASE_REFUSED" | "STORAGE_FULL" | "SHUTTING_DOWN",
+  message: string,
+  help: string,
+];
 
 function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
   if (error instanceof PostgresRefusal) return refusalOf(error, where);
@@ -148,7 +152,7 @@ function refusalOf({ reason, detail, cause }: PostgresRefusal, where: string): P
     case "silent":
       return away(`${where} did not answer within ${detail} s.`, AWAY);
     case "closed":
-      return away(`The platform has closed its connections to ${where}.`, "It is stopping.");
+      return ["SHUTTING_DOWN", "The platform is shutting down.", "Call again when it is back."];
   }
 }
 

@@ -7,7 +7,7 @@
 import path from "node:path";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
-import { SvcError } from "../domain/errors.ts";
+import { type ErrorCode, SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
 import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
@@ -18,7 +18,6 @@ import { createGateway, type Gateway } from "../gateway/server.ts";
 import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
-import { SealedText } from "../lib/sealed-text.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { LogFiles } from "../logs/log-files.ts";
 import { SecretValues } from "../logs/secret-values.ts";
@@ -26,8 +25,6 @@ import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
 import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
-import { openPlatformDatabase } from "../store/platform-database.ts";
-import { openSqliteStore } from "../store/sqlite-store.ts";
 import { Schedules } from "../upkeep/schedules.ts";
 import { jobLines } from "../worker-link/pull/job-lines.ts";
 import { WorkerLink } from "../worker-link/worker-link.ts";
@@ -39,13 +36,13 @@ import { WorkerPool } from "../workers/worker-pool.ts";
 import { bucketNotices, openArtifacts, openBucket } from "./artifacts.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
-import { refuseNewer } from "./data-version.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { makeHosts } from "./hosts.ts";
 import { makeManagement } from "./management.ts";
 import { registryLogin } from "./registry-login.ts";
-import { derivedKey, readSecretKey } from "./secret-key.ts";
+import { derivedKey } from "./secret-key.ts";
+import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
 import { Volumes } from "./volumes.ts";
@@ -62,9 +59,11 @@ export interface PlatformUrls {
   readonly workers: () => WorkerPort | undefined;
 }
 
-/** What the watch over the disk has said once, and what a platform that stops leaves undone. */
+const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN"]);
+
+/** What the watch over the disk, or the way to the database, has said once, and what a platform that stops leaves undone. */
 function isSaidElsewhere(error: unknown): boolean {
-  return error instanceof SvcError && (error.code === "STORAGE_FULL" || error.code === "SHUTTING_DOWN");
+  return error instanceof SvcError && SAID_ELSEWHERE.has(error.code);
 }
 
 export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
@@ -79,12 +78,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     ended: (lackedMs) => log.info("storing works again", { lackedMs: Math.round(lackedMs) }),
   });
   const own = createOwner(log, isSaidElsewhere);
-  const database = openPlatformDatabase(dataDir, config.durability);
-  refuseNewer(database, dataDir);
+  const lost = Promise.withResolvers<SvcError>();
+  const state = await openState({ config, log, lost: lost.resolve });
+  const { database, postgres, secretKey, seal } = state;
   database.onFailure = (error) => storage.noticed(error);
-  const secretKey = readSecretKey(dataDir);
-  const seal = new SealedText(secretKey);
-  const store = withWorkerTokens(await openSqliteStore(database, seal));
+  const store = withWorkerTokens(state.store);
   const bounds = {
     queuedMax: config.queueLimit,
     bodiesKeptMax: config.bodiesLimitBytes,
@@ -221,7 +219,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     queue,
     sampleLink: (endpointId) => link.sample(endpointId),
     // A worker's row could not be written.
-    mayStart: (endpoint) => storage.lack === undefined && pool.mayStart(endpoint),
+    mayStart: (endpoint) => storage.lack === undefined && postgres?.away === undefined && pool.mayStart(endpoint),
     mustProve: (endpoint) => pool.mustProve(endpoint),
     apply: (endpoint, decision) => pool.apply(endpoint, decision),
     clock,
@@ -234,6 +232,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     store,
     endpoints,
     storage,
+    databaseAway: () => postgres?.away !== undefined,
     queue,
     link,
     driver,
@@ -316,7 +315,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),
     degraded: () => (inUse?.watch.trouble === undefined ? [] : ["The bucket cannot be used: deploys fail."]),
-    notices: () => [...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]), ...bucketNotices(inUse)],
+    notices: () => [
+      ...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
+      ...databaseNotices(postgres),
+      ...bucketNotices(inUse),
+    ],
     publicUrl: urls.public,
   });
   const gateway: Gateway = createGateway({
@@ -352,8 +355,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   return {
     storage,
     bucket: inUse,
-    database,
-    store,
+    state: { ...state, store, lost: lost.promise },
     queue,
     driver,
     containerCalls,

@@ -5,6 +5,7 @@
  */
 import { type FileHandle, open, rm, statfs } from "node:fs/promises";
 import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
 import { STORAGE_CHECK_MS, STORAGE_PROBE_BYTES, STORAGE_PROBE_FILES, STORAGE_ROOM_BYTES } from "../domain/limits.ts";
 import { type Lack, lackOf, type StorageWatch } from "../domain/storage.ts";
 
@@ -48,7 +49,9 @@ export class DiskWatch implements StorageWatch {
       try {
         return await work();
       } catch (error) {
-        if (this.#closed || this.noticed(error) === undefined) throw error;
+        // Of a database each try itself waits a while.
+        const isAway = error instanceof SvcError && error.code === "DATABASE_AWAY";
+        if (this.#closed || (!isAway && this.noticed(error) === undefined)) throw error;
       }
     }
   }

@@ -41,6 +41,8 @@ export interface RunningPlatform {
    * left either way.
    */
   stop(options: { now: boolean }): Promise<void>;
+  /** Resolves why it must end, when another platform has taken its database. */
+  readonly lost: Promise<SvcError>;
   /** Copies the databases for the backups that wait for it. */
   snapshot(): void;
   /** Logs a failure that no part of the platform took for its own. */
@@ -62,7 +64,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
   const {
     storage,
     bucket,
-    store,
+    state,
     queue,
     driver,
     containerCalls,
@@ -71,9 +73,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     autoscaler,
     reconcilers,
     gateway,
-    database,
     telemetry,
   } = platform;
+  const { store, database, postgres } = state;
   const recordFile = path.join(config.dataDir, "platform.json");
   const databases = { [DATABASE_FILE]: database.connection, [HISTORY_FILE]: telemetry.history };
   const snapshots = new Snapshots(config.dataDir, databases, log);
@@ -98,7 +100,15 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const firstKey = await ensureFirstKey(store);
     await noteVersion(config.dataDir);
     const service = config.installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
-    const facts = { port, localUrl, snapshots: true, service, startedAt: Date.now(), version: VERSION };
+    const facts = {
+      port,
+      localUrl,
+      database: postgres?.name,
+      snapshots: true,
+      service,
+      startedAt: Date.now(),
+      version: VERSION,
+    };
     const record = { pid: process.pid, url, workersDial, workersReach, ...facts };
     await writeFileAtomic(recordFile, JSON.stringify(record));
     log.info("the platform listens", { url, workersDial });
@@ -128,8 +138,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await telemetry.close();
       await queue.close();
       bucket?.bucket.close();
-      await store.close();
-      database.close();
+      await state.close();
       rmSync(recordFile, { force: true });
     };
     let stopping: Promise<void> | undefined;
@@ -140,7 +149,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       return stopping;
     };
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
-    return { url, firstKey, missing, stop, snapshot: () => snapshots.make(), defect };
+    return { url, firstKey, missing, lost: state.lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
     containerCalls.close();
     await gateway.close(0).catch(() => {});
@@ -149,7 +158,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await bucket?.watch.stop();
     await telemetry.close();
     await queue.close().catch(() => {});
-    await store.close().catch(() => {});
+    await state.close().catch(() => {});
     return cannotStart(error);
   }
 }

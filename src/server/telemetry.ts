@@ -37,6 +37,7 @@ interface TelemetryNeeds extends LoadSamplerDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly storage: Pick<StorageWatch, "lack">;
+  readonly databaseAway: () => boolean;
   readonly queue: LoadSamplerDeps["queue"] & Pick<JobReader, "find"> & { readonly events: QueueEvents };
   readonly link: LoadSamplerDeps["link"] & { bootOf(workerId: string): WorkerBoot | undefined };
   readonly driver: Pick<WorkerDriver, "capacity" | "list">;
@@ -147,6 +148,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     },
     async notReady() {
       const reasons = storage.lack === undefined ? [] : [storageFull(storage.lack).message];
+      if (needs.databaseAway()) reasons.push("The database cannot be reached.");
       if ((await driver.list()) === undefined) reasons.push("Workers cannot be started: the launcher is away.");
       return reasons;
     },

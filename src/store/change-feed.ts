@@ -84,7 +84,7 @@ export class ChangeFeed {
       this.look()
         .then(() => this.#trim())
         .then(done, done);
-    }, CHANGES_POLL_MS);
+    }, CHANGES_POLL_MS).unref();
   }
 
   async #look(): Promise<void> {

@@ -46,8 +46,8 @@ export async function openPostgresStore(postgres: Postgres, seal?: SealedText): 
   return {
     ...store,
     async close() {
+      // Who still asks is told by the pool, once that is closed, that the platform ends.
       await feed.close();
-      await store.close();
     },
   };
 }

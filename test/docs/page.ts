@@ -27,6 +27,8 @@ export interface Page {
   readonly ownPlatform: boolean;
   /** They need an S3 server, whose bucket and keys are in TEST_S3_…. */
   readonly s3: boolean;
+  /** They need an empty database, whose URL is in TEST_POSTGRES_URL. */
+  readonly postgres: boolean;
 }
 
 const BLOCK = /^```(\w*)(?: \[([^\]]+)\])?\n([\s\S]*?)^```$|^<!-- (run|not run): ([\s\S]*?) -->$/gm;
@@ -53,7 +55,8 @@ export function readPage(text: string): Page {
     } else assert.equal(language, "mermaid", `line ${line}: say what the block is, or <!-- not run: why -->`);
   }
   const ownPlatform = text.includes("<!-- on a platform of its own -->");
-  return { steps, notRun, ownPlatform, s3: text.includes("<!-- with an S3 server -->") };
+  const has = (mark: string) => text.includes(`<!-- ${mark} -->`);
+  return { steps, notRun, ownPlatform, s3: has("with an S3 server"), postgres: has("with a PostgreSQL server") };
 }
 
 const PREAMBLE = `curl() { command curl -sS "$@"; }

@@ -6,6 +6,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { ROOT, startPlatform, type TestPlatform, tempDir } from "../e2e/platform.ts";
+import { findPostgres, startPostgres } from "../postgres.ts";
 import { findS3, startS3 } from "../s3.ts";
 import { missing, type Page, readPage, scriptOf } from "./page.ts";
 
@@ -14,6 +15,7 @@ const ONLY = process.env.SVC_TEST_PAGE ?? "";
 
 /** What a page's commands have besides; why it cannot be followed here. */
 async function beside(t: TestContext, page: Page): Promise<Record<string, string> | string> {
+  if (page.postgres) return besidePostgres(t);
   if (!page.s3) return {};
   const found = await findS3();
   if ("missing" in found) return found.missing;
@@ -26,6 +28,14 @@ async function beside(t: TestContext, page: Page): Promise<Record<string, string
     TEST_S3_ID: keys.id,
     TEST_S3_SECRET: keys.secret,
   };
+}
+
+async function besidePostgres(t: TestContext): Promise<Record<string, string> | string> {
+  const found = await findPostgres();
+  if ("missing" in found) return found.missing;
+  const server = await startPostgres(found.bin);
+  t.after(() => server.stop());
+  return { TEST_POSTGRES_URL: server.url };
 }
 
 async function follow(t: TestContext, platform: TestPlatform, name: string, page: Page): Promise<void> {

@@ -10,6 +10,7 @@ import { SvcError } from "../../src/domain/errors.ts";
 import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { connectPostgres } from "../../src/postgres/connect.ts";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
+import { PlatformOwner } from "../../src/postgres/owner.ts";
 import { Postgres, type PostgresOptions } from "../../src/postgres/postgres.ts";
 import { eventually } from "../eventually.ts";
 import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
@@ -22,6 +23,7 @@ describe("the way to PostgreSQL", { skip }, () => {
   let server: PostgresServer;
   let folder: string;
   let base: string;
+  const opened: Postgres[] = [];
 
   before(async () => {
     folder = mkdtempSync(path.join(tmpdir(), "svc-pg-"));
@@ -29,6 +31,7 @@ describe("the way to PostgreSQL", { skip }, () => {
     base = `127.0.0.1:${server.port}`;
   });
   after(async () => {
+    for (const one of opened) await one.close();
     await server?.stop();
     rmSync(folder, { recursive: true, force: true });
   });
@@ -52,8 +55,11 @@ describe("the way to PostgreSQL", { skip }, () => {
     }
     return assert.fail(`${url} connected`);
   };
-  const open = (changes: Partial<PostgresOptions> = {}, url = server.url) =>
-    new Postgres({ access: { url: parseDatabaseUrl(url), passwordFile: undefined }, connectionsMax: 3, ...changes });
+  const open = (changes: Partial<PostgresOptions> = {}, url = server.url) => {
+    const access = { url: parseDatabaseUrl(url), passwordFile: undefined };
+    opened.push(new Postgres({ access, connectionsMax: 3, ...changes }));
+    return opened.at(-1)!;
+  };
   const inServer = (name: string, text: string) => {
     const file = path.join(server.dataDir, name);
     writeFileSync(file, text, { mode: 0o600 });
@@ -163,22 +169,29 @@ describe("the way to PostgreSQL", { skip }, () => {
   });
 
   test("never holds more connections than it may: who comes later waits for one, and not for ever", async () => {
-    const postgres = open({ waitMaxMs: 200 });
-    const lent = await Promise.all([1, 2, 3].map(() => postgres.acquire()));
-    await assert.rejects(postgres.acquire(), { code: "DATABASE_AWAY" });
-    const next = postgres.acquire();
-    lent[0]!.release();
-    (await next).release();
+    const hasty = open({ waitMaxMs: 200 });
+    const lent = await Promise.all([1, 2, 3].map(() => hasty.acquire()));
+    await assert.rejects(hasty.acquire(), { code: "DATABASE_AWAY" });
     for (const one of lent) one.release();
+    await hasty.close();
+    const postgres = open();
+    const taken = await Promise.all([1, 2, 3].map(() => postgres.acquire()));
+    const next = postgres.acquire();
+    taken[0]!.release();
+    (await next).release();
+    for (const one of taken.slice(1)) one.release();
     const all = await Promise.all(Array.from({ length: 50 }, (_, n) => postgres.query("SELECT $1::int AS n", [n])));
     assert.deepEqual(
       all.map(({ rows }) => rows[0].n),
       all.map((_, n) => n),
     );
-    const held = await server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc'");
-    assert.ok(Number(held) <= 3, held);
+    // Those of the first may still be ending.
+    await eventually(async () => {
+      const held = await server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc'");
+      assert.ok(Number(held) <= 3, held);
+    });
     await postgres.close();
-    await assert.rejects(postgres.acquire(), { code: "DATABASE_AWAY" });
+    await assert.rejects(postgres.acquire(), { code: "SHUTTING_DOWN" });
   });
 
   test("a connection whose transaction did not end is not lent again", async () => {
@@ -217,6 +230,38 @@ describe("the way to PostgreSQL", { skip }, () => {
     assert.equal(postgres.away, undefined);
     assert.deepEqual(told, ["DATABASE_AWAY", undefined]);
     await postgres.close();
+  });
+
+  test("one platform has a database: another waits until it stands still, and the first then hears that it was lost", async () => {
+    const waits: string[] = [];
+    const lost: string[] = [];
+    const postgres = [open(), open()];
+    const [first, second] = postgres.map(
+      (one, n) =>
+        new PlatformOwner(one, {
+          home: `${n}`,
+          place: `machine ${n}`,
+          waits: (place) => waits.push(place),
+          lost: (error) => lost.push(error.message),
+          silentMs: 1_500,
+        }),
+    ) as [PlatformOwner, PlatformOwner];
+    await Promise.all(postgres.map((one) => one.query("SELECT 1")));
+    await first.take();
+    const taken = second.take();
+    await eventually(() => assert.deepEqual(waits, ["machine 0"]));
+    // As if it stood still: no beat of it arrives.
+    await server.sql(
+      `CREATE FUNCTION still() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN CASE NEW.home WHEN ''0'' THEN NULL ELSE NEW END; END';
+       CREATE TRIGGER still BEFORE UPDATE ON platform_owner FOR EACH ROW EXECUTE FUNCTION still()`,
+      "svc",
+    );
+    await taken;
+    await eventually(() => assert.deepEqual(lost, ["Another platform has taken the database: machine 1."]));
+    await first.close();
+    assert.equal(await server.sql("SELECT place FROM platform_owner", "svc"), "machine 1");
+    await second.close();
+    await Promise.all(postgres.map((one) => one.close()));
   });
 
   test("works through PgBouncer in transaction mode", async (t) => {

@@ -126,6 +126,7 @@ const status = command({
         `Process  ${record.pid}, since ${dateTime(record.startedAt)} (${formatAge(Date.now() - record.startedAt)})`,
       );
       terminal.out(`Version  ${record.version}`);
+      if (record.database !== undefined) terminal.out(`Database ${record.database}`);
     }
     terminal.out(`Data     ${directory}`);
     terminal.out(`Log      ${logPath(directory)}`);

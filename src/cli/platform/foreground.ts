@@ -25,7 +25,11 @@ export async function runForeground(context: CliContext, options: StartOptions):
     process.on("unhandledRejection", (error) => platform.defect(error));
     // What Node itself prints must not end the platform on a full disk either.
     process.stderr.on("error", () => {});
-    const stopped = stopOnSignal(context, platform.stop, options.withParent ?? false);
+    const lost = platform.lost.then(async (error) => {
+      await platform.stop({ now: true });
+      throw error;
+    });
+    const stopped = Promise.race([lost, stopOnSignal(context, platform.stop, options.withParent ?? false)]);
     const { url, firstKey, missing } = platform;
     snapshot = platform.snapshot;
     snapshot(); // A backup may have begun since the platform told where it is.

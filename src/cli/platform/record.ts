@@ -18,6 +18,8 @@ export interface PlatformRecord {
   readonly localUrl?: string;
   /** It makes snapshots of its databases when it is asked. */
   readonly snapshots?: boolean;
+  /** What its PostgreSQL is called; undefined: all is in the data directory. */
+  readonly database?: string;
   /** A service manager started it, and would start it again. */
   readonly service?: boolean;
 }

@@ -1,0 +1,131 @@
+/**
+ * One platform has a database at a time:
+ *
+ *   no row ──▶ owned ──beat each second──▶ owned … ──close──▶ no row
+ *                ▲ its beat stood still for OWNER_SILENT_MS of the observer's clock, or the row is of the same data directory
+ *                └── another platform, which waits until then
+ *
+ * Nothing that is stored depends on these times: writes of the store go one after another, those of the queue are fenced.
+ */
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { SvcError } from "../domain/errors.ts";
+import { OWNER_BEAT_MS, OWNER_SILENT_MS } from "../domain/limits.ts";
+import type { Postgres } from "./postgres.ts";
+
+export interface OwnerOptions {
+  /** Of the data directory, which one process uses at a time. */
+  readonly home: string;
+  /** Machine and data directory, for people. */
+  readonly place: string;
+  /** Told once, when another platform has it. */
+  readonly waits: (place: string) => void;
+  /** Another took it, for this one stood still too long. */
+  readonly lost: (error: SvcError) => void;
+  readonly silentMs?: number;
+}
+
+interface Row {
+  readonly id: string;
+  readonly place: string;
+  readonly beat: number;
+}
+
+export class PlatformOwner {
+  readonly #postgres: Postgres;
+  readonly #options: OwnerOptions;
+  readonly #id = randomUUID();
+  readonly #closing = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> = Promise.resolve();
+
+  constructor(postgres: Postgres, options: OwnerOptions) {
+    this.#postgres = postgres;
+    this.#options = options;
+  }
+
+  /** Resolves when this platform has the database, however long another one keeps it. */
+  async take(signal?: AbortSignal): Promise<void> {
+    const { home, place, waits, silentMs = OWNER_SILENT_MS } = this.#options;
+    await this.#makeTable();
+    let seen: Row | undefined;
+    let since = performance.now();
+    for (let told = false; ; ) {
+      const stands = performance.now() - since >= silentMs;
+      const { rows } = await this.#postgres.query<Row>(
+        `INSERT INTO platform_owner AS o (id, home, place) VALUES ($1, $2, $3)
+         ON CONFLICT (one) DO UPDATE SET id = $1, home = $2, place = $3, beat = 0, since = now()
+           WHERE o.home = $2 OR (o.id = $4 AND o.beat = $5)
+         RETURNING id, place, beat`,
+        [this.#id, home, place, stands ? (seen?.id ?? null) : null, stands ? (seen?.beat ?? null) : null],
+      );
+      if (rows.length > 0) return this.#beat();
+      const other = await this.#read();
+      if (other === undefined) continue;
+      if (other.id !== seen?.id || other.beat !== seen.beat) since = performance.now();
+      seen = other;
+      if (!told) waits(other.place);
+      told = true;
+      await pause(OWNER_BEAT_MS, undefined, { signal });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    await this.#beating;
+    // Whoever waits sees without it that nothing beats any more.
+    await this.#postgres.query("DELETE FROM platform_owner WHERE id = $1", [this.#id]).catch(() => {});
+  }
+
+  async #makeTable(): Promise<void> {
+    const { rows } = await this.#postgres.query("SELECT to_regclass('platform_owner') AS there");
+    if (rows[0].there !== null) return;
+    try {
+      await this.#postgres.query(
+        `CREATE TABLE IF NOT EXISTS platform_owner (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL,
+           home text NOT NULL, place text NOT NULL, beat bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT now())`,
+      );
+    } catch (error) {
+      // Two that make it at once collide in PostgreSQL's own tables.
+      if ((error as { code?: string }).code !== "23505") throw error;
+    }
+  }
+
+  async #read(): Promise<Row | undefined> {
+    const { rows } = await this.#postgres.query<Row>("SELECT id, place, beat FROM platform_owner");
+    return rows[0];
+  }
+
+  #beat(): void {
+    if (this.#closing.signal.aborted) return;
+    this.#timer = setTimeout(() => {
+      // While the database is away nobody can take it either.
+      this.#beating = this.#beatOnce().then(
+        (isOurs) => {
+          if (isOurs) this.#beat();
+        },
+        () => this.#beat(),
+      );
+    }, OWNER_BEAT_MS).unref();
+  }
+
+  async #beatOnce(): Promise<boolean> {
+    const beat = "UPDATE platform_owner SET beat = beat + 1 WHERE id = $1";
+    if ((await this.#postgres.query(beat, [this.#id])).rowCount === 1) return true;
+    // A standby that took over may lack the row.
+    const { home, place, lost } = this.#options;
+    const again = "INSERT INTO platform_owner (id, home, place) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    if ((await this.#postgres.query(again, [this.#id, home, place])).rowCount === 1) return true;
+    const other = await this.#read();
+    if (other === undefined || other.id === this.#id) return true;
+    const message = `Another platform has taken the database: ${other.place}.`;
+    lost(
+      new SvcError("DATABASE_REFUSED", message, {
+        where: this.#postgres.name,
+        help: "This one did not answer for a while and ends now. Run one platform on a database at a time.",
+      }),
+    );
+    return false;
+  }
+}

@@ -1,0 +1,51 @@
+/** The settings of PostgreSQL. */
+import path from "node:path";
+import { z } from "zod";
+import { SvcError } from "../domain/errors.ts";
+import { POSTGRES_CONNECTIONS_DEFAULT, POSTGRES_CONNECTIONS_MAX, POSTGRES_CONNECTIONS_MIN } from "../domain/limits.ts";
+import type { PostgresAccess } from "../postgres/connect.ts";
+import { type DatabaseUrl, parseDatabaseUrl } from "../postgres/database-url.ts";
+
+const connections = `must be a number from ${POSTGRES_CONNECTIONS_MIN} to ${POSTGRES_CONNECTIONS_MAX}`;
+
+/** One line per key, as in config.ts. */
+export const databaseKeys = {
+  /** The store is kept in this PostgreSQL instead of in the data directory. */
+  SVC_DATABASE_URL: z
+    .string()
+    .transform((text, context): DatabaseUrl => {
+      try {
+        return parseDatabaseUrl(text);
+      } catch (error) {
+        context.addIssue((error as Error).message);
+        return z.NEVER;
+      }
+    })
+    .optional(),
+  /** The password of its user. */
+  SVC_DATABASE_PASSWORD_FILE: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
+  /** Connections that the platform holds at most. */
+  SVC_DATABASE_CONNECTIONS_MAX: z.coerce
+    .number({ error: connections })
+    .int(connections)
+    .min(POSTGRES_CONNECTIONS_MIN, connections)
+    .max(POSTGRES_CONNECTIONS_MAX, connections)
+    .default(POSTGRES_CONNECTIONS_DEFAULT),
+};
+
+export interface DatabaseConfig {
+  readonly access: PostgresAccess;
+  readonly connectionsMax: number;
+}
+
+type Given = z.output<z.ZodObject<typeof databaseKeys>>;
+
+/** Undefined without a URL. Throws CONFIG_INVALID. */
+export function readDatabase(given: Given): DatabaseConfig | undefined {
+  const { SVC_DATABASE_URL: url, SVC_DATABASE_PASSWORD_FILE: passwordFile } = given;
+  if (url !== undefined) return { access: { url, passwordFile }, connectionsMax: given.SVC_DATABASE_CONNECTIONS_MAX };
+  if (passwordFile === undefined) return undefined;
+  throw new SvcError("CONFIG_INVALID", "SVC_DATABASE_PASSWORD_FILE: counts only with SVC_DATABASE_URL", {
+    help: "The keys are described in docs/reference/config.md.",
+  });
+}

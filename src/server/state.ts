@@ -1,0 +1,144 @@
+/**
+ * Where the platform keeps its state. The data directory is always one process's alone: the file `platform.db` in it is locked.
+ * With SVC_DATABASE_URL the store is in PostgreSQL.
+ */
+import { randomUUID } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import path from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { SvcError } from "../domain/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { makePrivateFile } from "../lib/private-file.ts";
+import { SealedText } from "../lib/sealed-text.ts";
+import type { SqliteDatabase } from "../lib/sqlite.ts";
+import { PlatformOwner } from "../postgres/owner.ts";
+import { Postgres } from "../postgres/postgres.ts";
+import { openPlatformDatabase } from "../store/platform-database.ts";
+import { openPostgresStore } from "../store/postgres-store.ts";
+import { openSqliteStore } from "../store/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
+import type { Config } from "./config.ts";
+import { refuseNewer } from "./data-version.ts";
+import { readSecretKey } from "./secret-key.ts";
+
+/** Says that the directory belongs to a platform whose store is in PostgreSQL. */
+export const DATABASE_HOME_FILE = "database.json";
+
+export interface PlatformState {
+  /** Of the data directory. */
+  readonly database: SqliteDatabase;
+  readonly store: Store;
+  /** Of the data directory. */
+  readonly secretKey: Uint8Array;
+  readonly seal: SealedText;
+  /** Undefined: all is in the data directory. */
+  readonly postgres: Postgres | undefined;
+  /** Closes the store, and the ways to the databases. */
+  close(): Promise<void>;
+}
+
+interface StateNeeds {
+  readonly config: Pick<Config, "dataDir" | "durability" | "database">;
+  readonly log: Log;
+  /** Another platform took the database: this one must end. */
+  readonly lost: (error: SvcError) => void;
+}
+
+export async function openState({ config, log, lost }: StateNeeds): Promise<PlatformState> {
+  const { dataDir } = config;
+  const database = openPlatformDatabase(dataDir, config.durability);
+  refuseNewer(database, dataDir);
+  try {
+    const secretKey = readSecretKey(dataDir);
+    const seal = new SealedText(secretKey);
+    const common = { database, secretKey, seal };
+    if (config.database === undefined) {
+      refuseWithoutPostgres(dataDir);
+      const store = await openSqliteStore(database, seal);
+      return { ...common, store, postgres: undefined, close: () => closeAll([store, database]) };
+    }
+    refuseEmbedded(database.connection, dataDir);
+    return { ...common, ...(await openPostgres(config.database, dataDir, { database, seal, log, lost })) };
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+async function openPostgres(
+  { access, connectionsMax }: NonNullable<Config["database"]>,
+  dataDir: string,
+  { database, seal, log, lost }: Omit<StateNeeds, "config"> & Pick<PlatformState, "database" | "seal">,
+) {
+  const postgres = new Postgres({
+    access,
+    connectionsMax,
+    told: (away) => {
+      if (away !== undefined) log.error(`${away.message} ${away.help}`);
+      else log.info("the database is back");
+    },
+  });
+  const owner = new PlatformOwner(postgres, {
+    home: homeOf(dataDir, postgres.name),
+    place: `${dataDir} on ${hostname()}`,
+    waits: (place) => log.info(`Another platform uses ${postgres.name}: ${place}. This one waits until that ends.`),
+    lost,
+  });
+  try {
+    await owner.take();
+    const store = await openPostgresStore(postgres, seal);
+    log.info("the store is in PostgreSQL", { database: postgres.name });
+    return { postgres, store, close: () => closeAll([store, owner, postgres, database]) };
+  } catch (error) {
+    await closeAll([owner, postgres]);
+    throw error;
+  }
+}
+
+async function closeAll(parts: readonly { close(): Promise<void> | void }[]): Promise<void> {
+  for (const part of parts) await part.close();
+}
+
+/** A name that no other data directory has. Stays when the directory is moved. */
+function homeOf(dataDir: string, name: string): string {
+  const file = path.join(dataDir, DATABASE_HOME_FILE);
+  makePrivateFile(file, `${JSON.stringify({ home: randomUUID(), database: name })}\n`);
+  return (JSON.parse(readFileSync(file, "utf8")) as { home: string }).home;
+}
+
+/** Its jobs and files would look like those of endpoints that are gone, and be removed. */
+function refuseEmbedded(connection: DatabaseSync, dataDir: string): void {
+  const tables = connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'endpoints'").get();
+  if (tables === undefined) return;
+  const { n } = connection
+    .prepare("SELECT (SELECT count(*) FROM apps) + (SELECT count(*) FROM endpoints) AS n")
+    .get() as {
+    n: number;
+  };
+  if (n === 0) return;
+  throw new SvcError(
+    "DATA_DIRECTORY",
+    "The data directory holds an embedded platform, whose apps are not in the database.",
+    {
+      where: dataDir,
+      help: "Start with another data directory and deploy there, or leave SVC_DATABASE_URL out (docs/operate/postgresql.md).",
+    },
+  );
+}
+
+function refuseWithoutPostgres(dataDir: string): void {
+  const file = path.join(dataDir, DATABASE_HOME_FILE);
+  if (!existsSync(file)) return;
+  const { database } = JSON.parse(readFileSync(file, "utf8")) as { database: string };
+  throw new SvcError("DATA_DIRECTORY", `The data directory belongs to a platform whose apps are in ${database}.`, {
+    where: dataDir,
+    help: `Set SVC_DATABASE_URL. To begin anew without that database, remove ${DATABASE_HOME_FILE} in it.`,
+  });
+}
+
+/** What whoever looks at the platform is told while the database is away. */
+export function databaseNotices(postgres: Postgres | undefined): string[] {
+  const away = postgres?.away;
+  return away === undefined ? [] : [`${away.message} ${away.help} Nothing is deployed and no worker starts meanwhile.`];
+}

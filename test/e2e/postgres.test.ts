@@ -1,0 +1,130 @@
+/** A platform whose store is in PostgreSQL: what users do with it, and what happens when either of the two dies. */
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { eventually } from "../eventually.ts";
+import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
+import { COMPILED } from "../program.ts";
+import { project, startPlatform, svc, tempDir } from "./platform.ts";
+import { type PlatformProcess, startPlatformProcess } from "./platform-process.ts";
+
+const found = await findPostgres();
+const skip = "missing" in found && found.missing;
+
+const WORKER = `
+from svc import Endpoint
+
+@Endpoint(name="double", workers=(1, 2))
+def double(n):
+    return 2 * n
+`;
+
+describe("a platform on PostgreSQL", { skip }, () => {
+  let server: PostgresServer;
+
+  before(async () => {
+    server = await startPostgres((found as { bin: string }).bin, { durable: true });
+  });
+  after(() => server?.stop());
+
+  /** With a password, as a file has it. */
+  const settings = async (dir: string, database: string) => {
+    const url = await server.database(database);
+    mkdirSync(dir, { recursive: true });
+    const file = path.join(dir, "password");
+    writeFileSync(file, "hunter2\n");
+    return { SVC_DATABASE_URL: `${url}?application_name=blue`, SVC_DATABASE_PASSWORD_FILE: file };
+  };
+
+  test("deploys, calls, and goes on after it was killed, after the database was, and after both", async (t) => {
+    const platform = await startPlatform(t, await settings(tempDir(t), "life"));
+    const ok = async (args: readonly string[], cwd?: string) => {
+      const { code, stdout, stderr } = await platform.svc(args, { ...(cwd !== undefined && { cwd }) });
+      assert.equal(code, 0, `svc ${args.join(" ")}: ${stderr}`);
+      return `${stdout}${stderr}`;
+    };
+    const dir = project(t, { "worker.py": WORKER });
+    await ok(["deploy"], dir);
+    const [endpoint] = await platform.endpoints();
+    const twice = async (n: number) => {
+      const { json, text } = await platform.call(`${endpoint!.url}/runsync`, { body: { input: { n } } });
+      assert.equal(json?.output, 2 * n, text);
+    };
+    await twice(1);
+    assert.equal(await server.sql("SELECT name FROM endpoints", "life"), "double");
+    const status = await ok(["platform", "status", "--data-dir", platform.dataDir]);
+    assert.match(status, new RegExp(`Database PostgreSQL 127.0.0.1:${server.port}/life`));
+
+    await platform.kill();
+    let running = await platform.restart();
+    await eventually(() => twice(2));
+
+    await server.kill("SIGQUIT");
+    await eventually(async () => assert.equal((await running.call("/readyz")).status, 503));
+    assert.match((await running.call("/readyz")).text, /database cannot be reached/);
+    await twice(3);
+    await server.start();
+    await eventually(async () => assert.equal((await running.call("/readyz")).status, 200));
+    await ok(["deploy"], project(t, { "worker.py": WORKER.replace("2 * n", "2 * n + 0") }));
+    await eventually(() => twice(4));
+
+    await Promise.all([server.kill("SIGQUIT"), platform.kill(), running.kill()]);
+    await server.start();
+    running = await platform.restart();
+    await eventually(() => twice(5));
+    await ok(["undeploy", "--all", "--force"], dir);
+    await eventually(async () => assert.equal(await server.sql("SELECT count(*) FROM endpoints", "life"), "0"));
+
+    for (const name of ["platform.json", "database.json"]) {
+      const file = path.join(platform.dataDir, name);
+      if (existsSync(file)) assert.doesNotMatch(readFileSync(file, "utf8"), /hunter2/, name);
+    }
+    await running.stop();
+    assert.equal(await server.sql("SELECT count(*) FROM platform_owner", "life"), "0");
+    const without = await svc(["platform", "start", "--foreground", "--port", "0", "--data-dir", platform.dataDir]);
+    assert.notEqual(without.code, 0);
+    assert.match(without.stderr, /belongs to a platform whose apps are in PostgreSQL/);
+  });
+
+  test("a second platform on the database says whose it is, waits, and starts when that has ended", async (t) => {
+    const given = await settings(tempDir(t), "shared_one");
+    const first = await startPlatform(t, given);
+    const said: string[] = [];
+    let second: PlatformProcess | undefined;
+    const starts = startPlatformProcess({
+      dataDir: path.join(tempDir(t), "data"),
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, ...given },
+      onLogLine: (line) => said.push(line),
+    });
+    t.after(async () => (await starts.catch(() => undefined))?.end("SIGQUIT"));
+    const isUp = starts.then((platform) => {
+      second = platform;
+    });
+    await eventually(() => assert.match(said.join("\n"), new RegExp(`Another platform uses .*${first.dataDir}`)));
+    assert.equal(second, undefined);
+    await first.stop();
+    await isUp;
+    assert.equal(second!.firstKey, undefined, "the database has its first key");
+    const { status } = await first.call(`${second!.url}/graphql`, { body: { query: "{ myself { id } }" } });
+    assert.equal(status, 200);
+  });
+
+  test("what keeps it from starting is said in a sentence, without the password", async (t) => {
+    const dir = tempDir(t);
+    const start = (env: Record<string, string>) =>
+      svc(["platform", "start", "--foreground", "--port", "0", "--data-dir", path.join(dir, "data")], { env });
+    const cases: readonly [Record<string, string>, RegExp][] = [
+      [{ SVC_DATABASE_URL: "postgres://svc:hunter2@h:port/x" }, /SVC_DATABASE_URL: .*HOST:PORT/],
+      [{ SVC_DATABASE_PASSWORD_FILE: "/nothing" }, /counts only with SVC_DATABASE_URL/],
+      [{ SVC_DATABASE_URL: `postgres://svc:hunter2@127.0.0.1:${server.port}/nothing` }, /has no database "nothing"/],
+      [{ SVC_DATABASE_URL: `${server.url}?sslmode=require` }, /does not offer TLS/],
+    ];
+    for (const [env, words] of cases) {
+      const { code, stdout, stderr } = await start(env);
+      assert.notEqual(code, 0);
+      assert.match(stderr, words);
+      assert.doesNotMatch(stdout + stderr, /hunter2|at .*\.(ts|mjs|js):\d+/);
+    }
+  });
+});
