@@ -160,6 +160,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0015-the-documentations-site": "15. The documentation's site",
       "decisions/0016-machines-that-join": "16. Machines that join",
       "decisions/0017-the-store-on-postgresql": "17. The store on PostgreSQL",
+      "decisions/0018-the-queue-on-postgresql": "18. The queue on PostgreSQL",
       "decisions/0019-a-bucket-for-layers": "19. A bucket for layers",
       "decisions/0020-what-a-load-balanced-request-costs": "20. What a load-balanced request costs",
     }),

@@ -10,6 +10,7 @@ export * from "./image-limits.ts";
 export * from "./join-limits.ts";
 export * from "./postgres-limits.ts";
 export * from "./pull-limits.ts";
+export * from "./queue-limits.ts";
 export * from "./record-limits.ts";
 export * from "./rest-limits.ts";
 export * from "./volume-limits.ts";

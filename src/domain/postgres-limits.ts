@@ -11,6 +11,8 @@ export const POSTGRES_CONNECT_MAX_S = 300;
 export const POSTGRES_CONNECTIONS_DEFAULT = 10;
 export const POSTGRES_CONNECTIONS_MIN = 4;
 export const POSTGRES_CONNECTIONS_MAX = 200;
+/** The queue holds so many of its own. */
+export const POSTGRES_QUEUE_CONNECTIONS = 3;
 /** Pause before a server that was away is asked again: it doubles from the first to the last. */
 export const POSTGRES_RETRY_MIN_MS = 50;
 export const POSTGRES_RETRY_MAX_MS = 1_000;

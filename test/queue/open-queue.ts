@@ -10,6 +10,8 @@ export interface SqliteQueueUnderTest extends QueueUnderTest {
   database: SqliteDatabase;
   readonly dir: string;
   readonly blobDir: string;
+  /** Rows of each state. */
+  states(): Promise<Map<number, number>>;
 }
 
 /** A queue on a file of its own. reopen() drops the connection without closing the queue: what is not committed is lost. */
@@ -38,6 +40,10 @@ export async function openTestQueue(
     clock,
     dir,
     blobDir,
+    async states() {
+      const rows = under.database.connection.prepare("SELECT state, count(*) AS n FROM jobs GROUP BY state").all();
+      return new Map((rows as { state: number; n: number }[]).map(({ state, n }) => [state, n]));
+    },
     async reopen() {
       under.database.close();
       Object.assign(under, await open());

@@ -10,7 +10,7 @@ import type { ClaimedJob } from "../queue.ts";
 import { type Body, IN_QUEUE, type JobRow, sizeOf } from "./job-row.ts";
 import type { EndpointState, LiveState, PendingClaim, RunningJob } from "./live-state.ts";
 
-type QueuedRow = JobRow & { readonly input: Body };
+export type QueuedRow = JobRow & { readonly input: Body };
 
 export interface ClaimHooks {
   /** The first queued jobs of an endpoint, best first. Part of a batch. */
@@ -128,8 +128,9 @@ export class PendingClaims {
   /** The batch could not be stored: what was given in it is not, and those who got it wait on. */
   takeBack(): void {
     for (const claim of this.#served.splice(0)) {
-      if (claim.room === 0) claim.endpoint.claims.push(claim);
+      if (claim.room === 0 && !claim.signal.aborted) claim.endpoint.claims.push(claim);
       empty(claim);
+      if (claim.signal.aborted) claim.resolve([]);
     }
   }
 
@@ -143,7 +144,8 @@ export class PendingClaims {
     const { endpoint, workerId } = claim;
     endpoint.claims = endpoint.claims.filter((other) => other !== claim);
     endpoint.failing.delete(workerId);
-    claim.resolve([]);
+    // What it was given in a batch that is being written is its own, and comes with the commit.
+    if (claim.given.length === 0) claim.resolve([]);
   }
 
   #hand(row: QueuedRow, now: number): void {

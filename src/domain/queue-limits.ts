@@ -1,0 +1,10 @@
+/** Those of limits.ts that bound the queue on PostgreSQL. Import them from there. */
+/** A statement that is not answered for so long is sent again on another connection. */
+export const QUEUE_SILENCE_MAX_MS = 60_000;
+/** Changes that are one statement: so many, and about so large. */
+export const QUEUE_BATCH_MAX_ITEMS = 1_000;
+export const QUEUE_BATCH_MAX_BYTES = 8 * 1024 * 1024;
+/** So many batches write counts to the journal before they are written to the endpoints' rows. */
+export const QUEUE_FOLD_BATCHES = 500;
+/** Inputs of jobs that wait, over all endpoints, kept at hand. */
+export const QUEUE_HEADS_MAX_BYTES = 64 * 1024 * 1024;

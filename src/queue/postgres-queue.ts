@@ -1,0 +1,112 @@
+/**
+ * The queue on PostgreSQL. What is in memory is the same as with SQLite; rows are written a batch at a time while the batch
+ * before is on its way, and a promise resolves after its commit. The parts are under postgres/; docs/decisions/0018 says why so.
+ */
+import { SvcError } from "../domain/errors.ts";
+import { type StorageWatch, UNWATCHED } from "../domain/storage.ts";
+import type { Postgres } from "../postgres/postgres.ts";
+import type { BodyStore } from "./bodies/body-store.ts";
+import { boundsWith, type QueueBounds } from "./machine/machine.ts";
+import { StoredBodies } from "./machine/stored-bodies.ts";
+import { queueChanges } from "./postgres/changes.ts";
+import { Connections } from "./postgres/connection.ts";
+import { PostgresCore } from "./postgres/core.ts";
+import { DelayedJobs } from "./postgres/delayed.ts";
+import { queueOutbox } from "./postgres/outbox.ts";
+import { rollPartitions } from "./postgres/partitions.ts";
+import { queueProgress } from "./postgres/progress.ts";
+import { queueReads } from "./postgres/reads.ts";
+import { migrateQueue } from "./postgres/schema.ts";
+import { searchJobs } from "./postgres/search.ts";
+import { queueTicks } from "./postgres/ticks.ts";
+import { queueUpkeep } from "./postgres/upkeep.ts";
+import type { JobQueue } from "./queue.ts";
+
+export interface PostgresQueueOptions {
+  readonly postgres: Postgres;
+  /** Bodies above INLINE_BODY_MAX_BYTES. */
+  readonly bodies: BodyStore;
+  /** Milliseconds since the epoch: times that people see and that survive a restart. */
+  readonly clock: () => number;
+  /** Milliseconds of a clock that is never set: leases. */
+  readonly monotonic?: () => number;
+  readonly bounds?: Partial<QueueBounds>;
+  readonly storage?: StorageWatch;
+  /** How long callers wait for a database that is away. */
+  readonly waitMaxMs?: number;
+  /** Another platform has taken over: nothing is accepted here any more. */
+  readonly lost?: (error: SvcError) => void;
+  /** Takes over work that nobody awaits: deletions of bodies that nothing names any more. */
+  readonly own?: (work: Promise<unknown>) => void;
+}
+
+/** Takes the database over from whoever has it. */
+export async function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue> {
+  const { postgres, bodies: store, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
+  const db = new Connections(postgres, options.waitMaxMs);
+  const core = new PostgresCore(db, store, { clock, monotonic }, boundsWith(bounds), storage, {
+    lost: options.lost ?? (() => {}),
+    own: options.own ?? ((work) => work.catch(() => {})),
+  });
+  const delays = new DelayedJobs(core);
+  try {
+    await migrateQueue(db);
+    await core.open();
+    await core.pipeline.alone((query) => rollPartitions(query, clock(), core.seqAt));
+    await delays.open();
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  const bodies = new StoredBodies(core, core.bodies);
+  const reads = queueReads(core);
+  const changes = queueChanges(core, bodies);
+  storage.onReturn(() => goOn(core));
+  const stopRefusing = refuseWhenAway(core);
+  return {
+    ...changes,
+    ...reads,
+    ...queueProgress(core, bodies),
+    ...queueOutbox(core),
+    ...queueTicks(core),
+    ...queueUpkeep(core, bodies),
+
+    search: (search) => searchJobs(core, search),
+    wakeDelayed: () => delays.wake(),
+
+    async cancel(jobId) {
+      await changes.cancel(jobId);
+      return reads.find(jobId);
+    },
+
+    events: core.events,
+
+    async close() {
+      stopRefusing();
+      delays.close();
+      await core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."), bodies);
+    },
+  };
+}
+
+/** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
+function goOn(core: PostgresCore): void {
+  for (const job of core.live.running.values()) job.leaseUntil = core.live.lease();
+  for (const endpoint of core.live.endpoints.values()) {
+    if (endpoint.claims.length > 0 && endpoint.inQueue > 0) core.feed(endpoint).catch(() => {});
+  }
+}
+
+/** Callers that wait for a database that stays away are told; what must not be lost waits on. */
+function refuseWhenAway(core: PostgresCore): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  core.db.onOutage((waitMs) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const { refusal } = core.db;
+      if (refusal !== undefined) core.pipeline.refuse(refusal);
+    }, waitMs);
+    timer.unref();
+  });
+  return () => clearTimeout(timer);
+}

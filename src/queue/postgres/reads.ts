@@ -1,0 +1,184 @@
+/** The side of the queue that looks and waits: rows as they are committed. Nothing here writes. */
+import { isFinal, JOB_STATES, runsyncIdStart } from "../../domain/job.ts";
+import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
+import { DELAYED, IN_PROGRESS, IN_QUEUE, jobOfRow } from "../machine/job-row.ts";
+import type { Job, JobReader } from "../queue.ts";
+import type { PostgresCore } from "./core.ts";
+import { type ListedRow, TABLES } from "./rows.ts";
+
+const FIND = [TABLES.open, TABLES.done]
+  .map(({ columns, table }) => `SELECT ${columns} FROM ${table} WHERE id = $1`)
+  .join(" UNION ALL ");
+
+export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
+  const { db, live } = core;
+
+  async function find(jobId: string): Promise<Job | undefined> {
+    const [row] = await db.read<ListedRow>(FIND, [jobId]);
+    if (row === undefined) return undefined;
+    const output = row.output_ref === null ? row.output : ((await core.bodies.read(row.output_ref)) ?? null);
+    const error = row.error_ref === null ? row.error : ((await core.bodies.read(row.error_ref)) ?? null);
+    return jobOfRow(row, live.of(row.endpoint).id, output, text(error));
+  }
+
+  return {
+    find,
+
+    async findExpired(jobId) {
+      const [row] = await db.read<ListedRow>(`SELECT ${TABLES.expired.columns} FROM expired_jobs WHERE id = $1`, [
+        jobId,
+      ]);
+      return row && expiredJob(row, live.of(row.endpoint).id);
+    },
+
+    async input(jobId, maxBytes = Number.POSITIVE_INFINITY) {
+      const [row] = await db.read<{ input: Uint8Array | null; input_ref: string | null }>(
+        `SELECT input, input_ref FROM open_jobs WHERE id = $1 UNION ALL SELECT input, input_ref FROM done_jobs WHERE id = $1`,
+        [jobId],
+      );
+      if (row === undefined || row.input_ref === null) return row?.input ?? undefined;
+      return maxBytes <= INLINE_BODY_MAX_BYTES ? undefined : core.bodies.read(row.input_ref);
+    },
+
+    async list(endpointId, { state, limit, before, idStart, expired = false }) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.number === 0) return [];
+      const { number } = endpoint;
+      const states = state === undefined ? [...JOB_STATES.keys()] : [JOB_STATES.indexOf(state)];
+      const rows =
+        idStart === undefined
+          ? await newest(core, [number], states, await seqOf(before), limit, expired)
+          : await beginning(number, idStart, limit, expired);
+      return rows.map((row) => {
+        return row.expired === 1 ? expiredJob(row, endpointId) : jobOfRow(row, endpointId, row.output, text(row.error));
+      });
+    },
+
+    async counts(endpointId) {
+      const endpoint = live.endpoints.get(endpointId);
+      const { inQueue = 0, inQueueLowPriority = 0 } = endpoint ?? {};
+      return {
+        inQueue,
+        inQueueLowPriority,
+        delayed: endpoint?.delayed ?? 0,
+        inProgress: endpoint?.inProgress ?? 0,
+        inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
+        completed: endpoint?.completed ?? 0,
+        failed: endpoint?.failed ?? 0,
+        retried: endpoint?.retried ?? 0,
+        oldestQueuedAt: endpoint !== undefined && inQueue > 0 ? await oldestQueuedAt(endpoint) : null,
+      };
+    },
+
+    async claimsOf(workerId) {
+      const running = [...live.running.values()].filter((job) => job.workerId === workerId);
+      return running.map(({ id, fence }) => ({ jobId: id, fence }));
+    },
+
+    async wait(jobId, timeoutMs, signal) {
+      const over = new AbortController();
+      const ends = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
+      // Waited for before it is looked at: an end in between is not missed.
+      const comes = core.finals.wait(jobId, timeoutMs, ends);
+      try {
+        if (!live.running.has(jobId)) {
+          const job = await find(jobId);
+          if (job === undefined || isFinal(job.state)) return job;
+        }
+        return (await comes) ?? (await find(jobId));
+      } finally {
+        over.abort();
+      }
+    },
+  };
+
+  async function seqOf(jobId: string | undefined): Promise<number> {
+    if (jobId === undefined) return Number.MAX_SAFE_INTEGER;
+    const [row] = await db.read<{ seq: number }>(
+      `SELECT seq FROM open_jobs WHERE id = $1 UNION ALL SELECT seq FROM done_jobs WHERE id = $1
+       UNION ALL SELECT seq FROM expired_jobs WHERE id = $1`,
+      [jobId],
+    );
+    return row?.seq ?? 0;
+  }
+
+  /** Newest first: ids begin with the time. */
+  async function beginning(endpoint: number, idStart: string, limit: number, expired: boolean): Promise<ListedRow[]> {
+    const rows = await Promise.all(
+      [idStart, runsyncIdStart(idStart)].map((start) => idsFrom(core, start, limit, expired, endpoint)),
+    );
+    return bySeq(rows.flat()).slice(0, limit);
+  }
+
+  async function oldestQueuedAt(endpoint: Parameters<typeof core.heads.oldest>[0]): Promise<number | null> {
+    const atHand = [0, 1].flatMap((low) => core.heads.oldest(endpoint, low)?.created_at ?? []);
+    const waiting = [endpoint.inQueue - endpoint.inQueueLowPriority, endpoint.inQueueLowPriority];
+    if (atHand.length === waiting.filter((count) => count > 0).length) return Math.min(...atHand);
+    const oldest = (low: number) => `(SELECT created_at FROM open_jobs WHERE endpoint = $1 AND state = 0
+      AND low_priority = ${low} ORDER BY seq LIMIT 1)`;
+    const [row] = await db.read<{ at: number | null }>(`SELECT least(${oldest(0)}, ${oldest(1)}) AS at`, [
+      endpoint.number,
+    ]);
+    return row!.at;
+  }
+}
+
+/** As expired jobs are shown. */
+export function expiredJob(row: ListedRow, endpointId: string): Job {
+  return { ...jobOfRow(row, endpointId, null, row.line), expired: true };
+}
+
+/** Some with such ids, of one endpoint or of all. */
+export function idsFrom(core: PostgresCore, start: string, limit: number, expired: boolean, endpoint?: number) {
+  const of = endpoint === undefined ? "" : "AND endpoint = $4";
+  const lists = tables(expired).map(({ columns, table }) => {
+    return `(SELECT ${columns} FROM ${table} WHERE id >= $1 AND id < $2 ${of} ORDER BY id DESC LIMIT $3)`;
+  });
+  const values = [start, `${start}~`, limit, ...(endpoint === undefined ? [] : [endpoint])];
+  return core.db.read<ListedRow>(lists.join(" UNION ALL "), values);
+}
+
+function tables(expired: boolean) {
+  return expired ? [TABLES.open, TABLES.done, TABLES.expired] : [TABLES.open, TABLES.done];
+}
+
+/** The newest rows of endpoints and states before `seq`: the newest of each by its index, merged. */
+export async function newest(
+  core: PostgresCore,
+  endpoints: readonly number[],
+  states: readonly number[],
+  seq: number,
+  limit: number,
+  expired: boolean,
+): Promise<ListedRow[]> {
+  const lists: string[] = [];
+  const last = ({ columns, table }: (typeof TABLES)["open"], where: string) =>
+    lists.push(`(SELECT ${columns} FROM ${table} WHERE ${where} AND seq < $1 ORDER BY seq DESC LIMIT $2)`);
+  const running = [...core.live.running.values()].filter((job) => endpoints.includes(job.endpoint.number));
+  for (const state of states) {
+    if (state === IN_PROGRESS)
+      lists.push(`(SELECT ${TABLES.open.columns} FROM open_jobs WHERE seq = ANY($3) AND seq < $1)`);
+    for (const endpoint of endpoints) {
+      const of = `endpoint = ${endpoint} AND state = ${state}`;
+      if (state === IN_QUEUE) {
+        for (const low of [0, 1]) last(TABLES.open, `${of} AND low_priority = ${low}`);
+        last(TABLES.open, `endpoint = ${endpoint} AND state = ${DELAYED}`);
+      } else if (state !== IN_PROGRESS) {
+        last(TABLES.done, of);
+        if (expired) last(TABLES.expired, of);
+      }
+    }
+  }
+  if (lists.length === 0) return [];
+  const values = [seq, limit, ...(states.includes(IN_PROGRESS) ? [running.map((job) => job.seq)] : [])];
+  const rows = await core.db.read<ListedRow>(lists.join(" UNION ALL "), values);
+  return bySeq(rows.filter((row) => states.includes(row.state === DELAYED ? IN_QUEUE : row.state))).slice(0, limit);
+}
+
+export function bySeq(rows: readonly ListedRow[]): ListedRow[] {
+  return [...rows].sort((a, b) => b.seq - a.seq);
+}
+
+export function text(bytes: Uint8Array | null): string {
+  return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+}

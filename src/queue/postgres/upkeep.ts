@@ -1,0 +1,168 @@
+/** Deletions, in small batches so that a million jobs hold up nobody; and leases that passed. */
+import { isRunsyncJob } from "../../domain/job.ts";
+import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
+import { type Body, DELAYED, IN_PROGRESS, IN_QUEUE } from "../machine/job-row.ts";
+import type { EndpointState } from "../machine/live-state.ts";
+import type { StoredBodies } from "../machine/stored-bodies.ts";
+import type { JobUpkeep, Queue } from "../queue.ts";
+import { failQueuedJob, loseJob } from "./changes.ts";
+import type { Query } from "./connection.ts";
+import type { PostgresCore } from "./core.ts";
+import { forgetDone, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
+import { rollPartitions } from "./partitions.ts";
+import type { JobRecord, ReadRow } from "./records.ts";
+import { expiredQueuedRows, waitingNamed, waitingRows } from "./rows.ts";
+
+export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
+
+export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
+  const { live } = core;
+
+  /** Calls `change` with each job that `find` gives and that is in `state` yet, batch by batch. Resolves how many. */
+  async function forAll(
+    state: number,
+    find: (query: Query) => Promise<ReadRow[]>,
+    change: (job: JobRecord) => void,
+  ): Promise<number> {
+    let changed = 0;
+    for (;;) {
+      const [count, rows] = await core.keep(
+        (jobs: readonly JobRecord[]) => {
+          const there = jobs.filter((job) => !job.isGone && job.state === state);
+          for (const job of there) change(job);
+          return [there.length, jobs.length] as const;
+        },
+        { load: async (query) => (await find(query)).map((row) => core.adopt(row, "open")) },
+      );
+      changed += count;
+      if (rows < DELETE_BATCH_ROWS) return changed;
+    }
+  }
+
+  function deleteWaiting(job: JobRecord): void {
+    live.count(live.of(job.endpoint), job.state, job.low_priority === 1, -1);
+    core.delete(job);
+  }
+
+  /** What waits of the endpoint now. */
+  function waiting({ number }: EndpointState, state = IN_QUEUE): (query: Query) => Promise<ReadRow[]> {
+    const last = core.lastSeq();
+    return (query) => waitingRows(query, number, state, last, DELETE_BATCH_ROWS);
+  }
+
+  async function deleteAllWaiting(endpoint: EndpointState): Promise<number> {
+    const finds = [IN_QUEUE, DELAYED].map((state) => [state, waiting(endpoint, state)] as const);
+    let deleted = 0;
+    for (const [state, find] of finds) deleted += await forAll(state, find, deleteWaiting);
+    return deleted;
+  }
+
+  /** `fail` gets the reason as it is stored. */
+  function withReason(endpointId: string, error: string, fail: (stored: Body) => Promise<number>): Promise<number> {
+    return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => fail(stored!), {
+      endpointId,
+      full: ({ message }) => fail(Buffer.from(`the reason cannot be kept. ${message}`)),
+    });
+  }
+
+  return {
+    async purge(endpointId) {
+      const endpoint = live.endpoints.get(endpointId);
+      return endpoint === undefined || endpoint.number === 0 ? 0 : deleteAllWaiting(endpoint);
+    },
+
+    async failQueued(endpointId, workerId, error) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.inQueue === 0) return 0;
+      const find = waiting(endpoint);
+      return withReason(endpointId, error, (stored) =>
+        forAll(IN_QUEUE, find, (job) => failQueuedJob(core, job, workerId, stored)),
+      );
+    },
+
+    async failAwaited(endpointId, workerId, error) {
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.inQueue === 0) return 0;
+      const awaited = () => [...new Set([...core.finals.jobIds(), ...core.chunks.jobIds()])].filter(isRunsyncJob);
+      return withReason(endpointId, error, (stored) =>
+        core.keep(
+          () => {
+            const jobs = awaited().flatMap((id) => core.record(id) ?? []);
+            const there = jobs.filter(
+              (job) => job.endpoint === endpoint.number && job.state === IN_QUEUE && !job.isGone,
+            );
+            for (const job of there) failQueuedJob(core, job, workerId, stored);
+            return there.length;
+          },
+          {
+            load: async (query) => {
+              const unknown = awaited().filter((id) => core.record(id) === undefined);
+              for (const row of await waitingNamed(query, endpoint.number, unknown)) core.adopt(row, "open");
+            },
+          },
+        ),
+      );
+    },
+
+    async expireLeases() {
+      // Who lost a lease cannot be written then; when storing works again, all start anew.
+      if (core.storage.lack !== undefined || core.db.outage !== undefined) return 0;
+      return core.run(() => {
+        const now = core.monotonic();
+        const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
+        for (const job of lost) loseJob(core, job);
+        return lost.length;
+      });
+    },
+
+    async graceLeases(ms) {
+      for (const job of live.running.values()) job.leaseUntil = live.lease(ms);
+    },
+
+    async sweep() {
+      live.forgetGone();
+      const now = core.clock();
+      const expired = (query: Query) => expiredQueuedRows(query, now, DELETE_BATCH_ROWS);
+      let deleted = await forAll(IN_QUEUE, expired, deleteWaiting);
+      deleted += await sweepExpired(core, now);
+      for (const endpoint of [...core.failedSince]) {
+        deleted += await trimFailed(core, endpoint, now);
+        core.failedSince.delete(endpoint);
+      }
+      await trimExpired(core);
+      await core.pipeline.alone((query) => rollPartitions(query, now, core.seqAt));
+      return deleted;
+    },
+
+    async endpointIds() {
+      const scheduled = await core.db.read<{ endpoint: string }>("SELECT endpoint FROM job_schedules");
+      const known = [...live.endpoints.values()].filter(({ number }) => number > 0).map(({ id }) => id);
+      return [...new Set([...known, ...scheduled.map(({ endpoint }) => endpoint)])];
+    },
+
+    async forget(endpointId) {
+      await core.keep(() => {
+        core.unit.schedules.set(endpointId, null);
+      });
+      const endpoint = live.endpoints.get(endpointId);
+      if (endpoint === undefined || endpoint.number === 0) return;
+      await core.keep(() => {
+        for (const job of [...live.running.values()]) {
+          if (job.endpoint !== endpoint) continue;
+          live.running.delete(job.id);
+          live.count(endpoint, IN_PROGRESS, job.lowPriority, -1);
+          core.dropChunks(job.seq, job.id, endpoint, job.chunkBytes);
+          core.unnamed(endpoint, job.outputFile);
+          core.delete(core.record(job.id)!);
+        }
+      });
+      await deleteAllWaiting(endpoint);
+      await forgetDone(core, endpoint);
+      core.failedSince.delete(endpoint);
+      core.expiredSince.delete(endpoint);
+      await core.keep(() => {
+        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress === 0) core.removed(endpoint);
+      });
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/** How PostgreSQL carries out what the queue asks of it often: by primary keys, however much lies in the tables. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Postgres } from "../../src/postgres/postgres.ts";
+import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
+import type { JobRecord } from "../../src/queue/postgres/records.ts";
+import { QUEUED } from "../../src/queue/postgres/rows.ts";
+import { PARTS, type Part, statementOf } from "../../src/queue/postgres/statement.ts";
+import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
+import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
+import { postgresAt } from "./open-postgres-queue.ts";
+
+const found = await findPostgres();
+const skip = "missing" in found && found.missing;
+const ROWS = 100_000;
+/** Small, whatever happens: one row an endpoint or less, one a batch that is dropped all at once, or none yet. */
+const SMALL = /^(queue_shards|queue_endpoints|queue_journal|job_schedules|done_jobs_\d+)$/;
+const FENCE = { shards: [1], epochs: [1], nonces: [1], epoch: 1, n: 1, lastSeq: 1 };
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+function nodesOf(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+}
+
+describe("what the queue asks of PostgreSQL", { skip }, () => {
+  let server: PostgresServer;
+  let postgres: Postgres;
+  const dir = mkdtempSync(join(tmpdir(), "svc-queue-"));
+  before(async () => {
+    server = await startPostgres((found as { bin: string }).bin);
+    postgres = postgresAt(await server.database("explained"));
+    await (
+      await openPostgresQueue({ postgres, bodies: await DiskBodyStore.open(dir, false), clock: Date.now })
+    ).close();
+    const job = `n, 'id' || n, 1 + n % 201, n % 2, 0, 1, 0, 0, 'w', n, n, n, NULL, 1, 1, 1, '', '', '', 'x', NULL, NULL, NULL`;
+    const rows = `FROM generate_series(1, ${ROWS}) n`;
+    for (const fill of [
+      `INSERT INTO open_jobs SELECT ${job} ${rows}`,
+      `INSERT INTO done_jobs SELECT ${job}, n, NULL, NULL ${rows}`,
+      `INSERT INTO job_chunks SELECT n / 10, n, 1, 'x', NULL ${rows}`,
+      `INSERT INTO job_webhooks SELECT n, n, 'id', 'url', 'host' || n % 100, 0, n ${rows}`,
+      `INSERT INTO job_keys SELECT 1, 'key' || n, 'id' ${rows}`,
+      `INSERT INTO queue_journal SELECT 1, n, '[]', n FROM generate_series(1, 600) n`,
+      "ANALYZE",
+    ]) {
+      await postgres.query(fill);
+    }
+  });
+  after(async () => {
+    await postgres?.close();
+    await server?.stop();
+    rmSync(dir, { recursive: true });
+  });
+
+  async function explained(text: string, values: readonly unknown[]): Promise<Plan[]> {
+    const { rows } = await postgres.query(`EXPLAIN (FORMAT JSON) ${text}`, values);
+    return nodesOf(rows[0]["QUERY PLAN"][0].Plan);
+  }
+
+  function assertByKey(nodes: readonly Plan[], what: string): void {
+    for (const node of nodes) {
+      const table = node["Relation Name"] ?? "";
+      if (SMALL.test(table)) continue;
+      assert.notEqual(node["Node Type"], "Seq Scan", `${what} reads all of ${table}`);
+    }
+  }
+
+  for (const part of PARTS as readonly Part<unknown>[]) {
+    test(`a batch with ${part.name} finds its rows by key`, async () => {
+      const items = Array.from({ length: 64 }, (_, n) => sample(part, n + 1));
+      const statement = statementOf(new Map([[part as Part<never>, items]]), FENCE, "[]")!;
+      const nodes = await explained(statement.text, statement.values);
+      assertByKey(nodes, part.name);
+      const hot = nodes.filter((node) => /^(open|done)_jobs/.test(node["Relation Name"] ?? "") && node["Index Name"]);
+      for (const node of hot) assert.match(node["Index Name"]!, /_pkey$/, `${part.name} goes by ${node["Index Name"]}`);
+    });
+  }
+
+  test("the next jobs of an endpoint are read in their order, from where the last read ended", async () => {
+    const nodes = await explained(QUEUED, [2, 0, ROWS / 2, 256]);
+    assertByKey(nodes, "reading on");
+    assert.ok(
+      nodes.some((node) => node["Index Name"] === "open_jobs_queued" && /seq >/.test(node["Index Cond"] ?? "")),
+    );
+  });
+});
+
+/** As work makes it: jobs have more than their part names. */
+function sample(part: Part<unknown>, n: number): unknown {
+  const record = {
+    seq: n,
+    id: `id${n}`,
+    endpoint: 1,
+    state: 2,
+    fence: 1,
+    storedFence: 1,
+    input: null,
+    output: null,
+    error: null,
+  };
+  const isJob = part.columns.some(({ name }) => name === "seq");
+  return isJob
+    ? (record as unknown as JobRecord)
+    : part.columns.map(({ type }) => (type === "text" ? `${n}` : type === "bytea" ? null : n));
+}
