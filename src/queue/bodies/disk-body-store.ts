@@ -68,9 +68,9 @@ export class DiskBodyStore implements BodyStore {
   async #place(temporary: string, target: string): Promise<void> {
     const folder = path.dirname(target);
     for (let tries = 1; ; tries++) {
-      if (this.#sync) await makeDurableFolder(folder, 0o700);
-      else await mkdir(folder, { recursive: true, mode: 0o700 });
       try {
+        if (this.#sync) await makeDurableFolder(folder, 0o700);
+        else await mkdir(folder, { recursive: true, mode: 0o700 });
         await rename(temporary, target);
         if (this.#sync) await syncFolder(folder);
         return;
