@@ -20,6 +20,15 @@ const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
     /docker-modem\/lib\/ssh\.js$/,
     'module.exports = () => { throw new Error("svc reaches the engine of its machine only"); };',
   ],
+  // A platform is no person who signs in with a browser.
+  [
+    /@aws-sdk\/credential-provider-sso\/dist-cjs\/index\.js$/,
+    'exports.fromSSO = () => async () => { throw new Error("svc takes no keys of a person who signed in by SSO"); };',
+  ],
+  [
+    /@aws-sdk\/credential-provider-login\/dist-cjs\/index\.js$/,
+    'exports.fromLoginCredentials = () => async () => { throw new Error("svc takes no keys of a person who signed in"); };',
+  ],
   [/zod\/v4\/locales\/index\.js$/, 'export { default as en } from "./en.js";'],
   [/graphql-yoga\/esm\/(graphiql|landing-page)-html\.js$/, 'export default "";'],
 ];
