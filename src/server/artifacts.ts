@@ -1,4 +1,4 @@
-/** Where layers and large bodies are kept: on the disk, or in a bucket, with a part of the layers on the disk. */
+/** Where layers are kept: on the disk, or in a bucket, with a part of them on the disk. */
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { openCachedArtifacts } from "../artifacts/cached-artifacts.ts";
@@ -6,9 +6,6 @@ import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { S3ArtifactStore } from "../artifacts/s3-artifact-store.ts";
 import type { SvcError } from "../domain/errors.ts";
 import type { Log } from "../lib/log.ts";
-import type { BodyStore } from "../queue/bodies/body-store.ts";
-import { DiskBodyStore } from "../queue/bodies/disk-body-store.ts";
-import { S3BodyStore } from "../queue/bodies/s3-body-store.ts";
 import { Bucket } from "../s3/bucket.ts";
 import { BucketWatch } from "../s3/bucket-watch.ts";
 import type { Config } from "./config.ts";
@@ -44,12 +41,6 @@ export async function openArtifacts(
   if (bucket === undefined) return openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const kept = await openDiskArtifactStore(path.join(dataDir, "layer-cache"));
   return openCachedArtifacts(new S3ArtifactStore(bucket, clock), kept, s3!.cacheBytes);
-}
-
-/** Of a queue that does not keep them itself. */
-export async function openBodies({ dataDir, durability }: Config, bucket: Bucket | undefined): Promise<BodyStore> {
-  if (bucket !== undefined) return new S3BodyStore(bucket);
-  return DiskBodyStore.open(path.join(dataDir, "bodies"), durability === "full");
 }
 
 /** What whoever looks at the platform is told while the bucket is away. */

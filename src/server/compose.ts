@@ -21,7 +21,6 @@ import { createOwner } from "../lib/own.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { LogFiles } from "../logs/log-files.ts";
 import { SecretValues } from "../logs/secret-values.ts";
-import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
 import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
@@ -40,6 +39,7 @@ import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { makeHosts } from "./hosts.ts";
 import { makeManagement } from "./management.ts";
+import { openQueue } from "./open-queue.ts";
 import { registryLogin } from "./registry-login.ts";
 import { derivedKey } from "./secret-key.ts";
 import { databaseNotices, openState } from "./state.ts";
@@ -88,8 +88,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     bodiesKeptMax: config.bodiesLimitBytes,
     failedRetentionMs: config.retention.failedMs,
   };
-  const queue = await openSqliteQueue({ database, blobDir: path.join(dataDir, "blobs"), clock, bounds, storage });
   const inUse = await openBucket(config, log);
+  const queue = await openQueue(config, {
+    ...{ database, postgres, bucket: inUse?.bucket, clock, bounds, storage },
+    lost: lost.resolve,
+    own: (work) => own("deleting bodies that nothing names", work),
+  });
   const artifacts = await openArtifacts(config, inUse?.bucket, clock);
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);

@@ -53,18 +53,27 @@ describe("a platform on PostgreSQL", { skip }, () => {
     };
     await twice(1);
     assert.equal(await server.sql("SELECT name FROM endpoints", "life"), "double");
+    assert.equal(await server.sql("SELECT count(*) FROM done_jobs", "life"), "1");
+    const big = "x".repeat(200_000);
+    const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: big } } });
     const status = await ok(["platform", "status", "--data-dir", platform.dataDir]);
     assert.match(status, new RegExp(`Database PostgreSQL 127.0.0.1:${server.port}/life`));
 
     await platform.kill();
     let running = await platform.restart();
     await eventually(() => twice(2));
+    const status2 = async () => (await running.call(`${endpoint!.url}/status/${json.id}`)).json;
+    await eventually(async () => assert.equal((await status2()).status, "COMPLETED"));
+    assert.equal((await status2()).output, big + big, "what was accepted before the kill");
 
     await server.kill("SIGQUIT");
     await eventually(async () => assert.equal((await running.call("/readyz")).status, 503));
     assert.match((await running.call("/readyz")).text, /database cannot be reached/);
-    await twice(3);
+    // A call waits a while for the database to come back.
+    const waits = twice(3);
+    waits.catch(() => {});
     await server.start();
+    await waits;
     await eventually(async () => assert.equal((await running.call("/readyz")).status, 200));
     await ok(["deploy"], project(t, { "worker.py": WORKER.replace("2 * n", "2 * n + 0") }));
     await eventually(() => twice(4));

@@ -10,6 +10,7 @@ import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
 import { openPostgresQueue, type PostgresQueueOptions } from "../../src/queue/postgres-queue.ts";
 import type { ClaimedJob, JobQueue } from "../../src/queue/queue.ts";
 import { newJob, unique } from "../conformance/queue.ts";
+import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { postgresAt } from "./open-postgres-queue.ts";
 
@@ -139,6 +140,27 @@ describe("the job queue on PostgreSQL", { skip }, () => {
     server = await startPostgres((found as { bin: string }).bin, { durable: true });
   });
   after(() => server?.stop());
+
+  test("works behind PgBouncer in transaction mode, also with another platform's statements on its connections", async (t) => {
+    const missing = await lackOfPgBouncer();
+    if (missing !== undefined) return t.skip(missing);
+    await server.database("pooled");
+    const bouncer = await startPgBouncer(server);
+    t.after(() => bouncer.stop());
+    const url = `postgres://svc@127.0.0.1:${bouncer.port}/pooled`;
+    const first = await opened(t, url);
+    const { id } = await first.enqueue(newJob("pooled"));
+    const second = await opened(t, url);
+    await assert.rejects(first.enqueue(newJob("pooled")));
+    const ids = await Promise.all(Array.from({ length: 50 }, () => second.enqueue(newJob("pooled"))));
+    const seen: string[] = [];
+    while (seen.length < 51) {
+      const job = await claimOne(second, "pooled");
+      assert.equal(await second.finish(job, { state: "COMPLETED", output: OUTPUT }), true);
+      seen.push(job.jobId);
+    }
+    assert.deepEqual(seen.sort(), [id, ...ids.map((each) => each.id)].sort());
+  });
 
   test("wherever the connection is cut, every change is made once", async (t) => {
     const cutter = new Cutter(server.port);

@@ -200,7 +200,6 @@ class Line {
     client.on("notice", ({ severity, message }) => {
       if (severity === "WARNING") this.#warning = message;
     });
-    await client.query("SET statement_timeout = 0");
     if (this.#closed) {
       await client.end();
       throw closed();
