@@ -7,8 +7,8 @@ import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
+import { ifThere } from "../lib/if-there.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
-import { ifThere } from "./if-there.ts";
 import { isDigest, layerMissing, requireDigest } from "./layer-words.ts";
 import { PartialLayers } from "./partial-layers.ts";
 

@@ -10,7 +10,7 @@ import type { Readable } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { explained, lackOf } from "../domain/storage.ts";
-import { ifThere } from "./if-there.ts";
+import { ifThere } from "../lib/if-there.ts";
 import { layerCorrupt, layerTooLarge, otherUpload, wrongOffset } from "./layer-words.ts";
 
 const SUFFIX = ".part";

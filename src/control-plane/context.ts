@@ -1,5 +1,4 @@
 /** What the control plane is given, and what each of its requests knows. */
-
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";

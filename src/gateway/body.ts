@@ -6,10 +6,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Transform } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
-import { declaredBytes, drain as drainBody, hasBody } from "../lib/request-body.ts";
+import { declaredBytes, drain as drainBody } from "../lib/request-body.ts";
 import { RateLimited } from "./rate-limits.ts";
-
-export { declaredBytes, hasBody };
 
 const EMPTY = Buffer.alloc(0);
 

@@ -8,8 +8,8 @@
 import { SvcError } from "../domain/errors.ts";
 import { isFinal, runsyncJobId } from "../domain/job.ts";
 import { RUNSYNC_BODY_MAX_BYTES, WAIT_MAX_MS } from "../domain/limits.ts";
+import { hasBody } from "../lib/request-body.ts";
 import type { Job } from "../queue/queue.ts";
-import { hasBody } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { parseOpenAiRequest } from "./job-request.ts";
 import { CALL, GET_OR_POST, type JobRoute } from "./job-route.ts";

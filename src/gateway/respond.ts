@@ -2,7 +2,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorBody, errorBody, openAiErrorBody, SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, QUEUE_FULL_RETRY_S } from "../domain/limits.ts";
-import { declaredBytes, drain, hasBody } from "./body.ts";
+import { declaredBytes, hasBody } from "../lib/request-body.ts";
+import { drain } from "./body.ts";
 import { RateLimited } from "./rate-limits.ts";
 
 /** Of server-sent events. */

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform } from "./platform.ts";
 
 const model = (ended: string, load: string) => `
 import os
@@ -44,10 +44,7 @@ test("A class loads before its workers are forked, connects in each, and closes 
   const answer = await platform.call(`${endpoint!.url}/runsync`, { body: { input: { n: 1 } } });
   assert.deepEqual(answer.json.output, [2, true, true], answer.text);
   await eventually(() => assert.ok(existsSync(ended)));
-  await eventually(async () => {
-    const { stdout } = await svc("logs", "model");
-    for (const line of ["loading weights", "connecting", "closing"]) assert.match(stdout, new RegExp(line));
-  });
+  await hasLogged(platform, cwd, ["model"], /loading weights/, /connecting/, /closing/);
   const once = readFileSync(ended, "utf8").split("\n").length;
   assert.ok(once >= 2, "each worker that ended closed");
 

@@ -5,7 +5,7 @@ import { after, before, describe, type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser, openPage } from "../browser.ts";
 import { eventually } from "../eventually.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const CODE = `from svc import Endpoint, Response, WebSocket, context
 
@@ -308,8 +308,12 @@ describe("routes that are open", () => {
 
   test("an application's own /ping is answered by the runtime, which its log says", async () => {
     assert.equal((await anybody(`${on.url.whole}/ping`)).text, '{"status":"ready"}');
-    const logs = await on.platform.svc(["logs", "whole"], { cwd: on.cwd });
-    assert.match(logs.stdout, /svc: \/ping is answered by the runtime, not by the application's route/);
+    await hasLogged(
+      on.platform,
+      on.cwd,
+      ["whole"],
+      /svc: \/ping is answered by the runtime, not by the application's route/,
+    );
   });
 
   test("a signed URL makes one call without a key; its function sees nothing of the signature, and no log has it", async () => {
@@ -323,8 +327,7 @@ describe("routes that are open", () => {
     assert.equal(await status(url, { method: "HEAD" }), 200);
     const token = new URL(url).searchParams.get("svc_signature")!;
     assert.equal(await status(`${url}x`), WRONG);
-    const logs = await on.platform.svc(["logs", "links"], { cwd: on.cwd });
-    assert.match(logs.stdout, /report was asked for/);
+    await hasLogged(on.platform, on.cwd, ["links"], /report was asked for/);
     const kept = await runProcess("grep", ["-rlF", token.slice(-43), on.platform.dataDir]);
     assert.deepEqual([kept.stdout, kept.code], ["", 1], "nothing that the platform keeps has it");
 

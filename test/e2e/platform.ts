@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { eventually } from "../eventually.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
@@ -35,6 +36,17 @@ export interface TestPlatform {
   /** Starts it again on the same data directory, and on the same port unless another is named; "0" is any. */
   restart(port?: string): Promise<TestPlatform>;
   stop(): Promise<void>;
+}
+
+/**
+ * Waits until `svc logs ...args` shows all of these. What a worker prints comes by its pipe, its answer by another way:
+ * either may be first.
+ */
+export function hasLogged(on: Pick<TestPlatform, "svc">, cwd: string, args: string[], ...wanted: RegExp[]) {
+  return eventually(async () => {
+    const { stdout } = await on.svc(["logs", ...args], { cwd });
+    for (const line of wanted) assert.match(stdout, line);
+  });
 }
 
 export interface CliResult {

@@ -7,7 +7,7 @@ import { runProcess } from "../../src/lib/run-process.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { pythonPackages } from "../python-packages.ts";
-import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const packages = await pythonPackages(["runpod"]);
 const skip = "skip" in packages ? packages.skip : false;
@@ -126,9 +126,7 @@ test("Handlers of every kind work: results, errors, progress, logs, streams, sev
   const first = await call(url.sync!, { text: "grüße", big: [1, null] });
   assert.equal(first.status, "COMPLETED", JSON.stringify(first));
   assert.deepEqual(first.output.given, { text: "grüße", big: [1, null] });
-  const logs = await platform.svc(["logs", "sync", "--job", first.id], { cwd });
-  assert.match(logs.stdout, /INFO Started\./);
-  assert.match(logs.stdout, /INFO Finished\./);
+  await hasLogged(platform, cwd, ["sync", "--job", first.id], /INFO Started\./, /INFO Finished\./);
   const returned = await call(url.sync!, { error: "in words" });
   assert.deepEqual([returned.status, returned.error], ["FAILED", "in words"]);
   const raised = await call(url.sync!, { raise: "a bad value" });
@@ -264,6 +262,5 @@ test("The package in an unmodified image, as people have it", { skip: skip || do
   const { call } = caller(() => platform);
   const done = await call(url.sync!, { text: "in a container" });
   assert.deepEqual(done.output?.given, { text: "in a container" }, JSON.stringify(done));
-  const logs = await platform.svc(["logs", "sync", "--job", done.id], { cwd });
-  assert.match(logs.stdout, /INFO Finished\./);
+  await hasLogged(platform, cwd, ["sync", "--job", done.id], /INFO Finished\./);
 });

@@ -7,7 +7,7 @@ import { startSvcRun } from "../dev/svc-run.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid } from "../host-pid.ts";
-import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { hasLogged, project, startPlatform, type TestPlatform } from "./platform.ts";
 import { imageOfProgram, PULL_PROGRAM } from "./pull-program.ts";
 
 const docker = await dockerForTests();
@@ -47,14 +47,10 @@ async function lives(t: TestContext, env: Readonly<Record<string, string>>): Pro
   assert.equal(first.json.status, "COMPLETED", first.text);
   const { mode, in_project } = first.json.output;
   assert.deepEqual([mode, in_project], ["first", true]);
-  const logs = await platform.svc(["logs", "program", "--job", first.json.id], { cwd });
-  assert.match(logs.stdout, /INFO Started\./);
+  await hasLogged(platform, cwd, ["program", "--job", first.json.id], /INFO Started\./);
 
   // Nothing to do: it is told to end, and ends by itself.
-  await eventually(async () => {
-    const { stdout } = await platform.svc(["logs", "program"], { cwd });
-    assert.match(stdout, /has left/);
-  });
+  await hasLogged(platform, cwd, ["program"], /has left/);
   await eventually(async () => {
     const { workers } = (await platform.call(`${url}/health`)).json;
     assert.equal(workers.ready + workers.initializing, 0);
@@ -101,7 +97,7 @@ async function runsLocally(t: TestContext, env: Readonly<Record<string, string>>
   const local = await startSvcRun(t, platform, cwd);
   const call = async () => (await platform.call(`${local.url}/main/runsync`, { body: { input: {} } })).json;
   assert.equal((await call()).output.mode, "first");
-  assert.match(local.output(), /program │ INFO Started\./);
+  await eventually(() => assert.match(local.output(), /program │ INFO Started\./));
 
   // Each call has the newest code: of the declaration, and of the program.
   writeFileSync(path.join(cwd, "main.py"), main.replace("first", "second"));
@@ -173,8 +169,7 @@ test("An unmodified image runs as an endpoint: declared, and by a template; kill
   const first = await call(url, {});
   assert.equal(first.json.status, "COMPLETED", first.text);
   assert.equal(first.json.output.mode, "image");
-  const { stdout } = await platform.svc(["logs", "program", "--job", first.json.id], { cwd });
-  assert.match(stdout, /INFO Started\./);
+  await hasLogged(platform, cwd, ["program", "--job", first.json.id], /INFO Started\./);
 
   const local = await startSvcRun(t, platform, cwd);
   const live = await platform.call(`${local.url}/main/runsync`, { body: { input: {} } });

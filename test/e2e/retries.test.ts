@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform } from "./platform.ts";
 
 const WORKER = (folder: string) => `
 import os, signal
@@ -89,8 +89,7 @@ test("A job whose function raises is tried again as its endpoint says: /runsync 
   assert.equal((await platform.svc(["jobs", "retry", dead.id], { cwd: dir })).code, 0);
   const again = await platform.call(`${urls.flaky}/status-sync/${dead.id}`);
   assert.deepEqual([again.json.status, again.json.attempts], ["FAILED", 4]);
-  const log = await platform.svc(["logs", "flaky"], { cwd: dir });
-  assert.match(log.stdout, /attempt 2 of 4 failed: worker\.Flaky: away, again in 20ms/);
+  await hasLogged(platform, dir, ["flaky"], /attempt 2 of 4 failed: worker\.Flaky: away, again in 20ms/);
 
   const untilDelayed = (endpoint: string, id: string) =>
     eventually(async () => {

@@ -10,7 +10,7 @@ import { startSvcRun } from "../dev/svc-run.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
 import { hostPid, OWN_PID } from "../host-pid.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const docker = await dockerForTests();
 
@@ -55,8 +55,7 @@ test("The example of docs/reference/servers.md answers requests, events and WebS
     assert.match(String(refused), /403/);
   }
   assert.equal((await platform.call(`${endpoint!.url}/health`, { key: null })).status, 401);
-  const logs = await platform.svc(["logs", "chat"], { cwd });
-  assert.match(logs.stdout, /GET \/count\?to=4/, "what the server prints is in the log");
+  await hasLogged(platform, cwd, ["chat"], /GET \/count\?to=4/);
 });
 
 /** Standard library only; what it does is asked for in the path. */
@@ -316,7 +315,6 @@ test("What a hostile server answers stays within its own request", async (t) => 
   const socket = socketOf(`${url}/socket`, platform.key);
   assert.match(String((await once(socket, "error"))[0]), /200|502/);
   assert.equal((await platform.call(`${url}/after`)).text, "fine", "the next request gets its own answer");
-  const logs = await platform.svc(["logs", "web"], { cwd: platform.dir });
-  assert.match(logs.stdout, /GET \/both-lengths: the server's answer is unusable: it has both/);
+  await hasLogged(platform, platform.dir, ["web"], /GET \/both-lengths: the server's answer is unusable: it has both/);
   assert.ok(existsSync(platform.dataDir));
 });

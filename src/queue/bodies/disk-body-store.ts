@@ -4,6 +4,7 @@ import { mkdir, open, readdir, readFile, rename, rm, rmdir } from "node:fs/promi
 import path from "node:path";
 import { BODY_DELETES_AT_ONCE } from "../../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
+import { ifThere } from "../../lib/if-there.ts";
 import { type BodyStore, DAY, dayOf, deleteAll } from "./body-store.ts";
 
 const INCOMING = "incoming";
@@ -88,11 +89,4 @@ async function removedEmpty(folder: string): Promise<boolean> {
   } catch {
     return false; // It holds more, or is gone.
   }
-}
-
-function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
-  return work.catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
 }
