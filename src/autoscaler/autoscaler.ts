@@ -2,12 +2,12 @@
  * The loop around `decide`: one look per endpoint when something happens (a job waits, a worker is ready or gone, an
  * endpoint changes) and once a second for those that have workers or work. Looks at one endpoint never overlap.
  */
-import { setTimeout as delay, setImmediate } from "node:timers/promises";
-import { AUTOSCALER_FIRST_LOOKS, AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import { type Decision, type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-import type { JobReader } from "../queue/queue.ts";
+import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { decide } from "./decide.ts";
 import { LoadAverage } from "./load-average.ts";
@@ -16,11 +16,11 @@ import type { Sample, SampledWorker } from "./sample.ts";
 interface AutoscalerDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
-  readonly queue: JobReader;
+  readonly queue: Pick<JobReader, "counts"> & Pick<JobUpkeep, "endpointIds">;
   readonly sampleLink: (endpointId: string) => EndpointSample;
   /** Workers may not be started now (boot back-off, still being prepared). */
   readonly mayStart: (endpoint: Endpoint) => boolean;
-  readonly mustProve: (endpoint: Endpoint) => boolean;
+  readonly mustProve: (endpoint: Pick<Endpoint, "id" | "revision">) => boolean;
   readonly apply: (endpoint: Endpoint, decision: Decision) => Promise<void>;
   /** The time of day, as jobs have it. */
   readonly clock: () => number;
@@ -36,7 +36,6 @@ export class Autoscaler {
   readonly #awake = new Set<string>();
   readonly #loads = new Map<string, Readonly<Record<"normal" | "lowPriority", LoadAverage>>>();
   #timer: NodeJS.Timeout | undefined;
-  #isStopped = false;
 
   constructor(deps: AutoscalerDeps) {
     this.#deps = deps;
@@ -47,34 +46,23 @@ export class Autoscaler {
     return this.#awake;
   }
 
-  /** Endpoints that have or want workers are looked at now, all others a few at a time: there may be thousands that nobody calls. */
+  /** Looks at endpoints that have or want workers, or work. There may be thousands of others, which nobody calls: their first call is their first look. */
   async start(): Promise<void> {
-    const { store } = this.#deps;
-    const [endpoints, workers] = await Promise.all([store.endpoints.list(), store.workers.list()]);
-    const used = new Set(workers.map(({ endpointId }) => endpointId));
-    const later: string[] = [];
-    for (const { id, workersMin } of endpoints) {
-      if (workersMin > 0 || used.has(id)) this.wake(id);
-      else later.push(id);
+    const { store, queue, mustProve } = this.#deps;
+    const [endpoints, workers] = await Promise.all([store.endpoints.listBriefly(), store.workers.list()]);
+    const busy = new Set(workers.map(({ endpointId }) => endpointId));
+    for (const id of await queue.endpointIds()) if ((await queue.counts(id)).inQueue > 0) busy.add(id);
+    for (const endpoint of endpoints) {
+      if (endpoint.workersMin > 0 || busy.has(endpoint.id) || mustProve(endpoint)) this.wake(endpoint.id);
     }
-    this.#lookAtAll(later).catch(this.#deps.onError);
     this.#timer = setInterval(() => {
       for (const id of this.#awake) this.wake(id);
     }, AUTOSCALER_TICK_MS);
   }
 
-  async #lookAtAll(endpointIds: readonly string[]): Promise<void> {
-    for (let n = 0; n < endpointIds.length && !this.#isStopped; n += AUTOSCALER_FIRST_LOOKS) {
-      const some = endpointIds.slice(n, n + AUTOSCALER_FIRST_LOOKS);
-      await Promise.all(some.map((id) => this.#looking.get(id) ?? this.#startLooking(id)));
-      await setImmediate(); // Callers go before the next.
-    }
-  }
-
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    this.#isStopped = true;
     this.#awake.clear();
   }
 
@@ -88,12 +76,7 @@ export class Autoscaler {
       this.#looking.set(endpointId, "again");
       return;
     }
-    this.#startLooking(endpointId).catch(this.#deps.onError);
-  }
-
-  #startLooking(endpointId: string): Promise<void> {
-    this.#looking.set(endpointId, "once");
-    return this.#lookUntilQuiet(endpointId);
+    this.#lookUntilQuiet(endpointId).catch(this.#deps.onError);
   }
 
   async #lookUntilQuiet(endpointId: string): Promise<void> {
@@ -118,7 +101,8 @@ export class Autoscaler {
     const counts = await queue.counts(endpointId);
     const link = this.#deps.sampleLink(endpointId);
     const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;
-    if (busy || endpoint.workersMin > 0) this.#awake.add(endpointId);
+    const isAwake = busy || endpoint.workersMin > 0;
+    if (isAwake) this.#awake.add(endpointId);
     else this.#awake.delete(endpointId);
     const runningLowPriority = Math.min(link.running, counts.inProgressLowPriority);
     const load = counts.inQueue - counts.inQueueLowPriority + link.waitingRequests + link.running - runningLowPriority;
@@ -144,6 +128,7 @@ export class Autoscaler {
       mustProve: this.#deps.mustProve(endpoint),
       switchesAtOnce: isLiveName(endpoint.name),
     };
+    if (!isAwake) this.#loads.delete(endpointId);
     const decision = decide(sample);
     const start = mayStart(endpoint) ? decision.start : 0;
     await apply(endpoint, { ...decision, start });

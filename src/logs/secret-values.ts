@@ -38,7 +38,11 @@ export class SecretValues {
 
   /** After a start of the platform: workers that survived it print what they were given before. */
   async recall(): Promise<void> {
-    for (const endpoint of await this.#store.endpoints.list()) await this.envOf(endpoint).catch(() => {});
+    const used = new Set((await this.#store.workers.list()).map(({ endpointId }) => endpointId));
+    for (const id of used) {
+      const endpoint = await this.#store.endpoints.find(id);
+      if (endpoint !== undefined) await this.envOf(endpoint).catch(() => {});
+    }
   }
 
   mask(endpointId: string, text: string): string {

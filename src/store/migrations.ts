@@ -262,6 +262,13 @@ const containers: Migration = {
   },
 };
 
+/** Endpoints are looked for by their build: which of one may run, which have none. */
+const endpointsByBuild: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema.createIndex("endpointsByBuild").on("endpoints").column("buildId").execute();
+  },
+};
+
 /** In order; a migration that was released is never changed. */
 const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0001-initial": initial,
@@ -278,6 +285,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0012-containers": containers,
   "0013-alerts": alerts,
   "0014-hosts": hosts,
+  "0015-endpoints-by-build": endpointsByBuild,
 };
 
 /** Those that PostgreSQL alone has, between the others. */

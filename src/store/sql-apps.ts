@@ -98,11 +98,16 @@ export function buildRepository({ db, guard, env }: Session): BuildRepository {
           join.onRef("environments.id", "=", "environmentId").onRef("environments.buildId", "=", "builds.id"),
         )
         .select(["builds.id", "environmentId", "verdict", "verdictReason", "verdictAt"])
+        .select(({ exists, selectFrom }) => {
+          const own = selectFrom("endpoints").select("endpoints.id").whereRef("buildId", "=", "builds.id");
+          return exists(own.whereRef("environmentId", "=", "environments.id").where("workersMax", ">", 0)).as("mayRun");
+        })
         .where("verdict", "in", ["pending", "failed"])
         .execute();
-      return rows.map(({ id, environmentId, verdict, verdictReason, verdictAt }) => ({
+      return rows.map(({ id, environmentId, verdict, verdictReason, verdictAt, mayRun }) => ({
         id,
         environmentId,
+        mayRun: Boolean(mayRun),
         verdict: { state: verdict, reason: verdictReason, at: verdictAt },
       }));
     },

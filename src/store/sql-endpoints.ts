@@ -1,6 +1,6 @@
 import type { EndpointContainer } from "../domain/container.ts";
 import type { Session } from "./session.ts";
-import type { Endpoint, EndpointRepository, WorkerRepository } from "./store.ts";
+import { BRIEF_FIELDS, type Endpoint, type EndpointRepository, type WorkerRepository } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 export function endpointRepository({ db, changed, alone, guard, env: column }: Session): EndpointRepository {
@@ -18,6 +18,7 @@ export function endpointRepository({ db, changed, alone, guard, env: column }: S
     async list() {
       return (await all().execute()).map(read);
     },
+    listBriefly: () => db.selectFrom("endpoints").select(BRIEF_FIELDS).execute(),
     async listRemoved() {
       return (await all().where("environmentId", "is not", null).where("buildId", "is", null).execute()).map(read);
     },

@@ -67,6 +67,20 @@ export interface Endpoint extends EndpointSettings {
   readonly updatedAt: number;
 }
 
+/** What of an endpoint is asked of all at once: there may be thousands. */
+export type BriefEndpoint = Pick<Endpoint, (typeof BRIEF_FIELDS)[number]>;
+
+export const BRIEF_FIELDS = [
+  "id",
+  "name",
+  "environmentId",
+  "buildId",
+  "revision",
+  "workersMin",
+  "workersMax",
+  "networkVolumeId",
+] as const satisfies readonly (keyof Endpoint)[];
+
 export interface Worker {
   readonly id: string;
   readonly endpointId: string;
@@ -167,8 +181,8 @@ export interface BuildRepository {
   find(id: string): Promise<Build | undefined>;
   /** Newest first. */
   listByEnvironment(environmentId: string): Promise<Build[]>;
-  /** Builds that are live in an environment and have not shown yet that they run. */
-  listUnproven(): Promise<Pick<Build, "id" | "environmentId" | "verdict">[]>;
+  /** Builds that are live in an environment and have not shown yet that they run. `mayRun`: one of its endpoints may have workers. */
+  listUnproven(): Promise<(Pick<Build, "id" | "environmentId" | "verdict"> & { readonly mayRun: boolean })[]>;
   insert(build: Build): Promise<void>;
   judge(id: string, verdict: BuildVerdict): Promise<void>;
   delete(id: string): Promise<void>;
@@ -177,6 +191,8 @@ export interface BuildRepository {
 export interface EndpointRepository {
   find(id: string): Promise<Endpoint | undefined>;
   list(): Promise<Endpoint[]>;
+  /** In no order. */
+  listBriefly(): Promise<BriefEndpoint[]>;
   /** Those that only drain (src/domain/removal.ts). */
   listRemoved(): Promise<Endpoint[]>;
   listByEnvironment(environmentId: string): Promise<Endpoint[]>;

@@ -64,7 +64,7 @@ export async function removeLeftBehind(
 ): Promise<void> {
   // They are asked before the store, so that an endpoint that is made meanwhile is not taken for gone.
   const kept = await Promise.all(places.map((place) => place.endpointIds()));
-  const known = new Set((await store.endpoints.list()).map(({ id }) => id));
+  const known = new Set((await store.endpoints.listBriefly()).map(({ id }) => id));
   const errors: unknown[] = [];
   for (const [i, place] of places.entries()) {
     for (const id of kept[i]!) {

@@ -53,8 +53,10 @@ async function neededImages({ store, images }: UnusedLayersDeps): Promise<Worker
     return described !== undefined;
   };
   const endpoints = await store.endpoints.list();
-  // A build that does not declare its endpoint has nothing that could run.
-  for (const endpoint of endpoints) if (endpoint.buildId !== null) await add(endpoint);
+  // A build that does not declare its endpoint has nothing that could run. Those of one build follow each other: it is read once.
+  for (const [, ofBuild] of Map.groupBy(endpoints, ({ buildId }) => buildId ?? "")) {
+    for (const endpoint of ofBuild) if (endpoint.buildId !== null) await add(endpoint);
+  }
   for (const worker of await store.workers.list()) {
     const endpoint = endpoints.find(({ id }) => id === worker.endpointId);
     if (endpoint !== undefined && (endpoint.buildId ?? "") === worker.buildId) continue;

@@ -3,6 +3,8 @@ import { isRemoved } from "../domain/removal.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
 import type { Build, Store } from "../store/store.ts";
 
+const PENDING = { state: "pending", reason: "" } as const;
+
 interface Means {
   readonly store: Pick<Store, "builds" | "endpoints">;
   readonly health: (endpointId: string) => Promise<EndpointHealth>;
@@ -16,7 +18,8 @@ interface Means {
  */
 export async function judgeBuilds(means: Means): Promise<void> {
   for (const build of await means.store.builds.listUnproven()) {
-    const { state, reason } = await verdictOf(build, means);
+    // Endpoints that are scaled to nothing show nothing: however many there are, none of them is looked at.
+    const { state, reason } = build.mayRun ? await verdictOf(build, means) : PENDING;
     if (state === build.verdict.state && reason === build.verdict.reason) continue;
     await means.store.builds.judge(build.id, { state, reason, at: state === "pending" ? null : means.clock() });
   }
@@ -33,7 +36,6 @@ async function verdictOf(
   if (blocked.length > 0) {
     return { state: "failed", reason: blocked.map(({ name, reason }) => `${name}: ${reason}`).join("\n") };
   }
-  // Endpoints that are scaled to nothing show nothing.
   const isReady = found.some(({ state }) => state === "READY") && found.every(({ state }) => state !== "PREPARING");
-  return { state: isReady ? "ready" : "pending", reason: "" };
+  return isReady ? { state: "ready", reason: "" } : PENDING;
 }

@@ -2,7 +2,7 @@ import { type EndpointHealth, isActive } from "../domain/worker.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
 export interface HealthFacts {
-  readonly image: { readonly progress: readonly string[]; readonly problem: string };
+  readonly image: { readonly progress: readonly string[]; readonly problem: string; readonly running: boolean };
   readonly isPrepared: boolean;
   /** Why its workers fail to start; "" when they do not. */
   readonly bootProblem: string;
@@ -21,7 +21,8 @@ export function endpointHealth(
   if (endpoint === undefined || endpoint.workersMax === 0) return is("STOPPED");
   const { image, isPrepared, bootProblem, isProven, waits, workers } = facts(endpoint);
   if (image.problem !== "") return is("BLOCKED", image.problem);
-  if (!isPrepared) return is("PREPARING", "", image.progress);
+  // What has shown that it starts is prepared anew with its first call since the platform started: until then it takes calls.
+  if (!isPrepared && (image.running || !isProven)) return is("PREPARING", "", image.progress);
   if (bootProblem !== "") return is("BLOCKED", bootProblem);
   if (waits !== undefined)
     return isProven || waits.lasting ? is("READY", waits.reason) : is("PREPARING", "", [waits.reason]);

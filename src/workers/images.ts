@@ -76,8 +76,12 @@ export class Images {
     return kept;
   }
 
-  state(endpoint: Endpoint): { readonly progress: readonly string[]; readonly problem: string } {
-    return this.#states.get(key(endpoint)) ?? { progress: [], problem: "" };
+  state(endpoint: Endpoint): {
+    readonly progress: readonly string[];
+    readonly problem: string;
+    readonly running: boolean;
+  } {
+    return this.#states.get(key(endpoint)) ?? { progress: [], problem: "", running: false };
   }
 
   /** What was prepared is gone: it is made again before the next start. */

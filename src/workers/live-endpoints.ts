@@ -38,7 +38,7 @@ export class LiveEndpoints {
     this.#warmUps.set(id, warmUp);
   }
 
-  warms({ id, revision }: Endpoint): boolean {
+  warms({ id, revision }: Pick<Endpoint, "id" | "revision">): boolean {
     const warmUp = this.#warmUps.get(id);
     return warmUp?.isDue === true && warmUp.revision === revision;
   }

@@ -98,7 +98,7 @@ export class WorkerPool implements WorkerView {
   async recover(): Promise<void> {
     const { store } = this.#deps;
     const unproven = new Set((await store.builds.listUnproven()).map(({ id }) => id));
-    for (const endpoint of await store.endpoints.list()) {
+    for (const endpoint of await store.endpoints.listBriefly()) {
       this.#revisions.set(endpoint.id, endpoint.revision);
       if (unproven.has(endpoint.buildId ?? "") && !isLiveName(endpoint.name)) await this.#prove(endpoint);
     }
@@ -159,12 +159,13 @@ export class WorkerPool implements WorkerView {
     if (before === endpoint.revision) return;
     this.#revisions.set(endpoint.id, endpoint.revision);
     if (before !== undefined) this.#retire(endpoint.id, before);
+    if (!isRemoved(endpoint)) this.#deps.images.prepare(endpoint);
     if (isLiveName(endpoint.name)) this.#live.changed(endpoint);
     else if (endpoint.buildId !== null) this.#inBackground(this.#prove(endpoint));
   }
 
   /** The revision must show that it starts, unless a worker of it did: one that a failed deploy has left running. */
-  async #prove({ id, revision }: Endpoint): Promise<void> {
+  async #prove({ id, revision }: Pick<Endpoint, "id" | "revision">): Promise<void> {
     this.#unproven.add(revision);
     const rows = await this.#deps.store.workers.listByEndpoint(id);
     if (!rows.some((row) => row.revision === revision && row.state === "READY")) return;
@@ -190,7 +191,7 @@ export class WorkerPool implements WorkerView {
     this.#live.settled(endpointId, revision);
   }
 
-  mustProve(endpoint: Endpoint): boolean {
+  mustProve(endpoint: Pick<Endpoint, "id" | "revision">): boolean {
     return this.#unproven.has(endpoint.revision) || this.#live.warms(endpoint);
   }
 

@@ -5,17 +5,18 @@ import { CONTAINER_DEFAULT } from "../../src/domain/container.ts";
 import { defaultSettings } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import type { Manifest } from "../../src/domain/manifest.ts";
-import type {
-  ApiKey,
-  App,
-  Build,
-  Endpoint,
-  Environment,
-  RegistryAuth,
-  Store,
-  StoreChange,
-  Template,
-  Worker,
+import {
+  type ApiKey,
+  type App,
+  BRIEF_FIELDS,
+  type Build,
+  type Endpoint,
+  type Environment,
+  type RegistryAuth,
+  type Store,
+  type StoreChange,
+  type Template,
+  type Worker,
 } from "../../src/store/store.ts";
 import { hosts } from "./store-hosts.ts";
 
@@ -205,10 +206,15 @@ function appsAndBuilds(store: () => Store, environment: () => Promise<Environmen
     await store().environments.setBuild(env.id, live.id);
     const unproven = async () =>
       (await store().builds.listUnproven()).filter(({ environmentId }) => environmentId === env.id);
-    assert.deepEqual(await unproven(), [{ id: live.id, environmentId: env.id, verdict: live.verdict }]);
+    const stopped = newEndpoint(env.id, { buildId: live.id, workersMax: 0 });
+    await store().endpoints.insert(stopped);
+    await store().endpoints.insert(newEndpoint(env.id, { buildId: earlier.id, workersMax: 1 }));
+    const { id, verdict } = live;
+    assert.deepEqual(await unproven(), [{ id, environmentId: env.id, mayRun: false, verdict }]);
+    await store().endpoints.update(stopped.id, { workersMax: 1 });
     const failed = { state: "failed", reason: "hello: no module numpy", at: NOW + 2 } as const;
     await store().builds.judge(live.id, failed);
-    assert.deepEqual(await unproven(), [{ id: live.id, environmentId: env.id, verdict: failed }]);
+    assert.deepEqual(await unproven(), [{ id, environmentId: env.id, mayRun: true, verdict: failed }]);
     assert.deepEqual(await store().builds.find(live.id), { ...live, verdict: failed });
     await store().builds.judge(live.id, { state: "ready", reason: "", at: NOW + 3 });
     assert.deepEqual(await unproven(), []);
@@ -235,6 +241,8 @@ function endpointsAndWorkers(store: () => Store, environment: () => Promise<Envi
     const endpoint = newEndpoint(env.id, { executionTimeoutMs: 604_800_000, reason: "no room" });
     await store().endpoints.insert(endpoint);
     assert.deepEqual(await store().endpoints.find(endpoint.id), endpoint);
+    const brief = (await store().endpoints.listBriefly()).find(({ id }) => id === endpoint.id);
+    assert.deepEqual({ ...brief }, Object.fromEntries(BRIEF_FIELDS.map((field) => [field, endpoint[field]])));
     await store().endpoints.insert(newEndpoint(other.id, { name: endpoint.name }));
     await assert.rejects(store().endpoints.insert(newEndpoint(env.id, { name: endpoint.name })), isConflict);
     const loose = newEndpoint(null);

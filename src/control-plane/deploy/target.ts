@@ -6,7 +6,7 @@ import { buildsAsRoot } from "../../domain/image-steps.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
 import { isRemoved } from "../../domain/removal.ts";
 import { sealedBytes } from "../../lib/sealed-text.ts";
-import type { App, Build, Endpoint, Environment, Store } from "../../store/store.ts";
+import type { App, BriefEndpoint, Build, Environment, Store } from "../../store/store.ts";
 import type { ControlPlaneDeps, RequestContext } from "../context.ts";
 import { codeOf, type SecretTimes, secretTimes } from "../revision.ts";
 import type { BuildRequest, DesiredEndpoint, Problem } from "./build-request.ts";
@@ -29,7 +29,10 @@ export async function readTarget(store: Store, request: BuildRequest, allowance:
   const environment = environments.find(({ name }) => name === request.environment);
   const current = environment === undefined ? [] : await currentEndpoints(store, environment.id);
   const changes = diffEnvironment(request.desired, current, request.keepRemoved);
-  const overQuota = quotaProblem(endpointsAfter(await store.endpoints.list(), changes), allowance.config.workerQuota);
+  const overQuota = quotaProblem(
+    endpointsAfter(await store.endpoints.listBriefly(), changes),
+    allowance.config.workerQuota,
+  );
   const secrets = await secretTimes(store, environment?.id);
   const problems: Problem[] = [...request.problems, ...secretProblems(request, secrets)];
   for (const { name, settings, wishes } of request.desired) {
@@ -107,7 +110,7 @@ async function currentEndpoints(store: Store, environmentId: string): Promise<Cu
 }
 
 /** Every endpoint of the account once the changes are made. */
-function endpointsAfter(all: readonly Endpoint[], changes: readonly Change[]): QuotaHolder[] {
+function endpointsAfter(all: readonly BriefEndpoint[], changes: readonly Change[]): QuotaHolder[] {
   const touched = new Set(changes.flatMap((change) => (change.action === "create" ? [] : [change.current.id])));
   return [
     ...all.filter(({ id }) => !touched.has(id)),

@@ -3,7 +3,7 @@ import { CPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { manifestLayers } from "../../domain/manifest.ts";
 import { type QuotaHolder, quotaProblem } from "../../domain/quota.ts";
-import type { Build, Endpoint } from "../../store/store.ts";
+import type { BriefEndpoint, Build } from "../../store/store.ts";
 import { requireEnvironment } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { type BuildInput, readBuildRequest } from "../deploy/build-request.ts";
@@ -29,9 +29,9 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
   const environment = environments.find(({ name }) => name === wanted.environment);
   requireEnvironment(context, environment?.id);
   const names = new Set(wanted.endpoints.map(({ name }) => name));
-  const isReplaced = ({ environmentId, name }: Endpoint) =>
+  const isReplaced = ({ environmentId, name }: BriefEndpoint) =>
     environment !== undefined && environmentId === environment.id && (!wanted.keepRemoved || names.has(name));
-  const others = (await store.endpoints.list()).filter((endpoint) => !isReplaced(endpoint));
+  const others = (await store.endpoints.listBriefly()).filter((endpoint) => !isReplaced(endpoint));
   const problem = quotaProblem([...others, ...wanted.endpoints], config.workerQuota);
   const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds, ...more }) => {
     const image = imageName ?? CPU_IMAGE;

@@ -124,7 +124,7 @@ async function check(store: Store, endpoint: Endpoint, context: RequestContext):
   // One without code has no workers that could miss anything.
   const lacks = endpoint.buildId === null ? [] : driverProblemsOf(endpoint.name, endpoint, context);
   if (lacks.length > 0) throw new SvcError("INVALID_SETTING", lacks.join(" "));
-  const others = (await store.endpoints.list()).filter(({ id }) => id !== endpoint.id);
+  const others = (await store.endpoints.listBriefly()).filter(({ id }) => id !== endpoint.id);
   const problem = quotaProblem([...others, endpoint], context.config.workerQuota);
   if (problem !== undefined) throw new SvcError("QUOTA_EXCEEDED", problem);
 }
