@@ -1,5 +1,7 @@
 /** Workers count their processes in a namespace of their own. */
+import assert from "node:assert/strict";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { eventually } from "./eventually.ts";
 
 /** In Python, what `hostPid` takes. */
 export const OWN_PID = `f"{os.readlink('/proc/self/ns/pid')} {os.getpid()}"`;
@@ -15,4 +17,13 @@ export function hostPid(named: string): number | undefined {
     } catch {} // It has just ended.
   }
   return undefined;
+}
+
+/** The same of the process that names itself in a file, once it has. */
+export function hostPidIn(file: string): Promise<number> {
+  return eventually(() => {
+    const pid = hostPid(readFileSync(file, "utf8"));
+    assert.ok(pid !== undefined);
+    return pid;
+  });
 }

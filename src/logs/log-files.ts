@@ -28,6 +28,8 @@ interface Pending {
   leftOut: number;
   /** Undefined while nothing is written. */
   written: Promise<void> | undefined;
+  /** The part of it that is on its way to the disk. */
+  turn: Promise<void>;
   /** Size of the current file; undefined until looked up. */
   bytes: number | undefined;
   /** The last line may have no end. */
@@ -67,6 +69,7 @@ export class LogFiles implements LogStore {
       lines: 0,
       leftOut: 0,
       written: undefined,
+      turn: Promise.resolve(),
       bytes: undefined,
       torn: true,
     }));
@@ -83,7 +86,10 @@ export class LogFiles implements LogStore {
     await Promise.all([...this.#pending.values()].map((pending) => pending.written));
   }
 
+  /** With all that was appended before: who was answered finds what was printed before that. */
   async read(endpointId: string): Promise<string[]> {
+    // What is on its way, and what waits behind it; not what comes meanwhile, which may be without end.
+    for (let turns = 0; turns < 2; turns++) await this.#pending.get(endpointId)?.turn;
     const texts = await Promise.all(this.#files(endpointId).map((file) => readFile(file, "utf8").catch(() => "")));
     return (texts.join("").match(/.+\n/g) ?? []).filter((line) => line.endsWith('"}\n'));
   }
@@ -133,34 +139,39 @@ export class LogFiles implements LogStore {
   }
 
   async #write(endpointId: string, pending: Pending): Promise<void> {
-    const [older, current] = this.#files(endpointId);
-    let writing = 0;
-    try {
-      while (pending.text !== "" || pending.leftOut > 0) {
-        const text = pending.text + this.#note(pending);
-        writing = pending.lines;
-        pending.text = "";
-        pending.lines = 0;
-        pending.bytes ??= await stat(current).then(
-          (found) => found.size,
-          () => 0,
-        );
-        if (pending.bytes > LOG_FILE_MAX_BYTES) {
-          await rename(current, older);
-          pending.bytes = 0;
-        }
-        await appendFile(current, pending.torn ? `\n${text}` : text, { mode: 0o600 });
-        pending.torn = false;
-        pending.bytes += Buffer.byteLength(text);
-      }
-    } catch {
+    while (pending.text !== "" || pending.leftOut > 0) {
+      const text = pending.text + this.#note(pending);
+      const lines = pending.lines;
+      pending.text = "";
+      pending.lines = 0;
+      let isWritten = true;
+      pending.turn = this.#append(endpointId, pending, text).catch(() => {
+        isWritten = false;
+      });
+      await pending.turn;
+      if (isWritten) continue;
       // A full disk must not fill the memory too.
-      pending.leftOut += writing + pending.lines;
+      pending.leftOut += lines + pending.lines;
       pending.text = "";
       pending.lines = 0;
       pending.torn = true; // A part of it may have been written.
-    } finally {
-      pending.written = undefined;
+      break;
     }
+    pending.written = undefined;
+  }
+
+  async #append(endpointId: string, pending: Pending, text: string): Promise<void> {
+    const [older, current] = this.#files(endpointId);
+    pending.bytes ??= await stat(current).then(
+      (found) => found.size,
+      () => 0,
+    );
+    if (pending.bytes > LOG_FILE_MAX_BYTES) {
+      await rename(current, older);
+      pending.bytes = 0;
+    }
+    await appendFile(current, pending.torn ? `\n${text}` : text, { mode: 0o600 });
+    pending.torn = false;
+    pending.bytes += Buffer.byteLength(text);
   }
 }

@@ -38,6 +38,15 @@ test("What workers print is kept by endpoint, with job and worker, and rings at 
 const LINE = { endpointId: "a", workerId: "w", jobId: "", stream: "stdout" as const };
 const textsOf = async (logs: LogFiles) => (await logs.read("a")).map((line) => JSON.parse(line).text as string);
 
+test("Who reads finds what was printed before, also what is still on its way to the disk", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const logs = new LogFiles(dir, () => 7);
+  logs.append({ ...LINE, text: "first" });
+  logs.append({ ...LINE, text: "waits behind it" });
+  assert.deepEqual(await textsOf(logs), ["first", "waits behind it"]);
+});
+
 test("Who prints more than the disk takes is asked to wait, and lines that come all the same are counted in a line", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));

@@ -39,7 +39,7 @@ class Model:
 
 
 @Endpoint(name="steps", cpu="cpu3c-1-2")
-def steps(count: int = 4):
+def steps(count: int = 20):
     """Yield numbers."""
     for n in range(count):
         time.sleep(0.2)
@@ -224,7 +224,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       const stream = await openOperation(page, "get", "/queued/steps/stream/{id}");
       await stream.locator(".execute").click();
       const events = (await answer(stream)).locator(".svc-events li span");
-      assert.match((await events.allTextContents()).join(" "), /"step":\s*0.*"step":\s*3/);
+      assert.match((await events.allTextContents()).join(" "), /"step":\s*0.*"step":\s*19/);
       await shown.locator(".svc-badge", { hasText: "COMPLETED" }).waitFor();
       const status = await openOperation(page, "get", "/queued/steps/status/{id}");
       assert.match(await status.locator("input").inputValue(), /-l1$/);

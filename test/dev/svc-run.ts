@@ -1,10 +1,10 @@
 /** A real `svc run` in a process of its own. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import type { TestPlatform } from "../e2e/platform.ts";
+import { endOf } from "../process-end.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 
 export interface RunningServer {
@@ -40,7 +40,7 @@ export async function startSvcRun(
       ...env,
     },
   });
-  const exited = once(child, "exit").then(([code]) => code as number | null);
+  const exited = endOf(child);
   const stop = () => {
     child.kill("SIGINT");
     return exited;

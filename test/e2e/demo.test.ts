@@ -20,7 +20,7 @@ test("make demo deploys the tutorial and calls every endpoint; twice works; make
     runProcess(process.execPath, [path.join(ROOT, "examples/demo.ts"), command], { env, cwd: ROOT });
   t.after(async () => {
     await demo("stop");
-    rmSync(home, { recursive: true, force: true });
+    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
 
   for (const turn of ["first", "second"]) {

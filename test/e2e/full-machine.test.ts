@@ -113,10 +113,12 @@ def outer(n: int) -> int:
   const deployed = await platform.svc(["deploy"], { cwd });
   assert.equal(deployed.code, 0, deployed.stdout + deployed.stderr);
   const { url } = (await platform.endpoints()).find(({ name }) => name === "outer")!;
-  const call = await platform.call(`${url}/runsync?wait=3000`, { body: { input: { n: 1 } } });
-  assert.equal(call.json.status, "IN_PROGRESS", call.text);
-  const { stdout } = await platform.svc(["status"], { cwd });
-  assert.match(stdout, /inner: .*1 GPU.*a GPU cannot be lent twice/s);
+  const call = await platform.call(`${url}/run`, { body: { input: { n: 1 } } });
+  await eventually(async () => {
+    const { stdout } = await platform.svc(["status"], { cwd });
+    assert.match(stdout, /inner: .*1 GPU.*a GPU cannot be lent twice/s);
+  });
+  assert.equal((await platform.call(`${url}/status/${call.json.id}`)).json.status, "IN_PROGRESS");
   await platform.call(`${url}/cancel/${call.json.id}`, { method: "POST" });
 
   await eventually(async () => {

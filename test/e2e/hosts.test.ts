@@ -6,6 +6,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import getPort from "get-port";
 import { eventually } from "../eventually.ts";
 import { hosts, isHere, networkOf, startJoinable } from "./joined-hosts.ts";
 import type { TestPlatform } from "./platform.ts";
@@ -50,7 +51,9 @@ test("A machine that joins runs jobs; an agent that is killed loses none, and th
 });
 
 test("A running job on a host outlives the platform: one execution, one result", async (t) => {
-  const { platform, join, deploy, ran } = await startJoinable(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:18788" });
+  const { platform, join, deploy, ran } = await startJoinable(t, {
+    SVC_WORKER_LISTEN: `tls://127.0.0.1:${await getPort()}`,
+  });
   await join("one");
   const { id, url } = await deploy();
   const job = await run(platform, url, 7, 6);

@@ -25,7 +25,11 @@ def show():
 `;
 
 test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look after one", async (t) => {
-  const platform = await startPlatform(t, { SVC_RUN_RETENTION_S: "1", SVC_WEBHOOK_PRIVATE: "1" });
+  const platform = await startPlatform(t, {
+    SVC_RUN_RETENTION_S: "1",
+    SVC_RUNSYNC_RETENTION_S: "600",
+    SVC_WEBHOOK_PRIVATE: "1",
+  });
   const cwd = project(t, { "worker.py": WORKER });
   assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
   const endpoints = await platform.endpoints();
@@ -47,7 +51,7 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   assert.match(second!, new RegExp(`^${shortJobId(good.id)} +COMPLETED`));
   assert.match(
     list.stderr,
-    /Results are kept 1 s \(\/run\), 1 min \(\/runsync\), .*; failed jobs 24 h\. The list keeps jobs for 7 d more\./,
+    /Results are kept 1 s \(\/run\), 10 min \(\/runsync\), .*; failed jobs 24 h\. The list keeps jobs for 7 d more\./,
   );
   const wide = await jobs("divide", "--wide");
   assert.match(
@@ -143,7 +147,7 @@ test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look aft
   const groups = await jobs("errors", "divide");
   assert.match(
     groups.stdout,
-    /^divide +2 +\d+ s ago +.*worker\.py:\d+ in divide +ZeroDivisionError: division by zero/m,
+    /^divide +2 +\d+ (s|min) ago +.*worker\.py:\d+ in divide +ZeroDivisionError: division by zero/m,
   );
 
   // Who did what; a killed platform knows of every act that it answered.

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { pythonEnvironment } from "../../bench/processes.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { eventually } from "../eventually.ts";
 import { project, ROOT, startPlatform } from "./platform.ts";
 
 /** A kept Python environment with FastAPI; undefined (and the test skipped) where the package index is out of reach. */
@@ -162,7 +162,7 @@ test("its WebSocket routes talk, refuse, fail and hear of the end as they do on 
   await ponged;
   chat.close(4001, "bye");
   assert.equal((await once(chat, "close"))[0], 4001);
-  assert.equal((await model()).left, 4001);
+  await eventually(async () => assert.equal((await model()).left, 4001));
 
   for (const [target, status, body] of [
     ["/rooms/closed", 403, /refused/],
@@ -186,10 +186,8 @@ test("its WebSocket routes talk, refuse, fail and hear of the end as they do on 
   const cut = dial("/rooms/blue");
   await once(cut, "open");
   cut.terminate();
-  let seen = await model();
-  for (let i = 0; i < 200 && (seen.left !== 1006 || seen.clock === undefined); i += 1) {
-    await delay(10);
-    seen = await model();
-  }
-  assert.deepEqual([seen.left, seen.clock, seen.model_seen], [1006, 1006, "loaded"]);
+  await eventually(async () => {
+    const seen = await model();
+    assert.deepEqual([seen.left, seen.clock, seen.model_seen], [1006, 1006, "loaded"]);
+  });
 });

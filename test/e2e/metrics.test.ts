@@ -175,7 +175,7 @@ test("What happens becomes series that survive a kill, metrics that Prometheus a
     "300 paths of a stranger are one",
   );
   assert.match(events, /event: jobs\ndata: \{"endpointId":"[^"]+","id":"sync-[^"]+","state":"FAILED"/);
-  assert.match(events, new RegExp(`event: series\ndata: .*"${add!.id}":\\{.*"done":`));
+  await eventually(() => assert.match(events, new RegExp(`event: series\ndata: .*"${add!.id}":\\{.*"done":`)));
 
   const { pods } = (
     await platform.query<{ endpoint: { pods: Record<string, unknown>[] } }>(

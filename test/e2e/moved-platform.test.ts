@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
-import { hostPid } from "../host-pid.ts";
+import { hostPidIn } from "../host-pid.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 import { imageOfProgram, PULL_PROGRAM } from "./pull-program.ts";
 
@@ -65,8 +65,7 @@ async function replacesPrograms(t: TestContext, env: Readonly<Record<string, str
   const kept = path.join(platform.dataDir, "volumes", "app", "production", "shared");
   const input = { wait: `${folder}/gate`, tell: `${folder}/pid` };
   const run = await platform.call(`/v2/${id}/run`, { body: { input } });
-  const began = () => eventually(() => hostPid(readFileSync(path.join(kept, "pid"), "utf8"))!);
-  const first = await began();
+  const first = await hostPidIn(path.join(kept, "pid"));
   await platform.kill();
 
   const moved = await platform.restart("0");

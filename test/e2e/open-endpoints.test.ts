@@ -113,7 +113,7 @@ interface Started {
 }
 
 async function start(t: TestContext): Promise<Started> {
-  const platform = await startPlatform(t, { SVC_PUBLIC_RATE_LIMIT: "400", SVC_TRUSTED_PROXIES: "127.0.0.1" });
+  const platform = await startPlatform(t, { SVC_PUBLIC_RATE_LIMIT: "100", SVC_TRUSTED_PROXIES: "127.0.0.1" });
   const cwd = project(t, { "shop.py": CODE });
   const built = await platform.svc(["build"], { cwd });
   const deployed = await platform.svc(["deploy"], { cwd });
@@ -281,8 +281,8 @@ describe("routes that are open", () => {
     const from = (address: string) =>
       anybody(`${on.url.whole}/rate`, { headers: { "x-forwarded-for": `203.0.113.9, ${address}` } });
     let refused: Awaited<ReturnType<typeof from>> | undefined;
-    // A window may end in the middle; two of them hold fewer calls than are sent.
-    for (let sent = 0; refused === undefined && sent < 900; sent += 50) {
+    // A window may end in the middle; two of them hold fewer calls than are sent, and a loaded machine takes longer.
+    for (let sent = 0; refused === undefined && sent < 2_000; sent += 50) {
       const answers = await Promise.all(
         Array.from({ length: 50 }, (_, i) => from(`2001:db8::${(sent + i).toString(16)}`)),
       );
@@ -290,7 +290,7 @@ describe("routes that are open", () => {
     }
     assert.equal(refused?.json.code, "RATE_LIMITED");
     assert.match(refused!.headers.get("retry-after") ?? "", /^([1-9]|10)$/);
-    assert.match(refused!.json.detail, /at most 400 calls without a key in 10 s from one address/);
+    assert.match(refused!.json.detail, /at most 100 calls without a key in 10 s from one address/);
     assert.equal((await from("2001:db8:0:1::1")).status, 200);
     assert.equal((await on.platform.call(`${on.url.whole}/rate`)).status, 200, "a key has no such limit");
   });

@@ -172,12 +172,15 @@ test("A firewall between the containers and this machine is noticed and named", 
   const shop = place(t);
   const preview = start(t, shop);
   await preview.said(/Uploading/);
+  // It goes on when the firewall is there.
+  preview.child.kill("SIGSTOP");
   const networks = await docker.engine.listNetworks({ filters: { label: ["svc.preview"] } });
   const own = networks.find(({ Labels: labels }) => labels?.["svc.preview.owner"]?.startsWith(shop.cache))!;
   const subnet = own.IPAM!.Config![0]!.Subnet!;
   const rule = ["INPUT", "--in-interface", `br-${own.Id.slice(0, 12)}`, "--jump", "DROP"];
   await runProcess("iptables", ["--wait", "--insert", ...rule]);
   t.after(() => runProcess("iptables", ["--wait", "--delete", ...rule]));
+  preview.child.kill("SIGCONT");
   await preview.said(/warning: Containers cannot reach this machine at [\d.]+; endpoints cannot call each other\./);
   await preview.said(new RegExp(`sudo ufw allow from ${subnet.replaceAll(".", "\\.")}`));
   await preview.interrupt();

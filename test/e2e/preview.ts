@@ -73,7 +73,7 @@ export async function assertNothingLeft(place: Place): Promise<void> {
   assert.deepEqual(foldersOf(place), []);
 }
 
-const SAID_MAX_MS = 60_000;
+const SAID_MAX_MS = 120_000;
 
 export interface Preview {
   readonly child: ChildProcess;

@@ -207,7 +207,7 @@ test("Cancels, a killed worker, a killed platform and SIGTERM: nothing is lost, 
   const next = await call(url.sync!, {});
   assert.equal(next.status, "COMPLETED", JSON.stringify(next));
   assert.notEqual(next.output.pid, stuckPid);
-  assert.equal(existsSync(`/proc/${stuckPid}`), false);
+  await eventually(() => assert.equal(existsSync(`/proc/${stuckPid}`), false));
   await becomes(url.sync!, stuck, "CANCELLED");
 
   // kill -9 of the worker.

@@ -29,7 +29,7 @@ function shell(t: TestContext) {
   };
   t.after(async () => {
     await runProcess("svc", ["platform", "stop", "--now"], { env, cwd: ROOT });
-    rmSync(home, { recursive: true, force: true });
+    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   return { env, run: (cwd: string, script: string) => runProcess("bash", ["-euc", script], { cwd, env }) };
 }

@@ -56,7 +56,7 @@ while not os.path.exists(${file("go")}):
   assert.equal(await starting(), 2);
   process.kill(pid, "SIGCONT");
   await eventually(async () => assert.equal(await starting(), 1));
-  assert.equal(existsSync(`/proc/${pid}`), false);
+  await eventually(() => assert.equal(existsSync(`/proc/${pid}`), false));
   writeFileSync(at("go"), "");
   const answers = await Promise.all([first, second]);
   assert.deepEqual(

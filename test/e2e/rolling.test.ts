@@ -105,8 +105,8 @@ async function workers(platform: TestPlatform): Promise<Record<string, string[]>
 }
 
 async function until(reached: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 30_000;
-  while (!(await reached())) assert.ok(performance.now() < end, "not reached in 30 s");
+  const end = performance.now() + 90_000;
+  while (!(await reached())) assert.ok(performance.now() < end, "not reached in 90 s");
 }
 
 /** Callers that go on until they are stopped, one call after the other on kept connections. */

@@ -66,8 +66,10 @@ import os, time
 from svc import Endpoint
 
 @Endpoint(name="first", workers=(0, 9), idle_timeout=3600, scaler_value=1)
-def first(seconds):
-    time.sleep(seconds)
+def first(seconds, until=""):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not (until and os.path.exists(until)):
+        time.sleep(0.02)
     return os.getpid()
 
 @Endpoint(name="second", workers=(0, 9), idle_timeout=1, scaler_value=1)
@@ -83,21 +85,23 @@ test("on a full machine endpoints share it fairly, at once where a worker is idl
   const { platform, endpoints } = await deployed(t, NEIGHBOURS, oneVcpuEach(slots));
   const first = endpoints.first!;
   const second = endpoints.second!;
+  const gate = (name: string) => path.join(platform.shared, name);
 
   await until(async () => (await pods(platform, second)).length === 0);
 
   await t.test("what does not fit waits IN_QUEUE with the reason", async () => {
-    const all = Array.from({ length: 12 }, () => run(platform, first, { seconds: 0.3 }));
-    const jobs = await Promise.all(all);
+    const input = { seconds: 60, until: gate("throttled") };
+    const jobs = await Promise.all(Array.from({ length: 12 }, () => run(platform, first, input)));
     await until(async () => (await throttled(platform, first)) > 0);
     assert.match((await why(platform, first)).join("\n"), /The machine is full: a worker needs 1 vCPU, 0 of 2 is free/);
+    writeFileSync(input.until, "");
     for (const { id } of jobs) await finished(platform, first, id);
     assert.equal((await pods(platform, first)).length, slots);
   });
 
   await t.test("an idle worker's room goes to the endpoint that waits, long before its idle time-out", async () => {
     const { id } = await run(platform, second, { seconds: 0 });
-    await finished(platform, second, id, 5_000);
+    await finished(platform, second, id);
     assert.match((await why(platform, first)).join("\n"), /endpoint "second" waits for its room/);
     assert.equal((await pods(platform, first)).length, slots - 1);
   });
@@ -105,11 +109,13 @@ test("on a full machine endpoints share it fairly, at once where a worker is idl
   await t.test(
     "from one that is always busy it gets its share as soon as a job is done, and each job runs once",
     async () => {
-      const backlog = await Promise.all(Array.from({ length: 24 }, () => run(platform, first, { seconds: 0.3 })));
+      const input = { seconds: 2, until: gate("shared") };
+      const backlog = await Promise.all(Array.from({ length: 24 }, () => run(platform, first, input)));
       const others = await Promise.all(Array.from({ length: 4 }, () => run(platform, second, { seconds: 0.1 })));
       for (const { id } of others) await finished(platform, second, id);
       const waiting = (await platform.call(`${first.url}/health`)).json.jobs.inQueue as number;
       assert.ok(waiting > 0, "the backlog of the first is not done yet");
+      writeFileSync(input.until, "");
       for (const { id } of backlog) {
         const { status, retries = 0 } = await finished(platform, first, id);
         assert.deepEqual([status, retries], ["COMPLETED", 0]);
@@ -182,22 +188,26 @@ test("workers that are always busy go when workersMax is lowered, after the job 
   const { platform, endpoints } = await deployed(
     t,
     `
-import time
+import os, time
 from svc import Endpoint
 
 @Endpoint(name="lowered", workers=(3, 3), scaler_value=1)
-def lowered():
-    time.sleep(0.3)
+def lowered(until):
+    end = time.monotonic() + 2
+    while time.monotonic() < end and not os.path.exists(until):
+        time.sleep(0.02)
     return 1
 `,
   );
+  const gate = path.join(platform.shared, "lowered");
   const lowered = endpoints.lowered!;
-  const jobs = await Promise.all(Array.from({ length: 24 }, () => run(platform, lowered, {})));
+  const jobs = await Promise.all(Array.from({ length: 24 }, () => run(platform, lowered, { until: gate })));
   await until(async () => (await platform.call(`${lowered.url}/health`)).json.workers.running === 3);
   const down = "mutation($id: String!) { saveEndpoint(input: {id: $id, workersMin: 1, workersMax: 1}) { id } }";
   await platform.query(down, { id: lowered.id });
   await until(async () => (await pods(platform, lowered)).length === 1);
   assert.ok((await platform.call(`${lowered.url}/health`)).json.jobs.inQueue > 0, "they never were idle");
+  writeFileSync(gate, "");
   for (const { id } of jobs) {
     const { status, retries = 0 } = await finished(platform, lowered, id);
     assert.deepEqual([status, retries], ["COMPLETED", 0]);

@@ -158,9 +158,11 @@ async function life(platform: TestPlatform, cwd: string): Promise<void> {
   assert.match(second, /^pid:/);
   assert.equal((await platform.call(`${url}/exit`)).json.code, "WORKER_LOST");
   await eventually(async () => assert.match(await pid(), /^pid:/));
-  const told = await logs();
-  assert.match(told, /the server was killed by SIGKILL/);
-  assert.match(told, /the server exited with code 7; the last it printed:\n.*the last words/);
+  await eventually(async () => {
+    const told = await logs();
+    assert.match(told, /the server was killed by SIGKILL/);
+    assert.match(told, /the server exited with code 7; the last it printed:\n.*the last words/);
+  });
 
   // A worker that is killed takes its server along.
   const orphan = hostPid(await pid())!;
@@ -221,8 +223,8 @@ test("A server that cannot start fails the deploy with what is wrong", async (t)
   assert.match(exits, /Endpoint "web" cannot start: ServerExited: .*exited with code 3 before it was ready/);
   assert.match(exits, /no model here/);
   assert.match(await failing(`["no-such-program"]`), /'no-such-program' cannot be run: No such file/);
-  const never = await failing(`["python", "-c", "import time; print('loading'); time.sleep(60)"]`, ", ready_timeout=1");
-  assert.match(never, /ServerNotReady: .*it was not ready after 1 s: port \d+: nobody listens there\nloading/);
+  const never = await failing(`["python", "-c", "import time; print('loading'); time.sleep(60)"]`, ", ready_timeout=5");
+  assert.match(never, /ServerNotReady: .*it was not ready after 5 s: port \d+: nobody listens there\nloading/);
   const busy = `import http.server, os
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self): self.send_error(503)

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { eventually } from "../eventually.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const WORKER = `
@@ -183,6 +184,9 @@ def broken():
 async function nothingLeft(platform: TestPlatform): Promise<void> {
   await platform.stop();
   const { runProcess } = await import("../../src/lib/run-process.ts");
-  const { stdout } = await runProcess("ps", ["-eo", "pid,args"]);
-  assert.doesNotMatch(stdout, new RegExp(`${platform.dataDir}`));
+  // The launcher ends by itself when its platform has.
+  await eventually(async () => {
+    const { stdout } = await runProcess("ps", ["-eo", "pid,args"]);
+    assert.doesNotMatch(stdout, new RegExp(`${platform.dataDir}`));
+  });
 }

@@ -1,6 +1,6 @@
 /** `svc worker join` as a process of its own. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
+import { endOf } from "../process-end.ts";
 import { PROGRAM } from "../program.ts";
 
 export class AgentProcess {
@@ -23,7 +23,7 @@ export class AgentProcess {
     this.child.stderr!.setEncoding("utf8").on("data", (text: string) => {
       this.stderr += text;
     });
-    this.ended = once(this.child, "exit").then(([code]) => code as number | null);
+    this.ended = endOf(this.child);
   }
 
   get isAlive(): boolean {

@@ -4,6 +4,7 @@ import asyncio
 import enum
 import os
 import resource
+import threading
 import time
 from dataclasses import dataclass
 from typing import AsyncIterator, Literal, Optional
@@ -103,10 +104,12 @@ def sleep(seconds: float):
 
 
 @live.get("/ticks")
-async def ticks(count: int, pause: float):
+async def ticks(count: int, pause: float, go: str = ""):
     for number in range(count):
         yield f"data: {number}\n\n"
         await asyncio.sleep(pause)
+        while go and not os.path.exists(os.path.join(NOTES, go)):
+            await asyncio.sleep(0.01)
 
 
 @live.post("/sum")
@@ -183,9 +186,18 @@ async def chat(socket: WebSocket, room: str, n: int = 1):
         raise
 
 
+together = threading.Barrier(4)
+
+
 @threads.get("/sleep")
 def thread_sleep(seconds: float):
     time.sleep(seconds)
+    return context().worker_id
+
+
+@threads.get("/meet")
+def thread_meet():
+    together.wait(60)
     return context().worker_id
 
 

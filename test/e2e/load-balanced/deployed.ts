@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import path from "node:path";
 import { after, before, type TestContext } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
+import { eventually } from "../../eventually.ts";
 import { project, startPlatform, type TestPlatform } from "../platform.ts";
 
 export interface Deployed {
@@ -39,8 +39,7 @@ export function deployApi(): Deployed {
       url,
       open: (target: string, method: string) => open(target, method, platform.key),
       noted: async (name: string, matches = (note: string) => note === name) => {
-        for (let attempt = 0; attempt < 1000 && !readdirSync(notes).some(matches); attempt++) await delay(10);
-        assert.ok(readdirSync(notes).some(matches), name);
+        await eventually(() => assert.ok(readdirSync(notes).some(matches), name));
       },
     } satisfies Deployed);
   });
