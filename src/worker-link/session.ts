@@ -4,6 +4,7 @@
  */
 import {
   CANCEL_GRACE_MS,
+  CANCEL_MANY_MAX_MS,
   CHANNEL_MAX,
   LINK_FRAME_COST_BYTES,
   PREFETCH_MAX_BYTES,
@@ -60,6 +61,8 @@ export class WorkerSession {
   #lastChannel = 0;
   #lostBy: "machine" | undefined;
   #drainGraceMs: number | undefined;
+  /** When it ended a cancelled work last. */
+  #obeyedAt = 0;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
@@ -128,6 +131,7 @@ export class WorkerSession {
     this.#inputBytes -= work.inputBytes;
     if (work === this.#blockedBy) this.#blockedBy = undefined;
     const now = performance.now();
+    if (work.endedAt !== null) this.#obeyedAt = now;
     if (this.works.size === 0) this.idleSince = now;
     let running = 0;
     for (const next of this.works.values()) {
@@ -156,8 +160,11 @@ export class WorkerSession {
   sweep(now: number): boolean {
     let stuck = false;
     for (const work of this.works.values()) {
-      if (work.endedAt !== null) stuck ||= now - work.endedAt > CANCEL_GRACE_MS;
-      else if (work.startedAt !== null && now - work.startedAt > work.timeoutMs) this.end(work, "timeout");
+      if (work.endedAt !== null) {
+        // Of many that are cancelled at once the last takes longest: while others end, it is not stuck.
+        const obeyedAt = Math.min(this.#obeyedAt, work.endedAt + CANCEL_MANY_MAX_MS);
+        stuck ||= now - Math.max(work.endedAt, obeyedAt) > CANCEL_GRACE_MS;
+      } else if (work.startedAt !== null && now - work.startedAt > work.timeoutMs) this.end(work, "timeout");
     }
     return stuck;
   }

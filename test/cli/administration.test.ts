@@ -225,7 +225,7 @@ function start({ cwd, configDir, dataDir }: Sandbox, args: string[], stream: "st
       for (;;) {
         const match = pattern.exec(text);
         if (match !== null) return match[1]!;
-        await once(child[stream], "data", { signal: AbortSignal.timeout(20_000) });
+        await once(child[stream], "data", { signal: AbortSignal.timeout(120_000) });
       }
     },
   };

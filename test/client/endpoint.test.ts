@@ -151,7 +151,7 @@ describe("jobs from TypeScript", () => {
     const line = await relay(t, platform.port);
     const endpoint = jobsOf(platform, line.url);
     const job = await endpoint.run({ n: 1 });
-    const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5000));
+    const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
     const seen: unknown[] = [];
     for (const chunk of [1, "two"]) await platform.queue.chunk(claim!, json(chunk));
     for await (const chunk of endpoint.stream(job.id)) {
@@ -166,7 +166,7 @@ describe("jobs from TypeScript", () => {
   test("a stream of a job that fails gives what there was and then rejects", async (t) => {
     const platform = await startPlatform(t);
     const job = await jobsOf(platform).run({ n: 1 });
-    const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5000));
+    const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
     await platform.queue.chunk(claim!, json(1));
     await platform.queue.finish(claim!, { state: "FAILED", error: "broken" });
     const seen: unknown[] = [];
@@ -187,7 +187,7 @@ describe("jobs from TypeScript", () => {
     assert.equal(await code(new Endpoint({ url: `${platform.url}/v2/nope`, apiKey: KEY })), "ENDPOINT_NOT_FOUND");
     const before = performance.now();
     assert.equal(await code(new Endpoint({ url: `${await closedPort()}/v2/x`, apiKey: KEY })), "PLATFORM_UNREACHABLE");
-    assert.ok(performance.now() - before < 2000);
+    assert.ok(performance.now() - before < 20_000);
   });
 });
 

@@ -56,6 +56,7 @@ type Happening =
   | { readonly kind: "ready"; readonly worker: string }
   | { readonly kind: "exit"; readonly worker: string; readonly exit: WorkerExit }
   | { readonly kind: "boot-failed"; readonly worker: string; readonly message: string }
+  | { readonly kind: "printed"; readonly worker: string; readonly text: string }
   | { readonly kind: "result"; readonly worker: string; readonly job: string; readonly outcome: Outcome };
 
 export interface TestWorker {
@@ -67,6 +68,8 @@ export interface TestWorker {
   run(action: string, value?: unknown): Promise<Outcome>;
   /** The same without waiting; the job's name, for `resultOf`. */
   begin(action: string, value?: unknown): string;
+  /** Resolves the next that its function prints. */
+  printed(): Promise<string>;
   exit(): Promise<WorkerExit>;
 }
 
@@ -243,6 +246,7 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
       run: async (action, value) => {
         return this.resultOf(id, begin(action, value));
       },
+      printed: () => this.#find("printed", id).then(({ text }) => text),
       exit: () => this.exitOf(id),
     };
   }
@@ -282,6 +286,7 @@ endpoint = load_endpoint(name="${name}", kind="queue", functions=[{"module": "ac
     if (frame.type === FRAME.BOOT_FAILED) {
       this.#note({ kind: "boot-failed", worker, message: parseHead<{ error_message: string }>(frame).error_message });
     }
+    if (frame.type === FRAME.LOG) this.#note({ kind: "printed", worker, text: frame.body.toString("utf8") });
     if (frame.type !== FRAME.RESULT) return;
     connection.send(FRAME.ACK, frame.channel);
     const value = JSON.parse(frame.body.toString("utf8"));

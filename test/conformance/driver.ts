@@ -127,7 +127,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
 
       const stubborn = await platform.start(image);
       stubborn.begin("ignore_term");
-      await delay(100); // It says nothing when it is deaf.
+      await stubborn.printed();
       const began = performance.now();
       await platform.driver.stop(stubborn.id, 300);
       assert.equal((await stubborn.exit()).reason, "killed: it did not stop within the grace period");
@@ -230,7 +230,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
 
 /** Asks until what was there is not there any more. */
 async function gone(worker: TestWorker, question: string, value: unknown): Promise<void> {
-  const end = Date.now() + 5_000;
+  const end = Date.now() + 60_000;
   while ((await worker.run(question, value)).value) {
     assert.ok(Date.now() < end, `${question} ${value} is still true`);
     await delay(POLL_MS);

@@ -311,6 +311,7 @@ test("The console in a browser", { timeout: 700_000 }, async (t) => {
       .getByText("Nothing was measured yet.")
       .first()
       .waitFor();
+    await failed.getByText(/^of 0 /).waitFor();
     assert.match((await failed.textContent())!, /^Failed0of 0 /);
     await go(page, "#/capacity?in=shop/staging");
     await page.getByText("No worker of shop/staging runs.").waitFor();

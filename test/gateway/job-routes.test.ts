@@ -7,7 +7,7 @@ const HELLO = { input: { name: "Ada" } };
 
 /** Takes one job by hand, so that the test decides what becomes of it. */
 async function takeJob(platform: Platform, endpointId = "jobs"): Promise<ClaimedJob> {
-  const [job] = await platform.queue.claim(endpointId, "w-7", 1, AbortSignal.timeout(5000));
+  const [job] = await platform.queue.claim(endpointId, "w-7", 1, AbortSignal.timeout(60_000));
   return job!;
 }
 
@@ -295,7 +295,7 @@ test("stream hands out each chunk once, and with the final status all that remai
 test("a caller of stream that says which chunk it had last gets the ones behind it, as often as it asks", async (t) => {
   const platform = await startPlatform(t);
   const { json: job } = await platform.post("/v2/jobs/run", { input: {} });
-  const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5000));
+  const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
   for (const chunk of ["1", '"two"']) await platform.queue.chunk(claim!, Buffer.from(chunk));
   const path = `/v2/jobs/stream/${job.id}`;
   const first = (await platform.get(`${path}?after=0`)).json;

@@ -11,7 +11,7 @@ const BODY = { model: "m", messages: [{ role: "user", content: "Hello" }] };
 const STREAM = { ...BODY, stream: true };
 
 async function takeJob(platform: Platform): Promise<ClaimedJob> {
-  const [job] = await platform.queue.claim("jobs", "w-7", 1, AbortSignal.timeout(20_000));
+  const [job] = await platform.queue.claim("jobs", "w-7", 1, AbortSignal.timeout(60_000));
   assert.ok(job, "the call is a job");
   return job;
 }

@@ -15,7 +15,7 @@ async function submit(platform: Platform): Promise<string> {
 
 async function started(platform: Platform): Promise<ClaimedJob> {
   await submit(platform);
-  const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5_000));
+  const [claim] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
   return claim!;
 }
 
@@ -152,9 +152,9 @@ for (const { route, methods, query = "", answers } of TABLE) {
 test("/requests lists the dead letters with input, error and retries", async (t) => {
   const platform = await startPlatform(t);
   await submit(platform);
-  const [first] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5_000));
+  const [first] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
   await platform.queue.release(first!, "lost");
-  const [again] = await platform.queue.claim("jobs", "w-2", 1, AbortSignal.timeout(5_000));
+  const [again] = await platform.queue.claim("jobs", "w-2", 1, AbortSignal.timeout(60_000));
   await platform.queue.release(again!, "lost");
   const { json } = await platform.get("/v2/jobs/requests?status=FAILED");
   const [{ delayTime, executionTime, createdAt, ...job }] = json.requests;
@@ -193,6 +193,6 @@ test("a full queue answers 429 with Retry-After; other endpoints, known idempote
   assert.equal((await platform.post("/v2/jobs/run", { input: {} }, key)).json.id, first.json.id);
   assert.equal((await platform.post(`/v2/jobs/retry/${failed}`)).status, 200);
   assert.equal((await platform.get("/v2/jobs/health")).json.jobs.inQueue, 3);
-  await platform.queue.claim("jobs", "w-1", 2, AbortSignal.timeout(5_000));
+  await platform.queue.claim("jobs", "w-1", 2, AbortSignal.timeout(60_000));
   assert.equal((await platform.post("/v2/jobs/run", { input: {} })).status, 200, "there is room again");
 });

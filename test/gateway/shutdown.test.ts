@@ -14,7 +14,7 @@ function runsync(n: number): string {
   );
 }
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(60_000);
 
 test("closing answers what runs, refuses further calls on the connection and accepts no new one", async (t) => {
   const platform = await startPlatform(t);
@@ -35,8 +35,8 @@ test("idle connections do not delay closing", async (t) => {
   const raw = new RawConnection(platform.port);
   await once(raw.socket, "connect");
   const started = performance.now();
-  await platform.gateway.close(10_000);
-  assert.ok(performance.now() - started < 5000);
+  await platform.gateway.close(120_000);
+  assert.ok(performance.now() - started < 60_000);
   raw.socket.destroy();
 });
 

@@ -192,7 +192,7 @@ test("a caller that closed its sending side gets its answer, then the connection
   const platform = await startPlatform(t);
   const raw = new RawConnection(platform.port).write(message("POST", "/v2/jobs/runsync", "", '{"input":{"n":1}}'));
   raw.socket.end();
-  const [job] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(5000));
+  const [job] = await platform.queue.claim("jobs", "w-1", 1, AbortSignal.timeout(60_000));
   await platform.queue.finish(job!, { state: "COMPLETED", output: job!.input });
   assert.match(await raw.untilClosed(), /HTTP\/1.1 200 OK.*"output":\{"n":1\}\}$/s);
 });
@@ -221,7 +221,7 @@ test("many calls may wait on one connection", async (t) => {
   t.after(() => process.off("warning", onWarning));
   const call = message("POST", "/v2/jobs/runsync", "", '{"input":{}}');
   const raw = new RawConnection(platform.port).write(call.repeat(30));
-  const stop = AbortSignal.timeout(5000);
+  const stop = AbortSignal.timeout(60_000);
   for (let done = 0; done < 30; ) {
     for (const job of await platform.queue.claim("jobs", "w-1", 30, stop)) {
       await platform.queue.finish(job, { state: "COMPLETED", output: Buffer.from(String(++done)) });

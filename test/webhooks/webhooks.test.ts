@@ -95,7 +95,7 @@ async function platform(t: TestContext, deps: Partial<WebhooksDeps> = {}) {
 async function finished(under: SqliteQueueUnderTest, changes: Partial<NewJob>, outcome = DONE): Promise<string> {
   const { queue } = under;
   const { id } = await queue.enqueue(newJob("e", { input: Buffer.from('{"a" : 1}'), ...changes }));
-  const [claim] = await queue.claim("e", "w1", 1, AbortSignal.timeout(5_000));
+  const [claim] = await queue.claim("e", "w1", 1, AbortSignal.timeout(60_000));
   await queue.finish(claim!, outcome);
   return id;
 }
@@ -241,7 +241,7 @@ test("a retried job tells its new end, not the one before", async (t) => {
   const [old] = await owed(under);
   await under.queue.retry(id);
   assert.deepEqual(await owed(under), []);
-  const [claim] = await under.queue.claim("e", "w1", 1, AbortSignal.timeout(5_000));
+  const [claim] = await under.queue.claim("e", "w1", 1, AbortSignal.timeout(60_000));
   await under.queue.finish(claim!, DONE);
   await under.queue.settleDelivery(old!.id, null);
   const [now] = await owed(under);

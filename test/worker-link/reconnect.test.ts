@@ -3,12 +3,13 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
-import { WORKER_BOOT_TIMEOUT_MS } from "../../src/domain/limits.ts";
+import { CANCEL_GRACE_MS, CANCEL_MANY_MAX_MS, WORKER_BOOT_TIMEOUT_MS } from "../../src/domain/limits.ts";
 import { FRAME, type HeldJob, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../../src/lib/frames.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { Sessions } from "../../src/worker-link/sessions.ts";
 import { sweep } from "../../src/worker-link/upkeep.ts";
+import type { Work } from "../../src/worker-link/work.ts";
 import { newJob } from "../conformance/queue.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
 import { openLink, type Peer } from "./link-rig.ts";
@@ -233,6 +234,43 @@ test("However old a worker is, after a reconnect it has time for its CREDIT", (t
   now += 1;
   look();
   assert.deepEqual(stuck, ["w"]);
+});
+
+test("Of many works that are cancelled at once the last has time while others end; a worker that ends none is stuck", (t) => {
+  let now = 5_000_000;
+  t.mock.method(performance, "now", () => now);
+  const stuck: string[] = [];
+  const sessions = new Sessions(
+    QUIET_HOOKS,
+    () => {},
+    () => now,
+  );
+  const connection = { isOpen: true, send: () => {} } as unknown as Connection;
+  const session = sessions.open(newWorker("e", { id: "w", createdAt: Date.now() }), newEndpoint(null), connection);
+  session.slots = 100;
+  const works = Array.from({ length: 100 }, (_, channel) => {
+    const work = { channel, inputBytes: 0, timeoutMs: 1e9, startedAt: now, endedAt: null, end: () => {} };
+    return work as unknown as Work;
+  });
+  for (const work of works) session.add(work);
+  for (const work of works) session.end(work, "disconnected");
+  const look = () => sweep(sessions, { workerStuck: (id) => stuck.push(id) });
+  for (const done of [1, 2, 3]) {
+    now += CANCEL_GRACE_MS;
+    session.remove(works[done]!);
+    look();
+  }
+  assert.deepEqual(stuck, []);
+  now += CANCEL_GRACE_MS + 1;
+  look();
+  assert.deepEqual(stuck, ["w"], "now it ended none for so long");
+  stuck.length = 0;
+  for (let done = 4; stuck.length === 0; done++) {
+    now += CANCEL_GRACE_MS;
+    session.remove(works[done]!);
+    look();
+  }
+  assert.ok(now - 5_000_000 > CANCEL_MANY_MAX_MS, "nor may the last take for ever");
 });
 
 /** Answers PING as workers do. */
