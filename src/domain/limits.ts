@@ -249,7 +249,7 @@ export const FRAME_MAX_BYTES = 64 * MB;
 export const WORKER_BOOT_TIMEOUT_MS = 600_000;
 export const WORKER_DRAIN_GRACE_MS = 30_000;
 export const CANCEL_GRACE_MS = 5_000;
-/** As long as it ends one cancelled work after the other: a thousand may be cancelled at once. */
+/** As long as it ends one cancelled work after the other, or still sends their answers: a thousand may be cancelled at once. */
 export const CANCEL_MANY_MAX_MS = 60_000;
 /** An acknowledgement waits so long for another frame to go with. */
 export const ACK_DELAY_MAX_MS = 5;

@@ -38,7 +38,10 @@ export class SessionFrames {
         if (frame.type === FRAME.RESULT) session.connection.send(FRAME.ACK, frame.channel);
       } else if (work.onFrame(frame)) this.#over(session, work);
       // How often a work ends is up to us.
-      else session.said(LINK_FRAME_COST_BYTES + (frame.type === FRAME.PROGRESS ? frame.body.length : 0));
+      else {
+        session.said(LINK_FRAME_COST_BYTES + (frame.type === FRAME.PROGRESS ? frame.body.length : 0));
+        if (frame.type === FRAME.BODY) session.sentOn(work);
+      }
       return;
     }
     session.said(LINK_FRAME_COST_BYTES);

@@ -61,8 +61,8 @@ export class WorkerSession {
   #lastChannel = 0;
   #lostBy: "machine" | undefined;
   #drainGraceMs: number | undefined;
-  /** When it ended a cancelled work last. */
-  #obeyedAt = 0;
+  /** When a cancelled work ended last, or sent on what had room in its window: its cancel may wait to be read behind that. */
+  #movedAt = 0;
   /** The long work behind which others were recalled. */
   #blockedBy: Work | undefined;
 
@@ -131,7 +131,7 @@ export class WorkerSession {
     this.#inputBytes -= work.inputBytes;
     if (work === this.#blockedBy) this.#blockedBy = undefined;
     const now = performance.now();
-    if (work.endedAt !== null) this.#obeyedAt = now;
+    if (work.endedAt !== null) this.#movedAt = now;
     if (this.works.size === 0) this.idleSince = now;
     let running = 0;
     for (const next of this.works.values()) {
@@ -149,6 +149,11 @@ export class WorkerSession {
     this.connection.send(FRAME.CANCEL, work.channel, { reason });
   }
 
+  /** A part of an answer came that nobody wants any more. */
+  sentOn(work: Work): void {
+    if (work.endedAt !== null) this.#movedAt = performance.now();
+  }
+
   /** The CANCEL of a work that ended while the link was broken. */
   tellAgain(work: Work): void {
     if (work.endedAt === null) return;
@@ -162,8 +167,8 @@ export class WorkerSession {
     for (const work of this.works.values()) {
       if (work.endedAt !== null) {
         // Of many that are cancelled at once the last takes longest: while others end, it is not stuck.
-        const obeyedAt = Math.min(this.#obeyedAt, work.endedAt + CANCEL_MANY_MAX_MS);
-        stuck ||= now - Math.max(work.endedAt, obeyedAt) > CANCEL_GRACE_MS;
+        const movedAt = Math.min(this.#movedAt, work.endedAt + CANCEL_MANY_MAX_MS);
+        stuck ||= now - Math.max(work.endedAt, movedAt) > CANCEL_GRACE_MS;
       } else if (work.startedAt !== null && now - work.startedAt > work.timeoutMs) this.end(work, "timeout");
     }
     return stuck;
