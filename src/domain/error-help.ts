@@ -141,8 +141,9 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   STORAGE_FULL: {
     cause:
-      "The platform's disk is full, or it may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",
-    remedy: "Make room on the disk of the platform's data directory; it goes on by itself. Then call again.",
+      "The platform's disk or its database is full, or it may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",
+    remedy:
+      "Make room on the disk of the platform's data directory, or of its database; it goes on by itself. Then call again.",
   },
   BUCKET_AWAY: {
     cause:

@@ -28,3 +28,5 @@ export const CHANGES_TRIM_MS = 10 * 60_000;
 /** A platform says so often that it has its database; one that is silent for so long has lost it to another that waits. */
 export const OWNER_BEAT_MS = 1_000;
 export const OWNER_SILENT_MS = 5_000;
+/** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */
+export const POSTGRES_PROBE_ROWS = 30_000;

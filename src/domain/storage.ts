@@ -1,14 +1,19 @@
-/** When the machine cannot take what is to be stored: its disk is full, or no further file can be opened. */
+/** When what is to be stored cannot be: the machine's disk is full, no further file can be opened, or the database has no room. */
 import { SvcError } from "./errors.ts";
 
-export type Lack = "room" | "descriptors";
+export type Lack = "room" | "descriptors" | "database";
 
-const ERRNO: Readonly<Record<string, Lack>> = {
+/** By errno, and by PostgreSQL's SQLSTATE: its disk is full, its memory is used up. */
+const CODES: Readonly<Record<string, Lack>> = {
   ENOSPC: "room",
   EDQUOT: "room",
   EMFILE: "descriptors",
   ENFILE: "descriptors",
+  "53100": "database",
+  "53200": "database",
 };
+/** Where PostgreSQL refuses writes until its tables were vacuumed: it has no further numbers for transactions. */
+const NO_NUMBERS = new Set(["GetNewTransactionId", "GetNewMultiXactId"]);
 const SQLITE_FULL = 13;
 /** SQLite's extended codes of writes, flushes and growing that failed: over a quota it says no more than that. */
 const SQLITE_WRITE_FAILED = new Set([778, 1034, 1290, 1546, 4874, 5386]);
@@ -16,25 +21,36 @@ const SQLITE_WRITE_FAILED = new Set([778, 1034, 1290, 1546, 4874, 5386]);
 /** What was lacking when this was thrown; undefined when it failed for another reason. */
 export function lackOf(error: unknown): Lack | undefined {
   if (typeof error !== "object" || error === null) return undefined;
-  const { code, errcode, cause } = error as { code?: unknown; errcode?: number; cause?: unknown };
-  const lack = typeof code === "string" ? ERRNO[code] : undefined;
+  const { code, routine, errcode, cause } = error as Record<"code" | "routine" | "cause", unknown> & {
+    errcode?: number;
+  };
+  const lack = typeof code === "string" ? CODES[code] : undefined;
   if (lack !== undefined) return lack;
+  if (typeof routine === "string" && NO_NUMBERS.has(routine)) return "database";
   if (errcode !== undefined)
     return errcode % 256 === SQLITE_FULL || SQLITE_WRITE_FAILED.has(errcode) ? "room" : undefined;
   return lackOf(cause);
 }
 
+const WORDS: Readonly<Record<Lack, readonly [message: string, help: string]>> = {
+  room: [
+    "The platform's disk is full: nothing new can be stored.",
+    "Make room on the disk of the platform's data directory; it goes on by itself then.",
+  ],
+  descriptors: [
+    "The platform has as many files open as it may: nothing new can be stored.",
+    "Try again in a moment. Raise the limit of open files (ulimit -n) when it happens often.",
+  ],
+  database: [
+    "The platform's database has no room: nothing new can be stored.",
+    "Make room on the database's disk, whose log says what is lacking; the platform goes on by itself then.",
+  ],
+};
+
 /** What a caller hears whose write is refused. `cause`: what failed, when it was tried. */
 export function storageFull(lack: Lack, cause?: unknown): SvcError {
-  return lack === "room"
-    ? new SvcError("STORAGE_FULL", "The platform's disk is full: nothing new can be stored.", {
-        help: "Make room on the disk of the platform's data directory; it goes on by itself then.",
-        cause,
-      })
-    : new SvcError("STORAGE_FULL", "The platform has as many files open as it may: nothing new can be stored.", {
-        help: "Try again in a moment. Raise the limit of open files (ulimit -n) when it happens often.",
-        cause,
-      });
+  const [message, help] = WORDS[lack];
+  return new SvcError("STORAGE_FULL", message, { help, cause });
 }
 
 /** What whoever looks at the platform is told while that lasts. */
@@ -56,7 +72,7 @@ export function unlessFull(error: unknown): void {
 }
 
 /**
- * Whoever fails to write says so here. From then until the machine gives again what was lacking, writes that may be
+ * Whoever fails to write says so here. From then until what was lacking is there again, writes that may be
  * refused are refused, and those that must not be lost wait.
  */
 export interface StorageWatch {

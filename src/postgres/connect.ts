@@ -9,6 +9,11 @@ import { POSTGRES_VERSION_MIN } from "../domain/limits.ts";
 import { type DatabaseUrl, hostName, type PostgresHost } from "./database-url.ts";
 import { PostgresRefusal, postgresProblem } from "./problems.ts";
 
+/**
+ * What ends a statement or a transaction on the server is turned off for the platform's sessions: a batch that waits is waited for,
+ * and given up by this side alone.
+ */
+const TIMEOUTS = `'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout', 'idle_session_timeout'`;
 const KEEP_ALIVE_AFTER_MS = 10_000;
 const INT8 = 20;
 const NUMERIC = 1700;
@@ -70,7 +75,7 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
   client.on("error", () => {});
   try {
     await client.connect();
-    await checkServer(client);
+    await prepare(client);
     return client;
   } catch (error) {
     client.end().catch(() => {});
@@ -78,9 +83,11 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
   }
 }
 
-async function checkServer(client: Client): Promise<void> {
+/** A session for the platform's use. */
+async function prepare(client: Client): Promise<void> {
   const { rows } = await client.query<{ version: number; readonly: string }>(
-    "SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly",
+    `SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly,
+       (SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name IN (${TIMEOUTS}) AND setting <> '0') AS unset`,
   );
   const { version, readonly } = rows[0]!;
   const major = Math.floor(version / 10_000);

@@ -12,6 +12,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Client, QueryResult } from "pg";
 import type { SvcError } from "../domain/errors.ts";
 import {
+  POSTGRES_PROBE_ROWS,
   POSTGRES_RETRY_MAX_MS,
   POSTGRES_RETRY_MIN_MS,
   POSTGRES_STATEMENT_MAX_MS,
@@ -19,7 +20,14 @@ import {
 } from "../domain/limits.ts";
 import { connectPostgres, type PostgresAccess } from "./connect.ts";
 import { databaseName } from "./database-url.ts";
-import { isConnectionLost, isOfServer, PostgresRefusal, postgresProblem } from "./problems.ts";
+import {
+  isConnectionLost,
+  isOfServer,
+  isUnconfirmed,
+  type Notice,
+  PostgresRefusal,
+  postgresProblem,
+} from "./problems.ts";
 
 export interface PostgresOptions {
   readonly access: PostgresAccess;
@@ -27,6 +35,8 @@ export interface PostgresOptions {
   readonly connectionsMax: number;
   /** Told when the database goes away, and when it is back. */
   readonly told?: (away: SvcError | undefined) => void;
+  /** Told of each write that failed for want of room there. */
+  readonly full?: (error: SvcError) => void;
   readonly waitMaxMs?: number;
   readonly statementMaxMs?: number;
 }
@@ -53,6 +63,7 @@ export class Postgres {
   readonly #closing = new AbortController();
   #open = 0;
   #away: SvcError | undefined;
+  #awayAt = 0;
 
   constructor(options: PostgresOptions) {
     this.#options = options;
@@ -96,6 +107,7 @@ export class Postgres {
   problem(error: unknown): SvcError {
     const problem = postgresProblem(error, this.#options.access.url);
     if (problem.code === "DATABASE_AWAY") this.#noticed(problem);
+    if (problem.code === "STORAGE_FULL") this.#options.full?.(problem);
     return problem;
   }
 
@@ -119,6 +131,20 @@ export class Postgres {
     const connection = await this.acquire();
     try {
       return await connection.query<R>(sql, parameters);
+    } finally {
+      connection.release();
+    }
+  }
+
+  /** Resolves when the database has room for a table of 1 MiB, of which nothing stays. */
+  async tryRoom(): Promise<void> {
+    const connection = await this.acquire();
+    try {
+      await connection.query("BEGIN");
+      await connection.query(
+        `CREATE UNLOGGED TABLE svc_room_probe AS SELECT generate_series(1, ${POSTGRES_PROBE_ROWS}) AS n`,
+      );
+      await connection.query("ROLLBACK");
     } finally {
       connection.release();
     }
@@ -171,6 +197,7 @@ export class Postgres {
         try {
           const result = await this.#run(client, sql, parameters);
           if (/^\s*(commit|rollback)\s*$/i.test(sql)) inTransaction = false;
+          this.#answered();
           return result as QueryResult<never>;
         } catch (error) {
           lost ||= isConnectionLost(error);
@@ -189,17 +216,25 @@ export class Postgres {
   async #run(client: Client, sql: string, parameters: readonly unknown[] = []): Promise<QueryResult> {
     const maxMs = this.#options.statementMaxMs ?? POSTGRES_STATEMENT_MAX_MS;
     let silent = false;
+    let unconfirmed = false;
+    const noticed = (notice: Notice) => {
+      unconfirmed ||= isUnconfirmed(notice);
+    };
+    client.on("notice", noticed);
     const timer = setTimeout(() => {
       silent = true;
       destroy(client);
     }, maxMs);
     try {
-      return await client.query(sql, parameters.map(storable));
+      const result = await client.query(sql, parameters.map(storable));
+      if (unconfirmed) throw new PostgresRefusal("unconfirmed");
+      return result;
     } catch (error) {
       if (silent) throw new PostgresRefusal("silent", `${maxMs / 1000}`, { cause: error });
       throw error;
     } finally {
       clearTimeout(timer);
+      client.off("notice", noticed);
     }
   }
 
@@ -232,9 +267,16 @@ export class Postgres {
     await client.end().catch(() => {});
   }
 
+  /** It does while nobody was refused a connection: one that is there works on then too. */
+  #answered(): void {
+    if (this.#away !== undefined && performance.now() - this.#awayAt > 2 * POSTGRES_RETRY_MAX_MS)
+      this.#noticed(undefined);
+  }
+
   #noticed(away: SvcError | undefined): void {
     const before = this.#away;
     this.#away = away;
+    this.#awayAt = performance.now();
     if ((before === undefined) !== (away === undefined)) this.#options.told?.(away);
   }
 }

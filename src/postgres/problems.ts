@@ -1,12 +1,12 @@
 /** What PostgreSQL and the way to it say when they refuse, in words: what happened, where, what to do next. */
 import { SvcError } from "../domain/errors.ts";
 import { POSTGRES_VERSION_MIN } from "../domain/limits.ts";
-import { lackOf } from "../domain/storage.ts";
+import { lackOf, storageFull } from "../domain/storage.ts";
 import { type DatabaseUrl, databaseName } from "./database-url.ts";
 
 /** What this side finds unfit about a server or its own files. `detail`: the version, or the file. */
 export class PostgresRefusal extends Error {
-  readonly reason: "too old" | "read-only" | "unreadable" | "silent" | "closed";
+  readonly reason: "too old" | "read-only" | "unreadable" | "silent" | "unconfirmed" | "closed";
   readonly detail: string;
 
   constructor(reason: PostgresRefusal["reason"], detail = "", options?: ErrorOptions) {
@@ -18,6 +18,8 @@ export class PostgresRefusal extends Error {
 
 /** Not there now, and perhaps soon: the server starts, stops, fails over, or has no free connection. */
 const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25006", "08P01"]);
+/** Something else than the platform ended the statement, its wait for a lock, or its transaction: it may be sent again. */
+const ENDED_STATES = new Set(["57014", "55P03", "25P03", "25P04"]);
 const AWAY_ERRNO = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -37,17 +39,42 @@ interface Failure {
   readonly message: string;
 }
 
+/** What the server says beside its answer. `routine`: where in its code. */
+export interface Notice {
+  readonly routine: string | undefined;
+}
+
 /** Whether the connection that failed so is of no use any more. */
 export function isConnectionLost(error: unknown): boolean {
   if (error instanceof PostgresRefusal) return true;
   const { code = "", message } = failureOf(error);
-  return code.startsWith("08") || AWAY_STATES.has(code) || AWAY_ERRNO.has(code) || LOST.test(message);
+  return (
+    code.startsWith("08") ||
+    AWAY_STATES.has(code) ||
+    ENDED_STATES.has(code) ||
+    AWAY_ERRNO.has(code) ||
+    LOST.test(message)
+  );
 }
 
 /** Whether the server's state is the reason, not the statement: a lost connection, a missing right, no room. */
 export function isOfServer(error: unknown): boolean {
   const { code = "" } = failureOf(error);
-  return isConnectionLost(error) || code === "42501" || code === "3F000" || code.startsWith("53");
+  return (
+    isConnectionLost(error) ||
+    code === "42501" ||
+    code === "3F000" ||
+    code.startsWith("53") ||
+    lackOf(error) !== undefined
+  );
+}
+
+/**
+ * Whether this notice says that nobody waits for the standby any more: the commit that is reported as done is on the primary, and
+ * nobody knows whether it would survive that. Told by where it comes from, for its text is in the server's language.
+ */
+export function isUnconfirmed(notice: Notice): boolean {
+  return notice.routine === "SyncRepWaitForLSN";
 }
 
 /** A broken constraint: uniqueness, reference, not null, check. */
@@ -70,6 +97,11 @@ type Problem = readonly [
 
 function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
   if (error instanceof PostgresRefusal) return refusalOf(error, where);
+  const lack = lackOf(error);
+  if (lack === "database") {
+    const { message, help } = storageFull(lack);
+    return ["STORAGE_FULL", message, help!];
+  }
   const { code = "", message } = failureOf(error);
   const who = `The user "${url.user}"`;
   switch (code) {
@@ -87,18 +119,16 @@ function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
       return refused(`${who} may not create or use tables in the database "${url.database}" of ${where}.`, GRANT);
     case "25006":
       return away(`${where} is read-only.`, READ_ONLY);
+    case "57014":
+    case "55P03":
+    case "25P03":
+    case "25P04":
+      return away(`${where} ended what the platform asked before it was done: ${message}.`, ENDED);
     case "53300":
       return away(
         `${where} has no connection free.`,
         "Raise its max_connections, or lower SVC_DATABASE_CONNECTIONS_MAX; the platform goes on trying.",
       );
-    case "53100":
-    case "53200":
-      return [
-        "STORAGE_FULL",
-        `The disk or memory of ${where} is used up: nothing new can be stored.`,
-        "Make room there; the platform goes on by itself then.",
-      ];
     case "ENOTFOUND":
       return away(`The name of ${where} is not known.`, "Check the host in SVC_DATABASE_URL.");
   }
@@ -123,7 +153,7 @@ function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
       "Leave that parameter out of SVC_DATABASE_URL.",
     );
   if (isConnectionLost(error)) return away(`${where} cannot be reached${reasonOf(code, message)}.`, AWAY);
-  if (lackOf(error) !== undefined) return away(`${where} cannot be reached: ${message}.`, AWAY);
+  if (lack !== undefined) return away(`${where} cannot be reached: ${message}.`, AWAY);
   return refused(`${where} refuses: ${message.replace(/\.$/, "")}.`, "Look into the log of the server.");
 }
 
@@ -133,6 +163,10 @@ const ALLOW =
   "Make that user there, and let it in from this machine in the server's pg_hba.conf; that may ask for sslmode=require.";
 const READ_ONLY =
   "It is a standby, or its disk is protected. Name all its hosts in SVC_DATABASE_URL: the one that takes writes is found.";
+const UNCONFIRMED =
+  "Its wait for the standby was cancelled. Look whether it was done, and try again; check that the standby runs.";
+const ENDED =
+  "Let the server, or the pooler before it, have no time-outs for statements, locks and transactions of this user; the platform tries again.";
 const AWAY = "Check that it runs and that SVC_DATABASE_URL is right; the platform goes on by itself when it is back.";
 
 function refusalOf({ reason, detail, cause }: PostgresRefusal, where: string): Problem {
@@ -151,6 +185,8 @@ function refusalOf({ reason, detail, cause }: PostgresRefusal, where: string): P
       );
     case "silent":
       return away(`${where} did not answer within ${detail} s.`, AWAY);
+    case "unconfirmed":
+      return away(`${where} did not say that its standby has what was written; it may be there.`, UNCONFIRMED);
     case "closed":
       return ["SHUTTING_DOWN", "The platform is shutting down.", "Call again when it is back."];
   }

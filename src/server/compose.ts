@@ -76,10 +76,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       if (lack === "descriptors") gateway.closeUnused();
     },
     ended: (lackedMs) => log.info("storing works again", { lackedMs: Math.round(lackedMs) }),
+    tryDatabase: async () => state.postgres?.tryRoom(),
   });
   const own = createOwner(log, isSaidElsewhere);
   const lost = Promise.withResolvers<SvcError>();
-  const state = await openState({ config, log, lost: lost.resolve });
+  const state = await openState({ config, log, lost: lost.resolve, full: (error) => storage.noticed(error) });
   const { database, postgres, secretKey, seal } = state;
   database.onFailure = (error) => storage.noticed(error);
   const store = withWorkerTokens(state.store);
@@ -235,8 +236,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     config,
     store,
     endpoints,
-    storage,
-    databaseAway: () => postgres?.away !== undefined,
     queue,
     link,
     driver,
@@ -318,7 +317,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),
-    degraded: () => (inUse?.watch.trouble === undefined ? [] : ["The bucket cannot be used: deploys fail."]),
+    degraded: () => [
+      ...(storage.lack === undefined ? [] : [storageFull(storage.lack).message]),
+      ...(postgres?.away === undefined ? [] : ["The database cannot be reached: nothing new can be stored."]),
+      ...(inUse?.watch.trouble === undefined ? [] : ["The bucket cannot be used: deploys fail."]),
+    ],
     notices: () => [
       ...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
       ...databaseNotices(postgres),

@@ -1,5 +1,5 @@
 /**
- * Watches over the disk and the file descriptors that the platform needs:
+ * Watches over the disk, the file descriptors and the database's room that the platform needs:
  *
  *   a write failed for want of them ──▶ lacking, said once ──looked at every half second──▶ they are back, said once
  */
@@ -12,6 +12,8 @@ import { type Lack, lackOf, type StorageWatch } from "../domain/storage.ts";
 export interface DiskWatchHooks {
   began(lack: Lack, cause: unknown): void;
   ended(lackedMs: number): void;
+  /** Rejects as long as the database has no room. */
+  tryDatabase?(): Promise<void>;
 }
 
 export class DiskWatch implements StorageWatch {
@@ -86,8 +88,14 @@ export class DiskWatch implements StorageWatch {
     for (const go of this.#waiting.splice(0)) go();
   }
 
-  /** Free room alone does not tell: a quota may be used up. */
   async #isBack(): Promise<boolean> {
+    if (this.#lacking?.lack !== "database") return this.#isDiskBack();
+    await this.#hooks.tryDatabase?.();
+    return true;
+  }
+
+  /** Free room alone does not tell: a quota may be used up. */
+  async #isDiskBack(): Promise<boolean> {
     const { bavail, bsize } = await statfs(this.#dir);
     if (bavail * bsize < STORAGE_ROOM_BYTES) return false;
     const probe = path.join(this.#dir, "room-probe");

@@ -43,9 +43,11 @@ interface StateNeeds {
   readonly log: Log;
   /** Another platform took the database: this one must end. */
   readonly lost: (error: SvcError) => void;
+  /** Told of writes for which PostgreSQL has no room. */
+  readonly full: (error: SvcError) => void;
 }
 
-export async function openState({ config, log, lost }: StateNeeds): Promise<PlatformState> {
+export async function openState({ config, ...needs }: StateNeeds): Promise<PlatformState> {
   const { dataDir } = config;
   const database = openPlatformDatabase(dataDir, config.durability);
   refuseNewer(database, dataDir);
@@ -59,7 +61,7 @@ export async function openState({ config, log, lost }: StateNeeds): Promise<Plat
       return { ...common, store, postgres: undefined, close: () => closeAll([store, database]) };
     }
     refuseEmbedded(database.connection, dataDir);
-    return { ...common, ...(await openPostgres(config.database, dataDir, { database, seal, log, lost })) };
+    return { ...common, ...(await openPostgres(config.database, dataDir, { database, seal, ...needs })) };
   } catch (error) {
     database.close();
     throw error;
@@ -69,11 +71,12 @@ export async function openState({ config, log, lost }: StateNeeds): Promise<Plat
 async function openPostgres(
   { access, connectionsMax }: NonNullable<Config["database"]>,
   dataDir: string,
-  { database, seal, log, lost }: Omit<StateNeeds, "config"> & Pick<PlatformState, "database" | "seal">,
+  { database, seal, log, lost, full }: Omit<StateNeeds, "config"> & Pick<PlatformState, "database" | "seal">,
 ) {
   const postgres = new Postgres({
     access,
     connectionsMax,
+    full,
     told: (away) => {
       if (away !== undefined) log.error(`${away.message} ${away.help}`);
       else log.info("the database is back");

@@ -5,7 +5,6 @@ import type { DatabaseSync } from "node:sqlite";
 import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import { errorKind, requestErrorKind } from "../domain/error-kind.ts";
 import type { EndedRequest } from "../domain/request.ts";
-import { type StorageWatch, storageFull } from "../domain/storage.ts";
 import type { Traces } from "../domain/traces.ts";
 import type { ScalingDecision, WorkerBoot } from "../domain/worker.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
@@ -36,8 +35,6 @@ interface TelemetryNeeds extends LoadSamplerDeps {
   readonly config: Pick<Config, "dataDir" | "metrics" | "traces">;
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
-  readonly storage: Pick<StorageWatch, "lack">;
-  readonly databaseAway: () => boolean;
   readonly queue: LoadSamplerDeps["queue"] & Pick<JobReader, "find"> & { readonly events: QueueEvents };
   readonly link: LoadSamplerDeps["link"] & { bootOf(workerId: string): WorkerBoot | undefined };
   readonly driver: Pick<WorkerDriver, "capacity" | "list">;
@@ -69,7 +66,7 @@ export interface Telemetry extends Pick<ControlPlaneDeps, "machine" | "events" |
 }
 
 export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
-  const { config, store, endpoints, storage, queue, link, driver, clock, now, log, onError } = needs;
+  const { config, store, endpoints, queue, link, driver, clock, now, log, onError } = needs;
   const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
   const traces = config.traces ? await openTraces({ clock, told }) : undefined;
   const history = openHistory(path.join(config.dataDir, HISTORY_FILE), log);
@@ -147,10 +144,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
       },
     },
     async notReady() {
-      const reasons = storage.lack === undefined ? [] : [storageFull(storage.lack).message];
-      if (needs.databaseAway()) reasons.push("The database cannot be reached.");
-      if ((await driver.list()) === undefined) reasons.push("Workers cannot be started: the launcher is away.");
-      return reasons;
+      return (await driver.list()) === undefined ? ["Workers cannot be started: the launcher is away."] : [];
     },
     workerReady({ id, endpointId }) {
       const boot = link.bootOf(id);

@@ -1,56 +1,19 @@
 /** A real platform whose disk, a small tmpfs, is full for a while. Only root may mount one. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { hostPid, OWN_PID } from "../host-pid.ts";
+import { smallDisk, whyNoSmallDisk } from "../small-disk.ts";
 import { project, svc } from "./platform.ts";
 import { startPlatformProcess } from "./platform-process.ts";
 
-const skip = process.platform === "linux" && process.getuid?.() === 0 ? false : "needs root to mount a small disk";
+const skip = whyNoSmallDisk;
 const PATIENCE_MS = 60_000;
-
-function smallDisk(t: TestContext, megabytes: number) {
-  const dir = mkdtempSync(path.join(tmpdir(), "svc-disk-"));
-  const disk = path.join(dir, "data");
-  mkdirSync(disk);
-  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m,mode=700`, "svc-test", disk]);
-  let end = async () => {};
-  t.after(async () => {
-    await end();
-    execFileSync("umount", ["-l", disk]);
-    rmSync(dir, { recursive: true });
-  });
-  const filler = path.join(disk, "filler");
-  return {
-    dir,
-    disk,
-    /** Done before the disk goes. */
-    before(work: () => Promise<void>) {
-      end = work;
-    },
-    fill() {
-      const file = openSync(filler, "a");
-      try {
-        for (let size = 1 << 20; size >= 1; size >>= 1) {
-          try {
-            for (;;) writeSync(file, Buffer.alloc(size));
-          } catch {} // as much as fits
-        }
-      } finally {
-        closeSync(file);
-      }
-    },
-    makeRoom: () => rmSync(filler, { force: true }),
-  };
-}
 
 const PROJECT = (gate: number) => ({
   "worker.py": `

@@ -18,6 +18,12 @@ from svc import Endpoint
 @Endpoint(name="double", workers=(1, 2))
 def double(n):
     return 2 * n
+
+api = Endpoint(name="api", workers=(1, 1))
+
+@api.get("/hello")
+def hello():
+    return "hello"
 `;
 
 describe("a platform on PostgreSQL", { skip }, () => {
@@ -39,6 +45,7 @@ describe("a platform on PostgreSQL", { skip }, () => {
 
   test("deploys, calls, and goes on after it was killed, after the database was, and after both", async (t) => {
     const platform = await startPlatform(t, await settings(tempDir(t), "life"));
+    let running = platform;
     const ok = async (args: readonly string[], cwd?: string) => {
       const { code, stdout, stderr } = await platform.svc(args, { ...(cwd !== undefined && { cwd }) });
       assert.equal(code, 0, `svc ${args.join(" ")}: ${stderr}`);
@@ -46,13 +53,15 @@ describe("a platform on PostgreSQL", { skip }, () => {
     };
     const dir = project(t, { "worker.py": WORKER });
     await ok(["deploy"], dir);
-    const [endpoint] = await platform.endpoints();
+    const endpoints = await platform.endpoints();
+    const endpoint = endpoints.find(({ name }) => name === "double");
+    const hello = () => running.call(`${endpoints.find(({ name }) => name === "api")!.url}/hello`);
     const twice = async (n: number) => {
       const { json, text } = await platform.call(`${endpoint!.url}/runsync`, { body: { input: { n } } });
       assert.equal(json?.output, 2 * n, text);
     };
     await twice(1);
-    assert.equal(await server.sql("SELECT name FROM endpoints", "life"), "double");
+    assert.equal(await server.sql("SELECT name FROM endpoints ORDER BY name", "life"), "api\ndouble");
     assert.equal(await server.sql("SELECT count(*) FROM done_jobs", "life"), "1");
     const big = "x".repeat(200_000);
     const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: big } } });
@@ -60,21 +69,24 @@ describe("a platform on PostgreSQL", { skip }, () => {
     assert.match(status, new RegExp(`Database PostgreSQL 127.0.0.1:${server.port}/life`));
 
     await platform.kill();
-    let running = await platform.restart();
+    running = await platform.restart();
     await eventually(() => twice(2));
     const status2 = async () => (await running.call(`${endpoint!.url}/status/${json.id}`)).json;
     await eventually(async () => assert.equal((await status2()).status, "COMPLETED"));
     assert.equal((await status2()).output, big + big, "what was accepted before the kill");
 
     await server.kill("SIGQUIT");
-    await eventually(async () => assert.equal((await running.call("/readyz")).status, 503));
-    assert.match((await running.call("/readyz")).text, /database cannot be reached/);
+    await eventually(async () =>
+      assert.match((await running.call("/readyz")).text, /"degraded".*database cannot be reached/),
+    );
+    assert.equal((await running.call("/readyz")).status, 200, "for load-balanced calls go on");
+    assert.equal((await hello()).text, '"hello"');
     // A call waits a while for the database to come back.
     const waits = twice(3);
     waits.catch(() => {});
     await server.start();
     await waits;
-    await eventually(async () => assert.equal((await running.call("/readyz")).status, 200));
+    await eventually(async () => assert.equal((await running.call("/readyz")).json.degraded, undefined));
     await ok(["deploy"], project(t, { "worker.py": WORKER.replace("2 * n", "2 * n + 0") }));
     await eventually(() => twice(4));
 

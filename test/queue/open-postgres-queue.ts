@@ -1,11 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TestContext } from "node:test";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
 import { Postgres } from "../../src/postgres/postgres.ts";
 import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
 import type { QueueBounds } from "../../src/queue/machine/machine.ts";
-import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
+import { openPostgresQueue, type PostgresQueueOptions } from "../../src/queue/postgres-queue.ts";
+import type { ClaimedJob, JobQueue } from "../../src/queue/queue.ts";
 import type { QueueUnderTest, TestClock } from "../conformance/queue.ts";
 import type { PostgresServer } from "../postgres.ts";
 
@@ -19,6 +21,30 @@ export interface PostgresQueueUnderTest extends QueueUnderTest {
 export function postgresAt(url: string): Postgres {
   const access = { url: parseDatabaseUrl(url), passwordFile: undefined };
   return new Postgres({ access, connectionsMax: 1 });
+}
+
+const never = new AbortController().signal;
+
+/** On the database as it is. Closed with the test. */
+export async function openedQueue(
+  t: TestContext,
+  url: string,
+  options: Partial<PostgresQueueOptions> = {},
+): Promise<JobQueue> {
+  const dir = mkdtempSync(join(tmpdir(), "svc-queue-"));
+  const postgres = postgresAt(url);
+  const bodies = await DiskBodyStore.open(dir, false);
+  const queue = await openPostgresQueue({ postgres, bodies, clock: Date.now, ...options });
+  t.after(async () => {
+    await queue.close();
+    await postgres.close();
+    rmSync(dir, { recursive: true });
+  });
+  return queue;
+}
+
+export async function claimOne(queue: JobQueue, endpointId: string, workerId = "w1"): Promise<ClaimedJob> {
+  return (await queue.claim(endpointId, workerId, 1, never))[0]!;
 }
 
 let databases = 0;

@@ -1,44 +1,17 @@
 /** The queue on a PostgreSQL that is cut off, killed, taken over and away. */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import type { SvcError } from "../../src/domain/errors.ts";
-import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
-import { openPostgresQueue, type PostgresQueueOptions } from "../../src/queue/postgres-queue.ts";
-import type { ClaimedJob, JobQueue } from "../../src/queue/queue.ts";
+import type { JobQueue } from "../../src/queue/queue.ts";
 import { newJob, unique } from "../conformance/queue.ts";
 import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
-import { postgresAt } from "./open-postgres-queue.ts";
+import { claimOne, openedQueue } from "./open-postgres-queue.ts";
 
 const found = await findPostgres();
 const skip = "missing" in found && found.missing;
 const OUTPUT = Buffer.from('{"ok":true}');
-const never = new AbortController().signal;
-
-async function opened(t: TestContext, url: string, options: Partial<PostgresQueueOptions> = {}): Promise<JobQueue> {
-  const dir = mkdtempSync(join(tmpdir(), "svc-queue-"));
-  const postgres = postgresAt(url);
-  const queue = await openPostgresQueue({
-    postgres,
-    bodies: await DiskBodyStore.open(dir, false),
-    clock: Date.now,
-    ...options,
-  });
-  t.after(async () => {
-    await queue.close();
-    await postgres.close();
-    rmSync(dir, { recursive: true });
-  });
-  return queue;
-}
-
-async function claimOne(queue: JobQueue, endpointId: string, workerId = "w1"): Promise<ClaimedJob> {
-  return (await queue.claim(endpointId, workerId, 1, never))[0]!;
-}
 
 /** Stands before the server. Once armed, the nth piece that a client sends is its last: it arrives and is answered, or not. */
 class Cutter {
@@ -148,9 +121,9 @@ describe("the job queue on PostgreSQL", { skip }, () => {
     const bouncer = await startPgBouncer(server);
     t.after(() => bouncer.stop());
     const url = `postgres://svc@127.0.0.1:${bouncer.port}/pooled`;
-    const first = await opened(t, url);
+    const first = await openedQueue(t, url);
     const { id } = await first.enqueue(newJob("pooled"));
-    const second = await opened(t, url);
+    const second = await openedQueue(t, url);
     await assert.rejects(first.enqueue(newJob("pooled")));
     const ids = await Promise.all(Array.from({ length: 50 }, () => second.enqueue(newJob("pooled"))));
     const seen: string[] = [];
@@ -167,7 +140,7 @@ describe("the job queue on PostgreSQL", { skip }, () => {
     t.after(() => cutter.close());
     const url = new URL(await server.database("cut"));
     url.port = `${await cutter.listen()}`;
-    const queue = await opened(t, url.href);
+    const queue = await openedQueue(t, url.href);
     for (const arrives of [false, true]) {
       for (let nth = 1; ; nth++) {
         cutter.arm(nth, arrives);
@@ -178,7 +151,7 @@ describe("the job queue on PostgreSQL", { skip }, () => {
   });
 
   test("killed under load, the server has lost no accepted job when it is back, and none ends twice", async (t) => {
-    const queue = await opened(t, await server.database("killed"));
+    const queue = await openedQueue(t, await server.database("killed"), { waitMaxMs: 120_000 });
     const e = unique("endpoint");
     const accepted = new Set<string>();
     const finished: string[] = [];
@@ -217,12 +190,12 @@ describe("the job queue on PostgreSQL", { skip }, () => {
   test("a second platform takes over what is there; the first writes nothing more and says why", async (t) => {
     const url = await server.database("taken");
     const told: SvcError[] = [];
-    const first = await opened(t, url, { lost: (error) => told.push(error) });
+    const first = await openedQueue(t, url, { lost: (error) => told.push(error) });
     const e = unique("endpoint");
     const { id: queued } = await first.enqueue(newJob(e));
     const running = await claimOne(first, e);
     const { id: waits } = await first.enqueue(newJob(e));
-    const second = await opened(t, url);
+    const second = await openedQueue(t, url);
     const lost = first.finish(running, { state: "FAILED", error: "of the first" });
     await assert.rejects(lost, { code: "SHUTTING_DOWN", message: /Another platform has taken over/ });
     await assert.rejects(first.enqueue(newJob(e)), { code: "SHUTTING_DOWN" });
@@ -235,7 +208,7 @@ describe("the job queue on PostgreSQL", { skip }, () => {
   });
 
   test("a database that is away is waited for, then callers are told; what a worker brought is stored when it is back", async (t) => {
-    const queue = await opened(t, await server.database("away"), { waitMaxMs: 200 });
+    const queue = await openedQueue(t, await server.database("away"), { waitMaxMs: 200 });
     const e = unique("endpoint");
     const { id } = await queue.enqueue(newJob(e));
     const claim = await claimOne(queue, e);

@@ -13,7 +13,7 @@ import {
   QUEUE_SILENCE_MAX_MS,
 } from "../../domain/limits.ts";
 import type { Postgres } from "../../postgres/postgres.ts";
-import { isConnectionLost } from "../../postgres/problems.ts";
+import { isConnectionLost, isUnconfirmed, PostgresRefusal } from "../../postgres/problems.ts";
 
 export type Query = <R>(text: string, values?: readonly unknown[], name?: string) => Promise<R[]>;
 
@@ -82,6 +82,11 @@ export class Connections implements Db {
     return this.#repeat(this.#writer, (client) => work(queryOf(client)));
   }
 
+  /** As onWriter, whatever the reason why it failed: without it the queue cannot go on. */
+  insist<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#repeat(this.#writer, (client) => work(queryOf(client)), Number.POSITIVE_INFINITY, true);
+  }
+
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.onWriter(async (query) => {
       await query("BEGIN");
@@ -114,7 +119,12 @@ export class Connections implements Db {
     await Promise.all([this.#writer, ...this.#idle].map((line) => line.close()));
   }
 
-  async #repeat<T>(line: Line, work: (client: Client) => Promise<T>, forMs = Number.POSITIVE_INFINITY): Promise<T> {
+  async #repeat<T>(
+    line: Line,
+    work: (client: Client) => Promise<T>,
+    forMs = Number.POSITIVE_INFINITY,
+    mustBeDone = false,
+  ): Promise<T> {
     const began = performance.now();
     for (let waitMs = POSTGRES_RETRY_MIN_MS; ; waitMs = Math.min(2 * waitMs, POSTGRES_RETRY_MAX_MS)) {
       try {
@@ -123,7 +133,7 @@ export class Connections implements Db {
         this.#isOpen = true;
         return value;
       } catch (error) {
-        if (!this.#mayRepeat(error)) throw this.#postgres.problem(reasonOf(error));
+        if (!this.#mayRepeat(error, mustBeDone)) throw this.#postgres.problem(reasonOf(error));
         if (this.#stop.signal.aborted) throw closed(error);
         if (performance.now() - began > forMs) throw this.#postgres.problem(reasonOf(error));
       }
@@ -133,7 +143,7 @@ export class Connections implements Db {
     }
   }
 
-  #mayRepeat(error: unknown): boolean {
+  #mayRepeat(error: unknown, mustBeDone: boolean): boolean {
     const { code } = error as { code?: string };
     if (code === DEADLOCK || code === SERIALIZATION) return true;
     if (this.#named && code !== undefined && NO_STATEMENT.has(code)) {
@@ -143,7 +153,7 @@ export class Connections implements Db {
     // Whoever was let in once is again, when the server is itself again.
     const isAway =
       error instanceof NotConnected ? this.#isOpen || isConnectionLost(error.cause) : isConnectionLost(error);
-    if (!(error instanceof Unanswered) && !isAway) return false;
+    if (!isAway && !mustBeDone) return false;
     if (this.#outage === undefined) {
       this.#outage = { since: performance.now(), error };
       for (const listener of this.#listeners) listener(this.#waitMaxMs);
@@ -152,15 +162,13 @@ export class Connections implements Db {
   }
 }
 
-/** The server did not say that the commit is where it is to be. */
-class Unanswered extends Error {}
-
 class NotConnected extends Error {}
 
 class Line {
   readonly #postgres: Postgres;
   #client: Client | undefined;
-  #warning: string | undefined;
+  /** What the last statement said to be done is perhaps not where it has to be. */
+  #unconfirmed = false;
   #closed = false;
 
   constructor(postgres: Postgres) {
@@ -169,16 +177,15 @@ class Line {
 
   async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
     const client = this.#client ?? (await this.#connect());
-    this.#warning = undefined;
+    this.#unconfirmed = false;
     // A connection whose other end is gone without a word would be waited for forever.
     const silence = setTimeout(() => destroy(client), QUEUE_SILENCE_MAX_MS);
     try {
       const value = await work(client);
-      // Of a wait for a standby that was cancelled: committed here only, and reported as done.
-      if (this.#warning !== undefined) throw new Unanswered(this.#warning);
+      if (this.#unconfirmed) throw new PostgresRefusal("unconfirmed");
       return value;
     } catch (error) {
-      if (error instanceof Unanswered || isConnectionLost(error)) this.#drop(client);
+      if (isConnectionLost(error)) this.#drop(client);
       throw error;
     } finally {
       clearTimeout(silence);
@@ -197,8 +204,8 @@ class Line {
       throw new NotConnected("not connected", { cause });
     });
     client.on("error", () => this.#drop(client));
-    client.on("notice", ({ severity, message }) => {
-      if (severity === "WARNING") this.#warning = message;
+    client.on("notice", (notice) => {
+      this.#unconfirmed ||= isUnconfirmed(notice);
     });
     if (this.#closed) {
       await client.end();

@@ -342,7 +342,7 @@ export class PostgresCore extends QueueMachine {
   async #rolledBack(error: unknown): Promise<unknown> {
     const reason = this.takeBack(error);
     this.unit = new Unit();
-    this.#loaded(await this.db.onWriter(loadState));
+    this.#loaded(await this.db.insist(loadState));
     return reason;
   }
 
