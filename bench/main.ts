@@ -37,6 +37,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "the kill matrix: parts of the platform are killed, stopped, cut off, starved; nothing may be lost",
     load: () => import("./chaos.ts"),
   },
+  failover: {
+    about:
+      "PostgreSQL's primary is killed under load, its synchronous standby promoted (--rounds: how often); nothing may be lost",
+    load: () => import("./failover.ts"),
+  },
   fuzz: {
     about: "made-up requests, frames, archives and texts: no crash, no hang, no 500; 5 rounds are a million",
     load: () => import("./fuzz.ts"),

@@ -52,20 +52,24 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/**
- * Starts one. Without `durable` a commit waits for no disk: tests of what is stored do not need it. `settings`: as in
- * postgresql.conf.
- */
-export async function startPostgres(
-  bin: string,
-  { durable = false, settings = {} }: { durable?: boolean; settings?: Readonly<Record<string, string>> } = {},
-): Promise<PostgresServer> {
+export interface PostgresServerOptions {
+  /** Without it a commit waits for no disk: tests of what is stored do not need that. */
+  readonly durable?: boolean;
+  /** As in postgresql.conf. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** It becomes a standby of that server, which streams to it. */
+  readonly standbyOf?: PostgresServer;
+  readonly port?: number;
+}
+
+export async function startPostgres(bin: string, given: PostgresServerOptions = {}): Promise<PostgresServer> {
+  const { durable = false, settings = {}, standbyOf } = given;
   const folder = mkdtempSync("/tmp/svc-postgres-");
   const dataDir = path.join(folder, "data");
   const user = serverUser();
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid!);
   const options = { ...user, cwd: folder, env: { ...process.env, HOME: folder, LC_ALL: "C" } };
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = given.port ?? (await getPort({ host: "127.0.0.1" }));
   const wanted = {
     listen_addresses: "127.0.0.1",
     unix_socket_directories: folder,
@@ -119,13 +123,21 @@ export async function startPostgres(
     return urlOf(name, "svc");
   };
 
+  const parts = { port, url: urlOf("svc", "svc"), adminUrl: urlOf("svc", "postgres"), dataDir, sql, database };
   try {
+    if (standbyOf !== undefined) {
+      const primary = `host=127.0.0.1 port=${standbyOf.port} user=postgres application_name=standby_${port}`;
+      const copy = ["-d", primary, "-D", dataDir, "-R", "-X", "stream", "-c", "fast", "--no-sync"];
+      await run(path.join(bin, "pg_basebackup"), copy, options);
+      await start();
+      return { ...parts, start, kill, stop };
+    }
     const made = ["-D", dataDir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
     await run(path.join(bin, "initdb"), [...made, "--no-instructions"], options);
     await start();
     await sql("CREATE ROLE svc LOGIN");
-    const url = await database("svc");
-    return { port, url, adminUrl: urlOf("svc", "postgres"), dataDir, sql, database, start, kill, stop };
+    await database("svc");
+    return { ...parts, start, kill, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -75,7 +75,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     gateway,
     telemetry,
   } = platform;
-  const { store, database, postgres } = state;
+  const { store, database, postgres, durability } = state;
   const recordFile = path.join(config.dataDir, "platform.json");
   const databases = { [DATABASE_FILE]: database.connection, [HISTORY_FILE]: telemetry.history };
   const snapshots = new Snapshots(config.dataDir, databases, log);
@@ -104,6 +104,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       port,
       localUrl,
       database: postgres?.name,
+      commits: durability?.words,
       snapshots: true,
       service,
       startedAt: Date.now(),

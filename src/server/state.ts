@@ -12,6 +12,7 @@ import type { Log } from "../lib/log.ts";
 import { makePrivateFile } from "../lib/private-file.ts";
 import { SealedText } from "../lib/sealed-text.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
+import { type Durability, readDurability } from "../postgres/durability.ts";
 import { PlatformOwner } from "../postgres/owner.ts";
 import { Postgres } from "../postgres/postgres.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
@@ -34,6 +35,8 @@ export interface PlatformState {
   readonly seal: SealedText;
   /** Undefined: all is in the data directory. */
   readonly postgres: Postgres | undefined;
+  /** What its commits were worth at the start; undefined without it. */
+  readonly durability: Durability | undefined;
   /** Closes the store, and the ways to the databases. */
   close(): Promise<void>;
 }
@@ -58,7 +61,7 @@ export async function openState({ config, ...needs }: StateNeeds): Promise<Platf
     if (config.database === undefined) {
       refuseWithoutPostgres(dataDir);
       const store = await openSqliteStore(database, seal);
-      return { ...common, store, postgres: undefined, close: () => closeAll([store, database]) };
+      return { ...common, store, postgres: undefined, durability: undefined, close: () => closeAll([store, database]) };
     }
     refuseEmbedded(database.connection, dataDir);
     return { ...common, ...(await openPostgres(config.database, dataDir, { database, seal, ...needs })) };
@@ -91,8 +94,11 @@ async function openPostgres(
   try {
     await owner.take();
     const store = await openPostgresStore(postgres, seal);
+    const durability = await readDurability(postgres);
     log.info("the store is in PostgreSQL", { database: postgres.name });
-    return { postgres, store, close: () => closeAll([store, owner, postgres, database]) };
+    if (durability.isUnsafe) log.error(`The database may lose what was answered: ${durability.words}.`);
+    else log.info(`of the database: ${durability.words}`);
+    return { postgres, store, durability, close: () => closeAll([store, owner, postgres, database]) };
   } catch (error) {
     await closeAll([owner, postgres]);
     throw error;

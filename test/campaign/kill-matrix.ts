@@ -96,12 +96,12 @@ export async function killMatrix(options: MatrixOptions): Promise<MatrixReport> 
   return { rounds: options.cells.length, impossible, broken, accepted, recoveryMs };
 }
 
-interface Place {
+export interface Place {
   readonly subject: Subject;
   readonly urls: Readonly<Record<string, string>>;
 }
 
-async function prepare({ env }: MatrixOptions): Promise<Place> {
+export async function prepare({ env }: Pick<MatrixOptions, "env">): Promise<Place> {
   const subject = await Subject.start(env);
   try {
     const urls = await subject.set(project(0));
@@ -140,7 +140,7 @@ async function playRound(cell: Cell, place: Place, options: MatrixOptions, rando
 }
 
 /** Milliseconds until calls have their results, of a worker that is there and of one that must be started; undefined when that takes too long. */
-async function probe(place: Place, withinMs: number): Promise<number | undefined> {
+export async function probe(place: Place, withinMs: number): Promise<number | undefined> {
   const started = performance.now();
   for (const endpoint of ["probe", "fresh"]) {
     const left = withinMs - (performance.now() - started);

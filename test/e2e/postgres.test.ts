@@ -66,6 +66,7 @@ describe("a platform on PostgreSQL", { skip }, () => {
     const big = "x".repeat(200_000);
     const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: big } } });
     const status = await ok(["platform", "status", "--data-dir", platform.dataDir]);
+    assert.match(status, /Commits {2}a commit survives a crash of the database; .*no synchronous standby/);
     assert.match(status, new RegExp(`Database PostgreSQL 127.0.0.1:${server.port}/life`));
 
     await platform.kill();

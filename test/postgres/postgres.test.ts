@@ -1,7 +1,7 @@
 /** The way to a real PostgreSQL: what it refuses and how that is said, how a lost connection comes back. */
 import assert from "node:assert/strict";
 import { chownSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
+import { connect as connectTo, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -10,6 +10,7 @@ import { SvcError } from "../../src/domain/errors.ts";
 import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { connectPostgres } from "../../src/postgres/connect.ts";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
+import { durabilityOf, readDurability } from "../../src/postgres/durability.ts";
 import { PlatformOwner } from "../../src/postgres/owner.ts";
 import { Postgres, type PostgresOptions } from "../../src/postgres/postgres.ts";
 import { eventually } from "../eventually.ts";
@@ -262,6 +263,83 @@ describe("the way to PostgreSQL", { skip }, () => {
     assert.equal(await server.sql("SELECT place FROM platform_owner", "svc"), "machine 1");
     await second.close();
     await Promise.all(postgres.map((one) => one.close()));
+  });
+
+  test("says what a commit is worth", async () => {
+    const postgres = open();
+    assert.match((await readDurability(postgres)).words, /^fsync is off/);
+    assert.equal((await readDurability(postgres)).isUnsafe, true);
+    await postgres.close();
+    const settings = { fsync: "on", synchronous_commit: "on", synchronous_standby_names: "" };
+    const cases: readonly [Partial<typeof settings>, RegExp][] = [
+      [{}, /a failover to a standby may lose the last moments \(no synchronous standby\)$/],
+      [{ synchronous_commit: "off", synchronous_standby_names: "*" }, /^synchronous_commit is off/],
+      [{ synchronous_commit: "local", synchronous_standby_names: "*" }, /may lose .*\(synchronous_commit = local\)$/],
+      [{ synchronous_commit: "remote_write", synchronous_standby_names: "*" }, /handed to the system of a synchronous/],
+      [{ synchronous_standby_names: "FIRST 1 (a, b)" }, /on the disk of .* \(FIRST 1 \(a, b\)\): .* loses nothing$/],
+    ];
+    for (const [changes, words] of cases) assert.match(durabilityOf({ ...settings, ...changes }).words, words);
+  });
+
+  test("refuses a server that is too old in words, and takes none of several that is", async (t) => {
+    const real = await server.sql("SHOW server_version_num");
+    const old = createServer((client) => {
+      const there = connectTo(server.port, "127.0.0.1");
+      for (const socket of [client, there])
+        socket.on("error", () => {}).on("close", () => [client, there].map((s) => s.destroy()));
+      client.on("data", (data) => there.write(data));
+      // What it answers is as long as before, with another number in it.
+      there.on("data", (data) => client.write(data.toString("latin1").replaceAll(real, "130021"), "latin1"));
+    });
+    await new Promise<void>((resolve) => old.listen(0, "127.0.0.1", resolve));
+    t.after(() => old.close());
+    const { port } = old.address() as { port: number };
+    const error = await problem(`postgres://svc@127.0.0.1:${port}/svc`);
+    assert.equal(error.code, "DATABASE_REFUSED");
+    assert.match(error.message, /^127\.0\.0\.1:\d+ is PostgreSQL 13; svc needs 14 or newer\.$/);
+    assert.deepEqual((await connect(`postgres://svc@127.0.0.1:${port},${base}/svc`)).name, "svc");
+  });
+
+  test("a commit whose wait for the standby was cancelled is not taken for done, and nothing is stuck after it", async (t) => {
+    const postgres = open({}, await server.database("unconfirmed"));
+    const set = async (names: string) => {
+      await server.sql(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await server.sql("SELECT pg_reload_conf()");
+    };
+    await server.sql("ALTER DATABASE unconfirmed SET synchronous_commit = on");
+    t.after(() => set(""));
+    await set("nobody");
+    const written = assert.rejects(postgres.query("CREATE TABLE there (n int)"), {
+      code: "DATABASE_AWAY",
+      message: /did not say that its standby has/,
+    });
+    await eventually(async () => {
+      const waits = "FROM pg_stat_activity WHERE datname = 'unconfirmed' AND wait_event = 'SyncRep'";
+      assert.equal(await server.sql(`SELECT pg_cancel_backend(pid) ${waits}`), "t");
+    });
+    await written;
+    assert.equal((await postgres.query("SELECT count(*) AS n FROM there")).rows[0].n, 0);
+    await set("");
+    await postgres.query("DROP TABLE there");
+    await postgres.close();
+  });
+
+  test("when one connection was ended, those that are left show that the database is there", async () => {
+    const told: (string | undefined)[] = [];
+    const postgres = open({ told: (away) => told.push(away?.code) });
+    const [first, second] = [await postgres.acquire(), await postgres.acquire()];
+    const { rows } = await first.query("SELECT pg_backend_pid() AS pid");
+    const sleeps = assert.rejects(first.query("SELECT pg_sleep(60)"), { code: "DATABASE_AWAY" });
+    await server.sql(`SELECT pg_terminate_backend(${rows[0].pid})`);
+    await sleeps;
+    first.release();
+    await eventually(async () => {
+      await second.query("SELECT 1");
+      assert.equal(postgres.away, undefined);
+    });
+    assert.deepEqual(told, ["DATABASE_AWAY", undefined]);
+    second.release();
+    await postgres.close();
   });
 
   test("works through PgBouncer in transaction mode", async (t) => {

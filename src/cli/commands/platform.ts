@@ -127,6 +127,7 @@ const status = command({
       );
       terminal.out(`Version  ${record.version}`);
       if (record.database !== undefined) terminal.out(`Database ${record.database}`);
+      if (record.commits !== undefined) terminal.out(`Commits  ${record.commits}`);
     }
     terminal.out(`Data     ${directory}`);
     terminal.out(`Log      ${logPath(directory)}`);

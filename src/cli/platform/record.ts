@@ -20,6 +20,8 @@ export interface PlatformRecord {
   readonly snapshots?: boolean;
   /** What its PostgreSQL is called; undefined: all is in the data directory. */
   readonly database?: string;
+  /** What survives what, of its commits. */
+  readonly commits?: string;
   /** A service manager started it, and would start it again. */
   readonly service?: boolean;
 }
