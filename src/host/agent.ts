@@ -11,7 +11,6 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import {
-  AGENT_LEAVE_GRACE_MS,
   AGENT_LEAVE_POLL_MS,
   AGENT_REASON_MAX_CHARS,
   AGENT_TRACEBACK_MAX_CHARS,
@@ -49,8 +48,13 @@ export interface AgentOptions {
   readonly ledger: CapacityLedger;
   /** What fetched layers may take, packed. */
   readonly layersMaxBytes: number;
+  /** Workers that run have so long to finish when it is told to leave. */
+  readonly graceMs: number;
   readonly told: (event: AgentEvent) => void;
 }
+
+/** Left: no worker runs here any more. Handed over: all run on, for the next agent. */
+export type AgentEnd = "left" | "handedOver";
 
 export class Agent {
   readonly #options: AgentOptions;
@@ -58,12 +62,12 @@ export class Agent {
   readonly #link: PlatformLink;
   readonly #calls: PlatformCalls;
   readonly #reception: Reception;
-  readonly #ended = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<AgentEnd>();
   #port: Pick<WorkerPort, "host" | "port">;
   #secret: string | undefined;
   /** Lets links of workers wait at the platform. */
   #ahead: string | undefined;
-  #ending: Promise<void> | undefined;
+  #ending: Promise<AgentEnd> | undefined;
   #hurry = new AbortController();
   #measuring: NodeJS.Timeout | undefined;
 
@@ -115,8 +119,8 @@ export class Agent {
     this.#reception = new Reception((connection, hello) => this.#onHello(connection, hello));
   }
 
-  /** Resolves when the agent has ended and no worker is left; rejects when the platform does not want it any more. */
-  get ended(): Promise<void> {
+  /** Resolves when the agent has ended; rejects when the platform does not want it any more. */
+  get ended(): Promise<AgentEnd> {
     return this.#ended.promise;
   }
 
@@ -147,6 +151,19 @@ export class Agent {
     if (now) this.#hurry.abort();
     this.#ending ??= this.#leave();
     this.#ending.then(this.#ended.resolve, this.#ended.reject);
+  }
+
+  /** Lets go of launcher and workers: the next agent on the same directory takes them over. Nothing happens when it leaves already. */
+  handOver(): void {
+    if (this.#ending !== undefined) return;
+    this.#ending = this.#letGo();
+    this.#ending.then(this.#ended.resolve, this.#ended.reject);
+  }
+
+  async #letGo(): Promise<AgentEnd> {
+    await this.#driver.close({ stopAll: false });
+    await this.#close();
+    return "handedOver";
   }
 
   async #join(): Promise<void> {
@@ -278,9 +295,9 @@ export class Agent {
     this.#ending.then(() => this.#ended.reject(error), this.#ended.reject);
   }
 
-  async #leave(): Promise<void> {
+  async #leave(): Promise<AgentEnd> {
     this.#calls.isLeaving = true;
-    const graceMs = AGENT_LEAVE_GRACE_MS;
+    const { graceMs } = this.#options;
     const { signal } = this.#hurry;
     if (!signal.aborted) {
       this.#options.told({ kind: "leaving", workers: this.#workers, graceMs });
@@ -291,6 +308,7 @@ export class Agent {
     }
     await this.#driver.close({ stopAll: true });
     await this.#close();
+    return "left";
   }
 
   async #close(): Promise<void> {

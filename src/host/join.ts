@@ -19,6 +19,7 @@ export interface JoinOptions {
   readonly config: Config;
   readonly caps: Caps;
   readonly layersMaxBytes: number;
+  readonly graceMs: number;
   readonly told: (event: AgentEvent) => void;
   /** Ends the attempt: nothing that it started is left then. */
   readonly signal: AbortSignal;

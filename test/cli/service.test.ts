@@ -144,12 +144,15 @@ test("The agent of a host is a service in the same way: its unit has what it joi
   ];
   const { code, stdout, stderr } = await svc([...given, "--print", "--token", "svch_secret"]);
   assert.equal(code, 0, stderr);
-  const start = `worker join ${address} --data-dir /var/lib/svc-host --name gpu-box --labels gpu,eu --cpus 4`;
+  const start = `worker join ${address} --data-dir /var/lib/svc-host --grace 600s --name gpu-box --labels gpu,eu --cpus 4`;
   assert.match(stdout, new RegExp(`^ExecStart=/.* ${start}$`, "m"));
-  for (const line of ["User=svc-host", "Delegate=yes", "EnvironmentFile=-/etc/svc/host.env", "KillMode=mixed"]) {
+  for (const line of ["User=svc-host", "Delegate=yes", "EnvironmentFile=-/etc/svc/host.env", "TimeoutStopSec=660"]) {
     assert.ok(stdout.split("\n").includes(line), line);
   }
   assert.ok(!stdout.includes("svch_secret"));
+  assert.match(stdout, /^ExecReload=\/bin\/kill -USR2 \$MAINPID$/m, "what runs is handed over");
+  const longer = await svc([...given, "--print", "--grace", "2h"]);
+  assert.match(longer.stdout, / --grace 7200s [\s\S]*^TimeoutStopSec=7260$/m);
   const strange = await svc([...given, "--print", "--user", "Root User"]);
   assert.deepEqual([strange.code, strange.stdout], [2, ""]);
   const without = await svc(given);

@@ -50,6 +50,29 @@ test("A machine that joins runs jobs; an agent that is killed loses none, and th
   );
 });
 
+test("An agent that is upgraded hands its workers over to the next one in its place, and one that is told to end waits for what runs", async (t) => {
+  const { platform, join, deploy, ran } = await startJoinable(t);
+  const { agent } = await join("one");
+  const { id, url } = await deploy();
+  const long = await run(platform, url, 1, 8);
+  await eventually(() => assert.deepEqual(ran(), [1]));
+  agent.child.kill("SIGUSR2");
+  await eventually(() =>
+    assert.match(agent.stdout, /"joined"[\s\S]*"event":"joined","host":"one",[^\n]*"workers":[12]\}/),
+  );
+  assert.ok(agent.isAlive, "whoever looks after the process sees no end");
+  const before = await run(platform, url, 2);
+  await result(platform, id, before);
+  assert.equal((await result(platform, id, long)).retries, undefined);
+
+  const last = await run(platform, url, 3, 4);
+  await eventually(() => assert.ok(ran().includes(3)));
+  assert.equal(await agent.signal("SIGTERM"), 0);
+  assert.match(agent.stdout, /"event":"leaving"[\s\S]*"event":"left"/);
+  assert.equal((await result(platform, id, last)).retries, undefined);
+  assert.deepEqual(ran(), [1, 2, 3]);
+});
+
 test("A running job on a host outlives the platform: one execution, one result", async (t) => {
   const { platform, join, deploy, ran } = await startJoinable(t, {
     SVC_WORKER_LISTEN: `tls://127.0.0.1:${await getPort()}`,

@@ -1,5 +1,5 @@
 /** `svc worker`: this machine as a host of a platform elsewhere. What it takes is loaded when it joins. */
-import { command, group, jsonFlag, oneOf, switchFlag, valueFlag } from "../command.ts";
+import { command, duration, group, jsonFlag, oneOf, switchFlag, valueFlag } from "../command.ts";
 
 const join = command({
   brief: "Let this machine run workers of a platform elsewhere",
@@ -32,6 +32,11 @@ const join = command({
     memory: valueFlag("GB", "Memory of it that is offered; default: all", positiveNumber),
     gpus: valueFlag("N", "GPUs of it that are offered, the first ones; default: all", wholeGpus),
     disk: valueFlag("GB", "What layers that were fetched may take, packed; default: 20", positiveNumber),
+    grace: valueFlag(
+      "TIME",
+      "What runs has so long to finish when it is told to leave; default: 30s, or 10m of a service",
+      duration,
+    ),
     driver: valueFlag("process|docker", "What workers run in; default: process", oneOf(["process", "docker"])),
     dataDir: valueFlag(
       "DIR",

@@ -9,6 +9,9 @@ import { type JoinFlags, joinOptions } from "./join.ts";
 const SETTINGS_FILE = "/etc/svc/host.env";
 const DATA_DIR = "/var/lib/svc-host";
 const NAME = "svc-host";
+const GRACE_S = 600;
+/** Beyond the grace, to end what is left. */
+const STOP_S = 60;
 
 export interface InstallFlags extends JoinFlags {
   readonly print?: boolean;
@@ -33,7 +36,8 @@ export async function installHost(context: CliContext, flags: InstallFlags, addr
   };
   const { url, fingerprint } = options.address;
   const given = word(url, /^[\w:/.[\]-]+$/, "URL");
-  const unit = hostUnit(service, fingerprint === undefined ? given : `${given}#${fingerprint}`, agentFlags(cwd, flags));
+  const where = fingerprint === undefined ? given : `${given}#${fingerprint}`;
+  const unit = hostUnit(service, where, agentFlags(cwd, flags), flags.grace ?? GRACE_S);
   if (flags.print) return terminal.write(unit);
   if (token === undefined) {
     throw new SvcError("USAGE", "A token is missing: the service joins with it.", {
@@ -55,11 +59,18 @@ export async function installHost(context: CliContext, flags: InstallFlags, addr
   terminal.out(`Look at it with systemctl status ${NAME} and journalctl -u ${NAME}.`);
 }
 
-export function hostUnit(service: Service, address: string, flags: readonly string[]): string {
+/** Told to end, it waits for what runs; told to reload, it hands all over to the version that is installed then. */
+function hostUnit(service: Service, address: string, flags: readonly string[], graceS: number): string {
   const { program, dataDir } = service;
-  const start = [...program, "worker", "join", address, "--data-dir", dataDir, ...flags];
+  const start = [...program, "worker", "join", address, "--data-dir", dataDir, "--grace", `${graceS}s`, ...flags];
   const environment = `HOME=${dataDir} SVC_CONFIG_DIR=${dataDir}/config SVC_CACHE_DIR=${dataDir}/cache`;
-  return unitText("svc host", service, { start, environment, settingsFile: SETTINGS_FILE });
+  return unitText("svc host", service, {
+    start,
+    environment,
+    settingsFile: SETTINGS_FILE,
+    reload: "/bin/kill -USR2 $MAINPID",
+    stopSeconds: graceS + STOP_S,
+  });
 }
 
 /** Those that the service is started with. */

@@ -1,7 +1,7 @@
 /** `svc worker join`: the agent in this process, until it is told to leave. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { FETCHED_LAYERS_KEPT_BYTES } from "../../domain/agent-limits.ts";
+import { AGENT_LEAVE_GRACE_MS, FETCHED_LAYERS_KEPT_BYTES } from "../../domain/agent-limits.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { AgentEvent } from "../../host/agent-events.ts";
 import { joinAddress } from "../../host/dial.ts";
@@ -11,6 +11,7 @@ import type { CliContext } from "../context.ts";
 import { clockTime, formatDuration } from "../format.ts";
 import { dataDir } from "../paths.ts";
 import type { Progress } from "../terminal.ts";
+import { NextAgent } from "./next-agent.ts";
 
 export interface JoinFlags {
   readonly token?: string;
@@ -21,6 +22,7 @@ export interface JoinFlags {
   readonly memory?: number;
   readonly gpus?: number;
   readonly disk?: number;
+  readonly grace?: number;
   readonly driver?: "process" | "docker";
   readonly dataDir?: string;
   readonly sharedVolumes?: string;
@@ -35,6 +37,7 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   const { terminal, interrupt } = context;
   const options = joinOptions(context, flags, address);
   const show = flags.json ? jsonLines(context) : lines(context, options);
+  const next = new NextAgent(context);
   const stopped = new AbortController();
   let leave = (again: boolean) => {
     if (again) interrupt.end();
@@ -54,7 +57,11 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   leave = (again) => agent.leave(again);
   if (stopped.signal.aborted) agent.leave(true);
   else if (!flags.json) terminal.out("Ctrl+C leaves.");
-  await agent.ended;
+  next.whenWanted((problem) => {
+    if (problem === undefined) agent.handOver();
+    else show({ kind: "warning", ...problem }, undefined);
+  });
+  if ((await agent.ended) === "handedOver") next.begin();
   if (flags.json) terminal.out(JSON.stringify({ event: "left" }));
   else terminal.out("Left: no worker runs here any more.");
   // Everything is closed; a handle that a library forgot must not keep the process.
@@ -82,6 +89,7 @@ export function joinOptions(
     hello: { name: nameOf(flags), labels: labelsOf(flags), sharedVolumes: volumes !== undefined },
     config,
     caps: { cpus: flags.cpus, memoryGb: flags.memory, gpus: flags.gpus },
+    graceMs: flags.grace === undefined ? AGENT_LEAVE_GRACE_MS : flags.grace * 1000,
     layersMaxBytes: flags.disk === undefined ? FETCHED_LAYERS_KEPT_BYTES : flags.disk * GB,
   };
 }

@@ -42,7 +42,15 @@ export function unitText(
     start,
     environment,
     settingsFile,
-  }: { readonly start: readonly string[]; readonly environment: string; readonly settingsFile: string },
+    reload,
+    stopSeconds = 120,
+  }: {
+    readonly start: readonly string[];
+    readonly environment: string;
+    readonly settingsFile: string;
+    readonly reload?: string;
+    readonly stopSeconds?: number;
+  },
 ): string {
   return `[Unit]
 Description=${description}
@@ -55,13 +63,13 @@ User=${user}
 Group=${user}
 ExecStartPre=+/usr/bin/install -d -m 0700 -o ${user} -g ${user} ${dataDir}
 ExecStart=${start.join(" ")}
-Environment=${environment}
+${reload === undefined ? "" : `ExecReload=${reload}\n`}Environment=${environment}
 EnvironmentFile=-${settingsFile}
 Restart=on-failure
 RestartSec=2
 # Running work is finished or handed back; the workers are then ended with it.
 KillMode=mixed
-TimeoutStopSec=120
+TimeoutStopSec=${stopSeconds}
 # A group for each worker.
 Delegate=yes
 LimitNOFILE=65536
