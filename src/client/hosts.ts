@@ -85,6 +85,16 @@ export class Hosts {
     return (await this.#query<{ hosts: HostRecord[] }>(`{ hosts { ${HOST_FIELDS} } }`)).hosts;
   }
 
+  /** One metric of the machine over time. */
+  async history(host: string, metric: string, from: number, to: number): Promise<readonly (number | null)[]> {
+    const document = `query ($host: String!, $metric: String!, $from: Float!, $to: Float!) {
+      series(host: $host, metric: $metric, from: $from, to: $to) { points { value } }
+    }`;
+    type Answer = { series: { points: { value: number | null }[] } };
+    const { series } = await this.#query<Answer>(document, { host, metric, from, to });
+    return series.points.map(({ value }) => value);
+  }
+
   async drain(name: string, on: boolean): Promise<HostRecord> {
     const document = `mutation ($name: String!, $on: Boolean!) { drainHost(name: $name, on: $on) { ${HOST_FIELDS} } }`;
     return (await this.#query<{ drainHost: HostRecord }>(document, { name, on })).drainHost;

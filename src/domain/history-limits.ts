@@ -16,6 +16,8 @@ export const SERIES_POINTS_MAX = 2_000;
 export const SERIES_POINTS_DEFAULT = 300;
 /** Routes of one endpoint that are told apart; the others count as one. */
 export const SERIES_ROUTES_MAX = 50;
+/** Machines that joined of which series are recorded, by id; of further ones only the sum over all is. */
+export const SERIES_HOSTS_MAX = 200;
 /** Rows that are read or written before other work of the platform gets its turn. */
 export const HISTORY_ROWS_AT_ONCE = 200;
 /** What waits for the history's file is written so often, in one transaction; */

@@ -5,7 +5,7 @@ export interface SeriesQuestion {
   readonly metric: Metric;
   /**
    * Endpoints or environments whose sum is asked for; "all": the whole platform. Sums of environments and of all hold what gone endpoints
-   * did, and nothing of single routes. Of no meaning for the machine's metrics.
+   * did, and nothing of single routes. For the machine's metrics a machine that joined, by its id; none: all machines together.
    */
   readonly ids: readonly string[] | "all";
   /** Milliseconds since the epoch. */
@@ -30,15 +30,20 @@ export interface RecordedEndpoint extends Recorded {
 
 export interface SeriesStore {
   /**
-   * Keeps the step that began at `at`: what was recorded of endpoints by their ids, and of the machine. Environments and the platform get
-   * their sums. Endpoints on which
-   * nothing happened are left out. Written soon, or left out when the disk does not take it.
+   * Keeps the step that began at `at`: what was recorded of endpoints by their ids, of the machine, and of machines that joined by
+   * theirs. Environments and the platform get their sums. Endpoints on which nothing happened are left out, machines of which nothing
+   * is known too. Written soon, or left out when the disk does not take it.
    */
-  record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): void;
+  record(
+    at: number,
+    endpoints: ReadonlyMap<string, RecordedEndpoint>,
+    machine: Recorded,
+    hosts?: ReadonlyMap<string, Recorded>,
+  ): void;
   read(question: SeriesQuestion): Promise<SeriesAnswer>;
   /** Names of the endpoint's metrics that are of routes, of the last two days. */
   routeMetrics(endpointId: string): Promise<string[]>;
-  /** Endpoints and environments that something is kept of. */
+  /** Endpoints, environments and machines that joined that something is kept of. */
   endpointIds(): Promise<string[]>;
   forget(id: string): Promise<void>;
 }

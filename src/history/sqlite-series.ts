@@ -21,7 +21,7 @@ import {
 import { MACHINE, pointOf, type Recorded, RecordedSum, ROUTE_MARK } from "../domain/series.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { HistoryDatabase } from "./history-database.ts";
-import type { RecordedEndpoint, SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
+import type { SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
 import { floorTo, parse, SeriesSweeps, type StepRow } from "./series-sweeps.ts";
 
 const TIERS = [
@@ -59,11 +59,11 @@ export class SqliteSeries implements SeriesStore {
     for (const { id, number } of subjects) this.#subjects.set(id, number);
   }
 
-  record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): void {
-    this.#history.later(() => this.#record(at, endpoints, machine));
+  record(...step: Parameters<SeriesStore["record"]>): void {
+    this.#history.later(() => this.#record(...step));
   }
 
-  async #record(at: number, endpoints: ReadonlyMap<string, RecordedEndpoint>, machine: Recorded): Promise<void> {
+  async #record(...[at, endpoints, machine, hosts = new Map()]: Parameters<SeriesStore["record"]>): Promise<void> {
     const seq = this.#nextSeq(0);
     const sums = new Map<string, RecordedSum>();
     const sumOf = (id: string) => getOrInsert(sums, id, () => new RecordedSum());
@@ -80,7 +80,9 @@ export class SqliteSeries implements SeriesStore {
       this.#insert(0, id, at, seq, recorded);
       if (++rows % HISTORY_ROWS_AT_ONCE === 0) await setImmediate();
     }
-    this.#insert(0, MACHINE, at, seq, { ...machine, numbers: { ...machine.numbers, [SAMPLES]: 1 } });
+    for (const [id, recorded] of [[MACHINE, machine] as const, ...hosts]) {
+      this.#insert(0, id, at, seq, { ...recorded, numbers: { ...recorded.numbers, [SAMPLES]: 1 } });
+    }
     for (let tier = 1; tier < TIERS.length; tier++) await this.#addUp(tier, at);
     for (const [tier, { kept }] of TIERS.entries()) this.#sql.prune.run(tier, tier, kept);
     if (seq % (SERIES_MINUTE_MS / SERIES_STEP_MS) === 0) this.#shrink();
@@ -122,14 +124,15 @@ export class SqliteSeries implements SeriesStore {
 
   async read({ metric, ids, from, to, stepMs }: SeriesQuestion): Promise<SeriesAnswer> {
     await this.#history.flush();
-    const named = metric.ofMachine ? [MACHINE] : ids === "all" ? [ALL] : ids;
+    const ofMachine = ids === "all" || ids.length === 0 ? [MACHINE] : ids;
+    const named = metric.ofMachine ? ofMachine : ids === "all" ? [ALL] : ids;
     const numbersOf = (some: readonly string[]) => some.flatMap((id) => this.#subjects.get(id) ?? []);
     const { tier, step } = this.#resolution(from, to, stepMs);
     const first = floorTo(from, step);
     const range = { tier, step, from: first, to };
     const { samples = SAMPLES } = metric;
     const [looked, sums] = await Promise.all([
-      this.#sweeps.read({ ...range, subjects: numbersOf([MACHINE]) }, samples),
+      this.#sweeps.read({ ...range, subjects: numbersOf(metric.ofMachine ? ofMachine : [MACHINE]) }, samples),
       this.#sweeps.read({ ...range, subjects: numbersOf(named) }, metric.name),
     ]);
     const points = [];

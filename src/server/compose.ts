@@ -239,6 +239,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     queue,
     link,
     driver,
+    hostsView: view,
     workers: pool,
     awake: () => autoscaler.awake,
     clock,

@@ -4,6 +4,7 @@ import path from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import type { ControlPlaneDeps } from "../control-plane/context.ts";
 import { errorKind, requestErrorKind } from "../domain/error-kind.ts";
+import type { HostsView } from "../domain/host.ts";
 import type { EndedRequest } from "../domain/request.ts";
 import type { Traces } from "../domain/traces.ts";
 import type { ScalingDecision, WorkerBoot } from "../domain/worker.ts";
@@ -20,7 +21,7 @@ import { EndpointTotals } from "../telemetry/endpoint-totals.ts";
 import { EventHub } from "../telemetry/event-hub.ts";
 import { GpuMeter } from "../telemetry/gpu-meter.ts";
 import { type LoadSamplerDeps, sampleLoads } from "../telemetry/load-sampler.ts";
-import { MachineMeter, recordedUse } from "../telemetry/machine-use.ts";
+import { MachineMeter, recordedHosts, recordedUse } from "../telemetry/machine-use.ts";
 import { PrometheusText } from "../telemetry/prometheus.ts";
 import { plainNumbers, Recorder } from "../telemetry/recorder.ts";
 import { RouteNames } from "../telemetry/route-names.ts";
@@ -38,6 +39,7 @@ interface TelemetryNeeds extends LoadSamplerDeps {
   readonly queue: LoadSamplerDeps["queue"] & Pick<JobReader, "find"> & { readonly events: QueueEvents };
   readonly link: LoadSamplerDeps["link"] & { bootOf(workerId: string): WorkerBoot | undefined };
   readonly driver: Pick<WorkerDriver, "capacity" | "list">;
+  readonly hostsView: HostsView;
   /** Milliseconds of a clock that is never set. */
   readonly now: () => number;
   readonly log: Log;
@@ -88,6 +90,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     series,
     tallies,
     machine: async () => recordedUse(await use()),
+    hosts: () => recordedHosts(needs.hostsView.hosts()),
     environmentOf: async (id) => (await endpoints.find(id))?.environmentId ?? null,
     onStep(step) {
       totals.add(step.tallies);
@@ -114,6 +117,7 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
     });
   });
   store.onChange((change) => {
+    if (change.table === "hosts" && change.host === undefined) series.forget(change.id).catch(onError);
     if (change.table !== "endpoints") return;
     const { id, endpoint } = change;
     const what = endpoint === undefined ? "removed" : "changed";

@@ -1,5 +1,8 @@
 /** What of the machine, or of all that workers run on, is promised to workers, and what is in use, by whomever. */
 import { cpus } from "node:os";
+import type { Share } from "../domain/capacity.ts";
+import type { LiveHost } from "../domain/host.ts";
+import { SERIES_HOSTS_MAX } from "../domain/limits.ts";
 import { wholeOf } from "../domain/placement.ts";
 import { type Recorded, SAMPLES_END } from "../domain/series.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
@@ -60,11 +63,29 @@ export class MachineMeter {
       },
       gpus: {
         total: gpus.length,
-        promised: sum((share) => share.gpus.length * (share.gpuFraction ?? 1)),
+        promised: sum(gpusOf),
         measured: measuredGpus,
       },
     };
   }
+}
+
+/** Of each machine that joined and is here, once its agent has measured it. */
+export function recordedHosts(hosts: readonly LiveHost[]): Map<string, Recorded> {
+  const some = hosts.toSorted((a, b) => (a.id < b.id ? -1 : 1)).slice(0, SERIES_HOSTS_MAX);
+  return new Map(
+    some.flatMap(({ id, machine, inUse, workers }) => {
+      if (machine === undefined || inUse === undefined) return [];
+      const sum = (of: (share: Share) => number) => workers.reduce((all, { share }) => all + of(share), 0);
+      const { vcpus, memoryGb, gpus } = machine;
+      const recorded = recordedUse({
+        vcpus: { total: vcpus, promised: sum((share) => share.vcpus), used: inUse.vcpus },
+        memory: { total: memoryGb, promised: sum((share) => share.memoryGb), used: inUse.memoryGb },
+        gpus: { total: gpus.length, promised: sum(gpusOf), measured: inUse.gpus },
+      });
+      return [[id, recorded] as const];
+    }),
+  );
 }
 
 export function recordedUse({ vcpus, memory, gpus }: MachineUse): Recorded {
@@ -83,6 +104,10 @@ export function recordedUse({ vcpus, memory, gpus }: MachineUse): Recorded {
     },
     histograms: {},
   };
+}
+
+function gpusOf({ gpus, gpuFraction = 1 }: Share): number {
+  return gpus.length * gpuFraction;
 }
 
 /** Of all GPUs together; undefined when it is known of none. */

@@ -25,6 +25,8 @@ export interface RecorderDeps extends LoadSamplerDeps {
   readonly series: Pick<SeriesStore, "record">;
   readonly tallies: Tallies;
   readonly machine: () => Promise<Recorded>;
+  /** Machines that joined, by id. */
+  readonly hosts: () => ReadonlyMap<string, Recorded>;
   /** Null: it belongs to none, or is gone. */
   readonly environmentOf: (endpointId: string) => Promise<string | null>;
   readonly onStep: (step: Step) => void;
@@ -71,7 +73,7 @@ export class Recorder {
     const machine = await this.#deps.machine();
     const tallies = this.#deps.tallies.take();
     const rows = await rowsOf(tallies, loads, this.#deps.environmentOf);
-    series.record(at, rows, machine);
+    series.record(at, rows, machine, this.#deps.hosts());
     onStep({ at, tallies, rows, machine });
   }
 }

@@ -47,7 +47,7 @@ function goesWithItsLastEndpoint({ name, buildId }: Environment): boolean {
   return isRemovedName(name) || (isLiveName(name) && buildId !== null);
 }
 
-/** Keeps something of endpoints beside the store: jobs, logs; series also of environments. */
+/** Keeps something of endpoints beside the store: jobs, logs; series also of environments and machines that joined. */
 interface KeptOfEndpoints {
   /** Those that it keeps something of. */
   endpointIds(): Promise<string[]>;
@@ -55,16 +55,17 @@ interface KeptOfEndpoints {
 }
 
 /**
- * Removes what is kept of endpoints and environments that are gone: it goes with them, unless that failed or the platform was killed just then.
+ * Removes what is kept of endpoints, environments and machines that are gone: it goes with them, unless that failed or the platform was killed just then.
  * The first error is thrown when all was tried.
  */
 export async function removeLeftBehind(
-  store: Pick<Store, "endpoints" | "environments">,
+  store: Pick<Store, "endpoints" | "environments" | "hosts">,
   places: readonly KeptOfEndpoints[],
 ): Promise<void> {
   // They are asked before the store, so that an endpoint that is made meanwhile is not taken for gone.
   const kept = await Promise.all(places.map((place) => place.endpointIds()));
-  const known = new Set((await store.endpoints.listBriefly()).map(({ id }) => id));
+  const [endpoints, hosts] = await Promise.all([store.endpoints.listBriefly(), store.hosts.list()]);
+  const known = new Set([...endpoints, ...hosts].map(({ id }) => id));
   const errors: unknown[] = [];
   for (const [i, place] of places.entries()) {
     for (const id of kept[i]!) {

@@ -91,6 +91,10 @@ async function withHosts() {
       if (near.draining && !stuck) near.workers.pop();
       return done.includes("remove") ? [shown[0]] : shown;
     },
+    series: ({ host, metric }: { host: string; metric: string }) => {
+      const values = host === "basement" || metric === "machine.gpuUsed" ? [null] : [1, null, 4];
+      return { metric, unit: "", stepMs: 60_000, points: values.map((value, at) => ({ at, value })) };
+    },
     drainHost: ({ on }: { on: boolean }) => {
       done.push(`drain ${on}`);
       Object.assign(near, { draining: on, state: on ? "draining" : "joined" });
@@ -132,6 +136,12 @@ test("hosts are a table of at most 80 columns, with what is free and what is wro
   const one = await svc("show", "gpu-node-with-a-name");
   assert.match(one.stdout, /GPUs +1\/3 free: 3 × NVIDIA A100-SXM4-80GB/);
   assert.match(one.stdout, /Problem +Its clock/);
+  assert.match(one.stdout, /Last hour +2\.5 vCPU \(at most 4\), 2\.5 GB \(at most 4\) busy/);
+  assert.deepEqual(JSON.parse((await svc("show", "gpu-node-with-a-name", "--json")).stdout).lastHour, {
+    vcpu: { mean: 2.5, most: 4 },
+    memoryGb: { mean: 2.5, most: 4 },
+    gpus: null,
+  });
   assert.match(one.stdout, /w-1 +paint +studio\/production +RUNNING +2 +4 +1 +2 min/);
   assert.match((await svc("show", "basement")).stdout, /away 2 h[\s\S]*not heard of since[\s\S]*No workers run there/);
   assert.match((await svc("show", "attic")).stderr, /No host "attic" has joined\.[\s\S]*basement, gpu-node/);

@@ -42,6 +42,15 @@ function newToken(changes: Partial<HostTokenRow> = {}): HostTokenRow {
   };
 }
 
+/** A machine that has joined. */
+export async function joinedHost(store: Pick<Store, "hosts">, changes: Partial<HostRow> = {}): Promise<HostRow> {
+  const { tokenHash } = newToken();
+  await store.hosts.createToken({ ...newToken(), tokenHash });
+  const joined = await store.hosts.join(tokenHash, NOW, newHost(changes));
+  if (typeof joined === "string") throw new Error(joined);
+  return joined;
+}
+
 export function hosts(store: () => Store): void {
   const token = async (changes: Partial<HostTokenRow> = {}) => {
     const row = newToken(changes);

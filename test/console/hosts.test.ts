@@ -27,6 +27,8 @@ test("A machine that joined has a card with what is promised and busy and what r
   await card.getByText(/^[\d.]+ of [\d.]+ promised, [\d.]+ busy$/).waitFor();
   await card.getByText(/^[\d.]+ of [\d.]+ GB promised, [\d.]+ GB busy$/).waitFor();
   await card.getByRole("link", { name: "record" }).waitFor();
+  await card.getByText("Over the last hour").click();
+  await card.getByRole("figure", { name: "vCPU of gpu-1, promised and busy" }).waitFor();
   const all = page.getByRole("region", { name: "All machines", exact: true });
   await all.getByText(/ promised, [\d.]+ busy$/).waitFor();
   await page.getByRole("region", { name: "All machines’ vCPU over time" }).waitFor();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SERIES_STEP_MS } from "../../src/domain/limits.ts";
 import type { RecordedEndpoint } from "../../src/history/series-store.ts";
+import { joinedHost } from "../conformance/store-hosts.ts";
 import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
@@ -23,13 +24,16 @@ async function recorded(t: Parameters<typeof startPlatform>[0]) {
     [production.id, done(5, await place(production))],
     [staging.id, done(2, await place(staging))],
   ]);
-  platform.series.record(START, rows, { numbers: { "machine.gbUsed": 3 }, histograms: {} });
+  const used = (gb: number) => ({ numbers: { "machine.gbUsed": gb }, histograms: {} });
+  await joinedHost(platform.store, { name: "near" });
+  const { id } = await joinedHost(platform.store, { name: "far" });
+  platform.series.record(START, rows, used(3), new Map([[id, used(2)]]));
   await platform.history.flush();
   const input = { name: "ci", scopes: ["read"], app: "shop", environment: "staging" };
   const { data } = await platform.ask("mutation($input: KeyInput!) { createKey(input: $input) { secret } }", { input });
   const series = async (metric: string, endpoint: string | null, key?: string, more: object = {}) => {
-    const document = `query($endpoint: String, $app: String, $environment: String, $metric: String!, $from: Float!, $to: Float!, $step: Int) {
-      series(endpoint: $endpoint, app: $app, environment: $environment, metric: $metric, from: $from, to: $to, step: $step) {
+    const document = `query($endpoint: String, $app: String, $environment: String, $metric: String!, $from: Float!, $to: Float!, $step: Int, $host: String) {
+      series(host: $host, endpoint: $endpoint, app: $app, environment: $environment, metric: $metric, from: $from, to: $to, step: $step) {
         metric unit stepMs points { at value }
       }
     }`;
@@ -52,6 +56,8 @@ test("series gives one metric of an endpoint, of all that the key sees, and of t
   assert.equal(await value("done", null), 7);
   assert.equal(await value("requests@GET /a", production.id), 1);
   assert.equal(await value("machine.gbUsed", null), 3);
+  assert.equal(await value("machine.gbUsed", null, undefined, { host: "far" }), 2);
+  assert.equal(await value("machine.gbUsed", null, undefined, { host: "near" }), null, "nothing was recorded of it");
 
   assert.equal(await value("done", staging.id, bound), 2);
   assert.equal(await value("done", null, bound), 2, "of its own environment alone");
@@ -106,6 +112,8 @@ test("A question that makes no sense is refused with what is wrong", async (t) =
     [/at least 10000/, "done", null, undefined, { step: 5 }],
     [/of one endpoint's route: give `endpoint`/, "requests@GET /a", null],
     [/of one endpoint's route: give `endpoint`/, "requests@GET /a", null, undefined, { app: "shop" }],
+    [/`host` goes with machine/, "done", null, undefined, { host: "far" }],
+    [/No host "attic" has joined/, "machine.gbUsed", null, undefined, { host: "attic" }],
     [/leave `endpoint` out/, "machine.gbUsed", production.id],
     [/leave .*`app` and `environment`/, "machine.gbUsed", null, undefined, { app: "shop" }],
     [/leave out `app` and `environment`/, "done", production.id, undefined, { environment: "production" }],

@@ -66,7 +66,7 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
       }
       await under.history.flush();
     },
-    async read(name, from, to, stepMs = SERIES_STEP_MS, ids = ["a"]) {
+    async read(name, from, to, stepMs = SERIES_STEP_MS, ids = name.startsWith("machine.") ? [] : ["a"]) {
       const { points } = await under.series.read({ metric: metricOf(name)!, ids, from, to, stepMs });
       return points.map(({ value }) => value);
     },
@@ -286,6 +286,25 @@ test("What is not always measured has no value where it was not, and its mean is
   await under.history.flush();
   assert.deepEqual(await under.read(name, START, START + 40_000), [3, null, null, 3]);
   assert.deepEqual(await under.read(name, START, START + 180_000, 60_000), [3, null, null]);
+});
+
+test("A machine that joined has series of its own, beside those of all machines, with nothing where it was away; they go with it", async (t) => {
+  const under = open(t);
+  const used = (value: number) => ({ numbers: { "machine.vcpuUsed": value }, histograms: {} });
+  for (let step = 0; step < 12; step++) {
+    const hosts = new Map(step % 3 === 2 ? [] : [["h-1", used(2)]]);
+    under.series.record(START + step * SERIES_STEP_MS, new Map(), used(5), hosts);
+  }
+  await under.history.flush();
+  const read = (ids: string[], stepMs?: number) =>
+    under.read("machine.vcpuUsed", START, START + 12 * SERIES_STEP_MS, stepMs ?? SERIES_STEP_MS, ids);
+  assert.deepEqual((await read(["h-1"])).slice(0, 4), [2, 2, null, 2]);
+  assert.deepEqual((await read([])).slice(0, 4), [5, 5, 5, 5]);
+  assert.deepEqual(await read(["h-1"], 60_000), [2, 2], "the mean of when it was there");
+  assert.deepEqual(await under.series.endpointIds(), ["h-1"]);
+  await under.series.forget("h-1");
+  await under.history.flush();
+  assert.deepEqual((await read(["h-1"])).slice(0, 2), [null, null]);
 });
 
 test("An answer has a bounded number of points, whatever is asked for", async (t) => {

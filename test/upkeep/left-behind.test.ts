@@ -10,6 +10,7 @@ import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { removeDrainedEndpoints, removeLeftBehind } from "../../src/upkeep/removed-endpoints.ts";
 import { newJob } from "../conformance/queue.ts";
 import { newApp, newEndpoint, newEnvironment } from "../conformance/store.ts";
+import { joinedHost } from "../conformance/store-hosts.ts";
 import { openTestStore } from "../store/open-store.ts";
 
 test("jobs and logs of an endpoint that could not be removed with it are removed later, those of others stay", async (t) => {
@@ -57,11 +58,14 @@ test("series of an environment that is gone go too, those of one that is there s
   await under.store.environments.insert(here);
   const recorded = (environmentId: string) => ({ environmentId, numbers: { done: 1 }, histograms: {} });
   const rows = [here, gone].map(({ id }) => [`endpoint of ${id}`, recorded(id)] as const);
-  series.record(0, new Map(rows), { numbers: {}, histograms: {} });
+  const { id: joined } = await joinedHost(under.store);
+  const nothing = { numbers: {}, histograms: {} };
+  const machines = [joined, "removed"].map((id) => [id, nothing] as const);
+  series.record(0, new Map(rows), nothing, new Map(machines));
   await history.flush();
   await removeLeftBehind(under.store, [series]);
   await history.flush();
-  assert.deepEqual(await series.endpointIds(), [here.id]);
+  assert.deepEqual((await series.endpointIds()).sort(), [here.id, joined].sort());
 });
 
 test("an endpoint whose jobs cannot be removed stays until they can", async (t) => {

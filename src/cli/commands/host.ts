@@ -125,29 +125,31 @@ const listHosts = command({
 
 const showHost = command({
   brief: "Show one machine and its workers",
-  text: "Shows what the machine has, what of it is free, what is wrong with it, and the workers that run there.",
+  text: "Shows what the machine has, what of it is free and was busy within the last hour, what is wrong with it, and the workers that run there.",
   examples: [["svc host show gpu-1", "One host"]],
   flags: { json: jsonFlag },
   parameters: [NAME],
   async run({ json }, name) {
     const { hosts } = await connected(this);
     const host = hostNamed(await hosts.list(), name);
-    if (json) return this.terminal.json(host);
-    const { terminal } = this;
     const now = Date.now();
+    const lastHour = await busyWithinAnHour(hosts, host, now);
+    if (json) return this.terminal.json({ ...host, lastHour });
+    const { terminal } = this;
     const rows: [string, string][] = [
       ["State", `${stateText(host, this, now)}${host.state === "away" && host.draining ? ", draining" : ""}`],
       ["Joined", dateTime(host.joinedAt)],
       ["vCPU", ofTotal(host.vcpu, "")],
       ["Memory", ofTotal(host.memoryGb, " GB")],
       ["GPUs", host.gpus.length === 0 ? "none" : `${freeGpus(host)} free: ${gpuNames(host)}`],
+      ...(lastHour === null ? [] : ([["Last hour", busyWords(lastHour)]] as [string, string][])),
       ["Labels", host.labels.join(", ") || "none"],
       ["Runs", `${host.driver === "docker" ? "containers" : "processes"}, svc ${host.version}, ${host.arch}`],
       ["Volumes", host.sharedVolumes ? "the platform's" : "none: endpoints with volume= run elsewhere"],
     ];
     terminal.out(terminal.colors.bold(host.name));
-    for (const [what, value] of rows) terminal.out(`  ${what.padEnd(9)}${value}`);
-    for (const problem of host.problems) terminal.out(`  ${terminal.colors.yellow("Problem")}  ${problem}`);
+    for (const [what, value] of rows) terminal.out(`  ${what.padEnd(11)}${value}`);
+    for (const problem of host.problems) terminal.out(`  ${terminal.colors.yellow("Problem")}    ${problem}`);
     if (host.workers.length === 0) return terminal.out("  No workers run there.");
     terminal.out();
     await terminal.table(
@@ -166,6 +168,36 @@ const showHost = command({
     );
   },
 });
+
+const HOUR_MS = 3_600_000;
+const BUSY = { vcpu: "machine.vcpuUsed", memoryGb: "machine.gbUsed", gpus: "machine.gpuUsed" } as const;
+type Busy = Record<keyof typeof BUSY, { readonly mean: number; readonly most: number } | null>;
+
+/** Null: nothing was recorded, or the key does not see it. */
+async function busyWithinAnHour(hosts: Hosts, { name }: HostRecord, now: number): Promise<Busy | null> {
+  const read = async (metric: string) => {
+    const values = (await hosts.history(name, metric, now - HOUR_MS, now)).filter((value) => value !== null);
+    if (values.length === 0) return null;
+    return { mean: values.reduce((sum, value) => sum + value, 0) / values.length, most: Math.max(...values) };
+  };
+  try {
+    const [vcpu, memoryGb, gpus] = await Promise.all([read(BUSY.vcpu), read(BUSY.memoryGb), read(BUSY.gpus)]);
+    return vcpu === null ? null : { vcpu, memoryGb: memoryGb!, gpus: gpus! };
+  } catch (error) {
+    if (error instanceof SvcError && error.code === "FORBIDDEN") return null;
+    throw error;
+  }
+}
+
+function busyWords(busy: Busy): string {
+  const UNITS = { vcpu: "vCPU", memoryGb: "GB", gpus: "GPUs" } as const;
+  const rounded = (value: number) => String(Math.round(value * 10) / 10);
+  const said = (Object.keys(UNITS) as (keyof typeof UNITS)[]).flatMap((of) => {
+    const { mean, most } = busy[of] ?? {};
+    return mean === undefined ? [] : `${rounded(mean)} ${UNITS[of]} (at most ${rounded(most!)})`;
+  });
+  return `${said.join(", ")} busy`;
+}
 
 const drainHost = command({
   brief: "Let a machine finish its work",

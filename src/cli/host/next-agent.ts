@@ -14,11 +14,13 @@ interface Problem {
 export class NextAgent {
   /** As svc was found when this agent began: after an upgrade the same words lead to the new version. */
   readonly #words: readonly string[];
+  readonly #env: CliContext["env"];
   #isWanted = false;
   #want = () => {};
 
   constructor(context: CliContext) {
     this.#words = svcProgram(context);
+    this.#env = context.env;
     process.on("SIGUSR2", () => {
       this.#isWanted = true;
       this.#want();
@@ -44,12 +46,12 @@ export class NextAgent {
   /** In the place of this process, which had to let go of everything. */
   begin(): never {
     const [program = "", ...args] = [...this.#words, ...process.argv.slice(2)];
-    return process.execve!(program, [program, ...args], process.env as Record<string, string>);
+    return process.execve!(program, [program, ...args], this.#env as Record<string, string>);
   }
 
   async #problem(): Promise<Problem | undefined> {
     const [program = "", ...args] = this.#words;
-    const { code, stderr } = await runProcess(program, [...args, "--version"], { env: process.env }).catch(
+    const { code, stderr } = await runProcess(program, [...args, "--version"], { env: this.#env }).catch(
       (error: Error) => ({ code: 1, stderr: error.message }),
     );
     if (code === 0) return undefined;

@@ -87,7 +87,7 @@ function stateOf({ draining }: HostRow, live: LiveHost | undefined): HostState {
 }
 
 /** Throws NOT_FOUND. */
-async function knownHost(store: Pick<Store, "hosts">, name: string): Promise<HostRow> {
+export async function knownHost(store: Pick<Store, "hosts">, name: string): Promise<HostRow> {
   const found = (await store.hosts.list()).find((host) => host.name === name);
   if (found !== undefined) return found;
   throw new SvcError("NOT_FOUND", `No host "${name}" has joined.`, { help: "svc host list shows those that have." });

@@ -9,6 +9,7 @@ import { requireReach, requireUnbound, sees } from "../authenticate.ts";
 import type { RequestContext } from "../context.ts";
 import { knownEndpoint } from "../known.ts";
 import { type EndpointFilter, visibleEndpoints } from "../visible-endpoints.ts";
+import { knownHost } from "./hosts.ts";
 
 /** `endpoint` is an id here. */
 interface SeriesArgs extends EndpointFilter {
@@ -16,10 +17,12 @@ interface SeriesArgs extends EndpointFilter {
   readonly from: number;
   readonly to: number;
   readonly step?: number | null;
+  /** Name of a machine that joined. */
+  readonly host?: string | null;
 }
 
 /** Throws BAD_INPUT, FORBIDDEN, ENDPOINT_NOT_FOUND. */
-export async function series({ metric: name, from, to, step, ...of }: SeriesArgs, context: RequestContext) {
+export async function series({ metric: name, from, to, step, host, ...of }: SeriesArgs, context: RequestContext) {
   const metric = metricOf(name);
   if (metric === undefined) throw unknownMetric(name);
   if (!(Number.isFinite(from) && Number.isFinite(to) && from < to)) {
@@ -28,12 +31,16 @@ export async function series({ metric: name, from, to, step, ...of }: SeriesArgs
   if (step != null && step < SERIES_STEP_MS) {
     throw new SvcError("BAD_INPUT", `\`step\` must be at least ${SERIES_STEP_MS} milliseconds.`);
   }
-  const ids = await idsOf(of, metric, context);
+  if (host != null && !metric.ofMachine) {
+    throw new SvcError("BAD_INPUT", `${name} is of endpoints: \`host\` goes with machine.* metrics.`);
+  }
+  const all = await idsOf(of, metric, context);
+  const ids = host == null ? all : [(await knownHost(context.store, host)).id];
   const answer = await context.series.read({ metric, ids, from, to, stepMs: step ?? undefined });
   return { metric: name, unit: metric.unit, ...answer };
 }
 
-/** Of the one endpoint, or of the environments that the key sees of those that are meant. */
+/** None for the machine's metrics. Of the one endpoint, or of the environments that the key sees of those that are meant. */
 async function idsOf({ endpoint, app, environment }: EndpointFilter, metric: Metric, context: RequestContext) {
   const isOfPlace = Boolean(app || environment);
   if (metric.ofMachine) {

@@ -79,7 +79,7 @@ export function Capacity({ params }) {
         }
       </${Card}>
     </div>
-    <${Hosts} />
+    <${Hosts} params=${params} />
     ${!session.bound && html`<${MachineLoad} of="vcpu" name="vCPU" machine=${machine} params=${params} scope=${scope} />`}
     ${gpus.some(({ busy }) => busy !== null) && html`<${MachineLoad} of="gpu" name="GPUs" machine=${machine} params=${params} scope=${scope} />`}
     <${Card} id="holders" title="Who holds what">

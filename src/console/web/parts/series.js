@@ -6,9 +6,9 @@ import { useData } from "../use-query.js";
 const AT_ONCE = 80;
 
 /** Arguments that differ from one series to the next. */
-const OF = { endpoint: "String", app: "String", environment: "String", metric: "String!" };
+const OF = { endpoint: "String", app: "String", environment: "String", host: "String", metric: "String!" };
 
-/** `wanted`: {metric, and endpoint, an id, or app and environment, or none for all}[]. Resolves for each its points. */
+/** `wanted`: {metric, and endpoint, an id, or app and environment, or host, a name, or none for all}[]. Resolves for each its points. */
 export async function fetchSeries(wanted, { from, to, stepMs }, signal) {
   const found = [];
   for (let at = 0; at < wanted.length; at += AT_ONCE) {
