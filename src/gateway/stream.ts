@@ -40,7 +40,8 @@ interface Taken {
 function afterOf({ req, query }: Call): number | undefined {
   const after = wholeNumber(query, "after", 0, Number.MAX_SAFE_INTEGER);
   const lastEvent = req.headers["last-event-id"];
-  return after ?? (typeof lastEvent === "string" && /^\d{1,15}$/.test(lastEvent) ? Number(lastEvent) : undefined);
+  if (after !== undefined || typeof lastEvent !== "string" || !/^\d{1,16}$/.test(lastEvent)) return after;
+  return Math.min(Number(lastEvent), Number.MAX_SAFE_INTEGER);
 }
 
 function chunksOf(

@@ -2,7 +2,9 @@
 
 submit ── /stream as server-sent events ──▶ chunk 1, chunk 2, …, status
              ▲                                 └─ broken off ─┐
-             └───────── "I had 2" (Last-Event-ID) ────────────┘
+             └── "I had the one numbered 17" (Last-Event-ID) ─┘
+
+Numbers are the platform's: they rise, with gaps, and say nothing of how many chunks there were.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ def call_chunks(submission: Submission, hints: tuple[Any, ...], patience: Patien
 
 def job_chunks(target: Target, job_id: str, hints: tuple[Any, ...], patience: Patience) -> Iterator[Any]:
     """All chunks from the first one on. Raises RemoteError and its kin at the end of a job that failed."""
-    count = 0
+    last = "0"
     while True:
-        stream = _open(target, job_id, count, patience)
-        before = count
+        stream = _open(target, job_id, last, patience)
+        before = last
         try:
-            for event, data in _events(stream):
+            for event, number, data in _events(stream):
                 if event == "status":
                     if codec.decode(data)["status"] == "COMPLETED":
                         return
@@ -49,7 +51,7 @@ def job_chunks(target: Target, job_id: str, hints: tuple[Any, ...], patience: Pa
                     if error is not None:
                         raise error
                     return
-                count += 1
+                last = number
                 chunk = codec.decode(data)["output"]
                 yield read_value(chunk, hints) if tagged.has_tags(data) else chunk
         except (OSError, HTTPException):
@@ -58,16 +60,16 @@ def job_chunks(target: Target, job_id: str, hints: tuple[Any, ...], patience: Pa
             stream.close()
         if patience.is_over:
             raise TimeOver
-        if count == before:
+        if last == before:
             patience.pause(RETRY_FIRST_S)
 
 
-def _open(target: Target, job_id: str, count: int, patience: Patience) -> Stream:
+def _open(target: Target, job_id: str, last: str, patience: Patience) -> Stream:
     answer = ask(
         "GET",
         target.url,
         f"/stream/{quote(job_id)}",
-        headers={**target.headers, "Accept": "text/event-stream", "Last-Event-ID": str(count)},
+        headers={**target.headers, "Accept": "text/event-stream", "Last-Event-ID": last},
         timeout_s=POLL_WAIT_MS / 1000 + ANSWER_LATE_S,
         patience=patience,
         is_safe=True,
@@ -78,16 +80,18 @@ def _open(target: Target, job_id: str, count: int, patience: Patience) -> Stream
     return answer.stream
 
 
-def _events(stream: Stream) -> Iterator[tuple[str, bytes]]:
-    """(event, data) of server-sent events, "" for those without a name, until the connection ends."""
-    event, data = "", b""
+def _events(stream: Stream) -> Iterator[tuple[str, str, bytes]]:
+    """(event, id, data) of server-sent events, "" for those without a name, until the connection ends."""
+    event, number, data = "", "", b""
     while line := stream.line():
         text = line.rstrip(b"\r\n")
         if not text:
             if data:
-                yield event, data
+                yield event, number, data
             event, data = "", b""
         elif text.startswith(b"data:"):
             data += text[5:].lstrip()
         elif text.startswith(b"event:"):
             event = text[6:].strip().decode()
+        elif text.startswith(b"id:"):
+            number = text[3:].strip().decode()
