@@ -18,10 +18,13 @@ export function createSourceLayers(store: Store): Cached<string>["find"] {
 }
 
 /**
- * The store, with the tokens of workers that were just made in memory: a cold start does not wait for a look-up in the database.
- * What is kept of a worker goes with its first change, whoever makes it.
+ * The store, with the tokens of workers that were just made in memory: a cold start does not wait for a look-up in the database,
+ * and a worker that comes up, or ends, sooner than its row is written waits for that. What is kept of a worker goes with its first change,
+ * whoever makes it.
  */
 export function withWorkerTokens(store: Store): Store {
+  /** Of rows that are being written, by their tokens and ids. */
+  const coming = new Map<string, Promise<void>>();
   const fresh = new Map<string, Worker>();
   const tokens = new Map<string, string>();
   store.onChange(({ table, id }) => {
@@ -32,11 +35,21 @@ export function withWorkerTokens(store: Store): Store {
   const workers: WorkerRepository = {
     ...store.workers,
     async insert(worker) {
-      await store.workers.insert(worker);
+      const names = [worker.tokenHash, worker.id];
+      const written = store.workers.insert(worker);
+      for (const name of names) coming.set(name, written);
+      await written.finally(() => {
+        for (const name of names) coming.delete(name);
+      });
       fresh.set(worker.tokenHash, worker);
       tokens.set(worker.id, worker.tokenHash);
     },
+    async find(id) {
+      await coming.get(id)?.catch(() => {});
+      return store.workers.find(id);
+    },
     async findByToken(tokenHash) {
+      await coming.get(tokenHash)?.catch(() => {});
       return fresh.get(tokenHash) ?? (await store.workers.findByToken(tokenHash));
     },
   };
