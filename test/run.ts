@@ -1,6 +1,7 @@
 /**
  * Runs every test file (or those whose path contains an argument), some at a time, and closes with `N passed, N failed`.
  * Only tests count, not the suites around them. It always ends: each file has a limit, and nothing of it lives on.
+ * With --servers first: those that start platforms, on PostgreSQL and S3 (servers.ts). A run of everything has a few of them.
  * What keeps attacks off must hold for whoever runs the platform: as root, files of test/security run once more as an ordinary user.
  */
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,15 +9,20 @@ import { availableParallelism, cpus, tmpdir } from "node:os";
 import path from "node:path";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
+import { type StartedServers, startServers } from "./servers.ts";
 import { setUp } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
 const IDLE_SHARE = 0.3;
 const LOOK_EVERY_MS = 2_000;
+/** Those whose tests start whole platforms, and what of them crosses most of the code. */
+const WITH_SERVERS = "test/{e2e,console,control-plane,dev,security,cli}/**/*.test.ts";
+const ALSO_WITH_SERVERS = ["crash", "full-machine", "job-life"].map((name) => `/test/e2e/${name}.test.ts`);
 
 const root = path.resolve(import.meta.dirname, "..");
-const wanted = process.argv.slice(2);
-const files = globSync("test/**/*.test.ts", { cwd: root })
+const onServers = process.argv[2] === "--servers";
+const wanted = process.argv.slice(onServers ? 3 : 2);
+const files = globSync(onServers ? WITH_SERVERS : "test/**/*.test.ts", { cwd: root })
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
   .sort((a, b) => Number(b.includes("e2e")) - Number(a.includes("e2e")) || a.localeCompare(b))
   .map((file) => path.join(root, file));
@@ -27,7 +33,12 @@ if (files.length === 0) {
 
 const runs = files.flatMap((file) => {
   const twice = process.getuid?.() === 0 && file.includes("/test/security/");
-  return [{ file, asUser: false }, ...(twice ? [{ file, asUser: true }] : [])];
+  const both = !onServers && wanted.length === 0 && ALSO_WITH_SERVERS.some((name) => file.endsWith(name));
+  return [
+    { file, asUser: false, withServers: onServers },
+    ...(twice ? [{ file, asUser: true, withServers: onServers }] : []),
+    ...(both ? [{ file, asUser: false, withServers: true }] : []),
+  ];
 });
 
 const stop = new AbortController();
@@ -40,6 +51,7 @@ const started = performance.now();
 process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const tearDown = await setUp(files);
+const servers = runs.some(({ withServers }) => withServers) ? await startServers() : undefined;
 let next = 0;
 let compiled: string | undefined;
 await workAll();
@@ -57,6 +69,7 @@ if (process.env.SVC_TEST_TIMES) writeFileSync(process.env.SVC_TEST_TIMES, `${JSO
 const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
 console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+if (typeof servers === "object") await servers.stop();
 await tearDown();
 
 /** One file more at a time than there are processors, as much of a test is waiting, and others while all wait: one each time it is seen. */
@@ -91,15 +104,26 @@ function idleProcessors(): () => number {
 
 async function runNext(): Promise<void> {
   const number = next++;
-  const { file, asUser } = runs[number]!;
-  const result = asUser
-    ? await runAsUser(file, number)
-    : await runFile(file, path.join(folder, String(number)), undefined, stop.signal);
+  const { file, asUser, withServers } = runs[number]!;
+  const result =
+    withServers && typeof servers !== "object"
+      ? skippedWhole(file, servers!)
+      : await runOne(file, number, asUser, withServers ? (servers as StartedServers).env : {});
   times.push({ file, seconds: result.seconds, cpuSeconds: result.cpuSeconds });
-  tell(result, asUser ? " (as an ordinary user)" : "");
+  tell(result, `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}`);
 }
 
-async function runAsUser(file: string, number: number): Promise<FileResult> {
+function runOne(file: string, number: number, asUser: boolean, env: NodeJS.ProcessEnv): Promise<FileResult> {
+  if (asUser) return runAsUser(file, number, env);
+  return runFile(file, path.join(folder, String(number)), undefined, stop.signal, undefined, env);
+}
+
+function skippedWhole(file: string, reason: string): FileResult {
+  const skipped = [{ name: path.relative(root, file), reason }];
+  return { passed: 0, skipped, failures: [], seconds: 0, cpuSeconds: 0 };
+}
+
+async function runAsUser(file: string, number: number, env: NodeJS.ProcessEnv): Promise<FileResult> {
   // The folder of the other files is closed to that user.
   const own = mkdtempSync("/tmp/svc-u-");
   chmodSync(own, 0o755);
@@ -107,14 +131,8 @@ async function runAsUser(file: string, number: number): Promise<FileResult> {
     compiled ??= sharedCompiled(process.env.NODE_COMPILE_CACHE!);
     const user = ordinaryUser(number, own, compiled);
     const reason = whyNot(user, file);
-    if (reason === "") return await runFile(file, path.join(own, "f"), undefined, stop.signal, user);
-    return {
-      passed: 0,
-      skipped: [{ name: path.relative(root, file), reason }],
-      failures: [],
-      seconds: 0,
-      cpuSeconds: 0,
-    };
+    if (reason === "") return await runFile(file, path.join(own, "f"), undefined, stop.signal, user, env);
+    return skippedWhole(file, reason);
   } finally {
     rmSync(own, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }

@@ -90,13 +90,7 @@ export async function startS3(program: string): Promise<S3Server> {
     await kill();
     rmSync(dir, { recursive: true, force: true });
   };
-  const env = {
-    SVC_S3_BUCKET: settings.name,
-    SVC_S3_ENDPOINT: endpoint,
-    SVC_S3_PREFIX: settings.prefix,
-    SVC_S3_ACCESS_KEY_ID: KEYS.id,
-    SVC_S3_SECRET_ACCESS_KEY: KEYS.secret,
-  };
+  const env = bucketEnv(settings);
   try {
     await start();
     const credentials = { accessKeyId: KEYS.id, secretAccessKey: KEYS.secret };
@@ -110,4 +104,15 @@ export async function startS3(program: string): Promise<S3Server> {
   const folder = path.join(root, settings.name, settings.prefix);
   const signal = (name: "SIGSTOP" | "SIGCONT") => void server!.kill(name);
   return { endpoint, keys: KEYS, settings, env, folder, start, signal, kill, stop };
+}
+
+/** The settings as a platform's environment. */
+export function bucketEnv({ name, endpoint, prefix, keys }: BucketSettings): Record<string, string> {
+  return {
+    SVC_S3_BUCKET: name,
+    SVC_S3_ENDPOINT: endpoint!,
+    SVC_S3_PREFIX: prefix,
+    SVC_S3_ACCESS_KEY_ID: keys!.id,
+    SVC_S3_SECRET_ACCESS_KEY: keys!.secret,
+  };
 }

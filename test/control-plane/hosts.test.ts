@@ -49,7 +49,7 @@ test("a join token is shown once, lists say what became of it, and a revoked one
   const { hostTokens } = (await platform.ask(TOKENS)).data;
   assert.deepEqual(hostTokens.map(({ state }: { state: string }) => state).sort(), ["revoked", "used"]);
   assert.ok(!JSON.stringify(platform.logged).includes(made.secret));
-  const rows = platform.database.connection.prepare("SELECT * FROM host_tokens").all();
+  const rows = await platform.database.sql("SELECT * FROM host_tokens");
   assert.ok(!JSON.stringify(rows).includes(made.secret.slice(5)));
   assert.deepEqual(await actions(platform), [
     `host.token.revoke ${second.token.id}`,

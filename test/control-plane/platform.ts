@@ -1,4 +1,4 @@
-/** A control plane over real HTTP, on the real SQLite store and the real artifact directory. */
+/** A control plane over real HTTP, on a real store and queue, and the real artifact directory. */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -20,17 +20,14 @@ import type { SeriesStore } from "../../src/history/series-store.ts";
 import { SqliteRecords } from "../../src/history/sqlite-records.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
-import type { SqliteDatabase } from "../../src/lib/sqlite.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
-import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
-import { openPlatformDatabase } from "../../src/store/platform-database.ts";
-import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { EventHub } from "../../src/telemetry/event-hub.ts";
 import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
 import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
+import { openStores, type TestStores } from "./stores.ts";
 
 export interface GraphQLAnswer {
   readonly status: number;
@@ -47,7 +44,7 @@ export interface TestPlatform {
   /** Secret of the first key. */
   readonly adminKey: string;
   readonly store: Store;
-  readonly database: SqliteDatabase;
+  readonly database: Pick<TestStores, "isPostgres" | "sql">;
   readonly queue: JobQueue;
   readonly series: SeriesStore;
   readonly records: RecordStore;
@@ -77,9 +74,8 @@ export async function startPlatform(
   cannotGive: ControlPlaneDeps["cannotGive"] = () => [],
 ): Promise<TestPlatform> {
   const dir = await mkdtemp(join(tmpdir(), "svc-control-plane-"));
-  const database = openPlatformDatabase(dir, "normal");
-  const store = await openSqliteStore(database);
-  const queue = await openSqliteQueue({ database, blobDir: join(dir, "blobs"), clock: Date.now });
+  const stores = await openStores(dir);
+  const { store, queue } = stores;
   const artifacts = await openDiskArtifactStore(join(dir, "layers"));
   const adminKey = (await ensureFirstKey(store))!;
   const logged: string[] = [];
@@ -163,9 +159,7 @@ export async function startPlatform(
   t.after(async () => {
     server.close();
     server.closeAllConnections();
-    await queue.close();
-    await store.close();
-    database.close();
+    await stores.close();
     await history.close();
     await rm(dir, { recursive: true, force: true });
   });
@@ -186,7 +180,7 @@ export async function startPlatform(
     workerPort,
     adminKey,
     store,
-    database,
+    database: stores,
     queue,
     logged,
     async ask(query, variables, key = adminKey) {

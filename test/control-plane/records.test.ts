@@ -337,15 +337,19 @@ test("alerts belong to a place: a key that is bound to one neither sees nor make
 
 test("an act whose entry cannot be written does not happen, and an entry cannot be changed", async (t) => {
   const platform = await startPlatform(t);
-  platform.database.connection.exec(
-    "CREATE TRIGGER broken BEFORE INSERT ON audit BEGIN SELECT raise(abort, 'broken'); END",
+  const { isPostgres, sql } = platform.database;
+  await sql(
+    isPostgres
+      ? `CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$;
+         CREATE TRIGGER broken BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION break()`
+      : "CREATE TRIGGER broken BEFORE INSERT ON audit BEGIN SELECT raise(abort, 'broken'); END",
   );
   const created = await platform.ask('mutation { createKey(input: {name: "x", scopes: ["admin"]}) { secret } }');
   assert.ok(created.errors);
   const environment = await platform.ask('mutation { createEnvironment(app: "shop", name: "new") { id } }');
   assert.ok(environment.errors);
   assert.deepEqual([(await platform.store.keys.list()).length, (await platform.store.apps.list()).length], [1, 0]);
-  assert.throws(() => platform.database.connection.exec("UPDATE audit SET key_name = 'other'"), /only appended to/);
+  await assert.rejects(sql("UPDATE audit SET key_name = 'other'"), /only appended to/);
 });
 
 test("a flood of wrong keys fills the audit log no more than a few tries would, and pushes nothing out of it", async (t) => {

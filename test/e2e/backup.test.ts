@@ -8,6 +8,7 @@ import { after, before, describe, test } from "node:test";
 import { VERSION } from "../../src/domain/version.ts";
 import { CTRL_C, openPseudoTerminal, type PseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { embeddedOnly } from "../servers.ts";
 import { EARLIER, type EarlierData, hasLaterTables, inDatabase, openEarlier } from "./earlier-data/open.ts";
 import { project, ROOT, startPlatform, tempDir } from "./platform.ts";
 
@@ -30,7 +31,9 @@ process.on("SIGUSR2", () => {});
 const server = createServer().listen(0, "127.0.0.1", () => process.send(server.address().port));
 `;
 
-test("A backup made while jobs come has all that was accepted before it, and restores it", async (t) => {
+const skip = embeddedOnly("the database has backups of its own");
+
+test("A backup made while jobs come has all that was accepted before it, and restores it", { skip }, async (t) => {
   const platform = await startPlatform(t);
   const cwd = project(t, FILES, "shop");
   const data = ["--data-dir", platform.dataDir];

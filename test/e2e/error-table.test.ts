@@ -7,6 +7,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, type TestContext, test } from "node:test";
 import { findGpus } from "../../src/drivers/capacity.ts";
+import { embeddedOnly } from "../servers.ts";
 import { project, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const worker = (name: string, changes: { top?: string; workers?: string; body?: string } = {}) => `${changes.top ?? ""}
@@ -90,7 +91,9 @@ describe("the documented errors", () => {
   test("Maximum workers above the quota: refused at the plan with nothing uploaded, and by saveEndpoint", async (t) => {
     const quota =
       /Max workers across all endpoints must not exceed your workers quota \(30\).*Reduce `workers` or remove/;
-    const stored = () => readdirSync(path.join(platform.dataDir, "artifacts"), { recursive: true }).sort();
+    // With a bucket its folder has what is in use alone.
+    const folder = embeddedOnly("layers are in the bucket") ? "layer-cache" : "artifacts";
+    const stored = () => readdirSync(path.join(platform.dataDir, folder), { recursive: true }).sort();
     const before = stored();
     const { code, stdout, stderr } = await deploy(t, "greedy", worker("greedy", { workers: "(0, 31)" }));
     assert.deepEqual([code, stdout], [1, ""]);

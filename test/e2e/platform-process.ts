@@ -7,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
 import { testLog } from "../harness/test-logs.ts";
 import { programFor } from "../program.ts";
+import { serversEnv } from "../servers.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const LOG_LINES_KEPT = 200;
@@ -32,7 +33,8 @@ interface PlatformOptions {
 
 /** Resolves when it listens; rejects with its message, or its last lines when it ended without one. */
 export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
-  const { dataDir, env, port = "0", onLogLine = () => {}, ownGroup = false } = options;
+  const { dataDir, port = "0", onLogLine = () => {}, ownGroup = false } = options;
+  const env = { ...options.env, ...(await serversEnv(dataDir, options.env)) };
   // As `svc platform start` starts it in the background.
   const start = [...HEAP_FLAGS, programFor(env), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {

@@ -7,6 +7,7 @@ import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
+import { dropServersOf } from "../servers.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
 export { ROOT };
@@ -97,6 +98,7 @@ export async function startPlatform(t: TestContext, env: Record<string, string> 
   // The folder goes last: a platform that still stops writes to it.
   t.after(async () => {
     await running?.stop();
+    await dropServersOf(path.join(dir, "data"));
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined, "0");

@@ -53,13 +53,14 @@ const OUTPUT_LINES_SHOWN = 40;
 /** Kept by Node and by tools for their next run: no test's own. */
 const CACHES = /^(node-compile-cache|jiti|v8-compile-cache.*)$/;
 
-/** `folder` is new and the runner's own. Aborting `signal` ends the file with all it started. Runs as `user`, when that is given. */
+/** `folder` is new and the runner's own. Aborting `signal` ends the file with all it started. Runs as `user`, when that is given, with `more` environment. */
 export async function runFile(
   file: string,
   folder: string,
   limits: FileLimits = LIMITS,
   signal?: AbortSignal,
   user?: OrdinaryUser,
+  more: NodeJS.ProcessEnv = {},
 ): Promise<FileResult> {
   const started = performance.now();
   const temp = path.join(folder, "t");
@@ -70,7 +71,7 @@ export async function runFile(
   // A worker may be another user.
   chmodSync(folder, 0o755);
   const limit = limitOf(file) ?? limits.fileMaxMs;
-  const env = { ...(user?.env ?? process.env), TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
+  const env = { ...(user?.env ?? process.env), ...more, TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
   const { ending, output } = await guarded(file, { ...limits, fileMaxMs: limit }, env, signal, user);
   const tests = readReport(report);
   const failures = tests

@@ -1,0 +1,62 @@
+/** Where the control plane of a test has its records and jobs: in its folder, or, in a run with servers, in a database and a bucket. */
+import { join } from "node:path";
+import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
+import { Postgres } from "../../src/postgres/postgres.ts";
+import { S3BodyStore } from "../../src/queue/bodies/s3-body-store.ts";
+import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
+import type { JobQueue } from "../../src/queue/queue.ts";
+import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
+import { Bucket } from "../../src/s3/bucket.ts";
+import { openPlatformDatabase } from "../../src/store/platform-database.ts";
+import { openPostgresStore } from "../../src/store/postgres-store.ts";
+import { openSqliteStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { dropServersOf, type ServersOfOne, serversOf } from "../servers.ts";
+
+export interface TestStores {
+  readonly store: Store;
+  readonly queue: JobQueue;
+  readonly isPostgres: boolean;
+  /** Statements of the database itself; resolves the rows of one. */
+  sql(statement: string): Promise<unknown[]>;
+  close(): Promise<void>;
+}
+
+export async function openStores(dir: string): Promise<TestStores> {
+  const servers = await serversOf(dir);
+  return servers === undefined ? openEmbedded(dir) : openOnServers(dir, servers);
+}
+
+async function openEmbedded(dir: string): Promise<TestStores> {
+  const database = openPlatformDatabase(dir, "normal");
+  const store = await openSqliteStore(database);
+  const queue = await openSqliteQueue({ database, blobDir: join(dir, "blobs"), clock: Date.now });
+  const sql = async (statement: string) => {
+    if (statement.startsWith("SELECT")) return database.connection.prepare(statement).all();
+    database.connection.exec(statement);
+    return [];
+  };
+  const close = async () => {
+    await queue.close();
+    await store.close();
+    database.close();
+  };
+  return { store, queue, isPostgres: false, sql, close };
+}
+
+async function openOnServers(dir: string, servers: ServersOfOne): Promise<TestStores> {
+  const access = { url: parseDatabaseUrl(servers.databaseUrl), passwordFile: undefined };
+  const postgres = new Postgres({ access, connectionsMax: 5 });
+  const bucket = await Bucket.open(servers.bucket);
+  const store = await openPostgresStore(postgres);
+  const queue = await openPostgresQueue({ postgres, bodies: new S3BodyStore(bucket), clock: Date.now });
+  const sql = async (statement: string) => (await postgres.query(statement)).rows;
+  const close = async () => {
+    await queue.close();
+    await store.close();
+    await postgres.close();
+    bucket.close();
+    await dropServersOf(dir);
+  };
+  return { store, queue, isPostgres: true, sql, close };
+}
