@@ -1,6 +1,8 @@
 /** What a benchmark gets and gives. Ratios are what counts: the machines are noisy. */
 export interface BenchOptions {
   readonly rounds: number;
+  /** Only this part, of a benchmark that has parts. */
+  readonly part?: string | undefined;
 }
 
 export interface Bar {

@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- NAME [--rounds N]` runs one benchmark, prints a table with its conditions, and closes with one line of
+ * `npm run bench -- NAME [--rounds N] [--part PART]` runs one benchmark, or one part of it, prints a table with its conditions, and closes with one line of
  * JSON: {"bench","conditions","figures","bars"}. Without a name it lists them.
  */
 import { availableParallelism, loadavg } from "node:os";
@@ -89,7 +89,7 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: "string", default: "5" } },
+  options: { rounds: { type: "string", default: "5" }, part: { type: "string" } },
 });
 const name = positionals[0];
 const entry = name === undefined ? undefined : BENCHES[name];
@@ -100,7 +100,7 @@ if (entry === undefined) {
 } else {
   const { bench } = await entry.load();
   const [before] = loadavg();
-  const measured = await bench({ rounds: Number(values.rounds) });
+  const measured = await bench({ rounds: Number(values.rounds), part: values.part });
   const machine = `load ${before!.toFixed(1)} before, ${loadavg()[0]!.toFixed(1)} after, ${availableParallelism()} processors`;
   const result = { ...measured, conditions: { ...measured.conditions, machine } };
   const table = new Table({ head: ["figure", "median"], style: { head: [], border: [] } });

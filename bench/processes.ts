@@ -115,7 +115,8 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
     startPlatformProcess({
       dataDir,
       port,
-      env: { ...process.env, ...env },
+      // As bin/svc does: code that was compiled once is kept.
+      env: { NODE_COMPILE_CACHE: path.join(CACHE, "compiled"), ...process.env, ...env },
       onLogLine: (line) => {
         const started = / worker started worker=(\S+) pid=(\d+)/.exec(line);
         if (started !== null) pids.set(started[1]!, Number(started[2]));

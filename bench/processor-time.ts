@@ -53,8 +53,8 @@ function memoryMb(pid: number, field: string): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
 }
 
-/** Milliseconds of all threads, those that ended too; 0 for a process that is gone. */
-function usedMs(pid: number): number {
+/** Milliseconds of all threads since the process began, those that ended too; 0 for a process that is gone. */
+export function usedMs(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The name, in brackets, may hold anything: user and system time are the 12th and 13th field behind it.

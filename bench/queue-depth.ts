@@ -10,6 +10,7 @@ import { timeOrderedUuid } from "../src/lib/uuid.ts";
 import type { JobQueue, NewJob } from "../src/queue/queue.ts";
 import { openSqliteQueue } from "../src/queue/sqlite-queue.ts";
 import { atLeast, atMost, type Bench, median } from "./bench.ts";
+import { eachUs, processorTime } from "./processor-time.ts";
 
 const DEPTH = 1_000_000;
 const BATCH = 1_000;
@@ -31,10 +32,14 @@ export const bench: Bench = async ({ rounds }) => {
     const fillSeconds = await fill(queue, "deep", DEPTH);
     const deepMb = process.memoryUsage().rss / MB;
     const rates: Record<"empty" | "deep", number[]> = { empty: [], deep: [] };
+    const costs: typeof rates = { empty: [], deep: [] };
     for (let round = 0; round < rounds; round++) {
       await fill(queue, "empty", CLAIMED);
-      rates.empty.push(await claimAndFinish(queue, "empty"));
-      rates.deep.push(await claimAndFinish(queue, "deep"));
+      for (const endpoint of ["empty", "deep"] as const) {
+        const spent = processorTime({ process: { pids: [process.pid] } });
+        rates[endpoint].push(await claimAndFinish(queue, endpoint));
+        costs[endpoint].push(eachUs(spent(), CLAIMED).process!);
+      }
     }
     const [empty, deep] = [median(rates.empty), median(rates.deep)];
     return {
@@ -46,6 +51,8 @@ export const bench: Bench = async ({ rounds }) => {
         "jobs accepted/s, up to a million": DEPTH / fillSeconds,
         "jobs claimed and finished/s, queue of 20,000": empty,
         "jobs claimed and finished/s, queue of 1,000,000": deep,
+        "processor time µs/job, queue of 20,000": median(costs.empty),
+        "processor time µs/job, queue of 1,000,000": median(costs.deep),
         "resident MB, empty": emptyMb,
         "resident MB, a million queued": deepMb,
         "resident MB, at the end": process.memoryUsage().rss / MB,

@@ -13,6 +13,7 @@ import { type Frame, parseHead } from "../src/lib/frames.ts";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { Connection } from "../src/worker-link/connection.ts";
 import { atLeast, type Bench, median } from "./bench.ts";
+import { eachUs, processorTime } from "./processor-time.ts";
 
 const IN_FLIGHT = [1, 8, 64];
 const SECONDS = 1;
@@ -35,8 +36,11 @@ export const bench: Bench = async ({ rounds }) => {
   try {
     for (let round = 0; round < rounds; round++) {
       for (const n of IN_FLIGHT) {
-        note(`jobs/s, ${n} in flight`, await worker.rate(n));
-        note(`bare echoes/s, ${n} in flight`, await echo.rate(n));
+        for (const [what, peer] of Object.entries({ "jobs/s": worker, "bare echoes/s": echo })) {
+          const { perSecond, us } = await peer.load(n);
+          note(`${what}, ${n} in flight`, perSecond);
+          for (const [part, value] of Object.entries(us)) note(`${what}, ${n} in flight: µs each, ${part}`, value);
+        }
       }
     }
   } finally {
@@ -57,13 +61,14 @@ export const bench: Bench = async ({ rounds }) => {
 };
 
 interface Peer {
-  /** Round trips per second with this many in flight. */
-  rate(inFlight: number): Promise<number>;
+  /** Round trips with this many in flight, and the processor time of each on both sides. */
+  load(inFlight: number): Promise<{ readonly perSecond: number; readonly us: Readonly<Record<string, number>> }>;
   stop(): Promise<void>;
 }
 
 /** Keeps `inFlight` going for the measured time; `send` starts one, and `done` is called for each that came back. */
-async function measure(inFlight: number, send: () => void, onDone: (done: () => void) => void): Promise<number> {
+async function measure(pid: number, inFlight: number, send: () => void, onDone: (done: () => void) => void) {
+  const spent = processorTime({ node: { pids: [process.pid] }, python: { pids: [pid], tree: true } });
   let done = 0;
   let sent = 0;
   const end = performance.now() + SECONDS * 1000;
@@ -80,7 +85,7 @@ async function measure(inFlight: number, send: () => void, onDone: (done: () => 
   });
   for (let i = 0; i < inFlight; i++) next();
   await promise;
-  return (done / (performance.now() - started)) * 1000;
+  return { perSecond: (done / (performance.now() - started)) * 1000, us: eachUs(spent(), done) };
 }
 
 async function listen(socketPath: string, accept: (socket: Socket) => void): Promise<Server> {
@@ -103,8 +108,9 @@ async function startEcho(dir: string): Promise<Peer> {
     for (back += chunk.length; back >= INPUT.length; back -= INPUT.length) onBack();
   });
   return {
-    rate: (inFlight) =>
+    load: (inFlight) =>
       measure(
+        child.pid!,
         inFlight,
         () => socket.write(INPUT),
         (done) => {
@@ -163,8 +169,9 @@ async function startWorker(dir: string): Promise<Peer> {
     onResult();
   };
   return {
-    rate: (inFlight) =>
+    load: (inFlight) =>
       measure(
+        child.pid!,
         inFlight,
         () => worker.send(FRAME.JOB, ++channel, `{"job":"j","fence":1,"timeoutMs":60000}`, INPUT),
         (done) => {

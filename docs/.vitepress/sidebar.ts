@@ -164,6 +164,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0019-a-bucket-for-layers": "19. A bucket for layers",
       "decisions/0020-what-a-load-balanced-request-costs": "20. What a load-balanced request costs",
       "decisions/0021-ready-while-the-database-is-away": "21. A platform whose database is away is ready",
+      "decisions/0022-thousands-of-endpoints": "22. What thousands of endpoints cost",
     }),
   },
 ];

@@ -55,14 +55,14 @@ export async function soak(seconds: number) {
   }
 }
 
-function sampleOf(pid: number): Sample {
+export function sampleOf(pid: number): Sample {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const rssMb = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
   return { rssMb, descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 
 /** Of every table, in a copy: the platform keeps the file to itself. Undefined when it was written to meanwhile. */
-function rowsOf(dataDir: string): Record<string, number> | undefined {
+export function rowsOf(dataDir: string): Record<string, number> | undefined {
   const copy = mkdtempSync(path.join(tmpdir(), "svc-rows-"));
   try {
     for (const end of ["", "-wal"]) {
