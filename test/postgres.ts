@@ -12,7 +12,7 @@ import { aptInstall } from "./apt-install.ts";
 import { eventually } from "./eventually.ts";
 
 const run = promisify(execFile);
-const START_MAX_MS = 60_000;
+const START_MAX_MS = 180_000;
 const find = () => globSync("/usr/lib/postgresql/*/bin/initdb").map(path.dirname).sort(byVersion).at(-1);
 
 function byVersion(a: string, b: string): number {

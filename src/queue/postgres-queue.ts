@@ -3,35 +3,33 @@
  * before is on its way, and a promise resolves after its commit. The parts are under postgres/; docs/decisions/0018 says why so.
  */
 import { SvcError } from "../domain/errors.ts";
-import { type StorageWatch, UNWATCHED } from "../domain/storage.ts";
+import { UNWATCHED } from "../domain/storage.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import type { BodyStore } from "./bodies/body-store.ts";
-import { boundsWith, type QueueBounds } from "./machine/machine.ts";
+import { DelayedJobs } from "./machine/delayed-jobs.ts";
+import { boundsWith, type QueueOptions } from "./machine/machine.ts";
+import { jobProgress } from "./machine/progress.ts";
+import { RunningJobs } from "./machine/running-jobs.ts";
+import { searchJobs } from "./machine/search-jobs.ts";
 import { StoredBodies } from "./machine/stored-bodies.ts";
 import { queueChanges } from "./postgres/changes.ts";
 import { Connections } from "./postgres/connection.ts";
 import { PostgresCore } from "./postgres/core.ts";
-import { DelayedJobs } from "./postgres/delayed.ts";
 import { queueOutbox } from "./postgres/outbox.ts";
 import { rollPartitions } from "./postgres/partitions.ts";
-import { queueProgress } from "./postgres/progress.ts";
+import { progressRows } from "./postgres/progress.ts";
 import { queueReads } from "./postgres/reads.ts";
+import { delayedRows, nearDue, runningRows } from "./postgres/running.ts";
 import { migrateQueue } from "./postgres/schema.ts";
-import { searchJobs } from "./postgres/search.ts";
+import { searchRows } from "./postgres/search.ts";
 import { queueTicks } from "./postgres/ticks.ts";
 import { queueUpkeep } from "./postgres/upkeep.ts";
 import type { JobQueue } from "./queue.ts";
 
-export interface PostgresQueueOptions {
+export interface PostgresQueueOptions extends QueueOptions {
   readonly postgres: Postgres;
   /** Bodies above INLINE_BODY_MAX_BYTES. */
   readonly bodies: BodyStore;
-  /** Milliseconds since the epoch: times that people see and that survive a restart. */
-  readonly clock: () => number;
-  /** Milliseconds of a clock that is never set: leases. */
-  readonly monotonic?: () => number;
-  readonly bounds?: Partial<QueueBounds>;
-  readonly storage?: StorageWatch;
   /** How long callers wait for a database that is away. */
   readonly waitMaxMs?: number;
   /** Another platform has taken over: nothing is accepted here any more. */
@@ -48,30 +46,37 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
     lost: options.lost ?? (() => {}),
     own: options.own ?? ((work) => work.catch(() => {})),
   });
-  const delays = new DelayedJobs(core);
+  const delays = new DelayedJobs(core.steady, delayedRows(core));
   try {
     await migrateQueue(db);
     await core.open();
     await core.pipeline.alone((query) => rollPartitions(query, clock(), core.seqAt));
-    await delays.open();
+    await nearDue(core);
+    await delays.waitForFirst();
   } catch (error) {
     await db.close();
     throw error;
   }
   const bodies = new StoredBodies(core, core.bodies);
+  const jobs = new RunningJobs(core, bodies, delays, runningRows(core));
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
-  storage.onReturn(() => goOn(core));
+  const source = searchRows(core);
+  storage.onReturn(() => core.goOn());
   const stopRefusing = refuseWhenAway(core);
   return {
     ...changes,
     ...reads,
-    ...queueProgress(core, bodies),
+    ...jobProgress(core, bodies, jobs, progressRows(core)),
     ...queueOutbox(core),
     ...queueTicks(core),
-    ...queueUpkeep(core, bodies),
+    ...queueUpkeep(core, bodies, jobs),
 
-    search: (search) => searchJobs(core, search),
+    claim: jobs.claim,
+    renew: jobs.renew,
+    finish: jobs.finish,
+    release: jobs.release,
+    search: (search) => searchJobs(core.live, source, search),
     wakeDelayed: () => delays.wake(),
 
     async cancel(jobId) {
@@ -87,14 +92,6 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
       await core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."), bodies);
     },
   };
-}
-
-/** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
-function goOn(core: PostgresCore): void {
-  for (const job of core.live.running.values()) job.leaseUntil = core.live.lease();
-  for (const endpoint of core.live.endpoints.values()) {
-    if (endpoint.claims.length > 0 && endpoint.inQueue > 0) core.feed(endpoint).catch(() => {});
-  }
 }
 
 /** Callers that wait for a database that stays away are told; what must not be lost waits on. */

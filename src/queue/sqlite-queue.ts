@@ -3,32 +3,31 @@
  * promise resolves after its commit. The parts are under sqlite/; docs/reference/durability.md says what survives what.
  */
 import { SvcError } from "../domain/errors.ts";
-import { type StorageWatch, UNWATCHED } from "../domain/storage.ts";
+import { UNWATCHED } from "../domain/storage.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
-import { boundsWith, type QueueBounds } from "./machine/machine.ts";
+import { DelayedJobs } from "./machine/delayed-jobs.ts";
+import { boundsWith, type QueueOptions } from "./machine/machine.ts";
+import { jobProgress } from "./machine/progress.ts";
+import { RunningJobs } from "./machine/running-jobs.ts";
+import { searchJobs } from "./machine/search-jobs.ts";
 import { StoredBodies } from "./machine/stored-bodies.ts";
 import type { JobQueue } from "./queue.ts";
 import { BodyFiles, placeOf } from "./sqlite/body-files.ts";
 import { queueChanges } from "./sqlite/changes.ts";
 import { QueueCore } from "./sqlite/core.ts";
 import { queueOutbox } from "./sqlite/outbox.ts";
-import { queueProgress } from "./sqlite/progress.ts";
+import { progressRows } from "./sqlite/progress.ts";
 import { queueReads } from "./sqlite/reads.ts";
+import { delayedRows, runningRows } from "./sqlite/running.ts";
 import { migrateQueue } from "./sqlite/schema.ts";
-import { searchJobs } from "./sqlite/search.ts";
+import { searchRows } from "./sqlite/search.ts";
 import { queueTicks } from "./sqlite/ticks.ts";
 import { queueUpkeep } from "./sqlite/upkeep.ts";
 
-export interface SqliteQueueOptions {
+export interface SqliteQueueOptions extends QueueOptions {
   readonly database: SqliteDatabase;
   /** Directory for bodies above INLINE_BODY_MAX_BYTES; made when it is missing. */
   readonly blobDir: string;
-  /** Milliseconds since the epoch: times that people see and that survive a restart. */
-  readonly clock: () => number;
-  /** Milliseconds of a clock that is never set: leases. */
-  readonly monotonic?: () => number;
-  readonly bounds?: Partial<QueueBounds>;
-  readonly storage?: StorageWatch;
 }
 
 /** close() leaves the database open: whoever opened it closes it. */
@@ -38,19 +37,27 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
   const files = new BodyFiles(blobDir, database.durability === "full");
   const core = new QueueCore(database, files, { clock, monotonic }, boundsWith(bounds), storage);
   const bodies = new StoredBodies(core, placeOf(core));
+  const delays = new DelayedJobs(core.steady, delayedRows(core));
+  await delays.waitForFirst();
+  const jobs = new RunningJobs(core, bodies, delays, runningRows(core));
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
-  storage.onReturn(() => goOn(core));
+  const source = searchRows(core);
+  storage.onReturn(() => core.goOn());
   return {
     ...changes,
     ...reads,
-    ...queueProgress(core, bodies),
+    ...jobProgress(core, bodies, jobs, progressRows(core)),
     ...queueOutbox(core),
     ...queueTicks(core),
-    ...queueUpkeep(core, bodies),
+    ...queueUpkeep(core, bodies, jobs),
 
-    search: (search) => searchJobs(core, search),
-    wakeDelayed: () => core.delays.wake(),
+    claim: jobs.claim,
+    renew: jobs.renew,
+    finish: jobs.finish,
+    release: jobs.release,
+    search: (search) => searchJobs(core.live, source, search),
+    wakeDelayed: () => delays.wake(),
 
     async cancel(jobId) {
       await changes.cancel(jobId);
@@ -61,6 +68,7 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
 
     async close() {
       await bodies.idle();
+      delays.close();
       core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."));
       // The last batch waits for whoever holds the connection.
       await database.lock();
@@ -69,15 +77,4 @@ export async function openSqliteQueue(options: SqliteQueueOptions): Promise<JobQ
       await new Promise((resolve) => setImmediate(resolve));
     },
   };
-}
-
-/** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
-function goOn(core: QueueCore): void {
-  for (const job of core.live.running.values()) job.leaseUntil = core.live.lease();
-  const first = core.keep(() => {
-    for (const endpoint of core.live.endpoints.values()) {
-      if (endpoint.claims.length > 0 && endpoint.inQueue > 0) core.touch(endpoint);
-    }
-  });
-  first.catch(() => {}); // Only a queue that closes gives up: what it holds is looked at again at the next start.
 }

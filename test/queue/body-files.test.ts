@@ -190,7 +190,7 @@ test("a job whose input file is gone fails with the reason, and the worker gets 
     for (const file of files(under)) rmSync(file);
     const claim = queue.claim("e", "w", 1, never);
     const failed = await queue.wait(damaged.id, 10_000);
-    assert.deepEqual([failed?.state, failed?.error], ["FAILED", "the file with the job's input is missing or damaged"]);
+    assert.deepEqual([failed?.state, failed?.error], ["FAILED", "the job's input is missing or damaged"]);
     const next = newJob("e");
     await queue.enqueue(next);
     assert.equal((await claim)[0]?.jobId, next.id);

@@ -75,3 +75,28 @@ export function jobOfRow(row: JobRow, endpointId: string, output: Uint8Array | n
     executionTimeoutMs: row.execution_timeout_ms,
   };
 }
+
+/** Of a job that expired: its type of error and the first line are all that is left of its bodies. */
+export function expiredJob(row: JobRow, endpointId: string): Job {
+  return { ...jobOfRow(row, endpointId, null, row.line ?? ""), expired: true };
+}
+
+/** Newest first. */
+export function bySeq(a: JobRow, b: JobRow): number {
+  return b.seq - a.seq;
+}
+
+/** Of a body that is at hand. */
+export function textOf(bytes: Uint8Array | null): string {
+  return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+}
+
+/** What a body adds to its row. */
+export function sizeInRow(body: Body | null): number {
+  return typeof body === "object" && body !== null ? body.byteLength : 0;
+}
+
+/** The part of a body that is in its row. */
+export function inRow(body: Body | null): Uint8Array | null {
+  return typeof body === "string" ? null : body;
+}

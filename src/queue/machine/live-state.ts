@@ -4,7 +4,7 @@
  */
 import { JOB_STATES } from "../../domain/job.ts";
 import { LEASE_MS } from "../../domain/limits.ts";
-import type { ClaimedJob, Job } from "../queue.ts";
+import type { Claim, ClaimedJob, Job, JobCounts } from "../queue.ts";
 import {
   type Body,
   COMPLETED,
@@ -211,6 +211,31 @@ export class LiveState {
     };
     this.started(job);
     return job;
+  }
+
+  /** The running job a claim still holds; undefined when its fence is stale. */
+  held(claim: Claim): RunningJob | undefined {
+    const job = this.running.get(claim.jobId);
+    return job?.fence === claim.fence ? job : undefined;
+  }
+
+  claimsOf(workerId: string): Claim[] {
+    const running = [...this.running.values()].filter((job) => job.workerId === workerId);
+    return running.map(({ id, fence }) => ({ jobId: id, fence }));
+  }
+
+  /** All but when the oldest was queued. */
+  countsOf(endpoint: EndpointState | undefined): Omit<JobCounts, "oldestQueuedAt"> {
+    return {
+      inQueue: endpoint?.inQueue ?? 0,
+      inQueueLowPriority: endpoint?.inQueueLowPriority ?? 0,
+      delayed: endpoint?.delayed ?? 0,
+      inProgress: endpoint?.inProgress ?? 0,
+      inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
+      completed: endpoint?.completed ?? 0,
+      failed: endpoint?.failed ?? 0,
+      retried: endpoint?.retried ?? 0,
+    };
   }
 
   /** Chunks of a job were stored (+) or are gone (-). Part of a batch. */

@@ -14,7 +14,7 @@ import {
 } from "../../domain/limits.ts";
 import { type StorageWatch, storageFull } from "../../domain/storage.ts";
 import type { Claim, DelayedJob, FinishedJob, Job, QueueEvents } from "../queue.ts";
-import { COMPLETED, FAILED, TIMED_OUT } from "./job-row.ts";
+import { type Body, COMPLETED, FAILED, TIMED_OUT } from "./job-row.ts";
 import { type EndpointState, LiveState } from "./live-state.ts";
 import { type ClaimHooks, PendingClaims } from "./pending-claims.ts";
 import { Waiters } from "./waiters.ts";
@@ -56,6 +56,16 @@ export interface QueueClocks {
   readonly monotonic: () => number;
 }
 
+/** What a queue is opened with, on whatever database. */
+export interface QueueOptions {
+  /** Milliseconds since the epoch: times that people see and that survive a restart. */
+  readonly clock: () => number;
+  /** Milliseconds of a clock that is never set: leases. */
+  readonly monotonic?: () => number;
+  readonly bounds?: Partial<QueueBounds>;
+  readonly storage?: StorageWatch;
+}
+
 /** What is known of a final job without a look at its row. */
 interface JobTimes {
   readonly workerId: string;
@@ -74,7 +84,7 @@ interface Finished {
   readonly job: Job | undefined;
 }
 
-export class QueueMachine {
+export abstract class QueueMachine {
   readonly live: LiveState;
   readonly claims: PendingClaims;
   readonly clock: () => number;
@@ -121,6 +131,27 @@ export class QueueMachine {
     this.steady = () => Math.round(opened + monotonic());
     this.bounds = bounds;
     this.storage = storage;
+  }
+
+  /** Part of the next batch, which it makes so many bytes larger; resolves after its commit. */
+  abstract run<T>(work: () => T, options?: { readonly bytes?: number }): Promise<T>;
+  /** As run, for what must not be lost: while it cannot be stored it waits, behind what came before. */
+  abstract keep<T>(work: () => T): Promise<T>;
+  /** What waits goes to the claims that do. */
+  abstract feed(endpoint: EndpointState): Promise<void>;
+  /** A row of the endpoint was given these bodies. Part of a batch. */
+  abstract named(endpoint: EndpointState, ...bodies: (Body | null)[]): void;
+  /** A row of the endpoint has these bodies no more. Part of a batch. */
+  abstract unnamed(endpoint: EndpointState, ...bodies: (Body | null)[]): void;
+
+  /** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
+  goOn(): void {
+    for (const job of this.live.running.values()) job.leaseUntil = this.live.lease();
+    for (const endpoint of this.live.endpoints.values()) {
+      const starves = endpoint.claims.length > 0 && endpoint.inQueue > 0;
+      // Only a queue that closes gives up: what it holds is looked at again at the next start.
+      if (starves) this.feed(endpoint).catch(() => {});
+    }
   }
 
   /** As run, for what a caller can try again: refused at once while it could not be stored. */

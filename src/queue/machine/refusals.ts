@@ -1,6 +1,6 @@
 /** What does not fit, and how that is said. */
 import { SvcError } from "../../domain/errors.ts";
-import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { JobRow } from "./job-row.ts";
 import type { EndpointState, RunningJob } from "./live-state.ts";
 import type { QueueBounds } from "./machine.ts";
@@ -19,6 +19,18 @@ export function runOf({ retries, attempts }: Pick<JobRow, "retries" | "attempts"
 /** What a chunk counts. */
 export function costOf(bytes: number): number {
   return bytes + STREAM_CHUNK_COST_BYTES;
+}
+
+/** As many chunks, in order, as fit in an answer, and whether there are more. */
+export function fitting<Chunk extends { readonly bytes: number }>(chunks: Iterable<Chunk>) {
+  const rows: Chunk[] = [];
+  let bytes = 0;
+  for (const chunk of chunks) {
+    bytes += costOf(chunk.bytes);
+    if (bytes > STREAM_ANSWER_MAX_BYTES && rows.length > 0) return { rows, more: true };
+    rows.push(chunk);
+  }
+  return { rows, more: false };
 }
 
 /** Why a running job may not add chunks that count so much, those on their way included; undefined when it may. */

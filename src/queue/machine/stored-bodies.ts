@@ -80,6 +80,14 @@ export class StoredBodies {
     return written;
   }
 
+  /** As store(), of the reason why jobs of the endpoint fail together: `fail` gets it as it is stored. */
+  reason(endpointId: string, error: string, fail: (stored: Body) => Promise<number>): Promise<number> {
+    return this.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => fail(stored!), {
+      endpointId,
+      full: ({ message }) => fail(Buffer.from(`the reason cannot be kept. ${message}`)),
+    });
+  }
+
   /** Resolves, never rejects, when what the job said so far is written; undefined when nothing is under way. */
   underWay(jobId: string): Promise<unknown> | undefined {
     return this.#last.get(jobId);

@@ -1,36 +1,30 @@
 /**
- * A job's way through the queue: every change of its state, each part of a batch. Row, counts and running jobs change together, and
- * what others must hear is recorded for after the commit. State machine: src/domain/job.ts. A job that finds a waiting claim is
- * inserted as IN_PROGRESS: one write.
+ * How a job comes into the queue, and what callers change of it; what its worker changes is in ../machine/running-jobs.ts. Row, counts and
+ * running jobs change together, and what others must hear is recorded for after the commit. A job that finds a waiting claim
+ * is inserted as IN_PROGRESS: one write.
  */
 import { SvcError } from "../../domain/errors.ts";
-import { JOB_LOSSES_MAX } from "../../domain/limits.ts";
 import {
   type Body,
   CANCELLED,
-  COMPLETED,
-  DELAYED,
   FAILED,
   IN_PROGRESS,
   IN_QUEUE,
+  sizeInRow,
   TIMED_OUT,
   timesOf,
 } from "../machine/job-row.ts";
-import { type EndpointState, jobOfRunning, type PendingClaim, type RunningJob } from "../machine/live-state.ts";
+import type { EndpointState } from "../machine/live-state.ts";
 import { queueFull } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
-import type { Again, Claim, ClaimedJob, Job, NewJob, Queue } from "../queue.ts";
+import type { NewJob, Queue } from "../queue.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import type { JobRecord } from "./records.ts";
 
-const INPUT_LOST = "the job's input is missing or damaged";
-const FINAL_STATES = { COMPLETED, FAILED, TIMED_OUT } as const;
-
-type Changes = Omit<Queue, "purge" | "cancel"> & { cancel(jobId: string): Promise<boolean> };
+type Changes = Pick<Queue, "enqueue" | "retry"> & { cancel(jobId: string): Promise<boolean> };
 
 export function queueChanges(core: PostgresCore, bodies: StoredBodies): Changes {
-  core.claims.inputLost = (job) => core.keep(() => finishJob(core, job, FAILED, null, Buffer.from(INPUT_LOST)));
   return {
     enqueue: (job) =>
       bodies.store(
@@ -53,95 +47,10 @@ export function queueChanges(core: PostgresCore, bodies: StoredBodies): Changes 
         },
       ),
 
-    claim(endpointId, workerId, count, signal) {
-      if (signal.aborted || count < 1) return Promise.resolve([]);
-      return new Promise<ClaimedJob[]>((resolve, reject) => {
-        const endpoint = core.live.endpoint(endpointId);
-        const claim: PendingClaim = { endpoint, workerId, signal, room: count, bytes: 0, given: [], resolve, reject };
-        core.claims.add(claim);
-        if (endpoint.inQueue > 0) core.feed(endpoint).catch((error) => core.claims.refuse(claim, error));
-      });
-    },
-
-    renew: async (claims) => claims.filter((claim) => !renewClaim(core, claim)),
-
-    finish(claim, outcome) {
-      const job = held(core, claim);
-      // Who took it may yet be found not to have been able to.
-      if (job === undefined) return core.pipeline.isWriting ? core.run(() => false) : Promise.resolve(false);
-      if (outcome.state === "FAILED" && outcome.again !== undefined) {
-        const failed = { error: outcome.error, of: outcome.again.max + 1 };
-        const waitMs = waitBefore(core, job, outcome.again);
-        if (waitMs !== undefined) {
-          return bodies.keep(claim.jobId, [], () =>
-            core.run(() => {
-              const still = held(core, claim);
-              if (still !== undefined) delayJob(core, still, waitMs, failed);
-              return still !== undefined;
-            }),
-          );
-        }
-      }
-      const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
-      const error = outcome.state === "COMPLETED" ? "" : outcome.error;
-      const end: End = { state: FINAL_STATES[outcome.state], output, error };
-      const errorBytes = error === "" ? null : Buffer.from(error);
-      return bodies.keep(
-        claim.jobId,
-        [output, errorBytes],
-        ([storedOutput, storedError]) => finishClaimed(core, claim, end, storedOutput!, storedError!),
-        {
-          endpointId: job.endpoint.id,
-          full: ({ message }) => {
-            const text = `the job's result cannot be kept. ${message}`;
-            return finishClaimed(core, claim, { state: FAILED, output: null, error: text }, null, Buffer.from(text));
-          },
-        },
-      );
-    },
-
-    release: (claim, reason, cause) =>
-      bodies.keep(claim.jobId, [], () =>
-        core.run(() => {
-          const job = held(core, claim);
-          if (job === undefined) return;
-          if (reason === "lost") loseJob(core, job, cause);
-          else requeueJob(core, job, 0);
-        }),
-      ),
-
     cancel: (jobId) => core.ask(() => cancelJob(core, jobId), { load: (query) => core.need(query, jobId) }),
     retry: (jobId) =>
       core.ask((chunkCost: number) => retryJob(core, jobId, chunkCost), { load: (query) => core.need(query, jobId) }),
   };
-}
-
-interface End {
-  readonly state: number;
-  readonly output: Uint8Array | null;
-  readonly error: string;
-}
-
-function finishClaimed(core: PostgresCore, claim: Claim, end: End, output: Body | null, error: Body | null) {
-  const work = () => {
-    const job = held(core, claim);
-    if (job === undefined) return false;
-    finishJob(core, job, end.state, output, error, (finishedAt) =>
-      jobOfRunning(job, end.output, { state: end.state, error: end.error, finishedAt }),
-    );
-    return true;
-  };
-  return core.run(work, { bytes: sizeInRow(output) + sizeInRow(error) });
-}
-
-function sizeInRow(body: Body | null): number {
-  return typeof body === "object" && body !== null ? body.byteLength : 0;
-}
-
-/** The running job a claim still holds; undefined when its fence is stale. */
-export function held(core: PostgresCore, claim: Claim): RunningJob | undefined {
-  const job = core.live.running.get(claim.jobId);
-  return job?.fence === claim.fence ? job : undefined;
 }
 
 async function keyHolder(query: Query, endpoint: number, job: NewJob): Promise<string | undefined> {
@@ -222,39 +131,19 @@ function newRecord(core: PostgresCore, job: NewJob, endpoint: EndpointState, inp
   };
 }
 
-function renewClaim(core: PostgresCore, claim: Claim): boolean {
-  const job = held(core, claim);
-  if (job === undefined) return false;
-  job.leaseUntil = core.live.lease();
-  return true;
-}
-
-/** Finishes a running job. `whole` is the job for those who wait, when its bodies are at hand. */
-export function finishJob(
-  core: PostgresCore,
-  job: RunningJob,
-  state: number,
-  output: Body | null,
-  error: Body | null,
-  whole?: (finishedAt: number) => Job,
-): void {
-  const finishedAt = core.clock();
-  end(core, core.record(job.id)!, state, { output, error, finishedAt });
-  core.live.stopped(job, state);
-  core.unnamed(job.endpoint, job.outputFile);
-  const waited = whole !== undefined && (core.finals.has(job.id) || core.chunks.has(job.id));
-  const { id, endpoint, webhook } = job;
-  core.finished({ id, endpoint, state, webhook, times: job, finishedAt, job: waited ? whole(finishedAt) : undefined });
-}
-
 interface Final {
   readonly output: Body | null;
   readonly error: Body | null;
   readonly finishedAt: number;
 }
 
-/** The row of a job that is final now. */
-function end(core: PostgresCore, record: JobRecord, state: number, { output, error, finishedAt }: Final): void {
+/** The row of a job that is final now, its webhook owed. Part of a batch. */
+export function endRow(
+  core: PostgresCore,
+  record: JobRecord,
+  state: number,
+  { output, error, finishedAt }: Final,
+): void {
   const endpoint = core.live.of(record.endpoint);
   const keptMs = state === CANCELLED ? record.retention_ms : core.keptMs(state, record.retention_ms);
   Object.assign(record, {
@@ -266,66 +155,7 @@ function end(core: PostgresCore, record: JobRecord, state: number, { output, err
     due_at: null,
   });
   core.changed(record);
-  core.named(endpoint, output, error);
   if (record.webhook !== "") owedWebhook(core, record, endpoint);
-}
-
-/** Queues a running job again, as it was. Its old fence is of no use any more: the next claim gets a higher one. */
-function requeueJob(core: PostgresCore, job: RunningJob, losses: number): void {
-  const record = core.record(job.id)!;
-  // A job that was lost keeps its worker's name until the next one takes it.
-  const worker_id = losses > 0 ? job.workerId : "";
-  Object.assign(record, { state: IN_QUEUE, worker_id, retries: job.retries + losses, started_at: null });
-  leaveWorker(core, record, job);
-  core.queued(record);
-  core.live.stopped(job, IN_QUEUE);
-  core.touch(job.endpoint);
-}
-
-/** What a job said in a run that is over goes. */
-function leaveWorker(core: PostgresCore, record: JobRecord, job: RunningJob): void {
-  record.output = null;
-  core.changed(record);
-  core.unnamed(job.endpoint, job.outputFile);
-  core.dropChunks(job.seq, job.id, job.endpoint, job.chunkBytes);
-}
-
-/** The worker is gone: once more the first time, FAILED after that. */
-export function loseJob(core: PostgresCore, job: RunningJob, cause = ""): void {
-  if (job.retries >= JOB_LOSSES_MAX) {
-    const error = `worker lost after ${JOB_LOSSES_MAX} retry${cause === "" ? "" : `: ${cause}`}`;
-    finishJob(core, job, FAILED, null, Buffer.from(error), (finishedAt) =>
-      jobOfRunning(job, null, { state: FAILED, error, finishedAt }),
-    );
-    return;
-  }
-  requeueJob(core, job, 1);
-  job.endpoint.retried++;
-}
-
-/** Milliseconds until the next attempt; undefined when there is none: all were made, or it would be past the job's ttl. */
-function waitBefore(core: PostgresCore, job: RunningJob, again: Again): number | undefined {
-  if (job.attempts >= again.max) return undefined;
-  const waitMs = Math.round(Math.min(again.delayMs * again.backoff ** job.attempts, again.maxDelayMs));
-  const record = core.record(job.id);
-  return record !== undefined && core.clock() + waitMs < record.expires_at ? waitMs : undefined;
-}
-
-function delayJob(
-  core: PostgresCore,
-  job: RunningJob,
-  waitMs: number,
-  { error, of }: { readonly error: string; readonly of: number },
-): void {
-  const dueAt = core.steady() + waitMs;
-  const record = core.record(job.id)!;
-  const attempts = record.attempts + 1;
-  Object.assign(record, { state: DELAYED, due_at: dueAt, attempts, worker_id: "", started_at: null });
-  leaveWorker(core, record, job);
-  core.live.stopped(job, DELAYED);
-  const { id, workerId, endpoint } = job;
-  core.delayed({ id, endpointId: endpoint.id, workerId, attempt: job.attempts + 1, of, error, waitMs });
-  core.expectDue(dueAt);
 }
 
 /** False when the job is final already or unknown. */
@@ -339,7 +169,7 @@ function cancelJob(core: PostgresCore, jobId: string): boolean {
   core.heads.remove(endpoint, record);
   const running = core.live.running.get(jobId);
   // What it said last stays: the statement keeps it.
-  end(core, record, CANCELLED, { output: null, error: null, finishedAt });
+  endRow(core, record, CANCELLED, { output: null, error: null, finishedAt });
   if (running !== undefined) {
     core.live.stopped(running, CANCELLED);
     core.cancelled({ jobId, fence: running.fence, workerId: running.workerId });
@@ -357,7 +187,8 @@ export function failQueuedJob(core: PostgresCore, record: JobRecord, workerId: s
   const finishedAt = core.clock();
   core.heads.remove(endpoint, record);
   record.worker_id = workerId;
-  end(core, record, FAILED, { output: null, error, finishedAt });
+  endRow(core, record, FAILED, { output: null, error, finishedAt });
+  core.named(endpoint, error);
   core.live.count(endpoint, IN_QUEUE, record.low_priority === 1, -1);
   core.live.count(endpoint, FAILED, false, 1);
   const { id, webhook } = record;

@@ -45,8 +45,6 @@ export class PostgresCore extends QueueMachine {
   readonly #shards = new Map<EndpointState, number>();
   #batches = 0;
   #mustFold = false;
-  /** Told when a job that waits for its next attempt is due. */
-  expectDue: (dueAt: number) => void = () => {};
   #lastTick = 0;
   #lastNumber = 0;
 
@@ -104,7 +102,6 @@ export class PostgresCore extends QueueMachine {
     return this.offer(() => this.run(work, { ...options, isImpatient: true }));
   }
 
-  /** What waits goes to the claims that do, also when it has to be read first. */
   feed(endpoint: EndpointState): Promise<void> {
     return this.keep(() => this.touch(endpoint), { load: (query) => this.#readHeads(query, endpoint) });
   }
@@ -206,7 +203,6 @@ export class PostgresCore extends QueueMachine {
     this.live.removed(endpoint);
   }
 
-  /** A row of the endpoint was given these bodies. */
   named(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
     for (const body of bodies) {
       if (typeof body !== "string") continue;
@@ -215,7 +211,6 @@ export class PostgresCore extends QueueMachine {
     }
   }
 
-  /** A row of the endpoint has these bodies no more. */
   unnamed(endpoint: EndpointState, ...bodies: (Body | null | undefined)[]): void {
     for (const body of bodies) {
       if (typeof body !== "string") continue;

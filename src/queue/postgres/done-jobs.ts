@@ -9,12 +9,11 @@ import {
   EXPIRED_KEPT_MS,
   STREAM_CHUNK_COST_BYTES,
 } from "../../domain/limits.ts";
-import { CANCELLED, COMPLETED, FAILED, TIMED_OUT } from "../machine/job-row.ts";
+import { CANCELLED, COMPLETED, FAILED, TIMED_OUT, textOf } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import { arrayOf } from "./arrays.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
-import { text } from "./reads.ts";
 import { OWN } from "./statement.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
@@ -149,5 +148,5 @@ async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], k
 
 /** What is kept of a failed job's error: the type and the first line. One that lies elsewhere is not read for it. */
 function lineOf({ error }: Gone): string {
-  return error === null ? "" : errorLine(text(error), EXPIRED_ERROR_MAX_CHARS).replaceAll("\0", "");
+  return error === null ? "" : errorLine(textOf(error), EXPIRED_ERROR_MAX_CHARS).replaceAll("\0", "");
 }

@@ -1,7 +1,7 @@
 /** The side of the queue that looks and waits: rows as they are committed. Nothing here writes. */
 import { isFinal, JOB_STATES, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
-import { DELAYED, IN_PROGRESS, IN_QUEUE, jobOfRow } from "../machine/job-row.ts";
+import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, textOf } from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
 import { type ListedRow, TABLES } from "./rows.ts";
@@ -18,7 +18,7 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
     if (row === undefined) return undefined;
     const output = row.output_ref === null ? row.output : ((await core.bodies.read(row.output_ref)) ?? null);
     const error = row.error_ref === null ? row.error : ((await core.bodies.read(row.error_ref)) ?? null);
-    return jobOfRow(row, live.of(row.endpoint).id, output, text(error));
+    return jobOfRow(row, live.of(row.endpoint).id, output, textOf(error));
   }
 
   return {
@@ -50,30 +50,21 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
           ? await newest(core, [number], states, await seqOf(before), limit, expired)
           : await beginning(number, idStart, limit, expired);
       return rows.map((row) => {
-        return row.expired === 1 ? expiredJob(row, endpointId) : jobOfRow(row, endpointId, row.output, text(row.error));
+        return row.expired === 1
+          ? expiredJob(row, endpointId)
+          : jobOfRow(row, endpointId, row.output, textOf(row.error));
       });
     },
 
     async counts(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
-      const { inQueue = 0, inQueueLowPriority = 0 } = endpoint ?? {};
       return {
-        inQueue,
-        inQueueLowPriority,
-        delayed: endpoint?.delayed ?? 0,
-        inProgress: endpoint?.inProgress ?? 0,
-        inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
-        completed: endpoint?.completed ?? 0,
-        failed: endpoint?.failed ?? 0,
-        retried: endpoint?.retried ?? 0,
-        oldestQueuedAt: endpoint !== undefined && inQueue > 0 ? await oldestQueuedAt(endpoint) : null,
+        ...live.countsOf(endpoint),
+        oldestQueuedAt: endpoint !== undefined && endpoint.inQueue > 0 ? await oldestQueuedAt(endpoint) : null,
       };
     },
 
-    async claimsOf(workerId) {
-      const running = [...live.running.values()].filter((job) => job.workerId === workerId);
-      return running.map(({ id, fence }) => ({ jobId: id, fence }));
-    },
+    claimsOf: async (workerId) => live.claimsOf(workerId),
 
     async wait(jobId, timeoutMs, signal) {
       const over = new AbortController();
@@ -107,7 +98,7 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
     const rows = await Promise.all(
       [idStart, runsyncIdStart(idStart)].map((start) => idsFrom(core, start, limit, expired, endpoint)),
     );
-    return bySeq(rows.flat()).slice(0, limit);
+    return rows.flat().sort(bySeq).slice(0, limit);
   }
 
   async function oldestQueuedAt(endpoint: Parameters<typeof core.heads.oldest>[0]): Promise<number | null> {
@@ -121,11 +112,6 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
     ]);
     return row!.at;
   }
-}
-
-/** As expired jobs are shown. */
-export function expiredJob(row: ListedRow, endpointId: string): Job {
-  return { ...jobOfRow(row, endpointId, null, row.line), expired: true };
 }
 
 /** Some with such ids, of one endpoint or of all. */
@@ -172,13 +158,8 @@ export async function newest(
   if (lists.length === 0) return [];
   const values = [seq, limit, ...(states.includes(IN_PROGRESS) ? [running.map((job) => job.seq)] : [])];
   const rows = await core.db.read<ListedRow>(lists.join(" UNION ALL "), values);
-  return bySeq(rows.filter((row) => states.includes(row.state === DELAYED ? IN_QUEUE : row.state))).slice(0, limit);
-}
-
-export function bySeq(rows: readonly ListedRow[]): ListedRow[] {
-  return [...rows].sort((a, b) => b.seq - a.seq);
-}
-
-export function text(bytes: Uint8Array | null): string {
-  return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+  return rows
+    .filter((row) => states.includes(row.state === DELAYED ? IN_QUEUE : row.state))
+    .sort(bySeq)
+    .slice(0, limit);
 }

@@ -1,11 +1,12 @@
 /** Deletions, in small batches so that a million jobs hold up nobody; and leases that passed. */
 import { isRunsyncJob } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
-import { type Body, DELAYED, IN_PROGRESS, IN_QUEUE } from "../machine/job-row.ts";
+import { DELAYED, IN_PROGRESS, IN_QUEUE } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
+import type { RunningJobs } from "../machine/running-jobs.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
-import { failQueuedJob, loseJob } from "./changes.ts";
+import { failQueuedJob } from "./changes.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { forgetDone, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
@@ -15,7 +16,7 @@ import { expiredQueuedRows, waitingNamed, waitingRows } from "./rows.ts";
 
 export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
 
-export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
+export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: RunningJobs): Upkeep {
   const { live } = core;
 
   /** Calls `change` with each job that `find` gives and that is in `state` yet, batch by batch. Resolves how many. */
@@ -57,14 +58,6 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
     return deleted;
   }
 
-  /** `fail` gets the reason as it is stored. */
-  function withReason(endpointId: string, error: string, fail: (stored: Body) => Promise<number>): Promise<number> {
-    return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => fail(stored!), {
-      endpointId,
-      full: ({ message }) => fail(Buffer.from(`the reason cannot be kept. ${message}`)),
-    });
-  }
-
   return {
     async purge(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
@@ -75,7 +68,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const find = waiting(endpoint);
-      return withReason(endpointId, error, (stored) =>
+      return bodies.reason(endpointId, error, (stored) =>
         forAll(IN_QUEUE, find, (job) => failQueuedJob(core, job, workerId, stored)),
       );
     },
@@ -84,7 +77,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const awaited = () => [...new Set([...core.finals.jobIds(), ...core.chunks.jobIds()])].filter(isRunsyncJob);
-      return withReason(endpointId, error, (stored) =>
+      return bodies.reason(endpointId, error, (stored) =>
         core.keep(
           () => {
             const jobs = awaited().flatMap((id) => core.record(id) ?? []);
@@ -107,12 +100,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies): Upkeep {
     async expireLeases() {
       // Who lost a lease cannot be written then; when storing works again, all start anew.
       if (core.storage.lack !== undefined || core.db.outage !== undefined) return 0;
-      return core.run(() => {
-        const now = core.monotonic();
-        const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
-        for (const job of lost) loseJob(core, job);
-        return lost.length;
-      });
+      return running.expireLeases();
     },
 
     async graceLeases(ms) {

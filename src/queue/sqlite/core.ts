@@ -8,7 +8,6 @@ import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
 import type { ClaimHooks } from "../machine/pending-claims.ts";
 import type { BodyFiles } from "./body-files.ts";
-import { DelayedJobs } from "./delayed.ts";
 import { lastSeq, storedState } from "./load.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
@@ -24,7 +23,6 @@ interface DeletedRow {
 export class QueueCore extends QueueMachine {
   readonly sql: Statements;
   readonly files: BodyFiles;
-  readonly delays: DelayedJobs;
   readonly #commit: GroupCommit;
   #lastSeq = 0;
 
@@ -45,7 +43,7 @@ export class QueueCore extends QueueMachine {
       },
       readBody: (reference) => files.read(reference),
       deleteExpired: (seq, id) => this.delete(seq, id),
-      waitsAgain: (endpoint) => this.keep(() => this.touch(endpoint)),
+      waitsAgain: (endpoint) => this.feed(endpoint),
       keep: (read) => storage.keep(read),
     });
     this.sql = sql;
@@ -61,25 +59,21 @@ export class QueueCore extends QueueMachine {
         return reason;
       },
     });
-    this.delays = new DelayedJobs(this.sql, this.live, {
-      steady: this.steady,
-      touch: (endpoint) => this.touch(endpoint),
-      keep: (work) => this.keep(work),
-    });
   }
 
-  /** Part of the next transaction; resolves after its commit. */
   run<T>(work: () => T): Promise<T> {
     return this.#commit.run(work);
   }
 
-  /** As run, for what must not be lost: while it cannot be stored it waits, behind what came before. */
   keep<T>(work: () => T): Promise<T> {
     return this.storage.keep(() => this.run(work));
   }
 
+  feed(endpoint: EndpointState): Promise<void> {
+    return this.keep(() => this.touch(endpoint));
+  }
+
   close(reason: Error): void {
-    this.delays.close();
     this.#commit.close(reason);
     this.endWaits();
   }
@@ -107,18 +101,25 @@ export class QueueCore extends QueueMachine {
 
   readonly isNamed = (digest: string): boolean => this.sql.namesFile.get(digest) !== undefined;
 
-  /** A row of the endpoint was given these bodies. */
   named(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
     for (const body of bodies) if (typeof body === "string") endpoint.files.named(body);
   }
 
-  /** A row of the endpoint has these bodies no more. */
   unnamed(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
     for (const body of bodies) {
       if (typeof body !== "string") continue;
       endpoint.files.unnamed(body);
       this.files.dropped(body);
     }
+  }
+
+  owedWebhook(seq: number, url: string): void {
+    this.sql.insertWebhook.run(seq, URL.parse(url)?.host ?? "", this.clock());
+  }
+
+  addRetry(endpoint: EndpointState): void {
+    this.sql.addTotals.run(0, 0, 1, endpoint.number);
+    endpoint.retried++;
   }
 
   /** Deletes a job's row, its chunks and what its files were kept for. The caller keeps the counts right. */

@@ -1,4 +1,4 @@
-/** Webhooks that are owed. Their rows are written where a job becomes final (transitions.ts). */
+/** Webhooks that are owed. Their rows are written where a job becomes final (core.owedWebhook). */
 import { WEBHOOK_WINDOW_HOSTS } from "../../domain/limits.ts";
 import type { Delivery, WebhookOutbox } from "../queue.ts";
 import type { QueueCore } from "./core.ts";

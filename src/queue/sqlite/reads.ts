@@ -1,7 +1,18 @@
 /** The side of the queue that looks and waits. Reads go straight to the rows; nothing here writes. */
 import { isFinal, JOB_STATES, type JobState, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
-import { type Body, IN_PROGRESS, IN_QUEUE, type JobRow, jobOfRow, stateOf } from "../machine/job-row.ts";
+import {
+  type Body,
+  bySeq,
+  expiredJob,
+  IN_PROGRESS,
+  IN_QUEUE,
+  inRow,
+  type JobRow,
+  jobOfRow,
+  stateOf,
+  textOf,
+} from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { QueueCore } from "./core.ts";
 
@@ -16,7 +27,7 @@ export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
     const endpointId = live.of(row.endpoint).id;
     const output = typeof row.output === "string" ? ((await core.files.read(row.output)) ?? null) : row.output;
     const error = typeof row.error === "string" ? await core.files.read(row.error) : row.error;
-    return jobOfRow(row, endpointId, output, text(error ?? null));
+    return jobOfRow(row, endpointId, output, textOf(error ?? null));
   }
 
   return {
@@ -46,29 +57,19 @@ export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
       return rows.map((row) => {
         if (row.expired === 1) return expiredJob(row, endpointId);
         const { output, error } = sql.resultBodies.get(row.seq) as unknown as Result;
-        return jobOfRow(row, endpointId, inline(output), text(inline(error)));
+        return jobOfRow(row, endpointId, inRow(output), textOf(inRow(error)));
       });
     },
 
     async counts(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
       return {
-        inQueue: endpoint?.inQueue ?? 0,
-        inQueueLowPriority: endpoint?.inQueueLowPriority ?? 0,
-        delayed: endpoint?.delayed ?? 0,
-        inProgress: endpoint?.inProgress ?? 0,
-        inProgressLowPriority: endpoint?.inProgressLowPriority ?? 0,
-        completed: endpoint?.completed ?? 0,
-        failed: endpoint?.failed ?? 0,
-        retried: endpoint?.retried ?? 0,
+        ...live.countsOf(endpoint),
         oldestQueuedAt: endpoint !== undefined && endpoint.inQueue > 0 ? oldestQueuedAt(core, endpoint.number) : null,
       };
     },
 
-    async claimsOf(workerId) {
-      const running = [...live.running.values()].filter((job) => job.workerId === workerId);
-      return running.map(({ id, fence }) => ({ jobId: id, fence }));
-    },
+    claimsOf: async (workerId) => live.claimsOf(workerId),
 
     async wait(jobId, timeoutMs, signal) {
       if (!live.running.has(jobId)) {
@@ -89,10 +90,6 @@ function oldestQueuedAt(core: QueueCore, endpoint: number): number | null {
   return times.length === 0 ? null : Math.min(...times);
 }
 
-export function expiredJob(row: JobRow, endpointId: string): Job {
-  return { ...jobOfRow(row, endpointId, null, row.line ?? ""), expired: true };
-}
-
 /** The newest rows before `seq`: the newest of each state by its index, merged. */
 function newest(
   core: QueueCore,
@@ -104,7 +101,7 @@ function newest(
 ): JobRow[] {
   const states = state === undefined ? [...JOB_STATES.keys()] : [JOB_STATES.indexOf(state)];
   const rows = states.flatMap((index) => newestRows(core, endpoint, index, seq, limit, expired));
-  return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
+  return rows.sort(bySeq).slice(0, limit);
 }
 
 /** The newest of one state before `seq`, unsorted: at least the `limit` newest, if there are so many. */
@@ -132,7 +129,7 @@ function beginning({ sql }: QueueCore, endpoint: number, idStart: string, limit:
   const rows = starts.flatMap((start) =>
     lists.flatMap((list) => list.all(start, `${start}~`, endpoint, limit) as unknown as JobRow[]),
   );
-  return rows.sort((a, b) => b.seq - a.seq).slice(0, limit);
+  return rows.sort(bySeq).slice(0, limit);
 }
 
 function runningRows({ live, sql }: Pick<QueueCore, "live" | "sql">, endpoint: number, seq: number): JobRow[] {
@@ -142,12 +139,4 @@ function runningRows({ live, sql }: Pick<QueueCore, "live" | "sql">, endpoint: n
     rows.push(sql.meta.get(job.id) as unknown as JobRow);
   }
   return rows;
-}
-
-export function inline(body: Body | null): Uint8Array | null {
-  return typeof body === "string" ? null : body;
-}
-
-export function text(bytes: Uint8Array | null): string {
-  return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }

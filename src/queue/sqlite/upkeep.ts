@@ -2,20 +2,12 @@
 import { setImmediate } from "node:timers/promises";
 import { isRunsyncJob } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS, SWEEP_WINDOW_ROWS } from "../../domain/limits.ts";
-import {
-  type Body,
-  CANCELLED,
-  COMPLETED,
-  FAILED,
-  IN_PROGRESS,
-  IN_QUEUE,
-  type JobRow,
-  TIMED_OUT,
-} from "../machine/job-row.ts";
+import { CANCELLED, COMPLETED, FAILED, IN_PROGRESS, IN_QUEUE, type JobRow, TIMED_OUT } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
+import type { RunningJobs } from "../machine/running-jobs.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import type { JobUpkeep, Queue } from "../queue.ts";
-import { failQueuedJob, loseJob } from "./changes.ts";
+import { failQueuedJob } from "./changes.ts";
 import type { QueueCore } from "./core.ts";
 import { forgetExpired, keepExpired, lineOfError, trimExpired } from "./expired-jobs.ts";
 
@@ -23,7 +15,7 @@ const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
 
 export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
 
-export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
+export function queueUpkeep(core: QueueCore, bodies: StoredBodies, running: RunningJobs): Upkeep {
   const { sql, live } = core;
 
   /** Calls `change` with each row that `find` gives, batch by batch, until it gives no more. Resolves how many rows. */
@@ -88,14 +80,6 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     return deleted;
   }
 
-  /** `fail` gets the reason as it is stored. */
-  function withReason(endpointId: string, error: string, fail: (stored: Body) => Promise<number>): Promise<number> {
-    return bodies.store(`of ${endpointId}`, [Buffer.from(error)], ([stored]) => fail(stored!), {
-      endpointId,
-      full: ({ message }) => fail(Buffer.from(`the reason cannot be kept. ${message}`)),
-    });
-  }
-
   return {
     async purge(endpointId) {
       const endpoint = live.endpoints.get(endpointId);
@@ -107,7 +91,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const rows = waiting(endpoint);
-      return withReason(endpointId, error, (stored) =>
+      return bodies.reason(endpointId, error, (stored) =>
         forAll(rows, (row) => failQueuedJob(core, row, workerId, stored)),
       );
     },
@@ -115,7 +99,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     async failAwaited(endpointId, workerId, error) {
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
-      return withReason(endpointId, error, (stored) =>
+      return bodies.reason(endpointId, error, (stored) =>
         core.run(() => {
           const waited = new Set([...core.finals.jobIds(), ...core.chunks.jobIds()]);
           const rows = [...waited].flatMap((id) => {
@@ -131,12 +115,7 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies): Upkeep {
     async expireLeases() {
       // Who lost a lease cannot be written then; when storing works again, all start anew.
       if (core.storage.lack !== undefined) return 0;
-      return core.run(() => {
-        const now = core.monotonic();
-        const lost = [...live.running.values()].filter((job) => job.leaseUntil <= now);
-        for (const job of lost) loseJob(core, job);
-        return lost.length;
-      });
+      return running.expireLeases();
     },
 
     async graceLeases(ms) {
