@@ -89,7 +89,8 @@ const packages: Plugin = {
 };
 
 function digestOfSources(): string {
-  const hash = createHash("sha256");
+  // A program looks for its files where its sources were.
+  const hash = createHash("sha256").update(`${ROOT}\0`);
   for (const name of ["package-lock.json", ...globSync(SOURCES, { cwd: ROOT }).sort()]) {
     hash.update(`${name}\0`).update(readFileSync(path.join(ROOT, name)));
   }

@@ -351,6 +351,8 @@ export const SWEEP_MS = 10_000;
 export const LEFT_BEHIND_MS = 600_000;
 export const RESTART_LEASE_GRACE_MS = 30_000;
 export const STOP_GRACE_MS = 30_000;
+/** A platform that stops gives up what waits for a database that it finds away at looks so far apart. */
+export const STOP_AWAY_MS = 3_000;
 export const STOP_POLL_MS = 20;
 
 // Containers

@@ -13,6 +13,7 @@ import {
   LOG_BACKLOG_MAX_BYTES,
   RESTART_LEASE_GRACE_MS,
   SOCKET_PATH_MAX_BYTES,
+  STOP_AWAY_MS,
   STOP_GRACE_MS,
 } from "../domain/limits.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";
@@ -116,6 +117,14 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const hurry = new AbortController();
     const end = async () => {
       const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
+      const endsAnyway = (error: unknown) => log.error("the platform stops without its database", { error });
+      // What waits for a database that is away is given up: it is looked at again at the next start.
+      const looks = setInterval(() => {
+        if (postgres?.away === undefined) return;
+        clearInterval(looks);
+        storage.close();
+        queue.close().catch(endsAnyway);
+      }, STOP_AWAY_MS);
       telemetry.endFollowers();
       const closing = gateway.close(graceMs);
       const hasten = () => {
@@ -124,10 +133,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       hurry.signal.addEventListener("abort", hasten, { once: true });
       await closing;
       hurry.signal.removeEventListener("abort", hasten);
-      await telemetry.stop();
       autoscaler.stop();
-      await Promise.all(reconcilers.map((reconciler) => reconciler.stop()));
-      await pool.stopAll(graceMs, hurry.signal);
+      await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
+      await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);
       link.handBackAll();
       await driver.close({ stopAll: true });
       containerCalls.close();
@@ -137,6 +145,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await snapshots.close();
       // What it has still to write it reads from the queue.
       await telemetry.close();
+      clearInterval(looks);
       await queue.close();
       bucket?.bucket.close();
       await state.close();

@@ -83,10 +83,11 @@ describe("a platform on PostgreSQL", { skip }, () => {
     assert.equal((await running.call("/readyz")).status, 200, "for load-balanced calls go on");
     assert.equal((await hello()).text, '"hello"');
     // A call waits a while for the database to come back.
-    const waits = twice(3);
-    waits.catch(() => {});
+    const waits = twice(3).catch(() => {});
     await server.start();
     await waits;
+    // As long as it takes to be itself again; then the callers are told to come again.
+    await eventually(() => twice(3));
     await eventually(async () => assert.equal((await running.call("/readyz")).json.degraded, undefined));
     await ok(["deploy"], project(t, { "worker.py": WORKER.replace("2 * n", "2 * n + 0") }));
     await eventually(() => twice(4));
@@ -130,6 +131,32 @@ describe("a platform on PostgreSQL", { skip }, () => {
     assert.equal(second!.firstKey, undefined, "the database has its first key");
     const { status } = await first.call(`${second!.url}/graphql`, { body: { query: "{ myself { id } }" } });
     assert.equal(status, 200);
+  });
+
+  test("ends while its database is away, also with a job that has not ended", async (t) => {
+    const given = await settings(tempDir(t), "gone");
+    const platform = await startPlatform(t, given);
+    const worker = WORKER.replace("return", "while n == 0: time.sleep(0.05)\n    return").replace(
+      "from svc",
+      "import time\nfrom svc",
+    );
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": worker }) });
+    assert.equal(code, 0, stderr);
+    const [endpoint] = await platform.endpoints();
+    const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: 0 } } });
+    const status = async () => (await platform.call(`${endpoint!.url}/status/${json.id}`)).json.status;
+    await eventually(async () => assert.equal(await status(), "IN_PROGRESS"));
+    await server.kill("SIGQUIT");
+    try {
+      await eventually(async () => assert.ok((await platform.call("/readyz")).json.degraded));
+      await platform.stop();
+    } finally {
+      await server.start();
+    }
+    const next = await platform.restart();
+    await eventually(async () =>
+      assert.equal((await next.call(`${endpoint!.url}/status/${json.id}`)).json.retries, 1, "begun again"),
+    );
   });
 
   test("what keeps it from starting is said in a sentence, without the password", async (t) => {
