@@ -163,7 +163,7 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
       "PLATFORM_UNREACHABLE",
       `What answers at ${at} is not the platform with this fingerprint.`,
       {
-        help: `Its certificate has ${found ?? "none"}. Where the platform was set up anew, make a new token: ${HOW_TO_GET_IT}`,
+        help: `Its certificate has ${found ?? "none"}. A proxy before that port has to pass TLS on as it is (TCP), not to end it. Where the platform was set up anew, make a new token: ${HOW_TO_GET_IT}`,
       },
     );
   } catch (error) {

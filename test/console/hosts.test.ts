@@ -17,6 +17,7 @@ test("A machine that joined has a card with what is promised and busy and what r
   assert.equal(json.status, "COMPLETED");
 
   const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+  page.setDefaultTimeout(120_000);
   const { stdout } = await platform.svc(["console", "--json"]);
   await page.goto((JSON.parse(stdout) as { url: string }).url);
   await page.getByRole("link", { name: "record" }).first().waitFor();
@@ -28,7 +29,10 @@ test("A machine that joined has a card with what is promised and busy and what r
   await card.getByText(/^[\d.]+ of [\d.]+ GB promised, [\d.]+ GB busy$/).waitFor();
   await card.getByRole("link", { name: "record" }).waitFor();
   await card.getByText("Over the last hour").click();
-  await card.getByRole("figure", { name: "vCPU of gpu-1, promised and busy" }).waitFor();
+  const chart = card.getByRole("figure", { name: "vCPU of gpu-1, promised and busy" });
+  await chart.waitFor();
+  await card.getByText("Over the last hour").click();
+  await chart.waitFor({ state: "detached" });
   const all = page.getByRole("region", { name: "All machines", exact: true });
   await all.getByText(/ promised, [\d.]+ busy$/).waitFor();
   await page.getByRole("region", { name: "All machines’ vCPU over time" }).waitFor();

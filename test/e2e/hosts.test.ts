@@ -8,22 +8,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import getPort from "get-port";
 import { eventually } from "../eventually.ts";
-import { hosts, isHere, networkOf, startJoinable } from "./joined-hosts.ts";
-import type { TestPlatform } from "./platform.ts";
-
-type Started = { readonly status: number; readonly json: { readonly id: string } };
-
-async function run(platform: TestPlatform, url: string, n: number, seconds = 0.02): Promise<Started> {
-  const answer = await platform.call(`${url}/run`, { body: { input: { n, seconds } } });
-  assert.equal(answer.status, 200, answer.text);
-  return answer as Started;
-}
-
-async function result(platform: TestPlatform, id: string, { json }: Started) {
-  const answer = await platform.call(`${platform.url}/v2/${id}/status-sync/${json.id}?wait=90000`);
-  assert.equal(answer.json.status, "COMPLETED", answer.text);
-  return answer.json;
-}
+import { hosts, isHere, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
 
 test("A machine that joins runs jobs; an agent that is killed loses none, and the next one takes its workers over", async (t) => {
   const { platform, join, deploy, ran } = await startJoinable(t);

@@ -28,13 +28,17 @@ export async function startJoinable(t: TestContext, env: Record<string, string> 
   /** Starts the agent; it ends with the test, with all it started. `url` is the platform's as that machine reaches it. */
   const join = async (
     name: string,
-    { url = platform.url, netns = "", dataDir = path.join(tempDir(t), "host") } = {},
+    { url = platform.url, netns = "", dataDir = path.join(tempDir(t), "host"), env: more = {} } = {},
   ) => {
     const made = await platform.query<{ createHostToken: { secret: string } }>(
       "mutation { createHostToken(input: {}) { secret } }",
     );
     const args = [`${url}#${pin}`, "--name", name, "--data-dir", dataDir, "--json"];
-    const hostEnv = { SVC_HOST_TOKEN: made.createHostToken.secret, SVC_WORKER_PATHS: platform.shared };
+    const hostEnv = {
+      ...more,
+      SVC_HOST_TOKEN: made.createHostToken.secret,
+      SVC_WORKER_PATHS: platform.shared,
+    };
     const start = () => {
       const agent = new AgentProcess(args, hostEnv, netns);
       t.after(async () => {
@@ -63,6 +67,20 @@ export async function startJoinable(t: TestContext, env: Record<string, string> 
     }
   };
   return { platform, join, deploy, ran };
+}
+
+type Started = { readonly status: number; readonly json: { readonly id: string } };
+
+export async function run(platform: TestPlatform, url: string, n: number, seconds = 0.02): Promise<Started> {
+  const answer = await platform.call(`${url}/run`, { body: { input: { n, seconds } } });
+  assert.equal(answer.status, 200, answer.text);
+  return answer as Started;
+}
+
+export async function result(platform: TestPlatform, id: string, { json }: Started) {
+  const answer = await platform.call(`${platform.url}/v2/${id}/status-sync/${json.id}?wait=90000`);
+  assert.equal(answer.json.status, "COMPLETED", answer.text);
+  return answer.json;
 }
 
 export interface ShownHost {
