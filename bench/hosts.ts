@@ -1,7 +1,8 @@
 /**
  * Workers of a host beside workers of the platform's own machine, in turns in one run: cold start with the zygote there, and a warm
- * runsync; both over loopback, so what is compared is TLS and the agent, not a network. Then the driver alone with 100 agents
- * that are played: how long one of 3,000 starts takes to be placed and asked for, and the memory that they take.
+ * runsync, with the processor time of each process; both over loopback, so what is compared is TLS and the agent, not a network. Then
+ * a platform with 100 links that are real (host-links.ts), and the driver alone with 100 agents that are played: how long one of
+ * 3,000 starts takes to be placed and asked for, and the memory that they take.
  */
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -15,7 +16,9 @@ import type { Frame } from "../src/lib/frames.ts";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { AgentProcess } from "../test/host/agent-process.ts";
 import { atMost, type Bench, median } from "./bench.ts";
+import { linksCost } from "./host-links.ts";
 import { type BenchPlatform, startPlatform } from "./processes.ts";
+import { eachUs, type Parts, processorTime } from "./processor-time.ts";
 
 const COLD_CALLS = 5;
 const WARM_CALLS = 200;
@@ -29,10 +32,13 @@ def hello(n=1):
 `;
 
 export const bench: Bench = async ({ rounds }) => {
-  const here = await startPlatform();
+  const here = await startPlatform({ SVC_WORKER_LISTEN: "tls://127.0.0.1:0" });
   const there = await startPlatform({ SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0" });
   const agent = await join(there);
   const seen = new Map<string, number[]>();
+  const used = new Map<string, number[]>();
+  const blocks: { readonly name: string; readonly p50: number }[] = [];
+  let links: Record<string, number> = {};
   try {
     const files = { "hello_worker.py": HELLO };
     const sides = [
@@ -48,16 +54,33 @@ export const bench: Bench = async ({ rounds }) => {
           cold.push(await timed(platform, url));
         }
         const warm = getOrInsert(seen, `runsync, ${name} ms`, () => []);
-        for (let n = 0; n < WARM_CALLS; n++) warm.push(await timed(platform, url));
+        const parts: Parts = {
+          platform: { pids: [platform.pid] },
+          worker: { pids: await platform.workerPids("hello") },
+          ...(platform === there && { agent: { pids: [agent.child.pid!] } }),
+        };
+        const spent = processorTime(parts);
+        const block: number[] = [];
+        for (let n = 0; n < WARM_CALLS; n++) block.push(await timed(platform, url));
+        warm.push(...block);
+        blocks.push({ name, p50: median(block) });
+        for (const [part, us] of Object.entries(eachUs(spent(), WARM_CALLS))) {
+          getOrInsert(used, `processor time of a runsync, ${name}: ${part} µs`, () => []).push(us);
+        }
       }
     }
+    links = await linksCost(here);
   } finally {
     await agent.signal("SIGINT");
     await Promise.all([here.stop(), there.stop()]);
   }
   const figures: Record<string, number> = Object.fromEntries([...seen].map(([name, values]) => [name, median(values)]));
   figures["runsync, host / own machine"] = figures["runsync, host ms"]! / figures["runsync, own machine ms"]!;
-  Object.assign(figures, await placement());
+  const p50s = (of: string) => blocks.filter(({ name }) => name === of).map(({ p50 }) => p50);
+  const [own, others] = [p50s("own machine"), p50s("host")];
+  figures["runsync, host / own machine, median of the pairs of rounds"] = median(others.map((p50, n) => p50 / own[n]!));
+  for (const [name, values] of used) figures[name] = values.reduce((sum, value) => sum + value, 0) / values.length;
+  Object.assign(figures, links, await placement());
   return {
     conditions: {
       call: "POST /runsync, auth on, durable",
