@@ -111,12 +111,17 @@ export async function serversEnv(
   return given === undefined ? {} : { SVC_DATABASE_URL: given.databaseUrl, ...bucketEnv(given.bucket) };
 }
 
+/** Where the objects are of a platform with this data directory; undefined in a run without servers. */
+export function objectsOf(dataDir: string): string | undefined {
+  return servers && path.join(servers.folder, nameOf(dataDir));
+}
+
 /** Drops what the platforms with this data directory kept there. */
 export async function dropServersOf(dataDir: string): Promise<void> {
   const name = nameOf(dataDir);
   if (!made.delete(name)) return;
   await asAdmin(`DROP DATABASE ${name} WITH (FORCE)`);
-  rmSync(path.join(servers!.folder, name), { recursive: true, force: true });
+  rmSync(objectsOf(dataDir)!, { recursive: true, force: true });
 }
 
 function nameOf(dataDir: string): string {

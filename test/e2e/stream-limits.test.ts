@@ -4,6 +4,7 @@ import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { STREAM_ANSWER_MAX_BYTES, STREAM_KEPT_MAX_BYTES } from "../../src/domain/limits.ts";
+import { objectsOf } from "../servers.ts";
 import { project, startPlatform } from "./platform.ts";
 
 const CHUNK_BYTES = 1_000_000;
@@ -35,7 +36,7 @@ test("a stream has its bounds", async (t) => {
       const { json: job } = await call(`/status-sync/${id}?wait=120000`);
       assert.equal(job.status, "FAILED");
       assert.match(job.error, /stream is too large: more than 67108864 bytes .*STREAM_KEPT_MAX_BYTES/);
-      const blobs = path.join(platform.dataDir, "blobs");
+      const blobs = objectsOf(platform.dataDir) ?? path.join(platform.dataDir, "blobs");
       const files = readdirSync(blobs, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
       // One on its way may have got its name meanwhile.
       const sizeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
