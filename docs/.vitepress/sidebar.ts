@@ -63,6 +63,7 @@ export const SIDEBAR: readonly Section[] = [
       "operate/more-machines": "More machines",
       "operate/postgresql": "Records in PostgreSQL",
       "operate/object-storage": "Layers in a bucket",
+      "operate/migrate": "Move a platform to PostgreSQL",
       "operate/gpus": "GPUs",
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",

@@ -13,7 +13,7 @@ export async function openCachedArtifacts(
   kept: ArtifactStore,
   keptMaxBytes: number,
 ): Promise<ArtifactStore> {
-  const layers = new KeptLayers({ kept, keptMaxBytes, fetch: (digest) => fetchLayer(bucket, kept, digest) });
+  const layers = new KeptLayers({ kept, keptMaxBytes, fetch: (digest) => copyLayer(bucket, kept, digest) });
   await layers.open();
   return {
     has: (digest) => bucket.has(digest),
@@ -38,15 +38,15 @@ export async function openCachedArtifacts(
 }
 
 /** What broke off goes on behind what has arrived. */
-async function fetchLayer(bucket: ArtifactStore, kept: ArtifactStore, digest: string): Promise<void> {
-  const size = await bucket.size(digest);
+export async function copyLayer(from: ArtifactStore, to: ArtifactStore, digest: string): Promise<void> {
+  const size = await from.size(digest);
   if (size === undefined) throw layerMissing(digest);
   for (let tries = 1; ; tries++) {
-    const arrived = (await kept.partialSize(digest)) ?? 0;
-    const from = arrived < size ? arrived : 0;
-    const bytes = await bucket.open(digest, from === 0 ? undefined : { start: from, end: size - 1 });
+    const arrived = (await to.partialSize(digest)) ?? 0;
+    const start = arrived < size ? arrived : 0;
+    const bytes = await from.open(digest, start === 0 ? undefined : { start, end: size - 1 });
     try {
-      return await kept.put(digest, bytes, size, from);
+      return await to.put(digest, bytes, size, start);
     } catch (error) {
       bytes.destroy();
       if (tries === BUCKET_FETCH_TRIES_MAX || lackOf(error) !== undefined) throw error;

@@ -30,3 +30,8 @@ export const OWNER_BEAT_MS = 1_000;
 export const OWNER_SILENT_MS = 5_000;
 /** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */
 export const POSTGRES_PROBE_ROWS = 30_000;
+/** A move to or from a database takes jobs by so many, or so many bytes of them, so many bodies of them at once, and other rows by so many. */
+export const MOVE_BATCH_JOBS = 1_000;
+export const MOVE_BATCH_BYTES = 8 * 1024 * 1024;
+export const MOVE_BODIES_AT_ONCE = 4;
+export const MOVE_ROWS_AT_ONCE = 200;

@@ -20,7 +20,7 @@ import { snapshotFolder } from "./snapshots.ts";
 const MANIFEST = "backup.json";
 const VOLUMES = "volumes";
 const LEFT_OUT =
-  /^(platform\.json|launcher\.json|platform\.log|run|tmp|layers|layer-cache|base|snapshots|restored-.*|before-restore-.*|.*\.db(-wal|-shm)?)$/;
+  /^(platform\.json|launcher\.json|platform\.log|run|tmp|layers|layer-cache|base|snapshots|restored-.*|before-restore-.*|migrated-.*|before-migrate-.*|.*\.db(-wal|-shm)?)$/;
 
 export interface BackupFacts {
   /** Of the svc that used the data last; undefined where it did not say. */

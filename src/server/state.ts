@@ -21,6 +21,8 @@ import { openSqliteStore } from "../store/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { refuseNewer } from "./data-version.ts";
+import { refuseMarked } from "./migrate/database-mark.ts";
+import { refuseMoving } from "./migrate/move.ts";
 import { readSecretKey } from "./secret-key.ts";
 
 /** Says that the directory belongs to a platform whose store is in PostgreSQL. */
@@ -52,6 +54,7 @@ interface StateNeeds {
 
 export async function openState({ config, ...needs }: StateNeeds): Promise<PlatformState> {
   const { dataDir } = config;
+  refuseMoving(dataDir);
   const database = openPlatformDatabase(dataDir, config.durability);
   refuseNewer(database, dataDir);
   try {
@@ -93,6 +96,7 @@ async function openPostgres(
   });
   try {
     await owner.take();
+    await refuseMarked(postgres);
     const store = await openPostgresStore(postgres, seal);
     const durability = await readDurability(postgres);
     log.info("the store is in PostgreSQL", { database: postgres.name });
@@ -110,7 +114,7 @@ async function closeAll(parts: readonly { close(): Promise<void> | void }[]): Pr
 }
 
 /** A name that no other data directory has. Stays when the directory is moved. */
-function homeOf(dataDir: string, name: string): string {
+export function homeOf(dataDir: string, name: string): string {
   const file = path.join(dataDir, DATABASE_HOME_FILE);
   makePrivateFile(file, `${JSON.stringify({ home: randomUUID(), database: name })}\n`);
   return (JSON.parse(readFileSync(file, "utf8")) as { home: string }).home;
@@ -131,7 +135,7 @@ function refuseEmbedded(connection: DatabaseSync, dataDir: string): void {
     "The data directory holds an embedded platform, whose apps are not in the database.",
     {
       where: dataDir,
-      help: "Start with another data directory and deploy there, or leave SVC_DATABASE_URL out (docs/operate/postgresql.md).",
+      help: "Move it there with svc platform migrate, or leave SVC_DATABASE_URL out (docs/operate/migrate.md).",
     },
   );
 }

@@ -18,10 +18,7 @@ import type { Tables } from "./tables.ts";
  * opened them closes them. `seal` keeps the values of variables. Throws DATABASE_REFUSED for tables of a newer version.
  */
 export async function openPostgresStore(postgres: Postgres, seal?: SealedText): Promise<Store> {
-  const db = new Kysely<Tables>({
-    dialect: postgresDialect(postgres),
-    plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
-  });
+  const db = postgresRecords(postgres);
   await refuseNewer(postgres);
   await migrate(db);
   const listeners: ((change: StoreChange) => void)[] = [];
@@ -50,6 +47,14 @@ export async function openPostgresStore(postgres: Postgres, seal?: SealedText): 
       await feed.close();
     },
   };
+}
+
+/** The records as their rows are. */
+export function postgresRecords(postgres: Postgres): Kysely<Tables> {
+  return new Kysely({
+    dialect: postgresDialect(postgres),
+    plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
+  });
 }
 
 async function refuseNewer(postgres: Postgres): Promise<void> {

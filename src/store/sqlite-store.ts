@@ -15,10 +15,7 @@ const SQLITE_CONSTRAINT = 19;
  * `seal` keeps the values of variables; what stands in clear from before is sealed now, and its old bytes are overwritten.
  */
 export async function openSqliteStore(database: SqliteDatabase, seal?: SealedText): Promise<Store> {
-  const db = new Kysely<Tables>({
-    dialect: nodeSqliteDialect(database),
-    plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
-  });
+  const db = sqliteRecords(database);
   await migrate(db);
   const env = new EnvColumn(seal);
   if (seal !== undefined) {
@@ -37,6 +34,14 @@ export async function openSqliteStore(database: SqliteDatabase, seal?: SealedTex
     committed: (changes) => {
       for (const change of changes) for (const listener of listeners) listener(change);
     },
+  });
+}
+
+/** The records as their rows are. */
+export function sqliteRecords(database: SqliteDatabase): Kysely<Tables> {
+  return new Kysely({
+    dialect: nodeSqliteDialect(database),
+    plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
   });
 }
 

@@ -15,14 +15,15 @@ const ONLY = process.env.SVC_TEST_PAGE ?? "";
 
 /** What a page's commands have besides; why it cannot be followed here. */
 async function beside(t: TestContext, page: Page): Promise<Record<string, string> | string> {
-  if (page.postgres) return besidePostgres(t);
-  if (!page.s3) return {};
+  const database = page.postgres ? await besidePostgres(t) : {};
+  if (!page.s3 || typeof database === "string") return database;
   const found = await findS3();
   if ("missing" in found) return found.missing;
   const server = await startS3(found.program);
   t.after(() => server.stop());
   const { endpoint, settings, keys } = server;
   return {
+    ...database,
     TEST_S3_BUCKET: settings.name,
     TEST_S3_ENDPOINT: endpoint,
     TEST_S3_ID: keys.id,

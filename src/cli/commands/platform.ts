@@ -10,6 +10,7 @@ import { livingPlatform, logPath, runningPlatform } from "../platform/record.ts"
 import { stopPlatform } from "../platform/stop.ts";
 import { backupCommand, restoreCommand } from "./platform-backup.ts";
 import { imagesCommands } from "./platform-images.ts";
+import { migrateCommand } from "./platform-migrate.ts";
 import { installServiceCommand } from "./platform-service.ts";
 
 const FOLLOW_POLL_MS = 200;
@@ -176,6 +177,7 @@ export const platformCommands = group("The platform of this machine", {
   logs,
   backup: backupCommand,
   restore: restoreCommand,
+  migrate: migrateCommand,
   "install-service": installServiceCommand,
   images: imagesCommands,
 });

@@ -21,9 +21,12 @@ import { ENDPOINT_IN, ENDPOINT_UP, JOURNAL_OUT, type Part, type StatementAnswer,
 import { Unit } from "./unit.ts";
 
 /** Numbers begin with the time, so that they rise over all shards, and end with the shard, so that no two owners give the same. */
-const SEQ_EPOCH_MS = 1_600_000_000_000;
-const SEQS_PER_MS = 16;
+export const SEQ_EPOCH_MS = 1_600_000_000_000;
+export const SEQS_PER_MS = 16;
 const UNIQUE_VIOLATION = "23505";
+
+/** The first number of a moment. */
+export const seqAt = (ms: number): number => Math.max(0, (ms - SEQ_EPOCH_MS) * SEQS_PER_MS * SHARDS);
 
 export class PostgresCore extends QueueMachine {
   readonly db: Connections;
@@ -123,7 +126,7 @@ export class PostgresCore extends QueueMachine {
     return (this.#lastTick + 1) * SHARDS - 1;
   }
 
-  readonly seqAt = (ms: number): number => Math.max(0, (ms - SEQ_EPOCH_MS) * SEQS_PER_MS * SHARDS);
+  readonly seqAt = seqAt;
 
   nextSeq(shard: number): number {
     this.#lastTick = Math.max(this.#lastTick + 1, (this.clock() - SEQ_EPOCH_MS) * SEQS_PER_MS);

@@ -76,8 +76,8 @@ const RESULT: readonly JobColumn[] = [
   { name: "error", type: "bytea", of: (job) => bytes(job.error) },
   { name: "error_ref", type: "text", of: (job) => ref(job.error) },
 ];
-const NEW_OPEN = [SEQ, ...LASTING, ...CHANGING, ...INPUT];
-const NEW_DONE = [...NEW_OPEN, ...RESULT];
+export const NEW_OPEN = [SEQ, ...LASTING, ...CHANGING, ...INPUT];
+export const NEW_DONE = [...NEW_OPEN, ...RESULT];
 const names = (columns: readonly { readonly name: string }[], prefix = "") =>
   columns.map(({ name }) => prefix + name).join(", ");
 const set = (columns: readonly { readonly name: string }[]) =>
