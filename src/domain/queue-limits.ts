@@ -1,6 +1,9 @@
 /** Those of limits.ts that bound the queue on PostgreSQL. Import them from there. */
 /** A statement that is not answered for so long is sent again on another connection. */
 export const QUEUE_SILENCE_MAX_MS = 60_000;
+/** So often bodies that no row names are looked for, so many at a time. */
+export const BODY_SWEEP_MS = 6 * 3_600_000;
+export const BODY_SWEEP_NAMES = 1_000;
 /** Changes that are one statement: so many, and about so large. */
 export const QUEUE_BATCH_MAX_ITEMS = 1_000;
 export const QUEUE_BATCH_MAX_BYTES = 8 * 1024 * 1024;

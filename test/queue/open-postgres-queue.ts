@@ -18,9 +18,9 @@ export interface PostgresQueueUnderTest extends QueueUnderTest {
   states(): Promise<Map<number, number>>;
 }
 
-export function postgresAt(url: string): Postgres {
+export function postgresAt(url: string, connectionsMax = 1): Postgres {
   const access = { url: parseDatabaseUrl(url), passwordFile: undefined };
-  return new Postgres({ access, connectionsMax: 1 });
+  return new Postgres({ access, connectionsMax });
 }
 
 const never = new AbortController().signal;

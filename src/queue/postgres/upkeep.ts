@@ -10,6 +10,7 @@ import { failQueuedJob } from "./changes.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { forgetDone, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
+import { OrphanedBodies } from "./orphans.ts";
 import { rollPartitions } from "./partitions.ts";
 import type { JobRecord, ReadRow } from "./records.ts";
 import { expiredQueuedRows, waitingNamed, waitingRows } from "./rows.ts";
@@ -18,6 +19,7 @@ export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
 
 export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: RunningJobs): Upkeep {
   const { live } = core;
+  const orphans = new OrphanedBodies(core);
 
   /** Calls `change` with each job that `find` gives and that is in `state` yet, batch by batch. Resolves how many. */
   async function forAll(
@@ -119,6 +121,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
       }
       await trimExpired(core);
       await core.pipeline.alone((query) => rollPartitions(query, now, core.seqAt));
+      await orphans.sweep();
       return deleted;
     },
 
