@@ -16,6 +16,8 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
+/** To ask the runtime costs as much as to read so many bytes. */
+const SHORT_BYTES = 256;
 
 export function topLevelSpan(json: Buffer, key: string): Span | undefined {
   let span: Span | undefined;
@@ -45,12 +47,21 @@ function skipSpace(json: Buffer, from: number): number {
   return at;
 }
 
-/** `start` is at the opening quote; the result is behind the closing one. */
+/** `start` is at the opening quote; the result is behind the closing one. Short texts are read here, long ones searched by the runtime. */
 function stringEnd(json: Buffer, start: number): number {
-  for (let at = start + 1; at < json.length; at++) {
-    const byte = json[at];
-    if (byte === QUOTE) return at + 1;
-    if (byte === BACKSLASH) at++;
+  let at = start + 1;
+  while (at < json.length) {
+    for (const near = Math.min(json.length, at + SHORT_BYTES); at < near; at++) {
+      const byte = json[at];
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) at++;
+    }
+    const quote = json.indexOf(QUOTE, at);
+    if (quote === -1) break;
+    let slashes = 0;
+    while (quote - slashes > at && json[quote - slashes - 1] === BACKSLASH) slashes++;
+    at = quote + 1;
+    if (slashes % 2 === 0) return at;
   }
   return json.length;
 }

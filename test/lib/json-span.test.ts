@@ -72,3 +72,19 @@ test("deep nesting needs no stack", () => {
   const span = topLevelSpan(Buffer.from(`{"input":${deep}}`), "input")!;
   assert.equal(span.end - span.start, deep.length);
 });
+
+test("long texts end where JSON.parse has their end, whatever is escaped in them", () => {
+  const part = fc.oneof(
+    fc.constantFrom('"', "\\", '\\"', '"\\\\', "}"),
+    fc.nat(700).map((length) => "x".repeat(length)),
+  );
+  const long = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(""));
+  fc.assert(
+    fc.property(long, long, (text, behind) => {
+      const bytes = Buffer.from(JSON.stringify({ input: { text }, behind }));
+      const span = topLevelSpan(bytes, "input")!;
+      assert.deepEqual(JSON.parse(bytes.toString("utf8", span.start, span.end)), { text });
+    }),
+    { numRuns: 500 },
+  );
+});
