@@ -166,6 +166,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0020-what-a-load-balanced-request-costs": "20. What a load-balanced request costs",
       "decisions/0021-ready-while-the-database-is-away": "21. A platform whose database is away is ready",
       "decisions/0022-thousands-of-endpoints": "22. What thousands of endpoints cost",
+      "decisions/0023-what-a-large-body-costs": "23. What a large body costs",
     }),
   },
 ];

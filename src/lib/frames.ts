@@ -103,14 +103,19 @@ export class FrameReader {
     this.maxBytes = maxBytes;
   }
 
-  /** The frames completed by `chunk`, in order. */
+  /** The frames completed by `chunk`, in order. Of those before it no more is copied than the frame that it completes. */
   push(chunk: Buffer): Frame[] {
-    this.#chunks.push(chunk);
-    this.#buffered += chunk.length;
     const frames: Frame[] = [];
-    if (this.#buffered < 4) return frames;
-    if (this.#chunks.length > 1 && this.#buffered < this.#needed()) return frames;
-    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#buffered);
+    let bytes = chunk;
+    if (this.#buffered > 0) {
+      this.#chunks.push(chunk);
+      this.#buffered += chunk.length;
+      if (this.#buffered < 4) return frames;
+      const needed = this.#needed();
+      if (this.#buffered < needed) return frames;
+      frames.push(cut(Buffer.concat(this.#chunks, needed), 0, needed - 4));
+      bytes = chunk.subarray(chunk.length - (this.#buffered - needed));
+    }
     let start = 0;
     while (bytes.length - start >= 4) {
       const length = bytes.readUInt32BE(start);
