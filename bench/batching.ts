@@ -2,12 +2,10 @@
  * The same function, a product of a 1024 × 1024 matrix with a vector for each input, behind a route: batched by us, by LitServe and by
  * Ray Serve, and one input at a time by us. Interleaved; the peers check no key.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
-import { runProcess } from "../src/lib/run-process.ts";
 import { atLeast, type Bench, median } from "./bench.ts";
 import { type CountedLoad, costFigures, countedLoad, load, requireWrk } from "./load.ts";
-import { pythonEnvironment, startPlatform, startServers } from "./processes.ts";
+import { installedVersion, pythonEnvironment, startPlatform, startServers, untilAnswered } from "./processes.ts";
 import type { Parts } from "./processor-time.ts";
 
 const CONNECTIONS = [1, 16, 64];
@@ -45,9 +43,6 @@ export const bench: Bench = async ({ rounds }) => {
   const wrk = await requireWrk();
   const bin = await pythonEnvironment("litserve", ["litserve", "numpy"]);
   const rayBin = await pythonEnvironment("ray", ["ray[serve]", "numpy"]);
-  const versions = [bin, rayBin].map((each) => runProcess(`${each}/python`, ["-m", "pip", "freeze"]));
-  const frozen = (await Promise.all(versions)).map(({ stdout }) => stdout).join("");
-  const version = (name: string) => new RegExp(`^${name}==(.*)$`, "m").exec(frozen)?.[1];
   const started: { stop(): Promise<void> }[] = [];
   const stopped = async <T extends { stop(): Promise<void> }>(server: Promise<T>): Promise<T> => {
     started.push(await server);
@@ -72,7 +67,12 @@ export const bench: Bench = async ({ rounds }) => {
       body: BODY,
     });
     for (const way of Object.values(ways)) {
-      await answers(way);
+      const [url, headers] = way;
+      await untilAnswered(url, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: BODY,
+      });
       await load(target(way), 16, SECONDS);
     }
     const ours = async (name: string): Promise<Parts> => ({
@@ -111,7 +111,7 @@ export const bench: Bench = async ({ rounds }) => {
       conditions: {
         function: "numpy: 1024 numbers × a matrix of 1024 × 1024 for each input; max_size 16, wait 5 ms; 1 worker",
         ours: "auth on, Server-Timing on",
-        peers: `litserve ${version("litserve")}, ray ${version("ray")}, numpy ${version("numpy")}: no auth`,
+        peers: `litserve ${await installedVersion(bin, "litserve")}, ray ${await installedVersion(rayBin, "ray")}: no auth`,
         load: `${wrk}, 1 thread, ${SECONDS} s each, same machine, ${rounds} rounds interleaved`,
       },
       figures,
@@ -124,17 +124,3 @@ export const bench: Bench = async ({ rounds }) => {
     await Promise.all(started.map((each) => each.stop()));
   }
 };
-
-/** A server may listen a while before what it serves is there. */
-async function answers([url, headers]: [url: string, headers: Record<string, string>]): Promise<void> {
-  for (let attempt = 0; attempt < 600; attempt++) {
-    const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: BODY };
-    const status = await fetch(url, init).then(
-      (response) => response.status,
-      () => 0,
-    );
-    if (status === 200) return;
-    await delay(100);
-  }
-  throw new Error(`${url} does not answer`);
-}

@@ -56,6 +56,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
       "10,000 endpoints that nobody calls and 10,000 open connections: start, memory, rate, processor time at rest",
     load: () => import("./many.ts"),
   },
+  peers: {
+    about:
+      "the same functions in LitServe, BentoML and Ray Serve, jobs in Celery, RQ, Dramatiq, Huey and Procrastinate",
+    load: () => import("./peers.ts"),
+  },
   "queue-depth": {
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),

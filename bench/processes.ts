@@ -28,9 +28,14 @@ export async function startServer(command: string, args: (port: number) => strin
 }
 
 /** The same for a server of many processes, not all of which go when the first one does. */
-export async function startServers(command: string, args: (port: number) => string[]): Promise<Peer> {
+export async function startServers(
+  command: string,
+  args: (port: number) => string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Peer> {
   const port = await getPort({ host: "127.0.0.1" });
-  const child = spawn(command, args(port), { cwd: root, stdio: "ignore", detached: true });
+  const options = { cwd: root, env: { ...process.env, ...env }, stdio: "ignore", detached: true } as const;
+  const child = spawn(command, args(port), options);
   const stop = async () => {
     child.kill("SIGTERM");
     await Promise.race([once(child, "exit"), delay(5_000)]);
@@ -87,6 +92,25 @@ export async function pythonEnvironment(name: string, packages: readonly string[
   }
   writeFileSync(path.join(dir, "ready"), "");
   return bin;
+}
+
+/** Of a package in such an environment. */
+export async function installedVersion(bin: string, name: string): Promise<string | undefined> {
+  const { stdout } = await runProcess(path.join(bin, "python"), ["-m", "pip", "freeze"]);
+  return new RegExp(`^${name}==(.*)$`, "m").exec(stdout)?.[1];
+}
+
+/** A server may listen a while before what it serves is there: resolves when this is answered 200. */
+export async function untilAnswered(url: string, init: RequestInit): Promise<void> {
+  for (let attempt = 0; attempt < 600; attempt++) {
+    const status = await fetch(url, init).then(
+      (response) => response.status,
+      () => 0,
+    );
+    if (status === 200) return;
+    await delay(100);
+  }
+  throw new Error(`${url} does not answer`);
 }
 
 export interface BenchPlatform {

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 /** The kernel counts in ticks of 10 ms. */
 const TICK_MS = 10;
 
-/** Names of what takes part in a load, with the processes that are counted for it; their children are counted too where `tree` says so. */
+/** Names of what takes part in a load, with the processes that are counted for it; their children are counted too where `tree` says so, those that have ended as well. */
 export type Parts = Readonly<Record<string, { readonly pids: readonly number[]; readonly tree?: boolean }>>;
 
 /** Starts counting. The function it gives says milliseconds since then by part. */
@@ -12,7 +12,7 @@ export function processorTime(parts: Parts): () => Record<string, number> {
   const used = () =>
     Object.entries(parts).map(([name, { pids, tree = false }]) => {
       const all = tree ? pids.flatMap(descendants) : pids;
-      return [name, all.reduce((sum, pid) => sum + usedMs(pid), 0)] as const;
+      return [name, all.reduce((sum, pid) => sum + usedMs(pid, tree), 0)] as const;
     });
   const before = Object.fromEntries(used());
   return () => Object.fromEntries(used().map(([name, ms]) => [name, ms - before[name]!]));
@@ -53,13 +53,13 @@ function memoryMb(pid: number, field: string): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
 }
 
-/** Milliseconds of all threads since the process began, those that ended too; 0 for a process that is gone. */
-export function usedMs(pid: number): number {
+/** Milliseconds of all threads since the process began, those that ended too, and of `children` that ended; 0 for a process that is gone. */
+export function usedMs(pid: number, children = false): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name, in brackets, may hold anything: user and system time are the 12th and 13th field behind it.
+    // The name, in brackets, may hold anything: user and system time are the 12th and 13th field behind it, its children's follow.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    return fields.slice(11, children ? 15 : 13).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
   } catch {
     return 0;
   }

@@ -10,12 +10,11 @@ import { atLeast, atMost, type Bench, median } from "./bench.ts";
 import { type CountedLoad, costFigures, countedLoad, load, requireWrk, type Target } from "./load.ts";
 import { type BenchPlatform, pythonEnvironment, startPlatform, startServer } from "./processes.ts";
 import type { Parts } from "./processor-time.ts";
-import { type CeleryRound, startCelery } from "./queue-celery.ts";
+import { startTaskQueue, type TaskQueueRound } from "./task-queues.ts";
 
 const CONNECTIONS = [1, 16, 64];
 const SECONDS = 3;
 const WORKERS = 2;
-const CELERY_TASKS = 3_000;
 const TEXT = "x".repeat(80);
 const WORKER = `
 from svc import Endpoint
@@ -34,7 +33,8 @@ export const bench: Bench = async ({ rounds }) => {
   const bin = await pythonEnvironment("fastapi", ["fastapi", "uvicorn[standard]"]);
   const versions = (await runProcess(`${bin}/python`, ["-m", "pip", "freeze"])).stdout;
   const version = (name: string) => new RegExp(`^${name}==(.*)$`, "m").exec(versions)?.[1];
-  const celery = await startCelery(WORKERS);
+  const found = await startTaskQueue("celery", WORKERS);
+  const celery = "missing" in found ? undefined : found;
   const platform = await startPlatform();
   const echo = await startServer(process.execPath, (port) => ["bench/peers/echo.ts", String(port)]);
   const fastapi = await startServer(`${bin}/uvicorn`, (port) => [
@@ -79,7 +79,7 @@ export const bench: Bench = async ({ rounds }) => {
     const submit = { ...targets.run!, url: `${urls.jobs}/run` };
     const seen = new Map<string, CountedLoad[]>();
     const completed: number[] = [];
-    const celeryRounds: CeleryRound[] = [];
+    const celeryRounds: TaskQueueRound[] = [];
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
         for (const [name, target] of Object.entries(targets)) {
@@ -88,8 +88,8 @@ export const bench: Bench = async ({ rounds }) => {
           if (name === "run") await settled(platform, urls.echo!);
         }
       }
-      completed.push(await submitToComplete(platform, submit, urls.jobs!));
-      if (celery !== undefined) celeryRounds.push(await celery.run(CELERY_TASKS));
+      completed.push((await submitToComplete(platform, submit, urls.jobs!)).perSecond);
+      if (celery !== undefined) celeryRounds.push(await celery.run());
     }
     const rate = (name: string) => median(seen.get(name)!.map((one) => one.requestsPerSecond));
     const p50 = (name: string) => median(seen.get(name)!.map((one) => one.p50Ms));
@@ -101,7 +101,8 @@ export const bench: Bench = async ({ rounds }) => {
     }
     const jobs = median(completed);
     figures["jobs completed/s, submission to completion"] = jobs;
-    const ofCelery = (key: keyof CeleryRound) => median(celeryRounds.map((round) => round[key]));
+    const ofCelery = (key: "perSecond" | "submittedPerSecond" | "p50Ms") =>
+      median(celeryRounds.map((round) => round[key]));
     if (celery !== undefined) {
       figures["celery: jobs completed/s"] = ofCelery("perSecond");
       figures["celery: jobs submitted/s"] = ofCelery("submittedPerSecond");
@@ -112,7 +113,7 @@ export const bench: Bench = async ({ rounds }) => {
         job: "80 characters in and out, sync function, 1 worker",
         ours: "auth on, durable (SQLite WAL, durability normal)",
         peers: `node:http ${process.version}; fastapi ${version("fastapi")}, uvicorn ${version("uvicorn")} with uvloop ${version("uvloop")}: no auth, no queue`,
-        celery: celery?.versions ?? "skipped: redis-server is missing",
+        celery: "missing" in found ? `left out: ${found.missing}` : found.versions,
         load: `${wrk}, 1 thread, ${SECONDS} s each, same machine, ${rounds} rounds interleaved`,
       },
       figures,
@@ -128,13 +129,17 @@ export const bench: Bench = async ({ rounds }) => {
   }
 };
 
-/** Jobs per second from the first submission to the last result. */
-async function submitToComplete(platform: BenchPlatform, target: Target, url: string): Promise<number> {
+/** Jobs, and how many a second, from the first submission to the last result. */
+export async function submitToComplete(
+  platform: BenchPlatform,
+  target: Target,
+  url: string,
+): Promise<{ jobs: number; perSecond: number }> {
   const before = await settled(platform, url);
   const started = performance.now();
   await load(target, 64, SECONDS);
-  const after = await settled(platform, url);
-  return (after - before) / ((performance.now() - started) / 1000);
+  const jobs = (await settled(platform, url)) - before;
+  return { jobs, perSecond: jobs / ((performance.now() - started) / 1000) };
 }
 
 /** Waits until no job is left, and resolves how many were completed so far. */
