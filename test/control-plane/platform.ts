@@ -72,12 +72,15 @@ export async function startPlatform(
   t: TestContext,
   config: Partial<ControlPlaneConfig> = {},
   cannotGive: ControlPlaneDeps["cannotGive"] = () => [],
+  /** `store`: in place of its own; whoever opened it closes it. */
+  given: { readonly store?: Store; readonly adminKey?: string | undefined } = {},
 ): Promise<TestPlatform> {
   const dir = await mkdtemp(join(tmpdir(), "svc-control-plane-"));
   const stores = await openStores(dir);
-  const { store, queue } = stores;
+  const { queue } = stores;
+  const store = given.store ?? stores.store;
   const artifacts = await openDiskArtifactStore(join(dir, "layers"));
-  const adminKey = (await ensureFirstKey(store))!;
+  const adminKey = given.adminKey ?? (await ensureFirstKey(store))!;
   const logged: string[] = [];
   const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   let url = "";

@@ -59,6 +59,7 @@ describe("bodies that no row names", { skip }, () => {
       const bodies = await open(t);
       const gate = Promise.withResolvers<void>();
       const put = Promise.withResolvers<void>();
+      t.after(() => gate.resolve());
       let slow = false;
       const store: BodyStore = {
         put: async (name, bytes) => {
