@@ -11,3 +11,5 @@ export const QUEUE_BATCH_MAX_BYTES = 8 * 1024 * 1024;
 export const QUEUE_FOLD_BATCHES = 500;
 /** Inputs of jobs that wait, over all endpoints, kept at hand. */
 export const QUEUE_HEADS_MAX_BYTES = 64 * 1024 * 1024;
+/** Texts of statements that are kept, one for each combination of changes that a batch had. */
+export const QUEUE_TEXTS_MAX = 256;

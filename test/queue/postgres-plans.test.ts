@@ -8,7 +8,18 @@ import type { Postgres } from "../../src/postgres/postgres.ts";
 import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
 import type { JobRecord } from "../../src/queue/postgres/records.ts";
 import { QUEUED } from "../../src/queue/postgres/rows.ts";
-import { PARTS, type Part, statementOf } from "../../src/queue/postgres/statement.ts";
+import {
+  AGAIN,
+  DONE_OUT,
+  DONE_UP,
+  FINISH,
+  OPEN_OUT,
+  OPEN_UP,
+  PARTS,
+  type Part,
+  PROGRESS,
+  statementOf,
+} from "../../src/queue/postgres/statement.ts";
 import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { postgresAt } from "./open-postgres-queue.ts";
@@ -85,6 +96,34 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
       for (const node of hot) assert.match(node["Index Name"]!, /_pkey$/, `${part.name} goes by ${node["Index Name"]}`);
     });
   }
+
+  test("a plan that a connection makes while the tables are empty goes by key too, and so holds when they are full", async () => {
+    const fresh = postgresAt(await server.database("fresh"));
+    const queue = await openPostgresQueue({
+      postgres: fresh,
+      bodies: await DiskBodyStore.open(dir, false),
+      clock: Date.now,
+    });
+    const session = await fresh.connect();
+    try {
+      for (const part of [OPEN_UP, FINISH, AGAIN, DONE_UP, OPEN_OUT, DONE_OUT, PROGRESS]) {
+        const { name, text, values } = statementOf(
+          new Map([[part as Part<never>, [sample(part as Part<unknown>, 1)]]]),
+          FENCE,
+          "[]",
+        )!;
+        // From the sixth time on the plan is kept; nothing is written without the shards.
+        for (let time = 0; time < 6; time++) await session.query({ name, text, values: [...values] });
+        const nulls = values.map(() => "NULL").join(", ");
+        const { rows } = await session.query(`EXPLAIN (FORMAT JSON) EXECUTE "${name}" (${nulls})`);
+        assertByKey(nodesOf(rows[0]["QUERY PLAN"][0].Plan), part.name);
+      }
+    } finally {
+      await session.end();
+      await queue.close();
+      await fresh.close();
+    }
+  });
 
   test("the next jobs of an endpoint are read in their order, from where the last read ended", async () => {
     const nodes = await explained(QUEUED, [2, 0, ROWS / 2, 256]);

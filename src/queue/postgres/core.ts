@@ -46,6 +46,8 @@ export class PostgresCore extends QueueMachine {
   /** Endpoints whose rows have older counts than the journal. */
   readonly #journalled = new Set<EndpointState>();
   readonly #shards = new Map<EndpointState, number>();
+  /** Of statements, by name. */
+  readonly #texts = new Map<string, string>();
   #batches = 0;
   #mustFold = false;
   #lastTick = 0;
@@ -296,7 +298,7 @@ export class PostgresCore extends QueueMachine {
       add(ENDPOINT_UP as Part<never>, stored.map(countsOf));
       add(JOURNAL_OUT as Part<never>, [[fence.epoch, fence.n]]);
     }
-    const statement = statementOf(changes, fence, JSON.stringify(counts));
+    const statement = statementOf(changes, fence, JSON.stringify(counts), this.#texts);
     if (statement === undefined) return;
     for (;;) {
       const [answer] = await this.db.write<StatementAnswer>(statement.text, statement.values, statement.name);

@@ -7,8 +7,8 @@
  *
  * and fails as a whole when it does not find every row that it is to change.
  */
-
-import { CANCELLED } from "../machine/job-row.ts";
+import { QUEUE_TEXTS_MAX } from "../../domain/limits.ts";
+import { CANCELLED, COMPLETED } from "../machine/job-row.ts";
 import { arrayOf, type ColumnType, type ColumnValue } from "./arrays.ts";
 import type { JobRecord } from "./records.ts";
 
@@ -89,8 +89,8 @@ const ONCE = "EXISTS (SELECT FROM log)";
 export interface Part<T> {
   readonly name: string;
   readonly columns: readonly Column<T>[];
-  /** Common table expressions, by the name that counts. */
-  readonly sql: (rows: string) => string;
+  /** Common table expressions, by the name that counts. `keys`: an array of each column. */
+  readonly sql: (rows: string, keys: readonly string[]) => string;
   /** Whether every row that is sent has to be found. */
   readonly exact: boolean;
 }
@@ -106,17 +106,25 @@ const inserted = <T>(name: string, table: string, columns: readonly Column<T>[],
 const deleted = <T>(
   name: string,
   table: string,
-  on: string,
+  on: (keys: readonly string[]) => string,
   columns: readonly Column<T>[],
   exact: boolean,
 ): Part<T> => ({
   name,
   columns,
   exact,
-  sql: (rows) => `${name} AS (DELETE FROM ${table} o USING ${rows} WHERE ${on} AND ${ONCE} RETURNING 1)`,
+  sql: (rows, keys) => `${name} AS (DELETE FROM ${table} o USING ${rows} WHERE ${on(keys)} AND ${ONCE} RETURNING 1)`,
 });
-const BY_SEQ = "o.seq = t.seq";
-const BY_FENCE = "o.seq = t.seq AND o.fence = t.was";
+/**
+ * Every row is looked up in the index, whatever is believed of the table's size (see LOOK_UP): of those that are joined
+ * only, a plan that was made while the table was small would read the whole of it, for as long as the connection lasts.
+ */
+const by =
+  (name: string) =>
+  ([keys]: readonly string[]) =>
+    `o.${name} = ANY(${keys}) AND o.${name} = t.${name}`;
+const bySeq = by("seq");
+const byFence = (keys: readonly string[]) => `${bySeq(keys)} AND o.fence = t.was`;
 
 export const OPEN_IN = inserted("open_in", "open_jobs", NEW_OPEN);
 export const DONE_IN = inserted("done_in", "done_jobs", NEW_DONE);
@@ -124,8 +132,8 @@ export const OPEN_UP: Part<JobRecord> = {
   name: "open_up",
   columns: [SEQ, WAS, ...CHANGING],
   exact: true,
-  sql: (rows) => `open_up AS (UPDATE open_jobs o SET ${set(CHANGING)}, output = NULL, output_ref = NULL
-    FROM ${rows} WHERE ${BY_FENCE} AND ${ONCE} RETURNING 1)`,
+  sql: (rows, keys) => `open_up AS (UPDATE open_jobs o SET ${set(CHANGING)}, output = NULL, output_ref = NULL
+    FROM ${rows} WHERE ${byFence(keys)} AND ${ONCE} RETURNING 1)`,
 };
 const FINAL = RESULT.filter(({ name }) => !name.startsWith("output"));
 /** What a cancelled job said last stays. */
@@ -135,17 +143,43 @@ export const FINISH: Part<JobRecord> = {
   name: "finish",
   columns: [SEQ, WAS, ...CHANGING, ...RESULT],
   exact: true,
-  sql: (rows) => `taken AS (DELETE FROM open_jobs o USING ${rows} WHERE ${BY_FENCE} AND ${ONCE}
+  sql: (rows, keys) => `taken AS (DELETE FROM open_jobs o USING ${rows} WHERE ${byFence(keys)} AND ${ONCE}
       RETURNING ${names(KEPT, "o.")}, ${names([SEQ, ...CHANGING, ...FINAL], "t.")}, ${kept("output")}, ${kept("output_ref")}),
     finish AS (INSERT INTO done_jobs (${names([...KEPT, SEQ, ...CHANGING, ...RESULT])})
       SELECT ${names([...KEPT, SEQ, ...CHANGING, ...RESULT])} FROM taken RETURNING 1)`,
+};
+const TIMES = ["ttl_ms", "retention_ms", "execution_timeout_ms"];
+const PLAIN = ["seq", "id", "endpoint", "low_priority", "state", "fence", "worker_id", "created_at", "started_at"];
+const PLAIN_COLUMNS = NEW_OPEN.filter(({ name }) => [...PLAIN, ...TIMES, "input"].includes(name));
+/** As OPEN_IN, of a job that has what most have: half the columns, and that is half of what a short batch costs. */
+export const PLAIN_IN: Part<JobRecord> = {
+  name: "plain_in",
+  columns: PLAIN_COLUMNS,
+  exact: true,
+  sql: (rows) => `plain_in AS (INSERT INTO open_jobs
+      (${names(PLAIN_COLUMNS)}, expires_at, retries, attempts, method, webhook, key)
+    SELECT ${names(PLAIN_COLUMNS, "t.")}, t.created_at + t.ttl_ms, 0, 0, '', '', '' FROM ${rows}
+    WHERE ${ONCE} RETURNING 1)`,
+};
+const COMPLETES = ["expires_at", "finished_at", "output"];
+const COMPLETING = [SEQ, WAS, ...[...CHANGING, ...RESULT].filter(({ name }) => COMPLETES.includes(name))];
+const AS_WAS = CHANGING.filter(({ name }) => !["state", "expires_at", "due_at"].includes(name));
+/** As FINISH, of a job that completed. */
+export const PLAIN_FINISH: Part<JobRecord> = {
+  name: "plain_finish",
+  columns: COMPLETING,
+  exact: true,
+  sql: (rows, keys) => `plain_taken AS (DELETE FROM open_jobs o USING ${rows} WHERE ${byFence(keys)} AND ${ONCE}
+      RETURNING ${names([SEQ, ...KEPT, ...AS_WAS], "o.")}, t.expires_at, t.finished_at, t.output),
+    plain_finish AS (INSERT INTO done_jobs (${names([SEQ, ...KEPT, ...AS_WAS])}, ${COMPLETES.join(", ")}, state)
+      SELECT ${names([SEQ, ...KEPT, ...AS_WAS])}, ${COMPLETES.join(", ")}, ${COMPLETED} FROM plain_taken RETURNING 1)`,
 };
 /** From done to open. */
 export const AGAIN: Part<JobRecord> = {
   name: "again",
   columns: [SEQ, ...CHANGING],
   exact: true,
-  sql: (rows) => `back AS (DELETE FROM done_jobs o USING ${rows} WHERE ${BY_SEQ} AND ${ONCE}
+  sql: (rows, keys) => `back AS (DELETE FROM done_jobs o USING ${rows} WHERE ${bySeq(keys)} AND ${ONCE}
       RETURNING ${names(KEPT, "o.")}, ${names([SEQ, ...CHANGING], "t.")}),
     again AS (INSERT INTO open_jobs (${names([...KEPT, SEQ, ...CHANGING])})
       SELECT ${names([...KEPT, SEQ, ...CHANGING])} FROM back RETURNING 1)`,
@@ -154,17 +188,17 @@ export const DONE_UP: Part<JobRecord> = {
   name: "done_up",
   columns: [SEQ, ...CHANGING, ...RESULT],
   exact: true,
-  sql: (rows) => `done_up AS (UPDATE done_jobs o SET ${set([...CHANGING, ...RESULT])}
-    FROM ${rows} WHERE ${BY_SEQ} AND ${ONCE} RETURNING 1)`,
+  sql: (rows, keys) => `done_up AS (UPDATE done_jobs o SET ${set([...CHANGING, ...RESULT])}
+    FROM ${rows} WHERE ${bySeq(keys)} AND ${ONCE} RETURNING 1)`,
 };
-export const OPEN_OUT = deleted<JobRecord>("open_out", "open_jobs", BY_FENCE, [SEQ, WAS], true);
-export const DONE_OUT = deleted<JobRecord>("done_out", "done_jobs", BY_SEQ, [SEQ], true);
+export const OPEN_OUT = deleted<JobRecord>("open_out", "open_jobs", byFence, [SEQ, WAS], true);
+export const DONE_OUT = deleted<JobRecord>("done_out", "done_jobs", bySeq, [SEQ], true);
 export const PROGRESS: Part<JobRecord> = {
   name: "progress",
   columns: [SEQ, WAS, ...RESULT.slice(1, 3)],
   exact: true,
-  sql: (rows) => `progress AS (UPDATE open_jobs o SET output = t.output, output_ref = t.output_ref
-    FROM ${rows} WHERE ${BY_FENCE} AND ${ONCE} RETURNING 1)`,
+  sql: (rows, keys) => `progress AS (UPDATE open_jobs o SET output = t.output, output_ref = t.output_ref
+    FROM ${rows} WHERE ${byFence(keys)} AND ${ONCE} RETURNING 1)`,
 };
 
 type Tuple = Row;
@@ -182,7 +216,10 @@ export const CHUNK_OUT: Part<Tuple> = {
   name: "chunk_out",
   columns: tuple(["job", "int8"], ["n", "int8"]),
   exact: false,
-  sql: (rows) => `chunk_out AS (DELETE FROM job_chunks o USING ${rows} WHERE o.job = t.job AND o.n <= t.n AND ${ONCE}
+  sql: (
+    rows,
+    keys,
+  ) => `chunk_out AS (DELETE FROM job_chunks o USING ${rows} WHERE ${by("job")(keys)} AND o.n <= t.n AND ${ONCE}
     RETURNING o.ref)`,
 };
 export const HOOK_IN = inserted(
@@ -198,16 +235,19 @@ export const HOOK_IN = inserted(
     ["due_at", "int8"],
   ),
 );
-export const HOOK_OUT = deleted("hook_out", "job_webhooks", "o.job = t.job", tuple(["job", "int8"]), false);
+export const HOOK_OUT = deleted("hook_out", "job_webhooks", by("job"), tuple(["job", "int8"]), false);
 /** Settled: without a time it is gone. */
 export const HOOK_SETTLED: Part<Tuple> = {
   name: "hook_end",
   columns: tuple(["id", "int8"], ["due_at", "int8"]),
   exact: false,
-  sql: (rows) => `hook_end AS (DELETE FROM job_webhooks o USING ${rows} WHERE o.id = t.id AND t.due_at IS NULL
+  sql: (
+    rows,
+    keys,
+  ) => `hook_end AS (DELETE FROM job_webhooks o USING ${rows} WHERE ${by("id")(keys)} AND t.due_at IS NULL
       AND ${ONCE} RETURNING 1),
     hook_up AS (UPDATE job_webhooks o SET failures = o.failures + 1, due_at = t.due_at
-      FROM ${rows} WHERE o.id = t.id AND t.due_at IS NOT NULL AND ${ONCE} RETURNING 1)`,
+      FROM ${rows} WHERE ${by("id")(keys)} AND t.due_at IS NOT NULL AND ${ONCE} RETURNING 1)`,
 };
 export const KEY_IN = inserted(
   "key_in",
@@ -218,7 +258,7 @@ export const KEY_IN = inserted(
 export const KEY_OUT = deleted(
   "key_out",
   "job_keys",
-  "o.endpoint = t.endpoint AND o.key = t.key",
+  () => "o.endpoint = t.endpoint AND o.key = t.key",
   tuple(["endpoint", "int4"], ["key", "text"]),
   false,
 );
@@ -239,16 +279,10 @@ export const ENDPOINT_UP: Part<Tuple> = {
   name: "endpoint_up",
   columns: tuple(["number", "int4"], ...COUNTS),
   exact: true,
-  sql: (rows) => `endpoint_up AS (UPDATE queue_endpoints o SET ${set(COUNTS.map(([name]) => ({ name })))}
-    FROM ${rows} WHERE o.number = t.number AND ${ONCE} RETURNING 1)`,
+  sql: (rows, keys) => `endpoint_up AS (UPDATE queue_endpoints o SET ${set(COUNTS.map(([name]) => ({ name })))}
+    FROM ${rows} WHERE ${by("number")(keys)} AND ${ONCE} RETURNING 1)`,
 };
-export const ENDPOINT_OUT = deleted(
-  "endpoint_out",
-  "queue_endpoints",
-  "o.number = t.number",
-  tuple(["number", "int4"]),
-  true,
-);
+export const ENDPOINT_OUT = deleted("endpoint_out", "queue_endpoints", by("number"), tuple(["number", "int4"]), true);
 export const SCHEDULE_IN = inserted(
   "schedule_in",
   "job_schedules",
@@ -266,7 +300,7 @@ export const SCHEDULE_IN = inserted(
 export const SCHEDULE_OUT = deleted(
   "schedule_out",
   "job_schedules",
-  "o.endpoint = t.endpoint",
+  by("endpoint"),
   tuple(["endpoint", "text"]),
   false,
 );
@@ -274,7 +308,7 @@ export const SCHEDULE_OUT = deleted(
 export const JOURNAL_OUT = deleted(
   "journal_out",
   "queue_journal",
-  "(o.epoch < t.epoch OR (o.epoch = t.epoch AND o.n < t.n))",
+  () => "(o.epoch < t.epoch OR (o.epoch = t.epoch AND o.n < t.n))",
   tuple(["epoch", "int8"], ["n", "int8"]),
   false,
 );
@@ -283,7 +317,7 @@ export const JOURNAL_OUT = deleted(
 export const PARTS: readonly Part<never>[] = [
   ...[OPEN_IN, OPEN_UP, FINISH, DONE_IN, AGAIN, DONE_UP, OPEN_OUT, DONE_OUT, PROGRESS, CHUNK_IN, CHUNK_OUT, HOOK_IN],
   ...[HOOK_OUT, HOOK_SETTLED, KEY_IN, KEY_OUT, ENDPOINT_IN, ENDPOINT_UP, ENDPOINT_OUT, SCHEDULE_IN, SCHEDULE_OUT],
-  JOURNAL_OUT,
+  ...[JOURNAL_OUT, PLAIN_IN, PLAIN_FINISH],
 ];
 
 export interface Fence {
@@ -302,43 +336,64 @@ export const OWN = `own AS MATERIALIZED (SELECT s.shard FROM queue_shards s
     JOIN unnest($1::int4[], $2::int8[], $3::int8[]) t(shard, epoch, nonce) USING (shard, epoch, nonce)
     ORDER BY s.shard FOR SHARE OF s)`;
 
-/** undefined when there is nothing to write. */
+/**
+ * For the plan that this session makes of the next statement. It is not of a connection, because a pooler may put another behind it;
+ * nothing is wrong where it is missing.
+ */
+const LOOK_UP = "set_config('enable_seqscan', 'off', false)";
+
+/** undefined when there is nothing to write. `texts`: those made so far, by name. */
 export function statementOf(
   changes: ReadonlyMap<Part<never>, readonly unknown[]>,
   fence: Fence,
   counts: string,
+  texts = new Map<string, string>(),
 ): Statement | undefined {
-  const values: unknown[] = [];
-  const array = (type: ColumnType, of: readonly ColumnValue[]) => `$${values.push(arrayOf(type, of))}::${type}[]`;
-  array("int4", fence.shards);
-  array("int8", fence.epochs);
-  array("int8", fence.nonces);
-  const [epoch, n] = [`$${values.push(fence.epoch)}::int8`, `$${values.push(fence.n)}::int8`];
-  const log = `log AS (INSERT INTO queue_journal SELECT ${epoch}, ${n}, $${values.push(counts)}::text, $${values.push(fence.lastSeq)}::int8
-    WHERE (SELECT count(*) FROM own) = $${values.push(fence.shards.length)}::int ON CONFLICT DO NOTHING RETURNING 1)`;
-  const ctes = [OWN, log];
-  const exact: string[] = [];
+  const { shards, epochs, nonces, epoch, n, lastSeq } = fence;
+  const values: unknown[] = [arrayOf("int4", shards), arrayOf("int8", epochs), arrayOf("int8", nonces)];
+  values.push(epoch, n, counts, lastSeq, shards.length);
+  const parts: Part<never>[] = [];
   let expected = 0;
   let bits = 0;
   for (const [index, part] of PARTS.entries()) {
     const items = changes.get(part);
     if (items === undefined || items.length === 0) continue;
     bits |= 1 << index;
-    const arrays = part.columns.map(({ type, of }) => array(type, items.map(of as (item: unknown) => ColumnValue)));
-    ctes.push(part.sql(`unnest(${arrays.join(", ")}) t(${names(part.columns)})`));
-    if (!part.exact) continue;
-    exact.push(`(SELECT count(*) FROM ${part.name})`);
-    expected += items.length;
+    parts.push(part);
+    for (const { type, of } of part.columns) values.push(arrayOf(type, (items as never[]).map(of)));
+    if (part.exact) expected += items.length;
   }
   if (bits === 0 && counts === "[]") return undefined;
-  const refs = changes.has(CHUNK_OUT as Part<never>)
+  values.push(expected);
+  const name = `svc-queue-${bits.toString(36)}`;
+  let text = texts.get(name);
+  if (text === undefined) {
+    text = textOf(parts);
+    if (texts.size === QUEUE_TEXTS_MAX) texts.clear();
+    texts.set(name, text);
+  }
+  return { name, text, values };
+}
+
+/** Its parameters: eight of the fence, the columns of each part, and how many rows have to be found. */
+function textOf(parts: readonly Part<never>[]): string {
+  const [epoch, n, counts, lastSeq, shards] = ["$4::int8", "$5::int8", "$6::text", "$7::int8", "$8::int"];
+  let last = 8;
+  const log = `log AS (INSERT INTO queue_journal SELECT ${epoch}, ${n}, ${counts}, ${lastSeq}
+    WHERE (SELECT count(*) FROM own) = ${shards} ON CONFLICT DO NOTHING RETURNING 1)`;
+  const ctes = [OWN, log];
+  for (const part of parts) {
+    const arrays = part.columns.map(({ type }) => `$${++last}::${type}[]`);
+    ctes.push(part.sql(`unnest(${arrays.join(", ")}) t(${names(part.columns)})`, arrays));
+  }
+  const exact = parts.filter((part) => part.exact).map(({ name }) => `(SELECT count(*) FROM ${name})`);
+  const refs = parts.includes(CHUNK_OUT as Part<never>)
     ? "(SELECT array_agg(ref) FROM chunk_out WHERE ref IS NOT NULL)"
     : "NULL";
   const changed = exact.length === 0 ? "0" : exact.join(" + ");
-  const text = `WITH ${ctes.join(",\n")}
+  return `WITH ${ctes.join(",\n")}
     SELECT (SELECT count(*) FROM own)::int AS own, (SELECT count(*) FROM log)::int AS log,
       (SELECT count(*) FROM queue_journal WHERE epoch = ${epoch} AND n = ${n})::int AS before,
-      ${refs} AS refs, CASE WHEN ${ONCE} AND ${changed} <> $${values.push(expected)}::int
+      ${refs} AS refs, ${LOOK_UP}, CASE WHEN ${ONCE} AND ${changed} <> $${++last}::int
         THEN 1 / (SELECT count(*) FROM own WHERE shard < 0) END AS missing`;
-  return { name: `svc-queue-${bits.toString(36)}`, text, values };
 }

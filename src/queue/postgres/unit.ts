@@ -1,5 +1,5 @@
 /** What a batch changes, collected by its work and told apart when it is sent. */
-import type { Body } from "../machine/job-row.ts";
+import { type Body, COMPLETED } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import type { ScheduleState } from "../queue.ts";
 import { type JobRecord, placeOf } from "./records.ts";
@@ -88,7 +88,20 @@ export class Unit {
 /** How a job's row gets to where it is now. */
 function partOf(job: JobRecord): parts.Part<JobRecord> | undefined {
   const place = placeOf(job);
-  if (job.stored === "new") return place === "open" ? parts.OPEN_IN : place === "done" ? parts.DONE_IN : undefined;
+  if (job.stored === "new" && place === "open") return isPlain(job) ? parts.PLAIN_IN : parts.OPEN_IN;
+  if (job.stored === "open" && completes(job)) return parts.PLAIN_FINISH;
+  if (job.stored === "new") return place === "done" ? parts.DONE_IN : undefined;
   if (job.stored === "open") return place === "open" ? parts.OPEN_UP : place === "done" ? parts.FINISH : parts.OPEN_OUT;
   return place === "open" ? parts.AGAIN : place === "done" ? parts.DONE_UP : parts.DONE_OUT;
+}
+
+function isPlain(job: JobRecord): boolean {
+  const { retries, attempts, due_at, method, webhook, key, input } = job;
+  if (retries !== 0 || attempts !== 0 || due_at !== null || typeof input === "string") return false;
+  return method === "" && webhook === "" && key === "" && job.expires_at === job.created_at + job.ttl_ms;
+}
+
+/** Under the fence that it was handed out with: nothing else of it has changed since. */
+function completes({ state, isGone, fence, storedFence, output, error }: JobRecord): boolean {
+  return state === COMPLETED && !isGone && fence === storedFence && typeof output !== "string" && error === null;
 }
