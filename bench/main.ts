@@ -37,11 +37,6 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "the kill matrix: parts of the platform are killed, stopped, cut off, starved; nothing may be lost",
     load: () => import("./chaos.ts"),
   },
-  failover: {
-    about:
-      "PostgreSQL's primary is killed under load, its synchronous standby promoted (--rounds: how often); nothing may be lost",
-    load: () => import("./failover.ts"),
-  },
   fuzz: {
     about: "made-up requests, frames, archives and texts: no crash, no hang, no 500; 5 rounds are a million",
     load: () => import("./fuzz.ts"),
@@ -64,6 +59,16 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
   "queue-depth": {
     about: "1,000,000 queued jobs: claim rate against an empty queue, memory",
     load: () => import("./queue-depth.ts"),
+  },
+  failover: {
+    about:
+      "PostgreSQL's primary is killed under load, its synchronous standby promoted (--rounds: how often); nothing may be lost",
+    load: () => import("./failover.ts"),
+  },
+  postgres: {
+    about:
+      "the queue on PostgreSQL against the embedded one and against queues on the same PostgreSQL (--part deep: a million jobs)",
+    load: () => import("./postgres.ts"),
   },
   redeploy: {
     about: "deploys of new code under calls of every kind: none may fail (--rounds: deploys)",

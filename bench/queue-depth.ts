@@ -12,9 +12,9 @@ import { openSqliteQueue } from "../src/queue/sqlite-queue.ts";
 import { atLeast, atMost, type Bench, median } from "./bench.ts";
 import { eachUs, processorTime } from "./processor-time.ts";
 
-const DEPTH = 1_000_000;
+export const DEPTH = 1_000_000;
 const BATCH = 1_000;
-const CLAIMED = 20_000;
+export const CLAIMED = 20_000;
 const CLAIM_SIZE = 32;
 const MB = 1024 * 1024;
 const INPUT = Buffer.from(JSON.stringify({ text: "x".repeat(80) }));
@@ -70,7 +70,7 @@ export const bench: Bench = async ({ rounds }) => {
 };
 
 /** Seconds. */
-async function fill(queue: JobQueue, endpointId: string, count: number): Promise<number> {
+export async function fill(queue: JobQueue, endpointId: string, count: number): Promise<number> {
   const started = performance.now();
   for (let done = 0; done < count; done += BATCH) {
     await Promise.all(Array.from({ length: BATCH }, () => queue.enqueue(newJob(endpointId))));
@@ -79,7 +79,7 @@ async function fill(queue: JobQueue, endpointId: string, count: number): Promise
 }
 
 /** Jobs per second. */
-async function claimAndFinish(queue: JobQueue, endpointId: string): Promise<number> {
+export async function claimAndFinish(queue: JobQueue, endpointId: string): Promise<number> {
   const started = performance.now();
   for (let done = 0; done < CLAIMED; ) {
     const jobs = await queue.claim(endpointId, "w", CLAIM_SIZE, never);

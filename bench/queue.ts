@@ -143,7 +143,7 @@ export async function submitToComplete(
 }
 
 /** Waits until no job is left, and resolves how many were completed so far. */
-async function settled(platform: BenchPlatform, url: string): Promise<number> {
+export async function settled(platform: BenchPlatform, url: string): Promise<number> {
   for (;;) {
     const answer = await fetch(`${url}/health`, { headers: { authorization: `Bearer ${platform.key}` } });
     const { jobs } = (await answer.json()) as { jobs: Record<"inQueue" | "inProgress" | "completed", number> };
