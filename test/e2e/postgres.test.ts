@@ -136,14 +136,18 @@ describe("a platform on PostgreSQL", { skip }, () => {
   test("ends while its database is away, also with a job that has not ended", async (t) => {
     const given = await settings(tempDir(t), "gone");
     const platform = await startPlatform(t, given);
-    const worker = WORKER.replace("return", "while n == 0: time.sleep(0.05)\n    return").replace(
-      "from svc",
-      "import time\nfrom svc",
-    );
+    const worker = `
+import time
+from svc import Endpoint
+
+@Endpoint(name="forever", workers=(1, 1))
+def forever():
+    while True: time.sleep(0.05)
+`;
     const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": worker }) });
     assert.equal(code, 0, stderr);
     const [endpoint] = await platform.endpoints();
-    const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: 0 } } });
+    const { json } = await platform.call(`${endpoint!.url}/run`, { body: { input: {} } });
     const status = async () => (await platform.call(`${endpoint!.url}/status/${json.id}`)).json.status;
     await eventually(async () => assert.equal(await status(), "IN_PROGRESS"));
     await server.kill("SIGQUIT");
