@@ -63,10 +63,21 @@ export function decodedPart(text: string): string {
 /** Of the header Upload-Offset, in bytes. */
 export const UPLOAD_OFFSET = /^\d{1,15}$/;
 
-/** A sender that is gone without a word would keep the others out; one that waits for us is not gone. */
-export function endWhenIdle(request: IncomingMessage, idleMs: number = UPLOAD_IDLE_MAX_MS): void {
-  request.setTimeout(idleMs, () => {
-    if (!request.complete && !request.isPaused()) request.destroy();
+/**
+ * A sender that is gone without a word would keep the others out; one that waits for us is not gone: for us to begin, to take
+ * what it sent, or to answer. The body is read by a pipe (bodyOf), or not yet.
+ */
+export function endWhenIdle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  idleMs: number = UPLOAD_IDLE_MAX_MS,
+): void {
+  // Of the answer: node:http ends a connection itself where nobody listens, also one whose body is complete.
+  response.setTimeout(idleMs, () => {
+    const waitsForUs = request.complete || request.readableFlowing === null || request.isPaused();
+    if (!waitsForUs) request.destroy();
+    // It counts again only when something comes.
+    else request.socket.setTimeout(idleMs);
   });
 }
 

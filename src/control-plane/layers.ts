@@ -101,7 +101,7 @@ async function store(
   if (offset + Number(request.headers["content-length"] ?? 0) > maxBytes) {
     throw new SvcError("TOO_LARGE", `A layer has at most ${maxBytes} bytes.`, { help: "Use --exclude." });
   }
-  endWhenIdle(request, deps.config.uploadIdleMs);
+  endWhenIdle(request, response, deps.config.uploadIdleMs);
   try {
     // The bytes of a layer that is there already are read and dropped: a caller that is cut off cannot see the answer.
     if (known) request.resume();
@@ -120,6 +120,6 @@ async function store(
 async function requireBytes(request: IncomingMessage, digest: string, offset: number): Promise<void> {
   if (offset > 0) throw new SvcError("CONFLICT", "The layer must be sent from its first byte.", { help: "Use PUT." });
   const hash = createHash("sha256");
-  for await (const chunk of request as AsyncIterable<Buffer>) hash.update(chunk);
+  for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) hash.update(chunk);
   if (hash.digest("hex") !== digest) throw new SvcError("LAYER_CORRUPT", `The bytes are not those of layer ${digest}.`);
 }

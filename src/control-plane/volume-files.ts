@@ -65,7 +65,7 @@ async function answerFile(
     return sendJson(response, 200, {});
   }
   if (request.method !== "PUT") return methodNotAllowed(response, "/files/<path>", "GET, PUT, DELETE");
-  const arrived = await storePart(deps, files, path, request, url.searchParams.get("upload"));
+  const arrived = await storePart(deps, files, path, { request, response }, url.searchParams.get("upload"));
   if (arrived !== undefined) sendJson(response, 200, arrived);
 }
 
@@ -111,7 +111,7 @@ async function storePart(
   deps: SharedDeps,
   files: VolumeFiles,
   path: readonly string[],
-  request: IncomingMessage,
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
   upload: string | null,
 ): Promise<{ arrived: number; complete: boolean } | undefined> {
   const offset = String(request.headers["upload-offset"] ?? "0");
@@ -120,7 +120,7 @@ async function storePart(
   if (!UPLOAD_OFFSET.test(offset) || (upload !== null && !UUID.test(upload)) || (isPart && upload === null)) {
     throw new SvcError("BAD_INPUT", "A part of a file has ?upload=<UUID> and Upload-Offset: <bytes that are there>.");
   }
-  endWhenIdle(request, deps.config.uploadIdleMs);
+  endWhenIdle(request, response, deps.config.uploadIdleMs);
   const id = upload ?? randomUUID();
   try {
     const arrived = await files.write(path, { id, offset: Number(offset), complete, bytes: bodyOf(request) });

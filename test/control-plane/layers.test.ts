@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
 const digestOf = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
@@ -183,6 +186,38 @@ test("a sender that falls silent is let go, and another goes on", async (t) => {
   const cut = await begin(platform, digest, bytes.subarray(0, 600), bytes.length);
   assert.equal((await continued(platform, digest, bytes.subarray(600), 600)).status, 200);
   await cut();
+});
+
+test("a sender that waits for the store is let wait: until it begins, and until it has ended", async (t) => {
+  const uploadIdleMs = 60;
+  const platform = await startPlatform(t, { uploadIdleMs });
+  const { artifacts } = platform;
+  const put = artifacts.put.bind(artifacts);
+  const slow: typeof put = async (...given) => {
+    await delay(5 * uploadIdleMs);
+    await put(...given);
+    await delay(5 * uploadIdleMs);
+  };
+  Object.assign(artifacts, { put: slow });
+  // Larger than what is read ahead: the sender has not sent it all before the store begins.
+  const bytes = randomBytes(4_000_000);
+  assert.equal((await send(platform, "PUT", digestOf(bytes), new Uint8Array(bytes))).status, 200);
+});
+
+test("a sender that falls silent is let go also where the layer is there, from somebody else", async (t) => {
+  const platform = await startPlatform(t, { uploadIdleMs: 60 });
+  const bytes = randomBytes(1000);
+  await platform.upload(bytes);
+  await deploy(platform, await sample(platform), { env: ENV, environment: "staging" });
+  const { data } = await platform.ask(
+    'mutation { createKey(input: {name: "d", scopes: ["deploy"], app: "shop", environment: "staging"}) { secret } }',
+  );
+  const sending = request(`${platform.url}/layers/${digestOf(bytes)}`, {
+    method: "PUT",
+    headers: { authorization: data.createKey.secret, "content-length": bytes.length },
+  });
+  sending.write(bytes.subarray(0, 600));
+  await once(sending, "error");
 });
 
 test("what went on from wrong bytes is refused and forgotten", async (t) => {

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import type { ArtifactStore } from "../../src/artifacts/artifact-store.ts";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
 import type { ControlPlaneConfig, ControlPlaneDeps, WorkerPort } from "../../src/control-plane/context.ts";
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
@@ -46,6 +47,7 @@ export interface TestPlatform {
   readonly store: Store;
   readonly database: Pick<TestStores, "isPostgres" | "sql">;
   readonly queue: JobQueue;
+  readonly artifacts: ArtifactStore;
   readonly series: SeriesStore;
   readonly records: RecordStore;
   readonly history: HistoryDatabase;
@@ -185,6 +187,7 @@ export async function startPlatform(
     store,
     database: stores,
     queue,
+    artifacts,
     logged,
     async ask(query, variables, key = adminKey) {
       const response = await fetch(`${url}/graphql?api_key=${key}`, {
