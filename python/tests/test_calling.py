@@ -405,10 +405,14 @@ class InAnEventLoop(CallingTest):
 
 
 class Streams(CallingTest):
+    # Of the last chunk: they rise, with gaps.
+    number = 0
+
     def events(self, *parts, end='event: status\ndata: {"status":"COMPLETED"}\n\n'):
         yield b": still waiting\n\n"
         for part in parts:
-            yield f"data: {json.dumps({'output': part})}\n\n".encode()
+            self.number += 7
+            yield f"id: {self.number}\ndata: {json.dumps({'output': part})}\n\n".encode()
         yield end.encode()
 
     def start(self, request):
@@ -434,7 +438,7 @@ class Streams(CallingTest):
         self.jobs = lambda request: self.start(request) if request.action == "run" else parts.pop(0)
         self.assertEqual(list(count(4)), [0, 1, 2, b"x"])
         self.assertEqual(
-            [request.headers["last-event-id"] for request in self.platform.seen("stream")], ["0", "2", "2", "2"]
+            [request.headers["last-event-id"] for request in self.platform.seen("stream")], ["0", "14", "14", "14"]
         )
 
     def test_what_the_generator_raises_is_raised_where_its_next_chunk_would_be(self):
