@@ -64,6 +64,7 @@ export const SIDEBAR: readonly Section[] = [
       "operate/postgresql": "Records in PostgreSQL",
       "operate/object-storage": "Layers in a bucket",
       "operate/migrate": "Move a platform to PostgreSQL",
+      "operate/secret-keys": "Keys of secrets",
       "operate/gpus": "GPUs",
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",

@@ -118,7 +118,7 @@ export interface ControlPlaneDeps {
   /** Of signed URLs. */
   readonly signingKey: Uint8Array;
   /** Of tickets for layers. */
-  readonly ticketKey: Uint8Array;
+  readonly ticketKeys: readonly Uint8Array[];
   /** Machines that joined. */
   readonly hosts: HostsView;
   /** Where workers and agents of other machines dial; undefined when the platform has no such port. */

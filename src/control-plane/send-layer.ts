@@ -22,7 +22,7 @@ export async function sendLayer(
   response: ServerResponse,
   { digest, ticket }: { readonly digest: string; readonly ticket: string },
 ): Promise<void> {
-  const host = checkLayerTicket(deps.ticketKey, digest, ticket, deps.clock());
+  const host = checkLayerTicket(deps.ticketKeys, digest, ticket, deps.clock());
   const size = await deps.artifacts.size(digest);
   if (size === undefined) throw new SvcError("LAYER_MISSING", `The layer ${digest} is not stored on this platform.`);
   const etag = `"${digest}"`;

@@ -22,12 +22,11 @@ export function signLayer(key: Uint8Array, digest: string, host: string, now: nu
   return `${PREFIX}${host}.${expires}.${macOf(key, digest, host, expires).toString("base64url")}`;
 }
 
-/** Id of the host that it was given to. Throws WRONG_SIGNATURE, URL_EXPIRED. */
-export function checkLayerTicket(key: Uint8Array, digest: string, ticket: string, now: number): string {
+/** Id of the host that it was given to, by whichever key. Throws WRONG_SIGNATURE, URL_EXPIRED. */
+export function checkLayerTicket(keys: readonly Uint8Array[], digest: string, ticket: string, now: number): string {
   const [, host = "", expires = "", mac] = TICKET.exec(ticket) ?? [];
   const given = Buffer.from(mac ?? "", "base64url");
-  const expected = macOf(key, digest, host, expires);
-  if (mac === undefined || given.length !== expected.length || !timingSafeEqual(given, expected)) {
+  if (!keys.some((key) => isSame(given, macOf(key, digest, host, expires)))) {
     throw new SvcError("WRONG_SIGNATURE", "This ticket is not for this layer of this platform.");
   }
   if (now >= Number(expires) * 1000) {
@@ -36,6 +35,10 @@ export function checkLayerTicket(key: Uint8Array, digest: string, ticket: string
     });
   }
   return host;
+}
+
+function isSame(given: Buffer, expected: Buffer): boolean {
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 function macOf(key: Uint8Array, digest: string, host: string, expires: string): Buffer {

@@ -187,6 +187,7 @@ export const LOG_BACKLOG_MAX_BYTES = 64 * KB;
 
 // API keys
 export const OWNER_KEY_BYTES = 32;
+export const SECRET_KEYS_MAX = 8; // at once: the newest, and those before it
 /** The last use of a key is written down at most this often. */
 export const KEY_USE_NOTED_MS = 60_000;
 

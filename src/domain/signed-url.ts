@@ -54,9 +54,9 @@ export interface SignedCall {
   readonly query: string;
 }
 
-/** Throws WRONG_SIGNATURE, URL_EXPIRED. `path` and `query` as they were sent. */
+/** By whichever secret. Throws WRONG_SIGNATURE, URL_EXPIRED. `path` and `query` as they were sent. */
 export function checkSigned(
-  secret: Uint8Array,
+  secrets: readonly Uint8Array[],
   call: { readonly endpointId: string; readonly method: string; readonly path: string; readonly query: string },
   now: number,
 ): SignedCall {
@@ -70,16 +70,10 @@ export function checkSigned(
   const { endpointId, path } = call;
   const length = scope === "x" ? 0 : Number(scope!.slice(1));
   const signed = scope === "x" ? `${path}?${query}` : path.slice(0, length);
-  const expected = macOf(secret, {
-    endpointId,
-    signer: signer!,
-    method: method!,
-    scope: scope!,
-    signed,
-    expires: expires!,
-  });
+  const whole = { endpointId, signer: signer!, method: method!, scope: scope!, signed, expires: expires! };
   const given = Buffer.from(mac, "base64url");
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+  const isSame = (expected: Buffer) => given.length === expected.length && timingSafeEqual(given, expected);
+  if (!secrets.some((secret) => isSame(macOf(secret, whole)))) {
     throw wrong("path, query, method, endpoint or time differ from what was signed");
   }
   if (scope !== "x" && AMBIGUOUS.test(path)) throw wrong("its path leads out of what was signed");

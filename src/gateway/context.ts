@@ -41,8 +41,8 @@ export interface GatewayDeps {
   readonly settings: GatewaySettings;
   /** Signed URLs: their key, and who a signer is; without it there are none. */
   readonly signing?: Signing;
-  /** Random bytes that stay the same over restarts: which worker handed a job in is told by them. Default: new ones. */
-  readonly ownerKey?: Uint8Array;
+  /** Random bytes that stay the same over restarts: which worker handed a job in is told by them. The newest first. Default: new ones. */
+  readonly ownerKeys?: readonly Uint8Array[];
   /** Answers every request that is neither a job route nor a load-balanced one. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly log: GatewayLog;

@@ -22,7 +22,8 @@ export interface OpenCall {
 }
 
 export interface Signing {
-  readonly key: Uint8Array;
+  /** Each of them holds. */
+  readonly keys: readonly Uint8Array[];
   /** The principal behind a signer; undefined once it is revoked, expired or gone. */
   readonly find: (signer: string) => Promise<Principal | undefined>;
 }
@@ -80,7 +81,7 @@ export class OpenCalls {
   }
 
   async #admitSigned(req: IncomingMessage, target: Target, method: string, signing: Signing): Promise<Admitted> {
-    const { signer, query } = checkSigned(signing.key, { ...target, method }, this.#deps.now());
+    const { signer, query } = checkSigned(signing.keys, { ...target, method }, this.#deps.now());
     const principal = await signing.find(signer);
     const endpoint = await this.#deps.endpoints.find(target.endpointId);
     if (principal === undefined || endpoint === undefined) {

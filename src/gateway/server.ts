@@ -64,7 +64,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     lookers: new CallerWatch(),
     callers: new CallerWatch(),
     peers: new PeerCalls(),
-    owners: new JobOwners(deps.ownerKey ?? randomBytes(OWNER_KEY_BYTES)),
+    owners: new JobOwners(deps.ownerKeys ?? [randomBytes(OWNER_KEY_BYTES)]),
     closing: false,
   };
   const arrival = deps.settings.arrival ?? ARRIVAL_DEFAULT;

@@ -69,7 +69,7 @@ export class SecretValues {
         values.set(secret, this.#sealed.open(found.sealed, secretLabel(environmentId, secret)));
       } catch {
         this.#given.delete(id);
-        throw unusable(name, secret, "it was sealed with another key than <data>/secret.key");
+        throw unusable(name, secret, "it was sealed with a key that the platform does not have");
       }
     }
     return values;

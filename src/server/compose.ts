@@ -41,7 +41,7 @@ import { makeHosts } from "./hosts.ts";
 import { makeManagement } from "./management.ts";
 import { openQueue } from "./open-queue.ts";
 import { registryLogin } from "./registry-login.ts";
-import { derivedKey } from "./secret-key.ts";
+import { derivedKeys } from "./secret-keys.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
@@ -81,7 +81,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const own = createOwner(log, isSaidElsewhere);
   const lost = Promise.withResolvers<SvcError>();
   const state = await openState({ config, log, lost: lost.resolve, full: (error) => storage.noticed(error) });
-  const { database, postgres, secretKey, seal } = state;
+  const { database, postgres, secretKeys, seal } = state;
   database.onFailure = (error) => storage.noticed(error);
   const store = withWorkerTokens(state.store);
   const bounds = {
@@ -133,9 +133,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     loginOf: (endpointId) => registryLogin(store, seal, endpointId),
     hooks,
   });
-  const ticketKey = derivedKey(secretKey, "layer tickets");
+  const ticketKeys = derivedKeys(secretKeys, "layer tickets");
   const { driver, fleet, door, view } = await makeHosts({
-    ...{ config, store, artifacts, ledger, local, hooks, ticketKey, clock, log },
+    ...{ config, store, artifacts, ledger, local, hooks, ticketKey: ticketKeys[0], clock, log },
     link: () => link,
     pool: () => pool,
     onError: failed("draining a host"),
@@ -305,9 +305,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler.wake(id);
   });
 
-  const signingKey = derivedKey(secretKey, "signed urls");
+  const signingKeys = derivedKeys(secretKeys, "signed urls");
   const management = makeManagement({
-    ...{ config, store, artifacts, keys, link, driver, seal, signingKey, ticketKey, clock, now, own, log },
+    ...{ config, store, artifacts, keys, link, driver, seal, ticketKeys, clock, now, own, log },
+    signingKey: signingKeys[0],
     hosts: view,
     workerPort: urls.workers,
     ...telemetry,
@@ -340,8 +341,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
-    signing: { key: signingKey, find: createSignerFinder(store, clock) },
-    ownerKey: Buffer.from(derivedKey(secretKey, "job owners")),
+    signing: { keys: signingKeys, find: createSignerFinder(store, clock) },
+    ownerKeys: derivedKeys(secretKeys, "job owners"),
     now: clock,
     settings: {
       domain: config.domain,

@@ -22,10 +22,11 @@ import {
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
 import { type DatabaseConfig, databaseKeys, readDatabase } from "./database-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
+import { readSecretKeysConfig, type SecretKeysConfig, secretKeyKeys } from "./secret-keys.ts";
 
 const MB = 1024 * 1024;
-/** What opens the bucket and the database is not for installers, which run code of packages. */
-const SECRET = /^(SVC_S3_|SVC_DATABASE_|PGPASS|AWS_)/;
+/** What opens the bucket, the database and secrets is not for installers, which run code of packages. */
+const SECRET = /^(SVC_S3_|SVC_DATABASE_|SVC_SECRET_KEY|PGPASS|AWS_)/;
 
 const flag = z
   .enum(["0", "1", "true", "false"])
@@ -201,6 +202,7 @@ const schema = z.object({
   SVC_METRICS: z.enum(["off", "on", "key"]).default("key"),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
+  ...secretKeyKeys,
   ...databaseKeys,
   ...s3Keys,
 });
@@ -261,6 +263,8 @@ export interface Config {
   /** Traces are collected: OpenTelemetry's own variable says where. */
   readonly traces: boolean;
   readonly webhookPrivate: boolean;
+  /** Keys of secrets that are kept elsewhere than in the data directory. */
+  readonly secretKeys: SecretKeysConfig;
   /** Where the store is kept; undefined: in the data directory. */
   readonly database: DatabaseConfig | undefined;
   /** Where layers and large bodies are kept; undefined: on the disk. */
@@ -324,6 +328,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     metrics: c.SVC_METRICS,
     traces: Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT),
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
+    secretKeys: readSecretKeysConfig(c),
     database: readDatabase(c),
     s3: readS3(c),
   });

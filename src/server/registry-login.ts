@@ -16,7 +16,7 @@ export async function registryLogin(
     return JSON.parse(seal.open(auth.sealed, registryLabel(auth.id))) as RegistryLogin;
   } catch (error) {
     throw new SvcError("IMAGE_MISSING", `The registry credentials "${auth.name}" cannot be opened.`, {
-      help: "They were sealed with another key than <data>/secret.key: set user and password again.",
+      help: "They were sealed with a key that the platform does not have: set user and password again.",
       cause: error,
     });
   }

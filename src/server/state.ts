@@ -17,13 +17,14 @@ import { PlatformOwner } from "../postgres/owner.ts";
 import { Postgres } from "../postgres/postgres.ts";
 import { openPlatformDatabase } from "../store/platform-database.ts";
 import { openPostgresStore } from "../store/postgres-store.ts";
+import { type SealedAnew, sealPostgresAnew, sealSqliteAnew } from "../store/seal-anew.ts";
 import { openSqliteStore } from "../store/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { refuseNewer } from "./data-version.ts";
 import { refuseMarked } from "./migrate/database-mark.ts";
 import { refuseMoving } from "./migrate/move.ts";
-import { readSecretKey } from "./secret-key.ts";
+import { keyId, readSecretKeys, type SecretKeys } from "./secret-keys.ts";
 
 /** Says that the directory belongs to a platform whose store is in PostgreSQL. */
 export const DATABASE_HOME_FILE = "database.json";
@@ -32,9 +33,10 @@ export interface PlatformState {
   /** Of the data directory. */
   readonly database: SqliteDatabase;
   readonly store: Store;
-  /** Of the data directory. */
-  readonly secretKey: Uint8Array;
+  readonly secretKeys: SecretKeys;
   readonly seal: SealedText;
+  /** What was sealed with older keys; undefined when there are none. */
+  readonly sealedAnew: SealedAnew | undefined;
   /** Undefined: all is in the data directory. */
   readonly postgres: Postgres | undefined;
   /** What its commits were worth at the start; undefined without it. */
@@ -44,30 +46,45 @@ export interface PlatformState {
 }
 
 interface StateNeeds {
-  readonly config: Pick<Config, "dataDir" | "durability" | "database">;
+  readonly config: Pick<Config, "dataDir" | "durability" | "database" | "secretKeys">;
   readonly log: Log;
+  /** Called when the data directory is this process's, before its keys are read. */
+  readonly beforeKeys?: () => Promise<void>;
   /** Another platform took the database: this one must end. */
   readonly lost: (error: SvcError) => void;
   /** Told of writes for which PostgreSQL has no room. */
   readonly full: (error: SvcError) => void;
 }
 
-export async function openState({ config, ...needs }: StateNeeds): Promise<PlatformState> {
+export async function openState({ config, beforeKeys, ...needs }: StateNeeds): Promise<PlatformState> {
   const { dataDir } = config;
   refuseMoving(dataDir);
   const database = openPlatformDatabase(dataDir, config.durability);
   refuseNewer(database, dataDir);
   try {
-    const secretKey = readSecretKey(dataDir);
-    const seal = new SealedText(secretKey);
-    const common = { database, secretKey, seal };
+    await beforeKeys?.();
+    const secretKeys = readSecretKeys(dataDir, config.secretKeys);
+    const seal = new SealedText(...secretKeys);
+    const common = { database, secretKeys, seal };
     if (config.database === undefined) {
       refuseWithoutPostgres(dataDir);
       const store = await openSqliteStore(database, seal);
-      return { ...common, store, postgres: undefined, durability: undefined, close: () => closeAll([store, database]) };
+      const sealedAnew = seal.hasOlderKeys ? await sealSqliteAnew(database, seal) : undefined;
+      tellSealed(needs.log, secretKeys, sealedAnew);
+      const postgres = undefined;
+      return {
+        ...common,
+        store,
+        sealedAnew,
+        postgres,
+        durability: undefined,
+        close: () => closeAll([store, database]),
+      };
     }
     refuseEmbedded(database.connection, dataDir);
-    return { ...common, ...(await openPostgres(config.database, dataDir, { database, seal, ...needs })) };
+    const opened = await openPostgres(config.database, dataDir, { database, seal, ...needs });
+    tellSealed(needs.log, secretKeys, opened.sealedAnew);
+    return { ...common, ...opened };
   } catch (error) {
     database.close();
     throw error;
@@ -77,7 +94,13 @@ export async function openState({ config, ...needs }: StateNeeds): Promise<Platf
 async function openPostgres(
   { access, connectionsMax }: NonNullable<Config["database"]>,
   dataDir: string,
-  { database, seal, log, lost, full }: Omit<StateNeeds, "config"> & Pick<PlatformState, "database" | "seal">,
+  {
+    database,
+    seal,
+    log,
+    lost,
+    full,
+  }: Omit<StateNeeds, "config" | "beforeKeys"> & Pick<PlatformState, "database" | "seal">,
 ) {
   const postgres = new Postgres({
     access,
@@ -98,15 +121,24 @@ async function openPostgres(
     await owner.take();
     await refuseMarked(postgres);
     const store = await openPostgresStore(postgres, seal);
+    const sealedAnew = seal.hasOlderKeys ? await sealPostgresAnew(postgres, seal) : undefined;
     const durability = await readDurability(postgres);
     log.info("the store is in PostgreSQL", { database: postgres.name });
     if (durability.isUnsafe) log.error(`The database may lose what was answered: ${durability.words}.`);
     else log.info(`of the database: ${durability.words}`);
-    return { postgres, store, durability, close: () => closeAll([store, owner, postgres, database]) };
+    return { postgres, store, sealedAnew, durability, close: () => closeAll([store, owner, postgres, database]) };
   } catch (error) {
     await closeAll([owner, postgres]);
     throw error;
   }
+}
+
+function tellSealed(log: Log, [newest, ...older]: SecretKeys, sealed: SealedAnew | undefined): void {
+  if (sealed === undefined) return;
+  const { renewed, unreadable } = sealed;
+  const names = older.map(keyId).join(", ");
+  log.info(`Secrets are sealed with key ${keyId(newest)} now; of what is stored nothing needs ${names}.`, { renewed });
+  if (unreadable > 0) log.error("Some secrets are sealed with a key that is not here: set them again.", { unreadable });
 }
 
 async function closeAll(parts: readonly { close(): Promise<void> | void }[]): Promise<void> {

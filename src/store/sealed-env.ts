@@ -21,21 +21,21 @@ export class EnvColumn {
   }
 
   write(table: EnvTable, id: string, env: EnvValues): string {
-    return JSON.stringify(this.#sealed(`env ${table} ${id}`, env));
+    return JSON.stringify(this.#sealed(labelOf(table, id), env));
   }
 
   read(table: EnvTable, id: string, text: string): EnvValues {
-    return this.#opened(`env ${table} ${id}`, JSON.parse(text) as StoredValues);
+    return this.#opened(labelOf(table, id), JSON.parse(text) as StoredValues);
   }
 
   /** A build has the variables of each of its endpoints. */
   writeBuild(id: string, env: BuildEnv): string {
-    return JSON.stringify(mapped(env, (values, name) => this.#sealed(`env builds ${id} ${name}`, values)));
+    return JSON.stringify(mapped(env, (values, name) => this.#sealed(`${labelOf("builds", id)} ${name}`, values)));
   }
 
   readBuild(id: string, text: string): BuildEnv {
     const stored = JSON.parse(text) as Readonly<Record<string, StoredValues>>;
-    return mapped(stored, (values, name) => this.#opened(`env builds ${id} ${name}`, values));
+    return mapped(stored, (values, name) => this.#opened(`${labelOf("builds", id)} ${name}`, values));
   }
 
   #sealed(label: string, env: EnvValues): StoredValues {
@@ -77,6 +77,46 @@ export async function sealClearValues(db: Kysely<Tables>, column: EnvColumn): Pr
     await db.updateTable("builds").set({ env: sealed }).where("id", "=", id).execute();
   }
   return any;
+}
+
+/** `anew` gives a sealed value its new form; undefined: it stays. */
+export async function sealEnvAnew(
+  db: Kysely<Tables>,
+  anew: (sealed: string, label: string) => string | undefined,
+): Promise<void> {
+  let changed = false;
+  const renewed = (label: string, values: StoredValues): StoredValues =>
+    mapped(values, (value, name) => {
+      const sealed =
+        typeof value === "string" || !("sealed" in value) ? undefined : anew(value.sealed, `${label} ${name}`);
+      if (sealed === undefined) return value;
+      changed = true;
+      return { sealed };
+    });
+  for (const table of ["endpoints", "templates", "builds"] as const) {
+    const rows = await db.selectFrom(table).select(["id", "env"]).where("env", "like", '%"sealed"%').execute();
+    for (const { id, env } of rows) {
+      changed = false;
+      const label = labelOf(table, id);
+      const stored =
+        table === "builds"
+          ? mapped(JSON.parse(env) as Readonly<Record<string, StoredValues>>, (values, name) =>
+              renewed(`${label} ${name}`, values),
+            )
+          : renewed(label, JSON.parse(env) as StoredValues);
+      if (changed)
+        await db
+          .updateTable(table)
+          .set({ env: JSON.stringify(stored) })
+          .where("id", "=", id)
+          .execute();
+    }
+  }
+}
+
+/** What the values of a row are bound to, before their names. */
+function labelOf(table: EnvTable, id: string): string {
+  return `env ${table} ${id}`;
 }
 
 function hasClear(values: StoredValues): boolean {

@@ -147,7 +147,7 @@ export async function startPlatform(
     seal,
     openConsole: () => "code",
     signingKey: randomBytes(32),
-    ticketKey,
+    ticketKeys: [ticketKey],
     hosts: { hosts: () => hosts, hostOf: () => undefined },
     workerPort: () => workerPort.is,
     jobs: queue,

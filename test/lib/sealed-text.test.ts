@@ -31,3 +31,17 @@ test("another key, another label, a changed byte or a short tag do not open", ()
     assert.throws(() => box.open(broken.join("."), "staging/TOKEN"), broken.join("."));
   }
 });
+
+test("older keys open, the first seals; what it has sealed stays as it is", () => {
+  const [one, two] = [randomBytes(SEAL_KEY_BYTES), randomBytes(SEAL_KEY_BYTES)];
+  const old = new SealedText(one);
+  const both = new SealedText(two, one);
+  const sealed = old.seal("value", "label");
+  assert.equal(both.open(sealed, "label"), "value");
+  const renewed = both.sealedAnew(sealed, "label")!;
+  assert.equal(new SealedText(two).open(renewed, "label"), "value");
+  assert.throws(() => old.open(renewed, "label"));
+  assert.equal(both.sealedAnew(renewed, "label"), undefined);
+  assert.throws(() => both.sealedAnew(box.seal("value", "label"), "label"), "of a third key");
+  assert.deepEqual([old.hasOlderKeys, both.hasOlderKeys], [false, true]);
+});

@@ -1,11 +1,15 @@
 /** The store on a real PostgreSQL: what every store does, and what holds when several are open on one database. */
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
+import { registryLabel } from "../../src/domain/registry.ts";
+import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
 import { Postgres } from "../../src/postgres/postgres.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
 import { openPostgresStore } from "../../src/store/postgres-store.ts";
+import { sealPostgresAnew } from "../../src/store/seal-anew.ts";
 import type { Store, StoreChange } from "../../src/store/store.ts";
 import { newApp, newEndpoint, type StoreUnderTest, storeConformance } from "../conformance/store.ts";
 import { eventually } from "../eventually.ts";
@@ -110,6 +114,32 @@ describe("stores of several platforms on one PostgreSQL", { skip }, () => {
       });
     await Promise.all(Array.from({ length: 30 }, (_, n) => add(n % 2 === 0 ? first() : second())));
     assert.equal((await first().endpoints.find(endpoint.id))?.scalerValue, 30);
+  });
+
+  test("what is sealed with an older key is sealed anew, whoever writes meanwhile", async () => {
+    const [one, two] = [randomBytes(SEAL_KEY_BYTES), randomBytes(SEAL_KEY_BYTES)];
+    const [old, both] = [new SealedText(one), new SealedText(two, one)];
+    const id = (n: number) => `auth-${n}`;
+    const save = (store: Store, n: number, seal: SealedText) =>
+      store.registryAuths.save({
+        id: id(n),
+        name: id(n),
+        sealed: seal.seal("login", registryLabel(id(n))),
+        createdAt: NOW,
+        updatedAt: NOW,
+      });
+    for (let n = 0; n < 20; n++) await save(first(), n, old);
+    const { postgres } = stores[0]!;
+    const writes = Array.from({ length: 20 }, (_, n) => save(second(), n, both));
+    const [counts] = await Promise.all([sealPostgresAnew(postgres, both), ...writes]);
+    assert.equal(counts!.unreadable, 0);
+    for (const { id: name, sealed } of await first().registryAuths.list()) {
+      assert.equal(new SealedText(two).open(sealed, registryLabel(name)), "login");
+      await first().registryAuths.delete(name);
+    }
+    await save(first(), 0, new SealedText(randomBytes(SEAL_KEY_BYTES)));
+    assert.deepEqual(await sealPostgresAnew(postgres, both), { renewed: 0, unreadable: 1 });
+    await first().registryAuths.delete(id(0));
   });
 
   test("single writes and transactions of both at once end, whatever rows they share", async () => {

@@ -11,6 +11,7 @@ import { stopPlatform } from "../platform/stop.ts";
 import { backupCommand, restoreCommand } from "./platform-backup.ts";
 import { imagesCommands } from "./platform-images.ts";
 import { migrateCommand } from "./platform-migrate.ts";
+import { rotateKeyCommand } from "./platform-rotate-key.ts";
 import { installServiceCommand } from "./platform-service.ts";
 
 const FOLLOW_POLL_MS = 200;
@@ -177,6 +178,7 @@ export const platformCommands = group("The platform of this machine", {
   logs,
   backup: backupCommand,
   restore: restoreCommand,
+  "rotate-key": rotateKeyCommand,
   migrate: migrateCommand,
   "install-service": installServiceCommand,
   images: imagesCommands,
