@@ -41,7 +41,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   artifacts: ["domain", "lib", "s3"],
   queue: ["domain", "lib", "postgres", "s3"],
   // What is masked in logs are values of stored secrets.
-  logs: ["domain", "lib", "store"],
+  logs: ["domain", "lib", "store", "postgres", "s3"],
   ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
   build: ["domain", "lib", "python"],
   client: ["domain", "lib"],

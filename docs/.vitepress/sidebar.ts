@@ -169,6 +169,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0022-thousands-of-endpoints": "22. What thousands of endpoints cost",
       "decisions/0023-what-a-large-body-costs": "23. What a large body costs",
       "decisions/0024-what-a-job-on-postgresql-costs": "24. What a job on PostgreSQL costs",
+      "decisions/0025-logs-in-a-bucket": "25. Logs in a bucket",
     }),
   },
 ];

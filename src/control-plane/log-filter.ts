@@ -8,6 +8,9 @@ const TEXT = '"text":';
 export interface LogFilter {
   /** Newest lines. */
   readonly tail: number;
+  /** Milliseconds since the epoch. */
+  readonly since: number | undefined;
+  readonly until: number | undefined;
   wants(line: string): boolean;
 }
 
@@ -32,7 +35,7 @@ export function logFilter(query: URLSearchParams): LogFilter {
     tests.push((_head, text) => text().toLowerCase().includes(part));
   }
   return {
-    tail,
+    ...{ tail, since, until },
     wants(line) {
       const at = line.indexOf(TEXT);
       const head = line.slice(0, at);

@@ -80,28 +80,32 @@ async function sourcesOf(deps: ControlPlaneDeps, request: IncomingMessage, url: 
   return all.map(({ id }) => ({ id, named: (line) => `{"endpoint":${JSON.stringify(id)},${line.slice(1)}` }));
 }
 
-/** The newest wanted lines of all, oldest first. One log is in memory at a time, and other work gets its turn meanwhile. */
+/** The newest wanted lines of all, oldest first. A part of one log is in memory at a time, and other work gets its turn meanwhile. */
 async function newest(
   deps: ControlPlaneDeps,
   sources: readonly Source[],
-  { tail, wants }: LogFilter,
+  { tail, wants, ...between }: LogFilter,
   isOver: () => boolean,
 ): Promise<string[]> {
   let kept: { readonly at: number; readonly line: string }[] = [];
   if (tail === 0) return [];
-  for (const { id, named } of sources) {
-    const lines = await deps.logs.read(id);
+  const names = new Map(sources.map(({ id, named }) => [id, named]));
+  const pieces = deps.logs.read([...names.keys()], between);
+  let count = 0;
+  for await (const { endpointId, newestAt, lines, isNotice } of pieces) {
+    if (kept.length >= tail && newestAt < kept.at(-1)!.at) break;
+    const named = names.get(endpointId)!;
     let found = 0;
     for (let i = lines.length - 1; i >= 0 && found < tail; i--) {
       const line = lines[i]!;
-      if (wants(line)) {
+      if (isNotice || wants(line)) {
         found++;
         kept.push({ at: timeOf(line), line: named(line) });
       }
       if (i % LOG_LINES_AT_ONCE === 0) await setImmediate();
       if (isOver()) return [];
     }
-    if (sources.length > 1) kept = kept.sort((a, b) => b.at - a.at).slice(0, tail);
+    if (++count > 1) kept = kept.sort((a, b) => b.at - a.at).slice(0, tail);
   }
   return kept.reverse().map(({ line }) => line);
 }

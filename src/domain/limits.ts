@@ -8,6 +8,7 @@ export * from "./history-limits.ts";
 export * from "./host-limits.ts";
 export * from "./image-limits.ts";
 export * from "./join-limits.ts";
+export * from "./log-limits.ts";
 export * from "./postgres-limits.ts";
 export * from "./pull-limits.ts";
 export * from "./queue-limits.ts";

@@ -7,18 +7,10 @@
 import { mkdirSync } from "node:fs";
 import { appendFile, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import {
-  LOG_FILE_MAX_BYTES,
-  LOG_LINE_MAX_BYTES,
-  LOG_PENDING_LAST_BYTES,
-  LOG_PENDING_MAX_BYTES,
-} from "../domain/limits.ts";
-import { levelsOf } from "../domain/log-level.ts";
+import { LOG_FILE_MAX_BYTES, LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
-import type { LoggedLine, LogStore } from "./log-store.ts";
-
-/** What a worker puts at the end of a line that it cut. */
-const CUT = " [line cut]";
+import { LogLines, type Mask, noteLine, wholeLines } from "./log-lines.ts";
+import type { LoggedLine, LogPiece, LogStore } from "./log-store.ts";
 
 interface Pending {
   text: string;
@@ -39,31 +31,19 @@ interface Pending {
 export class LogFiles implements LogStore {
   readonly #dir: string;
   readonly #clock: () => number;
-  readonly #mask: (endpointId: string, text: string) => string;
+  readonly #lines: LogLines;
   readonly #pending = new Map<string, Pending>();
-  readonly #followers = new Set<{ endpointId: string; listener: (lines: string[]) => void }>();
 
-  /** `mask` takes out of a text what must not be written. */
-  constructor(
-    dir: string,
-    clock: () => number,
-    mask: (endpointId: string, text: string) => string = (_endpointId, text) => text,
-  ) {
+  constructor(dir: string, clock: () => number, mask?: Mask) {
     this.#dir = dir;
-    this.#mask = mask;
+    this.#lines = new LogLines(clock, mask);
     this.#clock = clock;
     mkdirSync(dir, { recursive: true });
   }
 
-  /** Resolves when more may come; undefined while it may. */
   append(line: LoggedLine): Promise<void> | undefined {
-    const { workerId, jobId, stream } = line;
-    const entries = this.#mask(line.endpointId, line.text)
-      .split("\n")
-      .filter((text) => text !== "");
-    if (entries.length === 0) return undefined;
-    const lines = this.#linesOf(workerId, jobId, stream, entries);
-    for (const { endpointId, listener } of this.#followers) if (endpointId === line.endpointId) listener(lines);
+    const { lines } = this.#lines.take(line);
+    if (lines.length === 0) return undefined;
     const pending = getOrInsert(this.#pending, line.endpointId, () => ({
       text: "",
       lines: 0,
@@ -86,18 +66,22 @@ export class LogFiles implements LogStore {
     await Promise.all([...this.#pending.values()].map((pending) => pending.written));
   }
 
-  /** With all that was appended before: who was answered finds what was printed before that. */
-  async read(endpointId: string): Promise<string[]> {
+  /** A log is one piece: both files are read at once, so that none is renamed meanwhile. */
+  async *read(endpointIds: readonly string[]): AsyncGenerator<LogPiece> {
+    for (const endpointId of endpointIds) {
+      yield { endpointId, newestAt: Number.POSITIVE_INFINITY, lines: await this.#linesOf(endpointId) };
+    }
+  }
+
+  async #linesOf(endpointId: string): Promise<string[]> {
     // What is on its way, and what waits behind it; not what comes meanwhile, which may be without end.
     for (let turns = 0; turns < 2; turns++) await this.#pending.get(endpointId)?.turn;
     const texts = await Promise.all(this.#files(endpointId).map((file) => readFile(file, "utf8").catch(() => "")));
-    return (texts.join("").match(/.+\n/g) ?? []).filter((line) => line.endsWith('"}\n'));
+    return wholeLines(texts.join(""));
   }
 
   follow(endpointId: string, listener: (lines: string[]) => void): () => void {
-    const entry = { endpointId, listener };
-    this.#followers.add(entry);
-    return () => this.#followers.delete(entry);
+    return this.#lines.follow(endpointId, listener);
   }
 
   /** Endpoints that have a log. */
@@ -119,23 +103,16 @@ export class LogFiles implements LogStore {
     return [path.join(this.#dir, `${endpointId}.1.ndjson`), path.join(this.#dir, `${endpointId}.ndjson`)];
   }
 
-  #linesOf(worker: string, job: string, stream: LoggedLine["stream"], texts: readonly string[]): string[] {
-    const head = JSON.stringify({ at: this.#clock(), worker, job, stream }).slice(0, -1);
-    const levels = levelsOf(texts);
-    return texts.map((text, i) => {
-      const isLong = text.length > LOG_LINE_MAX_BYTES + CUT.length;
-      return `${head},"level":"${levels[i]}","text":${JSON.stringify(isLong ? text.slice(0, LOG_LINE_MAX_BYTES) + CUT : text)}}\n`;
-    });
-  }
-
   /** The line that says what is missing here. */
   #note(pending: Pending): string {
     const { leftOut } = pending;
     if (leftOut === 0) return "";
     pending.leftOut = 0;
     pending.lines += leftOut;
-    const text = `[svc] ${leftOut} lines were left out here: the platform's disk did not take them in time`;
-    return this.#linesOf("", "", "stderr", [text])[0]!;
+    return noteLine(
+      this.#clock(),
+      `${leftOut} lines were left out here: the platform's disk did not take them in time`,
+    );
   }
 
   async #write(endpointId: string, pending: Pending): Promise<void> {

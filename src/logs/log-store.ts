@@ -1,9 +1,27 @@
 /** What workers print, by endpoint; a bounded number of lines is kept. A line is one JSON object with a newline at its end. */
 export interface LogReader {
-  /** The lines that are kept, oldest first. */
-  read(endpointId: string): Promise<string[]>;
+  /**
+   * What is kept of these endpoints, with all that was appended before: a log in pieces, the newest first. Never fails: what cannot
+   * be read is said in a line. `since` and `until` (milliseconds since the epoch) leave out pieces, not lines of a piece.
+   */
+  read(endpointIds: readonly string[], between?: LogTimes): AsyncIterable<LogPiece>;
   /** New lines as they come, until the returned function is called. */
   follow(endpointId: string, listener: (lines: string[]) => void): () => void;
+}
+
+export interface LogTimes {
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+export interface LogPiece {
+  readonly endpointId: string;
+  /** None of its lines, nor of the pieces after it, is younger (milliseconds since the epoch). */
+  readonly newestAt: number;
+  /** Oldest first. */
+  readonly lines: readonly string[];
+  /** In place of lines that cannot be read: it says which, and is for whoever would have seen those. */
+  readonly isNotice?: true;
 }
 
 export interface LoggedLine {

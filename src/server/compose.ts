@@ -4,7 +4,6 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
-import path from "node:path";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
@@ -19,7 +18,6 @@ import type { Log } from "../lib/log.ts";
 import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
-import { LogFiles } from "../logs/log-files.ts";
 import { SecretValues } from "../logs/secret-values.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
 import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
@@ -38,6 +36,7 @@ import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
 import { makeHosts } from "./hosts.ts";
+import { openLogs } from "./logs.ts";
 import { makeManagement } from "./management.ts";
 import { openQueue } from "./open-queue.ts";
 import { registryLogin } from "./registry-login.ts";
@@ -100,10 +99,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const keys = createKeyChecker(store, clock);
   const secrets = new SecretValues(store, seal);
   await secrets.recall();
-  const logFiles = new LogFiles(path.join(dataDir, "logs"), clock, (id, text) => secrets.mask(id, text));
   const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
+  const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
+  const mask = (id: string, text: string) => secrets.mask(id, text);
+  const logs = openLogs({ dataDir, postgres, bucket: inUse?.bucket, clock, now, mask, log, onError: reconcilerFailed });
 
-  const words = new WorkerWords({ store, endpoints, secrets, logFiles });
+  const words = new WorkerWords({ store, endpoints, secrets, logs: logs.store });
   const bootFailed = async (workerId: string, failure: BootFailure) => {
     const error = await words.bootFailed(workerId, failure);
     if (error !== undefined) await pool.bootFailed(workerId, error);
@@ -166,7 +167,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
         autoscaler.wake(endpointId);
         callerWaits(endpointId);
       },
-      log: (line) => logFiles.append(line),
+      log: (line) => logs.store.append(line),
       jobHandedOut: (jobId) => telemetry.traces?.jobHandedOut(jobId),
       health: (endpointId) => pool.health(endpointId),
       platformUrl: () => driver.platformUrl(),
@@ -183,7 +184,6 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     const told = broken.callerWaits(endpointId);
     if (told !== undefined) own("telling who waits", told);
   };
-  const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
   const volumes = new Volumes({
     root: config.volumesDir,
     store,
@@ -269,10 +269,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     files: driver,
     images,
     clock,
-    keptByEndpoint: [queue, logFiles, telemetry.series, telemetry.records],
+    keptByEndpoint: [queue, logs.store, telemetry.series, telemetry.records],
     onError: reconcilerFailed,
   });
-  const reconcilers = [volumes, webhooks, alerts, schedules, ...upkeep.all];
+  const reconcilers = [volumes, webhooks, alerts, schedules, ...logs.upkeep, ...upkeep.all];
 
   // Workers ended, and endpoints drained, while their rows could not be changed.
   storage.onReturn(() => {
@@ -283,7 +283,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     if (webhook !== "") webhooks.nudge();
   });
   queue.events.jobDelayed(({ id, endpointId, workerId, ...attempt }) => {
-    logFiles.append({ endpointId, workerId, jobId: id, stream: "stderr", text: attemptLine(attempt) });
+    logs.store.append({ endpointId, workerId, jobId: id, stream: "stderr", text: attemptLine(attempt) });
   });
   queue.events.jobQueued((endpointId) => {
     autoscaler.wake(endpointId);
@@ -299,7 +299,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     else {
       pool.endpointRemoved(id);
       upkeep.removed.nudge();
-      own("removing a log", logFiles.forget(id));
+      own("removing a log", logs.store.forget(id));
       secrets.forget(id);
     }
     autoscaler.wake(id);
@@ -315,7 +315,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     fleet,
     workers: pool,
     jobs: queue,
-    logs: logFiles,
+    logs: logs.store,
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),
@@ -365,6 +365,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     storage,
     bucket: inUse,
     state: { ...state, store, lost: lost.promise },
+    logs,
     queue,
     driver,
     containerCalls,

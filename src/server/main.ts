@@ -66,6 +66,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     storage,
     bucket,
     state,
+    logs,
     queue,
     driver,
     containerCalls,
@@ -141,6 +142,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       containerCalls.close();
       await link.close();
       storage.close();
+      await logs.close();
       await bucket?.watch.stop();
       await snapshots.close();
       // What it has still to write it reads from the queue.
@@ -165,6 +167,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
     storage.close();
+    await logs.close();
     await bucket?.watch.stop();
     await telemetry.close();
     await queue.close().catch(() => {});

@@ -2,7 +2,7 @@
 import { SvcError } from "../domain/errors.ts";
 import { isLiveName } from "../domain/names.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
-import type { LogFiles } from "../logs/log-files.ts";
+import type { LogStore } from "../logs/log-store.ts";
 import type { SecretValues } from "../logs/secret-values.ts";
 import type { createEndpointCache } from "../store/caches.ts";
 import type { Store } from "../store/store.ts";
@@ -13,7 +13,7 @@ interface WordsNeeds {
   readonly store: Pick<Store, "workers">;
   readonly endpoints: ReturnType<typeof createEndpointCache>;
   readonly secrets: SecretValues;
-  readonly logFiles: LogFiles;
+  readonly logs: LogStore;
 }
 
 export class WorkerWords {
@@ -24,15 +24,15 @@ export class WorkerWords {
   }
 
   async printed(workerId: string, stream: "stdout" | "stderr", parts: readonly LogPart[]): Promise<void> {
-    const { store, logFiles } = this.#needs;
+    const { store, logs } = this.#needs;
     const row = await store.workers.find(workerId);
     if (row === undefined) return;
-    for (const part of parts) logFiles.append({ endpointId: row.endpointId, workerId, jobId: "", stream, ...part });
+    for (const part of parts) logs.append({ endpointId: row.endpointId, workerId, jobId: "", stream, ...part });
   }
 
   /** The failure as it is shown and kept; undefined: nobody knows the worker any more. */
   async bootFailed(workerId: string, failure: BootFailure): Promise<SvcError | undefined> {
-    const { store, endpoints, secrets, logFiles } = this.#needs;
+    const { store, endpoints, secrets, logs } = this.#needs;
     const row = await store.workers.find(workerId);
     const endpoint = row && (await endpoints.find(row.endpointId));
     if (endpoint === undefined) return undefined;
@@ -41,7 +41,7 @@ export class WorkerWords {
     const masked = (text: string) => secrets.mask(endpoint.id, text);
     if (isLiveName(endpoint.name)) {
       const text = masked(help === "" ? message : `${message}\n${help}`);
-      logFiles.append({ endpointId: endpoint.id, workerId, jobId: "", stream: "stderr", text });
+      logs.append({ endpointId: endpoint.id, workerId, jobId: "", stream: "stderr", text });
     }
     return new SvcError(code, masked(message), { help: masked(help) });
   }

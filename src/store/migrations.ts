@@ -1,6 +1,6 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
-import { changes, isPostgres } from "./postgres-migrations.ts";
+import { changes, isPostgres, logChunks } from "./postgres-migrations.ts";
 import { alerts, hosts, records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
@@ -289,7 +289,10 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
 };
 
 /** Those that PostgreSQL alone has, between the others. */
-const POSTGRES_ONLY: Readonly<Record<string, Migration>> = { "0014-of-several-writers": changes };
+const POSTGRES_ONLY: Readonly<Record<string, Migration>> = {
+  "0014-of-several-writers": changes,
+  "0016-log-chunks": logChunks,
+};
 
 /** Names of the newest version's steps. */
 export const STORE_STEPS: readonly string[] = Object.keys(MIGRATIONS);

@@ -74,3 +74,18 @@ export const changes: Migration = {
     }
   },
 };
+
+/** What workers print, in chunks that lie in a bucket (src/logs). Not the one writer's: each row is written by who printed. */
+export const logChunks: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await sql`create table log_chunks (
+      id text collate "C" primary key,
+      endpoint_id text collate "C" not null,
+      first_at bigint not null,
+      last_at bigint not null,
+      lines bigint not null,
+      bytes bigint not null)`.execute(db);
+    await sql`create index log_chunks_of_endpoint on log_chunks (endpoint_id, last_at, id)`.execute(db);
+    await sql`create index log_chunks_by_time on log_chunks (last_at, id)`.execute(db);
+  },
+};

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { test } from "node:test";
 import { levelsOf } from "../../src/domain/log-level.ts";
-import { LogFiles } from "../../src/logs/log-files.ts";
 import { deploy, ENV, sample } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
@@ -11,10 +9,9 @@ async function twoLogs(t: Parameters<typeof startPlatform>[0]) {
   const build = await sample(platform);
   const [one] = (await deploy(platform, build, { env: ENV })).data.deployBuild.endpoints;
   const [other] = (await deploy(platform, build, { env: ENV, environment: "staging" })).data.deployBuild.endpoints;
-  let now = 0;
-  const logs = new LogFiles(join(platform.dir, "logs"), () => now);
+  const { logs, logTime } = platform;
   const print = (endpointId: string, at: number, text: string, jobId = "") => {
-    now = at;
+    logTime.at = at;
     logs.append({ endpointId, workerId: "w", jobId, stream: "stderr", text });
   };
   print(one.id, 10, "first");

@@ -21,7 +21,6 @@ import type { SeriesStore } from "../../src/history/series-store.ts";
 import { SqliteRecords } from "../../src/history/sqlite-records.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
-import { LogFiles } from "../../src/logs/log-files.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -47,6 +46,9 @@ export interface TestPlatform {
   readonly store: Store;
   readonly database: Pick<TestStores, "isPostgres" | "sql">;
   readonly queue: JobQueue;
+  readonly logs: TestStores["logs"];
+  /** The clock of the logs, where it is set. */
+  readonly logTime: { at: number | undefined };
   readonly artifacts: ArtifactStore;
   readonly series: SeriesStore;
   readonly records: RecordStore;
@@ -78,7 +80,8 @@ export async function startPlatform(
   given: { readonly store?: Store; readonly adminKey?: string | undefined } = {},
 ): Promise<TestPlatform> {
   const dir = await mkdtemp(join(tmpdir(), "svc-control-plane-"));
-  const stores = await openStores(dir);
+  const logTime = { at: undefined as number | undefined };
+  const stores = await openStores(dir, () => logTime.at ?? Date.now());
   const { queue } = stores;
   const store = given.store ?? stores.store;
   const artifacts = await openDiskArtifactStore(join(dir, "layers"));
@@ -131,7 +134,7 @@ export async function startPlatform(
     volumes,
     volumesChanged: () => {},
     testAlert: async ({ url }) => `no answer of ${url}`,
-    logs: new LogFiles(join(dir, "logs"), Date.now),
+    logs: stores.logs,
     store,
     artifacts,
     keys: createKeyChecker(store, Date.now),
@@ -187,6 +190,8 @@ export async function startPlatform(
     store,
     database: stores,
     queue,
+    logs: stores.logs,
+    logTime,
     artifacts,
     logged,
     async ask(query, variables, key = adminKey) {

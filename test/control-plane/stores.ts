@@ -1,5 +1,10 @@
 /** Where the control plane of a test has its records and jobs: in its folder, or, in a run with servers, in a database and a bucket. */
 import { join } from "node:path";
+import { BucketLogs } from "../../src/logs/bucket-logs.ts";
+import { ChunkIndex } from "../../src/logs/chunk-index.ts";
+import { ChunkObjects } from "../../src/logs/chunk-objects.ts";
+import { LogFiles } from "../../src/logs/log-files.ts";
+import type { LogStore } from "../../src/logs/log-store.ts";
 import { parseDatabaseUrl } from "../../src/postgres/database-url.ts";
 import { Postgres } from "../../src/postgres/postgres.ts";
 import { S3BodyStore } from "../../src/queue/bodies/s3-body-store.ts";
@@ -16,18 +21,20 @@ import { dropServersOf, type ServersOfOne, serversOf } from "../servers.ts";
 export interface TestStores {
   readonly store: Store;
   readonly queue: JobQueue;
+  readonly logs: LogStore & { idle(): Promise<void> };
   readonly isPostgres: boolean;
   /** Statements of the database itself; resolves the rows of one. */
   sql(statement: string): Promise<unknown[]>;
   close(): Promise<void>;
 }
 
-export async function openStores(dir: string): Promise<TestStores> {
+/** `clock`: of the logs. */
+export async function openStores(dir: string, clock: () => number = Date.now): Promise<TestStores> {
   const servers = await serversOf(dir);
-  return servers === undefined ? openEmbedded(dir) : openOnServers(dir, servers);
+  return servers === undefined ? openEmbedded(dir, clock) : openOnServers(dir, servers, clock);
 }
 
-async function openEmbedded(dir: string): Promise<TestStores> {
+async function openEmbedded(dir: string, clock: () => number): Promise<TestStores> {
   const database = openPlatformDatabase(dir, "normal");
   const store = await openSqliteStore(database);
   const queue = await openSqliteQueue({ database, blobDir: join(dir, "blobs"), clock: Date.now });
@@ -41,22 +48,26 @@ async function openEmbedded(dir: string): Promise<TestStores> {
     await store.close();
     database.close();
   };
-  return { store, queue, isPostgres: false, sql, close };
+  const logs = new LogFiles(join(dir, "logs"), clock);
+  return { store, queue, logs, isPostgres: false, sql, close };
 }
 
-async function openOnServers(dir: string, servers: ServersOfOne): Promise<TestStores> {
+async function openOnServers(dir: string, servers: ServersOfOne, clock: () => number): Promise<TestStores> {
   const access = { url: parseDatabaseUrl(servers.databaseUrl), passwordFile: undefined };
   const postgres = new Postgres({ access, connectionsMax: 5 });
   const bucket = await Bucket.open(servers.bucket);
   const store = await openPostgresStore(postgres);
   const queue = await openPostgresQueue({ postgres, bodies: new S3BodyStore(bucket), clock: Date.now });
   const sql = async (statement: string) => (await postgres.query(statement)).rows;
+  const [objects, index] = [new ChunkObjects(bucket), new ChunkIndex(postgres)];
+  const logs = new BucketLogs({ objects, index, clock, now: () => performance.now(), onError() {} });
   const close = async () => {
+    await logs.close();
     await queue.close();
     await store.close();
     await postgres.close();
     bucket.close();
     await dropServersOf(dir);
   };
-  return { store, queue, isPostgres: true, sql, close };
+  return { store, queue, logs, isPostgres: true, sql, close };
 }

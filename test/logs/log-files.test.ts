@@ -3,54 +3,45 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../../src/domain/limits.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
+import { LINE, linesOf, logConformance, type OpenedLogs, textsOf } from "../conformance/logs.ts";
 
-test("What workers print is kept by endpoint, with job and worker, and rings at its limit", async (t) => {
+function folder(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
-  const logs = new LogFiles(dir, () => 7);
-  const followed: string[] = [];
-  const stop = logs.follow("a", (lines) => followed.push(...lines));
-  const line = { endpointId: "a", workerId: "w", jobId: "j", stream: "stdout" as const };
-  logs.append({ ...line, text: "one\ntwo\n" });
-  logs.append({ ...line, endpointId: "b", text: "elsewhere" });
-  await logs.idle();
-  stop();
-  assert.deepEqual(
-    (await logs.read("a")).map((text) => JSON.parse(text)),
-    ["one", "two"].map((text) => ({ at: 7, worker: "w", job: "j", stream: "stdout", level: "info", text })),
-  );
-  assert.deepEqual(followed, await logs.read("a"));
+  return dir;
+}
 
+logConformance("files", async (t, clock, mask) => {
+  const dir = folder(t);
+  const opened = (): OpenedLogs => {
+    const logs = new LogFiles(dir, clock, mask);
+    const reopened = async () => {
+      await logs.idle();
+      return opened();
+    };
+    return { logs, reopened };
+  };
+  return opened();
+});
+
+test("A log rings at its limit", async (t) => {
+  const logs = new LogFiles(folder(t), () => 7);
   const flood = randomUUID().repeat(400);
   for (let i = 0; i < 1500; i++) {
-    logs.append({ ...line, text: flood });
+    logs.append({ ...LINE, text: flood });
     if (i % 50 === 0) await logs.idle();
   }
   await logs.idle();
-  const kept = await logs.read("a");
+  const kept = await linesOf(logs);
   assert.ok(kept.length > 100 && kept.join("").length < 20_000_000, "the ring is bounded");
   assert.equal(JSON.parse(kept.at(-1)!).text, flood);
 });
 
-const LINE = { endpointId: "a", workerId: "w", jobId: "", stream: "stdout" as const };
-const textsOf = async (logs: LogFiles) => (await logs.read("a")).map((line) => JSON.parse(line).text as string);
-
-test("Who reads finds what was printed before, also what is still on its way to the disk", async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  const logs = new LogFiles(dir, () => 7);
-  logs.append({ ...LINE, text: "first" });
-  logs.append({ ...LINE, text: "waits behind it" });
-  assert.deepEqual(await textsOf(logs), ["first", "waits behind it"]);
-});
-
 test("Who prints more than the disk takes is asked to wait, and lines that come all the same are counted in a line", async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  const logs = new LogFiles(dir, () => 7);
+  const logs = new LogFiles(folder(t), () => 7);
   const text = "x".repeat(1_000);
   const asked: Promise<void>[] = [];
   let sent = 0;
@@ -70,8 +61,7 @@ test("Who prints more than the disk takes is asked to wait, and lines that come 
 });
 
 test("Lines that could not be written are counted in a line once others can", async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = folder(t);
   const logs = new LogFiles(dir, () => 7);
   rmSync(dir, { recursive: true });
   logs.append({ ...LINE, text: "one\ntwo" });
@@ -84,9 +74,8 @@ test("Lines that could not be written are counted in a line once others can", as
   assert.deepEqual([three, rest], ["three", []]);
 });
 
-test("A log that is forgotten while a line is written does not come back", async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), "svc-logs-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+test("The file of a log that is forgotten while a line is written does not come back", async (t) => {
+  const dir = folder(t);
   const logs = new LogFiles(dir, () => 7);
   for (let n = 0; n < 50; n++) {
     logs.append({ ...LINE, text: "x".repeat(100_000) });

@@ -1,0 +1,184 @@
+/**
+ * What workers print, in a bucket, with an index of it in PostgreSQL.
+ *
+ *   line ──▶ memory (held-chunks.ts) ──after LOG_CHUNK_WAIT_MS, or full──▶ object ──▶ its row
+ *   forgotten, too old, or too much ──▶ row gone ──▶ object gone;  an object without a row goes with the sweep
+ *
+ * An object is there before its row and after it, so a row leads to one. Whoever reads gets what is in memory first.
+ */
+import type { SvcError } from "../domain/errors.ts";
+import { LOG_CHUNK_WAIT_MS, LOG_CHUNKS_AHEAD, LOG_CHUNKS_PAGE, LOG_KEPT_MS, LOG_ORPHAN_MS } from "../domain/limits.ts";
+import type { ChunkIndex, ChunkRow } from "./chunk-index.ts";
+import type { ChunkName, ChunkObjects } from "./chunk-objects.ts";
+import { ChunkWriter } from "./chunk-writer.ts";
+import { type ChunkText, HeldChunks } from "./held-chunks.ts";
+import { chunksOfFiles } from "./log-file-chunks.ts";
+import type { LogFiles } from "./log-files.ts";
+import { LogLines, type Mask, noteLine, wholeLines } from "./log-lines.ts";
+import type { LoggedLine, LogPiece, LogStore, LogTimes } from "./log-store.ts";
+
+export interface BucketLogsOptions {
+  readonly objects: ChunkObjects;
+  readonly index: ChunkIndex;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number;
+  readonly onError: (name: string, error: unknown) => void;
+  readonly mask?: Mask;
+  /** Logs of before there was a bucket: the sweep moves them there. */
+  readonly files?: LogFiles;
+  readonly waitMs?: number;
+}
+
+export class BucketLogs implements LogStore {
+  readonly #options: BucketLogsOptions;
+  readonly #lines: LogLines;
+  readonly #held: HeldChunks;
+  readonly #writer: ChunkWriter;
+
+  constructor(options: BucketLogsOptions) {
+    this.#options = options;
+    this.#lines = new LogLines(options.clock, options.mask);
+    this.#held = new HeldChunks(options.now);
+    this.#writer = new ChunkWriter({ ...options, held: this.#held, waitMs: options.waitMs ?? LOG_CHUNK_WAIT_MS });
+    this.#writer.start();
+  }
+
+  append(line: LoggedLine): Promise<void> | undefined {
+    const { at, lines } = this.#lines.take(line);
+    if (lines.length === 0) return undefined;
+    if (this.#held.add(line.endpointId, at, lines)) this.#writer.nudge();
+    return this.#writer.wait(line.endpointId);
+  }
+
+  follow(endpointId: string, listener: (lines: string[]) => void): () => void {
+    return this.#lines.follow(endpointId, listener);
+  }
+
+  async *read(endpointIds: readonly string[], between: LogTimes = {}): AsyncGenerator<LogPiece> {
+    const held = endpointIds.flatMap((id) => this.#held.of(id).reverse()).sort((a, b) => b.lastAt - a.lastAt);
+    // What goes to the bucket from here on is in these.
+    const isHeld = new Set(held.map(({ id }) => id));
+    const waiting = held.filter((chunk) => mayBeBetween(chunk, between));
+    for await (const piece of this.#inBucket(endpointIds, between, isHeld)) {
+      while (waiting[0] !== undefined && waiting[0].lastAt >= piece.newestAt) yield pieceOf(waiting.shift()!);
+      yield piece;
+    }
+    for (const chunk of waiting) yield pieceOf(chunk);
+  }
+
+  async endpointIds(): Promise<string[]> {
+    return [...new Set([...this.#held.endpointIds(), ...(await this.#options.index.endpointIds())])];
+  }
+
+  async forget(endpointId: string): Promise<void> {
+    this.#held.forget(endpointId);
+    await this.#options.files?.forget(endpointId);
+    await this.#writer.putsEnded(); // A row on its way would be left.
+    await this.#writer.delete(await this.#options.index.forget(endpointId));
+  }
+
+  /** When all that has come is in the bucket. Throws what keeps it from getting there. */
+  async idle(): Promise<void> {
+    await this.#writer.write(0);
+  }
+
+  /** Moves logs from files, deletes what is too old, and objects that no row names. */
+  async sweep(): Promise<void> {
+    const { index, objects, clock, files } = this.#options;
+    if (files !== undefined) {
+      for (const endpointId of await files.endpointIds()) {
+        for await (const chunk of chunksOfFiles(files, endpointId)) await this.#writer.put(chunk);
+        await files.forget(endpointId);
+      }
+    }
+    for (let isMore = true; isMore; ) {
+      const expired = await index.expire(clock() - LOG_KEPT_MS);
+      await this.#writer.delete(expired);
+      isMore = expired.length === LOG_CHUNKS_PAGE;
+    }
+    const names: ChunkName[] = [];
+    for await (const name of objects.list(clock() - LOG_ORPHAN_MS)) {
+      names.push(name);
+      if (names.length === LOG_CHUNKS_PAGE) await this.#deleteOrphans(names.splice(0));
+    }
+    await this.#deleteOrphans(names);
+  }
+
+  /** Writes what it can in LOG_CLOSE_MAX_MS; resolves how many lines are lost. */
+  async close(): Promise<number> {
+    await this.#writer.close();
+    return this.#held.unsaved();
+  }
+
+  async #deleteOrphans(names: readonly ChunkName[]): Promise<void> {
+    if (names.length === 0) return;
+    const known = await this.#options.index.known(names.map(({ id }) => id));
+    await this.#writer.delete(names.filter(({ id }) => !known.has(id)));
+  }
+
+  /** Those that are not held. Some are fetched ahead, more of them the further back it goes. */
+  async *#inBucket(
+    endpointIds: readonly string[],
+    between: LogTimes,
+    isHeld: ReadonlySet<string>,
+  ): AsyncGenerator<LogPiece> {
+    const { index, objects, clock } = this.#options;
+    const rows = this.#rows(index, endpointIds, between, isHeld);
+    const ahead: { readonly row: ChunkRow; readonly text: Promise<string | undefined> }[] = [];
+    let at = clock();
+    let isLast = false;
+    try {
+      for (let pieces = 1; ; pieces++) {
+        while (!isLast && ahead.length < Math.min(pieces, LOG_CHUNKS_AHEAD)) {
+          const { value: row } = await rows.next();
+          if (row === undefined) isLast = true;
+          else {
+            const text = objects.text(row);
+            text.catch(() => {}); // It is awaited in its turn, unless nobody wants it any more.
+            ahead.push({ row, text });
+          }
+        }
+        const next = ahead.shift();
+        if (next === undefined) return;
+        const { endpointId, lastAt, lines } = next.row;
+        at = lastAt;
+        const text = await next.text;
+        if (text !== undefined) yield { endpointId, newestAt: lastAt, lines: wholeLines(text) };
+        else yield noticeOf(endpointId, at, at, `${lines} lines are missing here: the bucket does not have them`);
+      }
+    } catch (error) {
+      // The oldest of all, whatever is held.
+      const text = `older lines cannot be read now: ${(error as SvcError).message}`;
+      yield noticeOf(endpointIds[0] ?? "", 0, at, text);
+    }
+  }
+
+  async *#rows(
+    index: ChunkIndex,
+    endpointIds: readonly string[],
+    between: LogTimes,
+    isHeld: ReadonlySet<string>,
+  ): AsyncGenerator<ChunkRow, undefined> {
+    let after: ChunkRow | undefined;
+    do {
+      const page = endpointIds.length === 0 ? [] : await index.newest(endpointIds, between, after);
+      after = page.length === LOG_CHUNKS_PAGE ? page.at(-1) : undefined;
+      for (const row of page) if (!isHeld.has(row.id)) yield row;
+    } while (after !== undefined);
+    return undefined;
+  }
+}
+
+function mayBeBetween({ firstAt, lastAt }: ChunkText, { since, until }: LogTimes): boolean {
+  return lastAt >= (since ?? 0) && firstAt <= (until ?? Number.POSITIVE_INFINITY);
+}
+
+function pieceOf({ endpointId, lastAt, text }: ChunkText): LogPiece {
+  return { endpointId, newestAt: lastAt, lines: wholeLines(text) };
+}
+
+function noticeOf(endpointId: string, newestAt: number, at: number, text: string): LogPiece {
+  return { endpointId, newestAt, lines: [noteLine(at, text)], isNotice: true };
+}

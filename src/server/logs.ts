@@ -1,0 +1,53 @@
+/** Where what workers print is kept: in the data directory, or, with PostgreSQL and a bucket, there. */
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import { LOG_SWEEP_MS } from "../domain/limits.ts";
+import type { Log } from "../lib/log.ts";
+import { Reconciler } from "../lib/reconciler.ts";
+import { BucketLogs } from "../logs/bucket-logs.ts";
+import { ChunkIndex } from "../logs/chunk-index.ts";
+import { ChunkObjects } from "../logs/chunk-objects.ts";
+import { LogFiles } from "../logs/log-files.ts";
+import type { Mask } from "../logs/log-lines.ts";
+import type { LogStore } from "../logs/log-store.ts";
+import type { Postgres } from "../postgres/postgres.ts";
+import type { Bucket } from "../s3/bucket.ts";
+
+interface LogNeeds {
+  readonly dataDir: string;
+  readonly postgres: Postgres | undefined;
+  readonly bucket: Bucket | undefined;
+  readonly clock: () => number;
+  readonly now: () => number;
+  readonly mask: Mask;
+  readonly log: Log;
+  readonly onError: (name: string, error: unknown) => void;
+}
+
+export interface OpenedLogs {
+  readonly store: LogStore;
+  readonly upkeep: readonly Pick<Reconciler, "start" | "stop">[];
+  /** Keeps what came so far, before the ways to the database and the bucket are closed. */
+  close(): Promise<void>;
+}
+
+export function openLogs({ dataDir, postgres, bucket, log, ...needs }: LogNeeds): OpenedLogs {
+  const files = new LogFiles(path.join(dataDir, "logs"), needs.clock, needs.mask);
+  if (postgres === undefined || bucket === undefined) return { store: files, upkeep: [], close: () => files.idle() };
+  // The watch over the bucket says that it is away.
+  const onError = (name: string, error: unknown) => {
+    if (!(error instanceof SvcError && error.code.startsWith("BUCKET_"))) needs.onError(name, error);
+  };
+  const [objects, index] = [new ChunkObjects(bucket), new ChunkIndex(postgres)];
+  const logs = new BucketLogs({ ...needs, objects, index, files, onError });
+  const sweeping = new Reconciler("log-sweep", LOG_SWEEP_MS, () => logs.sweep(), onError);
+  const start = () => {
+    sweeping.start();
+    sweeping.nudge();
+  };
+  const close = async () => {
+    const lost = await logs.close();
+    if (lost > 0) log.error(`${lost} lines that workers printed are lost: the bucket did not take them in time`);
+  };
+  return { store: logs, upkeep: [{ start, stop: () => sweeping.stop() }], close };
+}
