@@ -54,6 +54,9 @@ export const LAYER_RETRY_FIRST_MS = 200;
 /** A part has so long to begin and to arrive, and so long more for each megabyte of it. */
 export const LAYER_ANSWER_MAX_MS = 30_000;
 export const LAYER_MEGABYTE_MAX_MS = 60_000;
+/** The bucket, where hosts may ask it, has so long to begin an answer; one that fails is not asked for this time. */
+export const LAYER_BUCKET_ANSWER_MAX_MS = 5_000;
+export const LAYER_BUCKET_PAUSE_MS = 60_000;
 /** One layer, as on the platform. */
 export const FETCHED_LAYER_MAX_BYTES = 64 * GB;
 /** Layers fetched and kept packed, unless `--disk` says otherwise. */

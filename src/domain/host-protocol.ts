@@ -73,6 +73,8 @@ export interface LayerTicket {
   readonly digest: string;
   readonly bytes: number;
   readonly ticket: string;
+  /** Presigned, for a GET of the same bytes from the platform's bucket; ranges allowed. It may not be reachable from there. */
+  readonly bucketUrl?: string | undefined;
 }
 
 /**

@@ -49,6 +49,10 @@ const ticket = z.object({
   digest,
   bytes: z.int().positive().max(FETCHED_LAYER_MAX_BYTES),
   ticket: z.string().max(1_000),
+  bucketUrl: z
+    .url({ protocol: /^https?$/ })
+    .max(8_000)
+    .optional(),
 }) satisfies z.ZodType<LayerTicket>;
 
 const SCHEMAS = {

@@ -3,8 +3,8 @@
  *
  *   small: one GET · large: parts by Range, some at once, handed on in their order ─▶ partial file ─▶ SHA-256 ─▶ kept
  *
- * What broke off goes on behind what has arrived. Nothing that the server says is believed: not its length, not its
- * bytes, and no other address.
+ * What broke off goes on behind what has arrived. Where the platform lets it, they come from its bucket, and from the platform when that
+ * fails. Nothing that either says is believed: not its length, not its bytes, and no other address.
  */
 
 import { Readable } from "node:stream";
@@ -22,7 +22,9 @@ import {
 import { SvcError } from "../domain/errors.ts";
 import type { LayerTicket } from "../domain/host-protocol.ts";
 import { lackOf } from "../domain/storage.ts";
+import { BucketWay } from "./bucket-way.ts";
 import { reasonOf } from "./dial.ts";
+import { type Range, Refused, requestLayer } from "./layer-request.ts";
 
 const MB = 1024 * 1024;
 
@@ -33,29 +35,20 @@ interface FetchedLayersOptions {
   readonly kept: ArtifactStore;
   /** What they may take there together; those that were not asked for longest go first. */
   readonly keptMaxBytes: number;
+  /** The platform's bucket could not be asked for a layer: those come through the platform. */
+  readonly bucketFailed?: (bucket: string, reason: string) => void;
   readonly retryFirstMs?: number;
-}
-
-/** Another try may go better. */
-class Interrupted extends Error {}
-
-/** No other try would, but what has arrived stays for the next time. */
-class Refused extends Error {
-  override readonly cause: SvcError;
-
-  constructor(cause: SvcError) {
-    super(cause.message);
-    this.cause = cause;
-  }
 }
 
 export class FetchedLayers {
   readonly #options: FetchedLayersOptions;
   readonly #tickets = new Map<string, LayerTicket>();
   readonly #layers: KeptLayers;
+  readonly #bucketWay: BucketWay;
 
   constructor(options: FetchedLayersOptions) {
     this.#options = options;
+    this.#bucketWay = new BucketWay(options.bucketFailed ?? (() => {}));
     this.#layers = new KeptLayers({ ...options, fetch: (digest) => this.#fetch(digest) });
   }
 
@@ -94,6 +87,7 @@ export class FetchedLayers {
       await this.#receive(ticket).catch((error: unknown) => {
         // What an earlier try left may be what is wrong; it is gone now.
         if (!(error instanceof SvcError) || error.code !== "LAYER_CORRUPT") throw error;
+        this.#bucketWay.failed(ticket, "what came is not the layer");
         return this.#receive(ticket);
       });
     } catch (error) {
@@ -157,70 +151,24 @@ export class FetchedLayers {
     }
   }
 
-  /** Throws SvcError and Refused where another try would end the same. */
   async #get(ticket: LayerTicket, range: Range | undefined, signal: AbortSignal): Promise<Buffer> {
-    const headers: Record<string, string> = { Authorization: `Bearer ${ticket.ticket}`, "Accept-Encoding": "identity" };
-    if (range !== undefined) headers.Range = `bytes=${range.from}-${range.to}`;
+    const bucket = this.#bucketWay.of(ticket);
+    if (bucket !== undefined) {
+      try {
+        const bytes = await requestLayer(bucket, ticket, range, signal);
+        this.#bucketWay.worked();
+        return bytes;
+      } catch (error) {
+        // Nobody waits for it any more: that says nothing of the bucket.
+        if (signal.aborted && signal.reason?.name !== "TimeoutError") throw error;
+        this.#bucketWay.failed(ticket, reasonOf(error));
+        signal.throwIfAborted();
+      }
+    }
     const url = `${this.#options.platformUrl}/layers/${ticket.digest}`;
-    const answer = await fetch(url, { headers, redirect: "manual", signal });
-    try {
-      checkStatus(answer, ticket, range);
-      return await bodyOf(answer, range === undefined ? ticket.bytes : range.to - range.from + 1, ticket);
-    } finally {
-      // A body that was not read to its end is not to come any more.
-      if (!answer.bodyUsed) await answer.body?.cancel().catch(() => {});
-    }
+    const headers = { Authorization: `Bearer ${ticket.ticket}` };
+    return await requestLayer({ who: "The platform", url, headers }, ticket, range, signal);
   }
-}
-
-interface Range {
-  readonly from: number;
-  /** The last byte. */
-  readonly to: number;
-}
-
-function checkStatus(answer: Response, { digest, bytes }: LayerTicket, range: Range | undefined): void {
-  const { status } = answer;
-  const fail = (code: "LAYER_MISSING" | "LAYER_CORRUPT" | "FORBIDDEN", words: string) => {
-    const error = new SvcError(code, `The platform ${words} (layer ${digest}).`);
-    throw code === "LAYER_CORRUPT" ? error : new Refused(error);
-  };
-  if (status === 404 || status === 409) fail("LAYER_MISSING", "does not have a layer of this build any more");
-  if (status === 401 || status === 403) fail("FORBIDDEN", "refused this host's ticket for a layer");
-  if (status === 416) fail("LAYER_CORRUPT", `says that a layer is shorter than the ${bytes} bytes it has to be`);
-  if (status >= 300 && status < 400) {
-    fail(
-      "LAYER_CORRUPT",
-      "sent this host elsewhere for a layer: its URL has to be the platform's own, without redirects",
-    );
-  }
-  if (status === 200 && range === undefined) return;
-  if (status === 206 && range !== undefined) {
-    const expected = `bytes ${range.from}-${range.to}/${bytes}`;
-    const said = answer.headers.get("content-range");
-    if (said !== expected) fail("LAYER_CORRUPT", `answered a request for ${expected} with ${said ?? "no range"}`);
-    return;
-  }
-  if (status === 200) fail("LAYER_CORRUPT", "or a proxy before it ignores ranges of a layer");
-  throw new Interrupted(`HTTP status ${status}`);
-}
-
-/** Exactly `bytes` of it. What goes on beyond that is not read. */
-async function bodyOf(answer: Response, bytes: number, { digest }: LayerTicket): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of answer.body ?? []) {
-    size += chunk.length;
-    if (size > bytes) {
-      throw new SvcError(
-        "LAYER_CORRUPT",
-        `The platform sent more than the ${bytes} bytes asked for (layer ${digest}).`,
-      );
-    }
-    parts.push(Buffer.from(chunk));
-  }
-  if (size < bytes) throw new Interrupted(`only ${size} of ${bytes} bytes came`);
-  return Buffer.concat(parts, size);
 }
 
 function inWords(error: unknown, { digest }: LayerTicket): unknown {
