@@ -325,19 +325,8 @@ export const LAUNCHER_RESTART_MAX_MS = 10_000;
 export const LAUNCHER_SHUTDOWN_MAX_MS = 10_000;
 export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
-export const LOG_LINE_MAX_BYTES = 16 * KB;
-export const LOG_FILE_MAX_BYTES = 8 * MB;
-/** Lines of an endpoint that wait to be written: beyond the first, workers that print are not read from; beyond the second, lines are left out. */
-export const LOG_PENDING_MAX_BYTES = 1 * MB;
-export const LOG_PENDING_LAST_BYTES = 8 * MB;
-/** Sent to one who follows a log and not taken by it: what comes beyond is left out. */
-export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 /** How often the key of one who follows a log or the events is looked at again. */
 export const FOLLOWER_CHECK_MS = 15_000;
-export const LOG_TAIL_DEFAULT_LINES = 200;
-export const LOG_TAIL_MAX_LINES = 100_000;
-/** Lines of a log that are looked at before other work of the platform gets its turn. */
-export const LOG_LINES_AT_ONCE = 5_000;
 /** `svc call --logs`: what a function printed last arrives beside its answer; so long nothing must have come, and so long it is waited for. */
 export const CALL_LOGS_QUIET_MS = 300;
 export const CALL_LOGS_MAX_MS = 3_000;

@@ -1,7 +1,21 @@
-/** Numbers that bound what is kept of what workers print, where that lies in a bucket. */
+/** Numbers that bound what is kept of what workers print. */
 
-const MB = 1024 * 1024;
+const KB = 1024;
+const MB = 1024 * KB;
 
+export const LOG_LINE_MAX_BYTES = 16 * KB;
+export const LOG_FILE_MAX_BYTES = 8 * MB;
+/** Lines of an endpoint that wait to be written: beyond the first, workers that print are not read from; beyond the second, lines are left out. */
+export const LOG_PENDING_MAX_BYTES = 1 * MB;
+export const LOG_PENDING_LAST_BYTES = 8 * MB;
+/** Sent to one who follows a log and not taken by it: what comes beyond is left out. */
+export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
+export const LOG_TAIL_DEFAULT_LINES = 200;
+export const LOG_TAIL_MAX_LINES = 100_000;
+/** Lines of a log that are looked at before other work of the platform gets its turn. */
+export const LOG_LINES_AT_ONCE = 5_000;
+
+// In a bucket
 /** Text of one object; what comes then begins the next. */
 export const LOG_CHUNK_MAX_BYTES = 1 * MB;
 /** An object that grows is written again so often at most, */
