@@ -22,6 +22,7 @@ import { openSqliteStore } from "../store/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { refuseNewer } from "./data-version.ts";
+import { shareIdentity } from "./identity.ts";
 import { refuseMarked } from "./migrate/database-mark.ts";
 import { refuseMoving } from "./migrate/move.ts";
 import { keyId, readSecretKeys, type SecretKeys } from "./secret-keys.ts";
@@ -46,7 +47,7 @@ export interface PlatformState {
 }
 
 interface StateNeeds {
-  readonly config: Pick<Config, "dataDir" | "durability" | "database" | "secretKeys">;
+  readonly config: Pick<Config, "dataDir" | "durability" | "database" | "secretKeys" | "workerListen">;
   readonly log: Log;
   /** Called when the data directory is this process's, before its keys are read. */
   readonly beforeKeys?: () => Promise<void>;
@@ -82,7 +83,7 @@ export async function openState({ config, beforeKeys, ...needs }: StateNeeds): P
       };
     }
     refuseEmbedded(database.connection, dataDir);
-    const opened = await openPostgres(config.database, dataDir, { database, seal, ...needs });
+    const opened = await openPostgres(config.database, config, { database, seal, ...needs });
     tellSealed(needs.log, secretKeys, opened.sealedAnew);
     return { ...common, ...opened };
   } catch (error) {
@@ -93,7 +94,7 @@ export async function openState({ config, beforeKeys, ...needs }: StateNeeds): P
 
 async function openPostgres(
   { access, connectionsMax }: NonNullable<Config["database"]>,
-  dataDir: string,
+  config: StateNeeds["config"],
   {
     database,
     seal,
@@ -102,6 +103,7 @@ async function openPostgres(
     full,
   }: Omit<StateNeeds, "config" | "beforeKeys"> & Pick<PlatformState, "database" | "seal">,
 ) {
+  const { dataDir } = config;
   const postgres = new Postgres({
     access,
     connectionsMax,
@@ -121,6 +123,7 @@ async function openPostgres(
     await owner.take();
     await refuseMarked(postgres);
     const store = await openPostgresStore(postgres, seal);
+    await shareIdentity(postgres, seal, config);
     const sealedAnew = seal.hasOlderKeys ? await sealPostgresAnew(postgres, seal) : undefined;
     const durability = await readDurability(postgres);
     log.info("the store is in PostgreSQL", { database: postgres.name });

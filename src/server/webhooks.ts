@@ -1,6 +1,5 @@
 /** What the platform tells webhooks, wired: jobs that are over, and alerts. */
 import { randomInt } from "node:crypto";
-import path from "node:path";
 import { checkedJobJson } from "../gateway/job-json.ts";
 import type { JobQueue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
@@ -9,6 +8,7 @@ import { Alerts } from "../webhooks/alerts.ts";
 import { openWebhookSecret } from "../webhooks/message.ts";
 import { Webhooks, type WebhooksDeps } from "../webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
+import { webhookSecretFile } from "./identity.ts";
 
 interface WebhookNeeds extends Omit<MeasureDeps, "oldestWaitMs">, Pick<WebhooksDeps, "log"> {
   readonly config: Pick<Config, "dataDir" | "webhookPrivate">;
@@ -21,7 +21,7 @@ interface WebhookNeeds extends Omit<MeasureDeps, "oldestWaitMs">, Pick<WebhooksD
 
 export async function makeWebhooks({ config, link, publicUrl, onError, log, ...needs }: WebhookNeeds) {
   const { store, queue, clock } = needs;
-  const secret = await openWebhookSecret(path.join(config.dataDir, "webhook-secret"));
+  const secret = await openWebhookSecret(webhookSecretFile(config.dataDir));
   const allowPrivate = config.webhookPrivate;
   const random = () => randomInt(1000) / 1000;
   const measure = measures({ ...needs, oldestWaitMs: (endpointId) => link.oldestWaitMs(endpointId) });

@@ -1,6 +1,6 @@
 /** A platform whose store is in PostgreSQL: what users do with it, and what happens when either of the two dies. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../eventually.ts";
@@ -115,8 +115,11 @@ describe("a platform on PostgreSQL", { skip }, () => {
     const first = await startPlatform(t, given);
     const said: string[] = [];
     let second: PlatformProcess | undefined;
+    const dataDir = path.join(tempDir(t), "data");
+    mkdirSync(dataDir, { mode: 0o700 });
+    copyFileSync(path.join(first.dataDir, "secret.key"), path.join(dataDir, "secret.key"));
     const starts = startPlatformProcess({
-      dataDir: path.join(tempDir(t), "data"),
+      dataDir,
       env: { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, ...given },
       onLogLine: (line) => said.push(line),
     });
@@ -129,6 +132,8 @@ describe("a platform on PostgreSQL", { skip }, () => {
     await first.stop();
     await isUp;
     assert.equal(second!.firstKey, undefined, "the database has its first key");
+    const secretOf = (folder: string) => readFileSync(path.join(folder, "webhook-secret"), "utf8");
+    assert.equal(secretOf(dataDir), secretOf(first.dataDir));
     const { status } = await first.call(`${second!.url}/graphql`, { body: { query: "{ myself { id } }" } });
     assert.equal(status, 200);
   });

@@ -1,0 +1,101 @@
+/**
+ * What others know the platform by: the secret that signs webhooks, and the certificate that hosts and workers of other machines know. In the
+ * data directory each is a file. A platform in PostgreSQL may run on another machine next, so the database has them too, sealed:
+ *
+ *   no row ──▶ the file's content, which is made when there is none ──▶ a row
+ *   a row  ──▶ the file, whatever was there
+ */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { SvcError } from "../domain/errors.ts";
+import type { SealedText } from "../lib/sealed-text.ts";
+import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+import type { Postgres } from "../postgres/postgres.ts";
+import { openWebhookSecret } from "../webhooks/message.ts";
+import type { Config } from "./config.ts";
+import { openLinkCertificate } from "./link-certificate.ts";
+
+const WEBHOOK_SECRET = "webhook-secret";
+const CERTIFICATE = "worker-link.pem";
+
+export function webhookSecretFile(dataDir: string): string {
+  return path.join(dataDir, WEBHOOK_SECRET);
+}
+
+type Needs = Pick<Config, "dataDir" | "workerListen">;
+
+/** Brings files and database together. Throws DATA_DIRECTORY when the keys here do not open what is in the database. */
+export async function shareIdentity(
+  postgres: Postgres,
+  seal: SealedText,
+  { dataDir, workerListen }: Needs,
+): Promise<void> {
+  await makeTable(postgres);
+  await share(postgres, seal, path.join(dataDir, WEBHOOK_SECRET), () => openWebhookSecret(webhookSecretFile(dataDir)));
+  const isKnown = workerListen !== undefined || existsSync(path.join(dataDir, CERTIFICATE));
+  await share(postgres, seal, path.join(dataDir, CERTIFICATE), isKnown && (() => openLinkCertificate(dataDir)));
+}
+
+/** `make` makes the file; false: there is to be none unless the database has it. */
+async function share(
+  postgres: Postgres,
+  seal: SealedText,
+  file: string,
+  make: false | (() => Promise<unknown>),
+): Promise<void> {
+  const name = path.basename(file);
+  const label = `identity ${name}`;
+  const stored = await read(postgres, name);
+  if (stored === undefined) {
+    if (make === false) return;
+    await make();
+    const sealed = seal.seal(await readFile(file, "utf8"), label);
+    const insert = "INSERT INTO platform_identity (name, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    if ((await postgres.query(insert, [name, sealed])).rowCount === 1) return;
+    return share(postgres, seal, file, make);
+  }
+  const content = opened(seal, stored, label, postgres.name);
+  const here = existsSync(file) ? await readFile(file, "utf8") : undefined;
+  if (here !== content) await writeFileAtomic(file, content, 0o600);
+  const renewed = seal.sealedAnew(stored, label);
+  if (renewed === undefined) return;
+  const update = "UPDATE platform_identity SET sealed = $2 WHERE name = $1 AND sealed = $3";
+  await postgres.query(update, [name, renewed, stored]);
+}
+
+function opened(seal: SealedText, sealed: string, label: string, database: string): string {
+  try {
+    return seal.open(sealed, label);
+  } catch (error) {
+    throw new SvcError(
+      "DATA_DIRECTORY",
+      "The keys of this data directory are not those of the platform in the database.",
+      {
+        where: database,
+        help:
+          "Give it the same keys: copy secret.key, or set SVC_SECRET_KEY_FILE. Where they are lost, DELETE FROM platform_identity " +
+          "in the database, and set all secrets again (docs/operate/secret-keys.md).",
+        cause: error,
+      },
+    );
+  }
+}
+
+async function read(postgres: Postgres, name: string): Promise<string | undefined> {
+  const { rows } = await postgres.query<{ sealed: string }>("SELECT sealed FROM platform_identity WHERE name = $1", [
+    name,
+  ]);
+  return rows[0]?.sealed;
+}
+
+async function makeTable(postgres: Postgres): Promise<void> {
+  const { rows } = await postgres.query("SELECT to_regclass('platform_identity') AS there");
+  if (rows[0].there !== null) return;
+  try {
+    await postgres.query("CREATE TABLE IF NOT EXISTS platform_identity (name text PRIMARY KEY, sealed text NOT NULL)");
+  } catch (error) {
+    // Two that make it at once collide in PostgreSQL's own tables.
+    if ((error as { code?: string }).code !== "23505") throw error;
+  }
+}
