@@ -90,6 +90,10 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
     remedy: "The detail has the import error; correct it and deploy.",
   },
   SHUTTING_DOWN: { cause: "The platform stops or restarts.", remedy: "Try again in a moment; accepted jobs are kept." },
+  MOVED: {
+    cause: "Another replica of the platform took over the jobs of the endpoint while the call was under way.",
+    remedy: "Try again in a moment; accepted jobs are kept.",
+  },
   WORKER_WAIT_TIMEOUT: {
     cause: "No worker was ready within the request time-out.",
     remedy: "The detail says what it waited for; try again, or raise `workers`.",

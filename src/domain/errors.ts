@@ -36,6 +36,7 @@ export const ERROR_CATALOGUE = {
   BAD_RESPONSE: { status: 502, title: "The function's response cannot be sent" },
   BOOT_FAILED: { status: 502, title: "The endpoint's worker cannot start" },
   SHUTTING_DOWN: { status: 503, title: "The platform is shutting down" },
+  MOVED: { status: 503, title: "The endpoint's jobs are kept elsewhere now" },
   WORKER_WAIT_TIMEOUT: { status: 504, title: "No worker was ready in time" },
   REQUEST_TIMEOUT: { status: 504, title: "The worker did not answer in time" },
 

@@ -28,6 +28,13 @@ export const CHANGES_TRIM_MS = 10 * 60_000;
 /** A platform says so often that it has its database; one that is silent for so long has lost it to another that waits. */
 export const OWNER_BEAT_MS = 1_000;
 export const OWNER_SILENT_MS = 5_000;
+/** So often a replica says that it lives and looks who has which shard; one that is silent for so long has its shards taken over. */
+export const REPLICA_BEAT_MS = 1_000;
+export const REPLICA_SILENT_MS = 3_000;
+/** A replica that has been silent for so long and owns nothing is forgotten. */
+export const REPLICA_FORGET_MS = 60_000;
+/** Another replica should have had a shard for so long before it is given to it. */
+export const SHARD_BETTER_MS = 10_000;
 /** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */
 export const POSTGRES_PROBE_ROWS = 30_000;
 /** A move to or from a database takes jobs by so many, or so many bytes of them, so many bodies of them at once, and other rows by so many. */

@@ -2,6 +2,7 @@
  * The queue on PostgreSQL. What is in memory is the same as with SQLite; rows are written a batch at a time while the batch
  * before is on its way, and a promise resolves after its commit. The parts are under postgres/; docs/decisions/0018 says why so.
  */
+import { hostname } from "node:os";
 import { SvcError } from "../domain/errors.ts";
 import { UNWATCHED } from "../domain/storage.ts";
 import type { Postgres } from "../postgres/postgres.ts";
@@ -15,6 +16,7 @@ import { StoredBodies } from "./machine/stored-bodies.ts";
 import { queueChanges } from "./postgres/changes.ts";
 import { Connections } from "./postgres/connection.ts";
 import { PostgresCore } from "./postgres/core.ts";
+import { EndpointNames } from "./postgres/endpoint-names.ts";
 import { queueOutbox } from "./postgres/outbox.ts";
 import { rollPartitions } from "./postgres/partitions.ts";
 import { progressRows } from "./postgres/progress.ts";
@@ -22,6 +24,8 @@ import { queueReads } from "./postgres/reads.ts";
 import { delayedRows, nearDue, runningRows } from "./postgres/running.ts";
 import { migrateQueue } from "./postgres/schema.ts";
 import { searchRows } from "./postgres/search.ts";
+import type { ShardKeeper } from "./postgres/shard-keeper.ts";
+import { keepShards } from "./postgres/shard-memory.ts";
 import { queueTicks } from "./postgres/ticks.ts";
 import { queueUpkeep } from "./postgres/upkeep.ts";
 import type { JobQueue } from "./queue.ts";
@@ -36,9 +40,30 @@ export interface PostgresQueueOptions extends QueueOptions {
   readonly lost?: (error: SvcError) => void;
   /** Takes over work that nobody awaits: deletions of bodies that nothing names any more. */
   readonly own?: (work: Promise<unknown>) => void;
+  /** One of several on the database; without it this platform takes the database over from whoever has it. */
+  readonly replica?: ReplicaOptions;
 }
 
-/** Takes the database over from whoever has it. */
+export interface ReplicaOptions {
+  /** No other has it, nor had. */
+  readonly id: string;
+  /** Where its links are. */
+  readonly address: string;
+  /** Versions of the links' protocol that it speaks. */
+  readonly links: { readonly first: number; readonly last: number };
+  /** The jobs of these endpoints are another replica's: so are their workers and callers. */
+  readonly moved?: (endpointIds: readonly string[]) => void;
+  /** A shard is that one's to take: when it is told it need not wait for its next look. */
+  readonly gave?: (replica: string) => void;
+}
+
+/** The queue of one of several replicas. */
+export interface ReplicaQueue extends JobQueue {
+  readonly shards: ShardKeeper;
+}
+
+export function openPostgresQueue(options: PostgresQueueOptions & { replica: ReplicaOptions }): Promise<ReplicaQueue>;
+export function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue>;
 export async function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue> {
   const { postgres, bodies: store, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
   const db = new Connections(postgres, options.waitMaxMs);
@@ -47,13 +72,22 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
     own: options.own ?? ((work) => work.catch(() => {})),
   });
   const delays = new DelayedJobs(core.steady, delayedRows(core));
+  const { replica } = options;
+  const keeper =
+    replica &&
+    keepShards(core, replica, {
+      loaded: () => delays.waitForFirst(),
+      own: options.own ?? ((work) => work.catch(() => {})),
+    });
   try {
     await migrateQueue(db);
-    await core.open();
+    if (keeper === undefined) await core.openAll(`${hostname()} ${process.pid}`);
+    else await keeper.start();
     await core.pipeline.alone((query) => rollPartitions(query, clock(), core.seqAt));
     await nearDue(core);
     await delays.waitForFirst();
   } catch (error) {
+    await keeper?.close();
     await db.close();
     throw error;
   }
@@ -62,6 +96,7 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
   const reads = queueReads(core);
   const changes = queueChanges(core, bodies);
   const source = searchRows(core);
+  const names = new EndpointNames(core);
   storage.onReturn(() => core.goOn());
   const stopRefusing = refuseWhenAway(core);
   return {
@@ -76,7 +111,10 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
     renew: jobs.renew,
     finish: jobs.finish,
     release: jobs.release,
-    search: (search) => searchJobs(core.live, source, search),
+    async search(search) {
+      await names.knowAll();
+      return searchJobs(core.live, source, search);
+    },
     wakeDelayed: () => delays.wake(),
 
     async cancel(jobId) {
@@ -89,8 +127,10 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
     async close() {
       stopRefusing();
       delays.close();
-      await core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."), bodies);
+      await keeper?.close();
+      await core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."), bodies, replica?.id);
     },
+    ...(keeper !== undefined && { shards: keeper }),
   };
 }
 

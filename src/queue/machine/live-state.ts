@@ -108,6 +108,8 @@ export class LiveState {
   readonly endpoints = new Map<string, EndpointState>();
   readonly running = new Map<string, RunningJob>();
   #byNumber = new Map<number, EndpointState>();
+  /** Ids of endpoints that only rows are known of, by their number. */
+  readonly #elsewhere = new Map<number, string>();
 
   constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
@@ -119,6 +121,11 @@ export class LiveState {
     this.#byNumber = new Map();
     this.running.clear();
     for (const endpoint of this.endpoints.values()) Object.assign(endpoint, { number: 0, ...noJobs() });
+    this.add(rows, before);
+  }
+
+  /** Takes more that was read, of other endpoints. */
+  add(rows: StoredState, before: ReadonlyMap<string, RunningJob> = new Map()): void {
     for (const { number, id, completed, failed, retried } of rows.endpoints) {
       const endpoint = this.endpoint(id);
       Object.assign(endpoint, { completed, failed, retried });
@@ -163,6 +170,37 @@ export class LiveState {
     this.#byNumber.delete(endpoint.number);
     Object.assign(endpoint, { number: 0, ...noJobs() });
     if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
+  }
+
+  /** The endpoint's rows are another's to change: nothing is known of it here. */
+  dropped(endpoint: EndpointState): void {
+    for (const [id, job] of this.running) if (job.endpoint === endpoint) this.running.delete(id);
+    this.#byNumber.delete(endpoint.number);
+    if (endpoint.number > 0) this.#elsewhere.set(endpoint.number, endpoint.id);
+    this.endpoints.delete(endpoint.id);
+  }
+
+  /** Endpoints whose rows are another's to change. */
+  elsewhere(endpoints: Iterable<{ readonly number: number; readonly id: string }>): void {
+    for (const { number, id } of endpoints) if (!this.#byNumber.has(number)) this.#elsewhere.set(number, id);
+  }
+
+  /** Its id; undefined when it was never heard of. */
+  idOf(number: number): string | undefined {
+    return this.#byNumber.get(number)?.id ?? this.#elsewhere.get(number);
+  }
+
+  /** 0 while it has no row that is known. */
+  numberOf(id: string): number {
+    const number = this.endpoints.get(id)?.number ?? 0;
+    if (number > 0) return number;
+    for (const [elsewhere, name] of this.#elsewhere) if (name === id) return elsewhere;
+    return 0;
+  }
+
+  /** Of all endpoints whose rows are known. */
+  get numbers(): number[] {
+    return [...this.#byNumber.keys(), ...[...this.#elsewhere.keys()].filter((number) => !this.#byNumber.has(number))];
   }
 
   /** Forgets endpoints that have no row and workers that are gone. */

@@ -137,6 +137,8 @@ export abstract class QueueMachine {
   abstract run<T>(work: () => T, options?: { readonly bytes?: number }): Promise<T>;
   /** As run, for what must not be lost: while it cannot be stored it waits, behind what came before. */
   abstract keep<T>(work: () => T): Promise<T>;
+  /** Throws MOVED when another has the endpoint's jobs. */
+  check(_endpointId: string): void {}
   /** What waits goes to the claims that do. */
   abstract feed(endpoint: EndpointState): Promise<void>;
   /** A row of the endpoint was given these bodies. Part of a batch. */
@@ -251,10 +253,10 @@ export abstract class QueueMachine {
     this.chunks.notify(id);
   }
 
-  /** Nothing of the batch was written, for this reason: returns what it is rejected with. */
-  protected takeBack(error: unknown): unknown {
+  /** Nothing of the batch was written, for this reason: returns what it is rejected with. `comesAgain`: its work is done again. */
+  protected takeBack(error: unknown, comesAgain = false): unknown {
     const lack = this.storage.noticed(error);
-    if (lack === undefined) this.claims.fail(this.#touched, error);
+    if (lack === undefined && !comesAgain) this.claims.fail(this.#touched, error);
     else this.claims.takeBack();
     this.#touched = new Set();
     this.#finished = [];

@@ -25,8 +25,13 @@ export interface RunningRows {
   retried(endpoint: EndpointState): void;
   /** When it is not worth another attempt; undefined when its row is gone. */
   expiresAt(job: RunningJob): number | undefined;
-  /** What one hears who does not hold the job: not before it is known that another took it. */
-  notHeld(): Promise<false>;
+  /**
+   * What one hears who does not hold the job: not before it is known that another took it. Throws MOVED when that is for
+   * another replica to say.
+   */
+  notHeld(claim: Claim): Promise<false>;
+  /** Those of them that are for another replica to judge. */
+  elsewhere(claims: readonly Claim[]): Promise<ReadonlySet<Claim>>;
 }
 
 interface End {
@@ -58,6 +63,7 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
     if (signal.aborted || count < 1) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
       const { claims, live } = this.#machine;
+      this.#machine.check(endpointId);
       const endpoint = live.endpoint(endpointId);
       const claim: PendingClaim = { endpoint, workerId, signal, room: count, bytes: 0, given: [], resolve, reject };
       claims.add(claim);
@@ -67,26 +73,33 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
 
   readonly renew = async (claims: readonly Claim[]): Promise<Claim[]> => {
     const { live } = this.#machine;
-    return claims.filter((claim) => {
+    const gone = claims.filter((claim) => {
       const job = live.held(claim);
       if (job !== undefined) job.leaseUntil = live.lease();
       return job === undefined;
     });
+    if (gone.length === 0) return gone;
+    const elsewhere = await this.#rows.elsewhere(gone);
+    return gone.filter((claim) => !elsewhere.has(claim));
   };
 
   readonly finish = (claim: Claim, outcome: Outcome): Promise<boolean> => {
     const job = this.#machine.live.held(claim);
-    if (job === undefined) return this.#rows.notHeld();
+    if (job === undefined) return this.#rows.notHeld(claim);
     if (outcome.state === "FAILED" && outcome.again !== undefined) {
       const { error, again } = outcome;
       const waitMs = this.#waitBefore(job, again);
-      if (waitMs !== undefined) return this.#change(claim, (still) => this.#delay(still, waitMs, error, again));
+      if (waitMs !== undefined)
+        return this.#orNotHeld(
+          claim,
+          this.#change(claim, (still) => this.#delay(still, waitMs, error, again)),
+        );
     }
     const output = outcome.state === "TIMED_OUT" ? null : (outcome.output ?? null);
     const error = outcome.state === "COMPLETED" ? "" : outcome.error;
     const end: End = { state: FINAL_STATES[outcome.state], output, error };
     const errorBytes = error === "" ? null : Buffer.from(error);
-    return this.#bodies.keep(
+    const finished = this.#bodies.keep(
       claim.jobId,
       [output, errorBytes],
       ([storedOutput, storedError]) => this.#finish(claim, end, storedOutput!, storedError!),
@@ -98,6 +111,7 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
         },
       },
     );
+    return this.#orNotHeld(claim, finished);
   };
 
   readonly release = async (claim: Claim, reason: "handed-back" | "lost", cause?: string): Promise<void> => {
@@ -141,6 +155,11 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
         return job !== undefined;
       }),
     );
+  }
+
+  /** It may have been taken over while its end was on its way. */
+  async #orNotHeld(claim: Claim, done: Promise<boolean>): Promise<boolean> {
+    return (await done) || this.#rows.notHeld(claim);
   }
 
   #finish(claim: Claim, end: End, output: Body | null, error: Body | null): Promise<boolean> {

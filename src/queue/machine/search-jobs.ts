@@ -84,7 +84,7 @@ function wantedOf(live: LiveState, search: JobSearch): Wanted {
   const states = search.error === undefined ? search.states : failedOf(search.states);
   return {
     ...search,
-    numbers: search.endpointIds?.flatMap((id) => live.endpoints.get(id)?.number || []),
+    numbers: search.endpointIds?.flatMap((id) => live.numberOf(id) || []),
     stored: states?.flatMap((state) => (state === "IN_QUEUE" ? [IN_QUEUE, DELAYED] : [JOB_STATES.indexOf(state)])),
     from: search.from ?? 0,
     to: search.to ?? Number.MAX_SAFE_INTEGER,
@@ -108,7 +108,7 @@ async function windows<Row extends JobRow>(
     if (all !== undefined) return async (before) => ({ rows: all.filter(({ seq }) => seq < before), ...END });
     return (before) => walked(source, wanted, before);
   }
-  const endpoints = numbers ?? [...live.endpoints.values()].flatMap(({ number }) => number || []);
+  const endpoints = numbers ?? live.numbers;
   const states = new Set((stored ?? [...JOB_STATES.keys()]).map((state) => (state === DELAYED ? IN_QUEUE : state)));
   return endpoints.length * states.size <= SEARCH_STREAMS_MAX
     ? (before) => merged(source, endpoints, [...states], before, wanted)
@@ -169,7 +169,7 @@ function matches<Row extends JobRow>(
   if (stored !== undefined && !stored.includes(row.state)) return false;
   if (error === undefined) return true;
   if (row.expired === 1 || (row.state !== FAILED && row.state !== TIMED_OUT)) return false;
-  return error(textOf(source.errorOf(row)), live.of(row.endpoint).id);
+  return error(textOf(source.errorOf(row)), live.idOf(row.endpoint)!);
 }
 
 function pageOf<Row extends JobRow>(
@@ -179,7 +179,7 @@ function pageOf<Row extends JobRow>(
   before: number,
 ): FoundJobs {
   const jobs = rows.map((row) => {
-    const endpointId = live.of(row.endpoint).id;
+    const endpointId = live.idOf(row.endpoint)!;
     if (row.expired === 1) return { ...expiredJob(row, endpointId), expiresAt: null };
     const job = jobOfRow(row, endpointId, null, textOf(source.errorOf(row)));
     return { ...job, expiresAt: isFinal(job.state) ? row.expires_at : null };

@@ -8,7 +8,7 @@ import { type BodyStore, dayOf } from "../bodies/body-store.ts";
 import { type Body, COMPLETED, DELAYED, FAILED, IN_QUEUE, type JobRow, sizeOf, TIMED_OUT } from "../machine/job-row.ts";
 import type { ColumnValue } from "../postgres/arrays.ts";
 import type { Query } from "../postgres/connection.ts";
-import { SEQ_EPOCH_MS, SEQS_PER_MS } from "../postgres/core.ts";
+import { SEQ_EPOCH_MS, SEQS_PER_MS } from "../postgres/numbers.ts";
 import { shardOf } from "../postgres/ownership.ts";
 import type { JobRecord } from "../postgres/records.ts";
 import { SHARDS } from "../postgres/schema.ts";

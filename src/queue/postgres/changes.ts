@@ -69,6 +69,7 @@ async function earlierJob(core: PostgresCore, query: Query, job: NewJob): Promis
 /** `earlier`: the job that the rows have under its idempotency key. */
 export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier: string | undefined) {
   const { live } = core;
+  core.check(job.endpointId);
   const endpoint = live.endpoint(job.endpointId);
   const number = core.number(endpoint);
   if (job.idempotencyKey !== "") {
@@ -93,7 +94,7 @@ export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier:
     core.touch(endpoint);
     return { id: job.id, created: true };
   }
-  const fence = core.ownership.nextFence(0);
+  const fence = core.nextFence(0, record.seq);
   Object.assign(record, { state: IN_PROGRESS, fence, worker_id: claim.workerId, started_at: now });
   const running = live.start(record, fence, claim.workerId, now);
   core.claims.give(claim, running, typeof input === "string" ? job.input : input);
@@ -162,6 +163,7 @@ export function endRow(
 function cancelJob(core: PostgresCore, jobId: string): boolean {
   const record = core.record(jobId);
   if (record === undefined || record.isGone || record.state > IN_PROGRESS) return false;
+  core.checkNumber(record.endpoint);
   const endpoint = core.live.of(record.endpoint);
   const times = timesOf(record);
   const before = record.state;
@@ -199,6 +201,7 @@ export function failQueuedJob(core: PostgresCore, record: JobRecord, workerId: s
 function retryJob(core: PostgresCore, jobId: string, chunkCost: number): boolean {
   const record = core.record(jobId);
   if (record === undefined || record.isGone || (record.state !== FAILED && record.state !== TIMED_OUT)) return false;
+  core.checkNumber(record.endpoint);
   const endpoint = core.live.of(record.endpoint);
   const now = core.clock();
   const before = record.state;

@@ -38,6 +38,8 @@ export class Connections implements Db {
   readonly #waitMaxMs: number;
   readonly #writer: Line;
   readonly #idle: Line[];
+  /** Of who has which shard. It connects when it is used. */
+  readonly #apart: Line;
   readonly #waiting: ((line: Line) => void)[] = [];
   readonly #stop = new AbortController();
   #outage: { since: number; error: unknown } | undefined;
@@ -50,6 +52,7 @@ export class Connections implements Db {
     this.#postgres = postgres;
     this.#waitMaxMs = waitMaxMs;
     this.#writer = new Line(postgres);
+    this.#apart = new Line(postgres);
     this.#idle = Array.from({ length: POSTGRES_QUEUE_CONNECTIONS - 1 }, () => new Line(postgres));
   }
 
@@ -88,17 +91,15 @@ export class Connections implements Db {
   }
 
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    return this.onWriter(async (query) => {
-      await query("BEGIN");
-      try {
-        const value = await work(query);
-        await query("COMMIT");
-        return value;
-      } catch (error) {
-        if (!isConnectionLost(error)) await query("ROLLBACK");
-        throw error;
-      }
-    });
+    return this.onWriter((query) => inTransaction(query, work));
+  }
+
+  /**
+   * A transaction on a connection beside that of the batches. Tried once: when the connection is lost meanwhile, it is not known
+   * whether it was carried out.
+   */
+  apart<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#apart.use((client) => inTransaction(queryOf(client), work));
   }
 
   /** Reads, on a connection of its own. Waits a bounded time for a database that is away. */
@@ -116,7 +117,7 @@ export class Connections implements Db {
   /** What is under way ends; nothing is sent again. */
   async close(): Promise<void> {
     this.#stop.abort();
-    await Promise.all([this.#writer, ...this.#idle].map((line) => line.close()));
+    await Promise.all([this.#writer, this.#apart, ...this.#idle].map((line) => line.close()));
   }
 
   async #repeat<T>(
@@ -218,6 +219,18 @@ class Line {
   #drop(client: Client): void {
     if (this.#client === client) this.#client = undefined;
     destroy(client);
+  }
+}
+
+async function inTransaction<T>(query: Query, work: (query: Query) => Promise<T>): Promise<T> {
+  await query("BEGIN");
+  try {
+    const value = await work(query);
+    await query("COMMIT");
+    return value;
+  } catch (error) {
+    if (!isConnectionLost(error)) await query("ROLLBACK");
+    throw error;
   }
 }
 

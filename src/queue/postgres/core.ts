@@ -1,57 +1,52 @@
 /** The queue's memory on its rows in PostgreSQL: rows that are at hand, and batches that are one statement each. */
-import { hostname } from "node:os";
-import { SvcError } from "../../domain/errors.ts";
-import { QUEUE_FOLD_BATCHES, QUEUE_READ_ROWS, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import type { SvcError } from "../../domain/errors.ts";
+import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import type { ShardHold } from "../../domain/ownership.ts";
 import type { StorageWatch } from "../../domain/storage.ts";
 import type { BodyStore } from "../bodies/body-store.ts";
 import { type Body, IN_PROGRESS } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
+import { movedAway, takenOver } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
+import { Batches, ShardsLost } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
 import type { Connections, Query } from "./connection.ts";
 import { Heads } from "./heads.ts";
-import { COUNTED, type LoadedState, loadState } from "./load.ts";
-import { Ownership, shardOf } from "./ownership.ts";
+import { type LoadedState, type LoadScope, loadState } from "./load.ts";
+import { Numbers, seqAt } from "./numbers.ts";
+import { Ownership, shardOf, shardOfNumber } from "./ownership.ts";
 import { Pipeline, type RunOptions } from "./pipeline.ts";
+import { readHeads } from "./read-heads.ts";
 import { type JobRecord, type ReadRow, recordOf } from "./records.ts";
-import { findRow, queuedAfter } from "./rows.ts";
+import { findRow } from "./rows.ts";
 import { SHARDS } from "./schema.ts";
-import { ENDPOINT_IN, ENDPOINT_UP, JOURNAL_OUT, type Part, type StatementAnswer, statementOf } from "./statement.ts";
+import { forgetReplica, takeShards } from "./takeover.ts";
 import { Unit } from "./unit.ts";
 
-/** Numbers begin with the time, so that they rise over all shards, and end with the shard, so that no two owners give the same. */
-export const SEQ_EPOCH_MS = 1_600_000_000_000;
-export const SEQS_PER_MS = 16;
 const UNIQUE_VIOLATION = "23505";
-
-/** The first number of a moment. */
-export const seqAt = (ms: number): number => Math.max(0, (ms - SEQ_EPOCH_MS) * SEQS_PER_MS * SHARDS);
 
 export class PostgresCore extends QueueMachine {
   readonly db: Connections;
   readonly bodies: BodyNames;
   readonly heads = new Heads();
   readonly pipeline: Pipeline;
-  readonly ownership = new Ownership();
+  readonly ownership: Ownership;
+  readonly batches: Batches;
   /** What the batch that is being made changes. */
   unit = new Unit();
   /** Chunks' references that are read before they are deleted. */
   readonly taking = new Set<string>();
-  /** Called when another platform has taken over. */
-  readonly lost: (error: SvcError) => void;
+  /** Called with shards that another has taken over. Throws where this platform cannot go on without them. */
+  lost: (shards: readonly number[]) => void;
+  /** Called with the endpoints whose jobs another has now. */
+  dropped: (endpointIds: readonly string[]) => void = () => {};
   /** By id: what runs, what is in heads, and until the batch is over what it read or made. */
   readonly #records = new Map<string, JobRecord>();
   readonly #batch = new Map<string, JobRecord>();
-  /** Endpoints whose rows have older counts than the journal. */
-  readonly #journalled = new Set<EndpointState>();
   readonly #shards = new Map<EndpointState, number>();
-  /** Of statements, by name. */
-  readonly #texts = new Map<string, string>();
-  #batches = 0;
-  #mustFold = false;
-  #lastTick = 0;
-  #lastNumber = 0;
+  readonly #own: (work: Promise<unknown>) => void;
+  readonly #numbers: Numbers;
 
   constructor(
     db: Connections,
@@ -60,6 +55,7 @@ export class PostgresCore extends QueueMachine {
     bounds: QueueBounds,
     storage: StorageWatch,
     told: { lost(error: SvcError): void; own(work: Promise<unknown>): void },
+    ownership = new Ownership(),
   ) {
     super(clocks, bounds, storage, {
       nextQueued: (endpoint, count) => this.heads.next(endpoint, count),
@@ -71,23 +67,93 @@ export class PostgresCore extends QueueMachine {
     });
     this.db = db;
     this.bodies = new BodyNames(store, clocks.clock, told.own);
-    this.lost = told.lost;
+    this.ownership = ownership;
+    this.#own = told.own;
+    this.#numbers = new Numbers(clocks.clock);
+    this.batches = new Batches(db, ownership, (endpoint) => this.shard(endpoint));
+    this.lost = () => {
+      throw this.#lose(told.lost);
+    };
     this.pipeline = new Pipeline({
       // Nothing is being written: every connection sees the same.
       load: (work) => work((text, values) => db.read(text, values, Number.POSITIVE_INFINITY)),
       alone: (work) => db.onWriter(work),
-      write: () => this.#write(),
+      write: async () => {
+        this.handOut();
+        const gone = await this.batches.write(this.unit, this.lastSeq());
+        for (const reference of gone) if (!this.taking.has(reference)) this.bodies.drop(reference);
+      },
       committed: () => this.#committed(),
       rolledBack: (error) => this.#rolledBack(error),
       isCollision: (error) => (error as { cause?: { code?: string } }).cause?.code === UNIQUE_VIOLATION,
+      isToRepeat: (error) => error instanceof ShardsLost,
     });
   }
 
-  /** Takes the shards over and reads what is in them. */
-  async open(): Promise<void> {
-    await this.db.transaction((query) => this.ownership.take(query, `${hostname()} ${process.pid}`));
-    this.#loaded(await this.db.onWriter(loadState));
+  /** Takes all shards over, whoever has them, and reads what is in them. `owner`: for people who look at the table. */
+  async openAll(owner: string): Promise<void> {
+    const { writer } = this.ownership;
+    const nonce = this.ownership.nonce();
+    const taken = await this.db.transaction((query) => takeShards(query, { owner, writer, nonce }, "all"));
+    this.ownership.took(taken.won);
+    this.given(taken.lastSeq);
+    this.#loaded(await this.db.onWriter((query) => loadState(query, this.#scope())));
     this.sweepAll();
+  }
+
+  /** Numbers up to this one were given. */
+  given(lastSeq: number): void {
+    this.#numbers.given(lastSeq);
+  }
+
+  /** Shards are this platform's, with what was read of them; their workers have so long to come back. Between two batches. */
+  add(state: LoadedState, holds: readonly ShardHold[], leaseMs: number): void {
+    this.ownership.took(holds);
+    this.live.add(state);
+    for (const { id } of state.runningRows) this.live.running.get(id)!.leaseUntil = this.live.lease(leaseMs);
+    this.#adopt(state);
+    this.sweepAll();
+  }
+
+  /**
+   * Forgets shards that are another's, and sends those who wait there. Between two batches. Returns the ids of their endpoints.
+   */
+  dropShards(shards: readonly number[]): string[] {
+    this.ownership.gave(shards);
+    const gone = new Set(shards);
+    const endpoints = [...this.live.endpoints.values()].filter((endpoint) => gone.has(this.shard(endpoint)));
+    for (const endpoint of endpoints) {
+      for (const claim of [...endpoint.claims]) this.claims.refuse(claim, movedAway(endpoint.id));
+      for (const set of [this.batches.journalled, this.finalSince, this.failedSince, this.expiredSince])
+        set.delete(endpoint);
+      this.#shards.delete(endpoint);
+      this.heads.forget(endpoint);
+      this.live.dropped(endpoint);
+    }
+    for (const [id, { endpoint }] of this.#records) if (gone.has(shardOfNumber(endpoint))) this.#records.delete(id);
+    this.#own(this.#wakeWaiting(shards));
+    return endpoints.map(({ id }) => id);
+  }
+
+  /** Whoever waits for a job of these shards looks again whose it is. */
+  async #wakeWaiting(shards: readonly number[]): Promise<void> {
+    const ids = [...new Set([...this.finals.jobIds(), ...this.chunks.jobIds()])];
+    if (ids.length === 0) return;
+    const there = `SELECT id FROM open_jobs WHERE id = ANY($1) AND (seq & ${SHARDS - 1}) = ANY($2)`;
+    for (const { id } of await this.db.read<{ id: string }>(there, [ids, shards])) {
+      this.finals.notify(id);
+      this.chunks.notify(id);
+    }
+  }
+
+  override check(endpointId: string): void {
+    if (!this.ownership.hasAll && !this.ownership.has(shardOf(endpointId))) throw movedAway(endpointId);
+  }
+
+  /** As check, of a row. */
+  checkNumber(number: number): void {
+    if (!this.ownership.hasAll && !this.ownership.has(shardOfNumber(number)))
+      throw movedAway(this.live.idOf(number) ?? "the endpoint");
   }
 
   /** Part of the next batch; resolves after its commit. */
@@ -108,11 +174,11 @@ export class PostgresCore extends QueueMachine {
   }
 
   feed(endpoint: EndpointState): Promise<void> {
-    return this.keep(() => this.touch(endpoint), { load: (query) => this.#readHeads(query, endpoint) });
+    return this.keep(() => this.touch(endpoint), { load: (query) => readHeads(this, query, endpoint) });
   }
 
   /** What was said is written first, unless the database is away. */
-  async close(reason: Error, bodies: StoredBodies): Promise<void> {
+  async close(reason: Error, bodies: StoredBodies, replica?: string): Promise<void> {
     const said = bodies.idle().then(() => this.pipeline.idle());
     if (this.db.outage === undefined)
       await Promise.race([said, new Promise<void>((away) => this.db.onOutage(() => away()))]);
@@ -120,19 +186,21 @@ export class PostgresCore extends QueueMachine {
     this.endWaits();
     // Those who waited read their job once more before the connections go.
     await new Promise((resolve) => setImmediate(resolve));
+    // Others need not wait until it has been silent for long enough.
+    if (replica !== undefined && this.db.outage === undefined)
+      await this.db.apart((query) => forgetReplica(query, replica)).catch(() => {});
     await this.db.close();
   }
 
   /** The highest number given so far. */
   lastSeq(): number {
-    return (this.#lastTick + 1) * SHARDS - 1;
+    return this.#numbers.last();
   }
 
   readonly seqAt = seqAt;
 
   nextSeq(shard: number): number {
-    this.#lastTick = Math.max(this.#lastTick + 1, (this.clock() - SEQ_EPOCH_MS) * SEQS_PER_MS);
-    return this.#lastTick * SHARDS + shard;
+    return this.#numbers.next(shard);
   }
 
   // Rows that are at hand.
@@ -192,8 +260,7 @@ export class PostgresCore extends QueueMachine {
   /** Gives the endpoint its row. */
   number(endpoint: EndpointState): number {
     if (endpoint.number === 0) {
-      this.#lastNumber++;
-      this.live.numbered(endpoint, this.#lastNumber * SHARDS + this.shard(endpoint));
+      this.live.numbered(endpoint, this.#numbers.nextEndpoint(this.shard(endpoint)));
       this.unit.newEndpoints.add(endpoint);
     }
     return endpoint.number;
@@ -201,8 +268,9 @@ export class PostgresCore extends QueueMachine {
 
   removed(endpoint: EndpointState): void {
     if (!this.unit.newEndpoints.delete(endpoint)) this.unit.goneEndpoints.push(endpoint.number);
+    this.unit.shards.add(this.shard(endpoint));
     this.unit.endpoints.delete(endpoint);
-    this.#journalled.delete(endpoint);
+    this.batches.journalled.delete(endpoint);
     this.#shards.delete(endpoint);
     this.heads.forget(endpoint);
     this.live.removed(endpoint);
@@ -222,6 +290,11 @@ export class PostgresCore extends QueueMachine {
       endpoint.files.unnamed(body);
       if (!endpoint.files.has(body)) this.unit.refsGone.push(body);
     }
+  }
+
+  /** Of a hand-out of a job. */
+  nextFence(fence: number, seq: number): number {
+    return this.ownership.nextFence(fence, shardOfNumber(seq));
   }
 
   /** Deletes an open job. The caller keeps the counts right. */
@@ -244,76 +317,10 @@ export class PostgresCore extends QueueMachine {
 
   #claimed(record: JobRecord, workerId: string, now: number): number {
     this.heads.remove(this.live.of(record.endpoint), record);
-    record.fence = this.ownership.nextFence(record.fence);
+    record.fence = this.nextFence(record.fence, record.seq);
     Object.assign(record, { state: IN_PROGRESS, worker_id: workerId, started_at: now });
     this.changed(record);
     return record.fence;
-  }
-
-  async #readHeads(query: Query, endpoint: EndpointState): Promise<undefined> {
-    if (endpoint.number === 0 || endpoint.claims.length === 0) return;
-    const wanted = endpoint.claims.reduce((sum, { room }) => sum + room, 0);
-    for (;;) {
-      const lacking = this.heads.lacking(endpoint, wanted);
-      if (lacking === undefined) return;
-      const { lowPriority, after } = lacking;
-      const rows = await queuedAfter(query, endpoint.number, lowPriority, after, QUEUE_READ_ROWS);
-      if (rows.length === 0) return;
-      const jobs = rows.map((row) => {
-        const record = this.adopt(row, "open");
-        record.input ??= row.input_ref ?? row.input!;
-        return record;
-      });
-      this.heads.filled(endpoint, lowPriority, jobs, after);
-    }
-  }
-
-  async #write(): Promise<void> {
-    this.handOut();
-    const { unit } = this;
-    const changes = unit.changes();
-    const mustFold = this.#mustFold || this.#batches >= QUEUE_FOLD_BATCHES;
-    const counts: number[][] = [];
-    const add = (part: Part<never>, rows: readonly unknown[]) => rows.length > 0 && changes.set(part, rows);
-    add(
-      ENDPOINT_IN as Part<never>,
-      [...unit.newEndpoints].map((endpoint) => {
-        const [number, ...values] = countsOf(endpoint);
-        return [number, endpoint.id, this.shard(endpoint), ...values];
-      }),
-    );
-    for (const endpoint of unit.endpoints) {
-      if (unit.newEndpoints.has(endpoint)) continue;
-      this.#journalled.add(endpoint);
-      if (!mustFold) counts.push(countsOf(endpoint));
-    }
-    const fence = this.ownership.fence(
-      new Set([...unit.endpoints, ...unit.newEndpoints].map((e) => this.shard(e))),
-      this.lastSeq(),
-    );
-    if (mustFold) {
-      const stored = [...this.#journalled].filter(
-        (endpoint) => endpoint.number > 0 && !unit.newEndpoints.has(endpoint),
-      );
-      add(ENDPOINT_UP as Part<never>, stored.map(countsOf));
-      add(JOURNAL_OUT as Part<never>, [[fence.epoch, fence.n]]);
-    }
-    const statement = statementOf(changes, fence, JSON.stringify(counts), this.#texts);
-    if (statement === undefined) return;
-    for (;;) {
-      const [answer] = await this.db.write<StatementAnswer>(statement.text, statement.values, statement.name);
-      if (answer!.log === 1 || answer!.before === 1) {
-        for (const reference of answer!.refs ?? []) if (!this.taking.has(reference)) this.bodies.drop(reference);
-        break;
-      }
-      if (answer!.own < fence.shards.length) throw this.#lose();
-      // An earlier try was committed while this one waited for it: the next look sees it.
-    }
-    this.#batches = mustFold ? 0 : this.#batches + 1;
-    if (mustFold) {
-      this.#mustFold = false;
-      this.#journalled.clear();
-    }
   }
 
   #committed(): void {
@@ -340,10 +347,22 @@ export class PostgresCore extends QueueMachine {
   }
 
   async #rolledBack(error: unknown): Promise<unknown> {
-    const reason = this.takeBack(error);
+    const isLost = error instanceof ShardsLost;
+    const reason = this.takeBack(error, isLost);
     this.unit = new Unit();
-    this.#loaded(await this.db.insist(loadState));
+    if (isLost) {
+      this.lost(error.shards);
+      this.dropped(this.dropShards(error.shards));
+    }
+    this.#loaded(await this.db.insist((query) => loadState(query, this.#scope())));
     return reason;
+  }
+
+  #scope(): LoadScope {
+    return {
+      epochOf: (shard) => this.ownership.epochOf(shard),
+      shards: this.ownership.hasAll ? undefined : this.ownership.shards,
+    };
   }
 
   #loaded(state: LoadedState): void {
@@ -351,43 +370,23 @@ export class PostgresCore extends QueueMachine {
     this.#records.clear();
     this.#batch.clear();
     this.live.load(state);
-    for (const row of state.runningRows) this.#records.set(row.id, recordOf(row, "open"));
-    this.#journalled.clear();
-    this.#mustFold = state.isJournalled;
-    for (const endpoint of state.isJournalled ? this.live.endpoints.values() : []) {
-      if (endpoint.number > 0) this.#journalled.add(endpoint);
-    }
-    this.#lastTick = Math.max(this.#lastTick, Math.floor(state.lastSeq / SHARDS));
-    for (const { number } of this.live.endpoints.values()) {
-      this.#lastNumber = Math.max(this.#lastNumber, Math.floor(number / SHARDS));
-    }
+    this.batches.loaded();
+    this.#adopt(state);
   }
 
-  #lose(): SvcError {
-    const error = new SvcError(
-      "SHUTTING_DOWN",
-      "Another platform has taken over this database; this one has stopped.",
-      {
-        help: "Run one platform on a database. Give each its own in SVC_DATABASE_URL.",
-      },
-    );
+  #adopt(state: LoadedState): void {
+    for (const row of state.runningRows) this.#records.set(row.id, recordOf(row, "open"));
+    for (const number of state.journalled) {
+      if (this.live.idOf(number) !== undefined) this.batches.journalled.add(this.live.of(number));
+    }
+    for (const { number } of this.live.endpoints.values()) this.#numbers.givenEndpoint(number);
+  }
+
+  #lose(told: (error: SvcError) => void): SvcError {
+    const error = takenOver();
     this.pipeline.end(error);
     this.endWaits();
-    this.lost(error);
+    told(error);
     return error;
   }
-}
-
-/** The number, then as COUNTED. */
-function countsOf(endpoint: EndpointState): number[] {
-  const { number, inQueue, inQueueLowPriority, delayed, completed, failed, retried } = endpoint;
-  const counts: Record<(typeof COUNTED)[number], number> = {
-    in_queue: inQueue,
-    in_queue_low: inQueueLowPriority,
-    delayed,
-    completed,
-    failed,
-    retried,
-  };
-  return [number, ...COUNTED.map((name) => counts[name])];
 }

@@ -31,7 +31,12 @@ interface Gone {
 
 /** What has outlived its retention. Resolves how many jobs. */
 export function sweepExpired(core: PostgresCore, now: number): Promise<number> {
-  return sweep(core, true, `d.expires_at <= $1 AND ${DELIVERED} ORDER BY d.expires_at`, [now]);
+  return sweep(
+    core,
+    true,
+    `d.expires_at <= $1 AND ${DELIVERED}${core.ownership.within("d.seq")} ORDER BY d.expires_at`,
+    [now],
+  );
 }
 
 /** The oldest of too many failed jobs of an endpoint. */

@@ -2,13 +2,17 @@
 import { WEBHOOK_WINDOW_HOSTS, WEBHOOK_WINDOW_ROWS } from "../../domain/limits.ts";
 import type { Delivery, WebhookOutbox } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
+import { shardOfNumber } from "./ownership.ts";
 
 type Due = Delivery & { readonly due_at: number };
 const DELIVERY = `id, job_id AS "jobId", url, host, failures, due_at`;
 /** Of the first due ones only: how many rows it reads is known. */
-const DUE = `SELECT ${DELIVERY} FROM (SELECT * FROM job_webhooks WHERE due_at <= $1 ORDER BY due_at, id
+const due = (
+  within: string,
+) => `SELECT ${DELIVERY} FROM (SELECT * FROM job_webhooks WHERE due_at <= $1${within} ORDER BY due_at, id
     LIMIT ${WEBHOOK_WINDOW_ROWS}) w WHERE host <> ALL($2) ORDER BY due_at, id LIMIT $3`;
-const OF_HOST = `SELECT ${DELIVERY} FROM job_webhooks WHERE host = $1 AND due_at <= $2 ORDER BY due_at, id LIMIT $3`;
+const ofHost = (within: string) =>
+  `SELECT ${DELIVERY} FROM job_webhooks WHERE host = $1 AND due_at <= $2${within} ORDER BY due_at, id LIMIT $3`;
 /** The next, or the first again. */
 const NEXT_HOST = `(SELECT host FROM job_webhooks WHERE host > $1 ORDER BY host LIMIT 1)
   UNION ALL (SELECT host FROM job_webhooks ORDER BY host LIMIT 1) LIMIT 1`;
@@ -31,7 +35,7 @@ export function queueOutbox(core: PostgresCore): WebhookOutbox {
       lastHost = next.host;
       asked.add(lastHost);
       if (exceptHosts.includes(lastHost)) continue;
-      found.push(...(await db.read<Due>(OF_HOST, [lastHost, now, limit])));
+      found.push(...(await db.read<Due>(ofHost(core.ownership.within("id")), [lastHost, now, limit])));
     }
     return found.sort((a, b) => a.due_at - b.due_at).slice(0, limit);
   }
@@ -39,13 +43,15 @@ export function queueOutbox(core: PostgresCore): WebhookOutbox {
   return {
     async dueDeliveries(limit, exceptHosts) {
       const now = core.clock();
-      let due = await db.read<Due>(DUE, [now, exceptHosts, limit]);
-      if (due.length < limit && exceptHosts.length > 0) due = await dueOfOthers(now, limit, exceptHosts);
-      return due.map(({ id, jobId, url, host, failures }) => ({ id, jobId, url, host, failures }));
+      let found = await db.read<Due>(due(core.ownership.within("id")), [now, exceptHosts, limit]);
+      if (found.length < limit && exceptHosts.length > 0) found = await dueOfOthers(now, limit, exceptHosts);
+      return found.map(({ id, jobId, url, host, failures }) => ({ id, jobId, url, host, failures }));
     },
 
     settleDelivery: (id, retryAt) =>
       core.keep(() => {
+        core.checkNumber(id);
+        core.unit.shards.add(shardOfNumber(id));
         core.unit.settled.set(id, retryAt);
       }),
   };

@@ -1,54 +1,96 @@
 /**
- * Who may write. This platform takes all shards when it starts; the one that had them finds, with its next batch, that it
- * has them no more, and has written nothing of that batch.
+ * Which shards this platform may write for. Whoever takes one over changes its row, so that the one that had it finds with its next
+ * batch that it has it no more, and has written nothing of that batch.
  */
 import { createHash, randomInt } from "node:crypto";
-import type { Query } from "./connection.ts";
+import type { ShardHold } from "../../domain/ownership.ts";
 import { SHARDS } from "./schema.ts";
 import type { Fence } from "./statement.ts";
 
 const FENCES_PER_EPOCH = 2 ** 20;
-const NONCE_MAX = 2 ** 47;
+const RANDOM_MAX = 2 ** 47;
+
+/** Of [0, below). */
+export type Random = (below: number) => number;
+const random: Random = (below) => randomInt(below);
 
 export class Ownership {
-  readonly #nonce = randomInt(1, NONCE_MAX);
-  readonly #epochs: number[] = [];
-  /** Of this platform's batches, and the lowest fence of its hand-outs in an epoch of 2**20. */
-  #epoch = 0;
+  /** Names its batches. */
+  readonly writer: number;
+  readonly #random: Random;
+  readonly #holds = new Map<number, ShardHold>();
   #n = 0;
 
-  /** Waits for the batch of whoever has them that is under way. `owner`: for people who look at the table. */
-  async take(query: Query, owner: string): Promise<void> {
-    const rows = await query<{ shard: number; epoch: string }>(
-      `WITH s AS (SELECT shard FROM queue_shards ORDER BY shard FOR UPDATE)
-       UPDATE queue_shards t SET owner = $1, epoch = t.epoch + 1, nonce = $2 FROM s WHERE t.shard = s.shard
-       RETURNING t.shard, t.epoch::text`,
-      [owner, this.#nonce],
-    );
-    for (const { shard, epoch } of rows) this.#epochs[shard] = Number(epoch);
-    this.#epoch = Math.max(...this.#epochs);
-    this.#n = 0;
+  constructor(draw: Random = random) {
+    this.#random = draw;
+    this.writer = this.nonce();
+  }
+
+  /** One for each time that shards are taken: after a failover the same epoch may be given twice. */
+  nonce(): number {
+    return 1 + this.#random(RANDOM_MAX - 1);
+  }
+
+  took(holds: readonly ShardHold[]): void {
+    for (const hold of holds) this.#holds.set(hold.shard, hold);
+  }
+
+  gave(shards: readonly number[]): void {
+    for (const shard of shards) this.#holds.delete(shard);
+  }
+
+  has(shard: number): boolean {
+    return this.#holds.has(shard);
+  }
+
+  holdOf(shard: number): ShardHold | undefined {
+    return this.#holds.get(shard);
+  }
+
+  get shards(): readonly number[] {
+    return [...this.#holds.keys()];
+  }
+
+  get hasAll(): boolean {
+    return this.#holds.size === SHARDS;
+  }
+
+  epochOf(shard: number): number | undefined {
+    return this.#holds.get(shard)?.epoch;
+  }
+
+  /** For statements over all endpoints: the part of a condition that leaves out those of others. */
+  within(number: string): string {
+    return this.hasAll ? "" : ` AND (${number} & ${SHARDS - 1}) = ANY('{${this.shards.join(",")}}')`;
   }
 
   /** Of the next batch. */
   fence(shards: ReadonlySet<number>, lastSeq = 0): Fence {
-    const of = shards.size === 0 ? [0] : [...shards].sort((a, b) => a - b);
+    const held = [...shards].sort((a, b) => a - b).map((shard) => this.#holds.get(shard) ?? NOBODYS(shard));
     return {
-      shards: of,
-      epochs: of.map((shard) => this.#epochs[shard]!),
-      nonces: of.map(() => this.#nonce),
-      epoch: this.#epoch,
+      shards: held.map(({ shard }) => shard),
+      epochs: held.map(({ epoch }) => epoch),
+      nonces: held.map(({ nonce }) => nonce),
+      writer: this.writer,
       n: ++this.#n,
       lastSeq,
     };
   }
 
   /** Of a job that was handed out under `fence` before. None of a hand-out that was never committed fits a later one. */
-  nextFence(fence: number): number {
-    return Math.max(fence, this.#epoch * FENCES_PER_EPOCH) + 1;
+  nextFence(fence: number, shard: number): number {
+    return Math.max(fence, (this.epochOf(shard) ?? 0) * FENCES_PER_EPOCH) + 1;
   }
 }
 
+/** Fits no row. */
+const NOBODYS = (shard: number): ShardHold => ({ shard, epoch: -1, nonce: -1 });
+
 export function shardOf(endpointId: string): number {
   return createHash("sha256").update(endpointId).digest().readUInt8(0) % SHARDS;
+}
+
+/** Of a job, a delivery, a chunk or an endpoint, by its number. */
+export function shardOfNumber(number: number): number {
+  return number % SHARDS;
 }

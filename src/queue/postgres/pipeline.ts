@@ -25,6 +25,8 @@ interface Item extends RunOptions<unknown> {
   readonly work: ((loaded: unknown) => unknown) | undefined;
   /** In place of work: statements of its own. */
   readonly alone?: (query: Query) => Promise<unknown>;
+  /** As alone, without a connection. */
+  readonly between?: () => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   isCareful: boolean;
@@ -46,6 +48,8 @@ export interface PipelineHooks {
   rolledBack(error: unknown): Promise<unknown>;
   /** Whether two jobs of the batch, or one and an earlier one, have the same id. */
   isCollision(error: unknown): boolean;
+  /** Whether the batch is done again: what cannot be done any more throws in its work then. */
+  isToRepeat(error: unknown): boolean;
 }
 
 export class Pipeline {
@@ -73,6 +77,11 @@ export class Pipeline {
     return this.#add({ work: undefined, alone: statements }) as Promise<T>;
   }
 
+  /** When nothing of a batch is under way. Carried out once. */
+  between<T>(work: () => Promise<T>): Promise<T> {
+    return this.#add({ work: undefined, between: work }) as Promise<T>;
+  }
+
   /** The database stays away: callers that can come again are told. What is on its way may be carried out yet. */
   refuse(error: unknown): void {
     for (const item of [...this.#writing, ...this.#pending]) if (item.isImpatient) item.reject(error);
@@ -89,7 +98,7 @@ export class Pipeline {
     while (this.#running !== undefined) await this.#running;
   }
 
-  #add(item: Pick<Item, "work" | "alone"> & RunOptions<unknown>): Promise<unknown> {
+  #add(item: Pick<Item, "work" | "alone" | "between"> & RunOptions<unknown>): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       const { load, ...others } = item;
@@ -117,7 +126,7 @@ export class Pipeline {
       const batch = this.#take();
       this.#writing = batch;
       try {
-        if (batch[0]!.alone !== undefined) await this.#alone(batch[0]!);
+        if (batch[0]!.work === undefined) await this.#alone(batch[0]!);
         else await this.#batch(batch);
       } finally {
         this.#writing = [];
@@ -127,11 +136,11 @@ export class Pipeline {
 
   #take(): Item[] {
     const first = this.#pending[0]!;
-    if (first.alone !== undefined || first.isCareful) return this.#pending.splice(0, 1);
+    if (first.work === undefined || first.isCareful) return this.#pending.splice(0, 1);
     let bytes = 0;
     let count = 0;
     for (const item of this.#pending) {
-      if (item.alone !== undefined || item.isCareful || count === QUEUE_BATCH_MAX_ITEMS) break;
+      if (item.work === undefined || item.isCareful || count === QUEUE_BATCH_MAX_ITEMS) break;
       if (bytes > QUEUE_BATCH_MAX_BYTES) break;
       bytes += item.bytes ?? 0;
       count++;
@@ -141,7 +150,7 @@ export class Pipeline {
 
   async #alone(item: Item): Promise<void> {
     try {
-      item.resolve(await this.#hooks.alone(item.alone!));
+      item.resolve(await (item.alone === undefined ? item.between!() : this.#hooks.alone(item.alone)));
     } catch (error) {
       item.reject(error);
     }
@@ -178,6 +187,11 @@ export class Pipeline {
       reason = await this.#hooks.rolledBack(error);
     } catch (failure) {
       this.end(failure);
+      return;
+    }
+    if (this.#hooks.isToRepeat(error)) {
+      for (const item of batch) Object.assign(item, { failed: false, error: undefined });
+      this.#pending.unshift(...batch);
       return;
     }
     const isCollision = this.#hooks.isCollision(error) && !batch.some(({ isCareful }) => isCareful);

@@ -37,6 +37,7 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
   }
 
   async function take(found: FoundRow) {
+    core.checkNumber(found.endpoint);
     const { seq, id, endpoint } = found;
     if (found.chunk_count === 0) return { chunks: [], more: false, run: runOf(found) };
     const kept: string[] = [];
@@ -49,6 +50,7 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
           const last = left.at(-1);
           if (last !== undefined) {
             core.unit.chunksOut.set(seq, last.n);
+            core.checkNumber(endpoint);
             const state = live.of(endpoint);
             core.counted(state);
             live.chunks(state, id, -left.reduce((sum, { bytes }) => sum + costOf(bytes), 0));
@@ -95,6 +97,7 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
     take,
 
     async read(row, after) {
+      core.checkNumber(row.endpoint);
       const { rows, more } = await chunksOf(read, row, after);
       return { chunks: await Promise.all(rows.map(bytesOf)), numbers: rows.map(({ n }) => n), more };
     },

@@ -4,6 +4,7 @@ import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, textOf } from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
+import { EndpointNames } from "./endpoint-names.ts";
 import { type ListedRow, TABLES } from "./rows.ts";
 
 const FIND = [TABLES.open, TABLES.done]
@@ -12,13 +13,14 @@ const FIND = [TABLES.open, TABLES.done]
 
 export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
   const { db, live } = core;
+  const names = new EndpointNames(core);
 
   async function find(jobId: string): Promise<Job | undefined> {
     const [row] = await db.read<ListedRow>(FIND, [jobId]);
     if (row === undefined) return undefined;
     const output = row.output_ref === null ? row.output : ((await core.bodies.read(row.output_ref)) ?? null);
     const error = row.error_ref === null ? row.error : ((await core.bodies.read(row.error_ref)) ?? null);
-    return jobOfRow(row, live.of(row.endpoint).id, output, textOf(error));
+    return jobOfRow(row, await names.idOf(row.endpoint), output, textOf(error));
   }
 
   return {
@@ -28,7 +30,7 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
       const [row] = await db.read<ListedRow>(`SELECT ${TABLES.expired.columns} FROM expired_jobs WHERE id = $1`, [
         jobId,
       ]);
-      return row && expiredJob(row, live.of(row.endpoint).id);
+      return row && expiredJob(row, await names.idOf(row.endpoint));
     },
 
     async input(jobId, maxBytes = Number.POSITIVE_INFINITY) {
@@ -41,9 +43,8 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
     },
 
     async list(endpointId, { state, limit, before, idStart, expired = false }) {
-      const endpoint = live.endpoints.get(endpointId);
-      if (endpoint === undefined || endpoint.number === 0) return [];
-      const { number } = endpoint;
+      const number = await names.numberOf(endpointId);
+      if (number === 0) return [];
       const states = state === undefined ? [...JOB_STATES.keys()] : [JOB_STATES.indexOf(state)];
       const rows =
         idStart === undefined
@@ -75,8 +76,13 @@ export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
         if (!live.running.has(jobId)) {
           const job = await find(jobId);
           if (job === undefined || isFinal(job.state)) return job;
+          core.check(job.endpointId);
         }
-        return (await comes) ?? (await find(jobId));
+        const known = await comes;
+        if (known !== undefined) return known;
+        const job = await find(jobId);
+        if (job !== undefined && !isFinal(job.state)) core.check(job.endpointId);
+        return job;
       } finally {
         over.abort();
       }

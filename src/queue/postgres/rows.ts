@@ -75,18 +75,19 @@ export function waitingRows(query: Query, endpoint: number, state: number, upTo:
   );
 }
 
-export function expiredQueuedRows(query: Query, now: number, limit: number) {
+/** `within`: which shards (core.ts). */
+export function expiredQueuedRows(query: Query, now: number, limit: number, within: string) {
   return query<ReadRow>(
-    `SELECT ${OPEN} FROM open_jobs WHERE state = 0 AND expires_at <= $1 ORDER BY expires_at LIMIT $2`,
+    `SELECT ${OPEN} FROM open_jobs WHERE state = 0 AND expires_at <= $1${within} ORDER BY expires_at LIMIT $2`,
     [now, limit],
   );
 }
 
-export function dueRows(query: Query, now: number, limit: number) {
-  return query<ReadRow>(`SELECT ${OPEN} FROM open_jobs WHERE state = -1 AND due_at <= $1 ORDER BY due_at LIMIT $2`, [
-    now,
-    limit,
-  ]);
+export function dueRows(query: Query, now: number, limit: number, within: string) {
+  return query<ReadRow>(
+    `SELECT ${OPEN} FROM open_jobs WHERE state = -1 AND due_at <= $1${within} ORDER BY due_at LIMIT $2`,
+    [now, limit],
+  );
 }
 
 /** The queued jobs of an endpoint among these. */

@@ -3,9 +3,12 @@ import { DELETE_BATCH_ROWS, RETRY_DELAY_MAX_MS } from "../../domain/limits.ts";
 import type { DelayedRows } from "../machine/delayed-jobs.ts";
 import { DELAYED, IN_QUEUE } from "../machine/job-row.ts";
 import type { RunningJob } from "../machine/live-state.ts";
+import { movedAway } from "../machine/refusals.ts";
 import type { RunningRows } from "../machine/running-jobs.ts";
+import type { Claim } from "../queue.ts";
 import { endRow } from "./changes.ts";
 import type { PostgresCore } from "./core.ts";
+import { shardOfNumber } from "./ownership.ts";
 import type { JobRecord } from "./records.ts";
 import { dueRows } from "./rows.ts";
 
@@ -45,8 +48,22 @@ export function runningRows(core: PostgresCore): RunningRows {
 
     expiresAt: (job) => core.record(job.id)?.expires_at,
     // Who took it may yet be found not to have been able to.
-    notHeld: () => (core.pipeline.isWriting ? core.run(() => false as const) : Promise.resolve(false)),
+    async notHeld(claim) {
+      if (core.pipeline.isWriting) await core.run(() => {});
+      if ((await elsewhere([claim])).size > 0) throw movedAway(`job ${claim.jobId}`);
+      return false;
+    },
+    elsewhere,
   };
+
+  async function elsewhere(claims: readonly Claim[]): Promise<ReadonlySet<Claim>> {
+    if (core.ownership.hasAll) return new Set();
+    const rows = await core.db.read<{ id: string; seq: number }>("SELECT id, seq FROM open_jobs WHERE id = ANY($1)", [
+      claims.map(({ jobId }) => jobId),
+    ]);
+    const there = new Set(rows.flatMap(({ id, seq }) => (core.ownership.has(shardOfNumber(seq)) ? [] : [id])));
+    return new Set(claims.filter(({ jobId }) => there.has(jobId)));
+  }
 }
 
 export function delayedRows(core: PostgresCore): DelayedRows {
@@ -69,14 +86,14 @@ export function delayedRows(core: PostgresCore): DelayedRows {
     queueDue: (now) =>
       core.keep(queue, {
         load: async (query) => {
-          const rows = await dueRows(query, now, DELETE_BATCH_ROWS);
+          const rows = await dueRows(query, now, DELETE_BATCH_ROWS, core.ownership.within("seq"));
           return rows.map((row) => core.adopt(row, "open"));
         },
       }),
 
     async firstDue() {
       const [row] = await core.db.read<{ at: number | null }>(
-        "SELECT min(due_at)::int8 AS at FROM open_jobs WHERE state = -1",
+        `SELECT min(due_at)::int8 AS at FROM open_jobs WHERE state = -1${core.ownership.within("seq")}`,
       );
       return row!.at;
     },
@@ -87,6 +104,6 @@ export function delayedRows(core: PostgresCore): DelayedRows {
 export async function nearDue(core: PostgresCore): Promise<void> {
   const latest = core.steady() + RETRY_DELAY_MAX_MS;
   await core.pipeline.alone((query) =>
-    query("UPDATE open_jobs SET due_at = $1 WHERE state = -1 AND due_at > $1", [latest]),
+    query(`UPDATE open_jobs SET due_at = $1 WHERE state = -1 AND due_at > $1${core.ownership.within("seq")}`, [latest]),
   );
 }

@@ -93,6 +93,17 @@ const STEPS = [
     job text NOT NULL
   );
   `,
+  `
+  -- Who writes batches for a shard: the journal's rows of a writer without shards say nothing any more. Whoever takes a shard keeps in
+  -- it the highest number that was given before.
+  ALTER TABLE queue_shards ADD COLUMN writer bigint NOT NULL DEFAULT 0, ADD COLUMN last_seq bigint NOT NULL DEFAULT 0;
+
+  -- Who may have shards; the beat rises while a replica lives.
+  CREATE TABLE replicas (
+    id text PRIMARY KEY, address text NOT NULL, first_link int NOT NULL, last_link int NOT NULL, beat bigint NOT NULL,
+    draining boolean NOT NULL
+  ) WITH (fillfactor = 10);
+  `,
 ];
 
 /** Several platforms may start at once: one of them makes the tables. */

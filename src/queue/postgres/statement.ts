@@ -262,14 +262,9 @@ export const KEY_OUT = deleted(
   tuple(["endpoint", "int4"], ["key", "text"]),
   false,
 );
-const COUNTS = [
-  ["in_queue", "int8"],
-  ["in_queue_low", "int8"],
-  ["delayed", "int8"],
-  ["completed", "int8"],
-  ["failed", "int8"],
-  ["retried", "int8"],
-] as const;
+/** Counts of an endpoint, in the order in which the journal has them behind its number. */
+export const COUNTED = ["in_queue", "in_queue_low", "delayed", "completed", "failed", "retried"] as const;
+const COUNTS = COUNTED.map((name) => [name, "int8"] as const);
 export const ENDPOINT_IN = inserted(
   "endpoint_in",
   "queue_endpoints",
@@ -304,11 +299,11 @@ export const SCHEDULE_OUT = deleted(
   tuple(["endpoint", "text"]),
   false,
 );
-/** What earlier batches wrote is in the endpoints' rows now. */
+/** What earlier batches of this writer wrote is in the endpoints' rows now. */
 export const JOURNAL_OUT = deleted(
   "journal_out",
   "queue_journal",
-  () => "(o.epoch < t.epoch OR (o.epoch = t.epoch AND o.n < t.n))",
+  () => "o.epoch = t.epoch AND o.n < t.n",
   tuple(["epoch", "int8"], ["n", "int8"]),
   false,
 );
@@ -324,8 +319,8 @@ export interface Fence {
   readonly shards: readonly number[];
   readonly epochs: readonly number[];
   readonly nonces: readonly number[];
-  /** Of this platform: names its batches. */
-  readonly epoch: number;
+  /** Names its batches; the journal has it in its column epoch. */
+  readonly writer: number;
   readonly n: number;
   /** The highest number given so far. */
   readonly lastSeq: number;
@@ -349,9 +344,9 @@ export function statementOf(
   counts: string,
   texts = new Map<string, string>(),
 ): Statement | undefined {
-  const { shards, epochs, nonces, epoch, n, lastSeq } = fence;
+  const { shards, epochs, nonces, writer, n, lastSeq } = fence;
   const values: unknown[] = [arrayOf("int4", shards), arrayOf("int8", epochs), arrayOf("int8", nonces)];
-  values.push(epoch, n, counts, lastSeq, shards.length);
+  values.push(writer, n, counts, lastSeq, shards.length);
   const parts: Part<never>[] = [];
   let expected = 0;
   let bits = 0;
@@ -377,9 +372,9 @@ export function statementOf(
 
 /** Its parameters: eight of the fence, the columns of each part, and how many rows have to be found. */
 function textOf(parts: readonly Part<never>[]): string {
-  const [epoch, n, counts, lastSeq, shards] = ["$4::int8", "$5::int8", "$6::text", "$7::int8", "$8::int"];
+  const [writer, n, counts, lastSeq, shards] = ["$4::int8", "$5::int8", "$6::text", "$7::int8", "$8::int"];
   let last = 8;
-  const log = `log AS (INSERT INTO queue_journal SELECT ${epoch}, ${n}, ${counts}, ${lastSeq}
+  const log = `log AS (INSERT INTO queue_journal SELECT ${writer}, ${n}, ${counts}, ${lastSeq}
     WHERE (SELECT count(*) FROM own) = ${shards} ON CONFLICT DO NOTHING RETURNING 1)`;
   const ctes = [OWN, log];
   for (const part of parts) {
@@ -393,7 +388,7 @@ function textOf(parts: readonly Part<never>[]): string {
   const changed = exact.length === 0 ? "0" : exact.join(" + ");
   return `WITH ${ctes.join(",\n")}
     SELECT (SELECT count(*) FROM own)::int AS own, (SELECT count(*) FROM log)::int AS log,
-      (SELECT count(*) FROM queue_journal WHERE epoch = ${epoch} AND n = ${n})::int AS before,
+      (SELECT count(*) FROM queue_journal WHERE epoch = ${writer} AND n = ${n})::int AS before,
       ${refs} AS refs, ${LOOK_UP}, CASE WHEN ${ONCE} AND ${changed} <> $${++last}::int
         THEN 1 / (SELECT count(*) FROM own WHERE shard < 0) END AS missing`;
 }

@@ -3,6 +3,7 @@ import type { ScheduleBook, ScheduleState } from "../queue.ts";
 import { insertJob } from "./changes.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
+import { shardOf } from "./ownership.ts";
 
 type ScheduleRow = Omit<ScheduleState, "paused"> & { readonly paused: number };
 
@@ -27,6 +28,8 @@ export function queueTicks(core: PostgresCore): ScheduleBook {
     setSchedule: (endpointId, changes) =>
       core.ask(
         (stored: ScheduleState | undefined) => {
+          core.check(endpointId);
+          core.unit.shards.add(shardOf(endpointId));
           const { tick = null, jobId = "" } = now(endpointId, stored) ?? {};
           core.unit.schedules.set(endpointId, { ...changes, tick, jobId });
         },
@@ -36,8 +39,10 @@ export function queueTicks(core: PostgresCore): ScheduleBook {
     tick: (endpointId, tick, until, job) =>
       core.ask(
         (stored: ScheduleState | undefined) => {
+          core.check(endpointId);
           const state = now(endpointId, stored);
           if (state === undefined || state.paused || state.until >= tick) return false;
+          core.unit.shards.add(shardOf(endpointId));
           const jobId = job === undefined ? "" : insertJob(core, job, job.input, undefined).id;
           core.unit.schedules.set(endpointId, { ...state, until, tick, jobId });
           return true;

@@ -14,6 +14,8 @@ export class Unit {
   readonly endpoints = new Set<EndpointState>();
   readonly newEndpoints = new Set<EndpointState>();
   readonly goneEndpoints: number[] = [];
+  /** Of rows that no endpoint above says. */
+  readonly shards = new Set<number>();
   /** Job → the last chunk that goes. */
   readonly chunksOut = new Map<number, number>();
   /** By the number of the job. */

@@ -11,6 +11,7 @@ import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { forgetDone, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
 import { OrphanedBodies } from "./orphans.ts";
+import { shardOf } from "./ownership.ts";
 import { rollPartitions } from "./partitions.ts";
 import type { JobRecord, ReadRow } from "./records.ts";
 import { expiredQueuedRows, waitingNamed, waitingRows } from "./rows.ts";
@@ -62,6 +63,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
 
   return {
     async purge(endpointId) {
+      core.check(endpointId);
       const endpoint = live.endpoints.get(endpointId);
       return endpoint === undefined || endpoint.number === 0 ? 0 : deleteAllWaiting(endpoint);
     },
@@ -112,7 +114,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
     async sweep() {
       live.forgetGone();
       const now = core.clock();
-      const expired = (query: Query) => expiredQueuedRows(query, now, DELETE_BATCH_ROWS);
+      const expired = (query: Query) => expiredQueuedRows(query, now, DELETE_BATCH_ROWS, core.ownership.within("seq"));
       let deleted = await forAll(IN_QUEUE, expired, deleteWaiting);
       deleted += await sweepExpired(core, now);
       for (const endpoint of [...core.failedSince]) {
@@ -128,11 +130,14 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
     async endpointIds() {
       const scheduled = await core.db.read<{ endpoint: string }>("SELECT endpoint FROM job_schedules");
       const known = [...live.endpoints.values()].filter(({ number }) => number > 0).map(({ id }) => id);
-      return [...new Set([...known, ...scheduled.map(({ endpoint }) => endpoint)])];
+      const here = scheduled.map(({ endpoint }) => endpoint).filter((id) => core.ownership.has(shardOf(id)));
+      return [...new Set([...known, ...here])];
     },
 
     async forget(endpointId) {
       await core.keep(() => {
+        core.check(endpointId);
+        core.unit.shards.add(shardOf(endpointId));
         core.unit.schedules.set(endpointId, null);
       });
       const endpoint = live.endpoints.get(endpointId);

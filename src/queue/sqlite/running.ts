@@ -35,6 +35,7 @@ export function runningRows(core: QueueCore): RunningRows {
     retried: (endpoint) => core.addRetry(endpoint),
     expiresAt: (job) => (sql.expiryOf.get(job.seq) as { at: number } | undefined)?.at,
     notHeld: async () => false,
+    elsewhere: async () => new Set(),
   };
 }
 

@@ -12,7 +12,7 @@ import { S3BodyStore } from "../../queue/bodies/s3-body-store.ts";
 import { countPostgres, countSqlite } from "../../queue/moving/counts.ts";
 import { jobsToPostgres } from "../../queue/moving/jobs-to-postgres.ts";
 import type { MovedJobs } from "../../queue/moving/moved-jobs.ts";
-import { seqAt } from "../../queue/postgres/core.ts";
+import { seqAt } from "../../queue/postgres/numbers.ts";
 import { rollPartitions } from "../../queue/postgres/partitions.ts";
 import { migrateQueue } from "../../queue/postgres/schema.ts";
 import { BodyFiles } from "../../queue/sqlite/body-files.ts";

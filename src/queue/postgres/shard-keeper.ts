@@ -1,0 +1,156 @@
+/**
+ * Carries out what src/domain/ownership.ts decides: looks at the rows once a second, takes shards, has them loaded, gives and drops
+ * them. Looks and takes go one after the other, so what is seen is never older than what was taken.
+ */
+
+import { REPLICA_BEAT_MS } from "../../domain/limits.ts";
+import {
+  type OwnershipAction,
+  type OwnershipEvent,
+  type SeenReplica,
+  type SeenShard,
+  type ShardHold,
+  ShardOwnership,
+} from "../../domain/ownership.ts";
+
+/** Rejections mean that it is not known, or was not tried. */
+export interface ShardRows {
+  /** Beats too. */
+  look(
+    draining: boolean,
+  ): Promise<{ readonly replicas: readonly SeenReplica[]; readonly shards: readonly SeenShard[] }>;
+  /** Those that are still as they were seen. */
+  take(shards: readonly SeenShard[]): Promise<readonly ShardHold[]>;
+  forget(replica: string): Promise<void>;
+}
+
+/** What the queue has of shards in memory. */
+export interface ShardMemory {
+  load(shards: readonly ShardHold[]): Promise<void>;
+  /** Once what is under way is written. Resolves also when another had it by then. */
+  give(shard: ShardHold, to: string): Promise<void>;
+  /** Those who wait are sent to the new owner. */
+  drop(shards: readonly number[]): Promise<void>;
+}
+
+export interface KeeperOptions {
+  readonly id: string;
+  readonly shards: number;
+  readonly rows: ShardRows;
+  readonly memory: ShardMemory;
+  readonly monotonic: () => number;
+  /** Resolves after so many milliseconds, or when the signal aborts. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** What nobody awaits. */
+  readonly own: (work: Promise<unknown>) => void;
+}
+
+export class ShardKeeper {
+  readonly ownership: ShardOwnership;
+  readonly #options: KeeperOptions;
+  readonly #closing = new AbortController();
+  #nudged = new AbortController();
+  #line: Promise<unknown> = Promise.resolve();
+  #beats: Promise<void> | undefined;
+  #draining = false;
+  #isLeft: (() => void) | undefined;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    this.ownership = new ShardOwnership(options.id, options.shards);
+  }
+
+  /** Resolves when the rows were seen once. */
+  async start(): Promise<void> {
+    await this.look();
+    this.#beats = this.#beat();
+  }
+
+  /** Looks at once: something is known to have changed. */
+  nudge(): void {
+    this.#nudged.abort();
+  }
+
+  look(): Promise<void> {
+    return this.#inTurn(async () => {
+      const { rows, monotonic } = this.#options;
+      try {
+        const seen = await rows.look(this.#draining);
+        this.tell({ type: "back" });
+        this.tell({ type: "seen", now: monotonic(), ...seen });
+      } catch (error) {
+        this.tell({ type: "away" });
+        throw error;
+      }
+    });
+  }
+
+  /** Something happened; what follows from it is done by and by. */
+  tell(event: OwnershipEvent): void {
+    if (this.#closing.signal.aborted) return;
+    for (const action of this.ownership.on(event)) this.#options.own(this.#carryOut(action));
+    if (this.#held === 0) this.#isLeft?.();
+  }
+
+  /** Gives all shards away, one by one. Resolves when there are none left; without another replica it never does. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    const left = new Promise<void>((resolve) => {
+      this.#isLeft = resolve;
+    });
+    this.tell({ type: "drain", now: this.#options.monotonic() });
+    this.nudge();
+    await left;
+  }
+
+  /** No shard is taken or given any more. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.nudge();
+    await this.#beats;
+    await this.#line;
+  }
+
+  get #held(): number {
+    const { length } = this.ownership.in("FREE");
+    return this.#options.shards - length;
+  }
+
+  async #beat(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.#options.pause(REPLICA_BEAT_MS, AbortSignal.any([signal, this.#nudged.signal]));
+      this.#nudged = new AbortController();
+      // While the database is away nobody beats, and nobody can take anything.
+      if (!signal.aborted) await this.look().catch(() => {});
+    }
+  }
+
+  async #carryOut(action: OwnershipAction): Promise<void> {
+    const { rows, memory, monotonic } = this.#options;
+    switch (action.type) {
+      case "claim": {
+        const won = await this.#inTurn(() => rows.take(action.shards)).catch(() => []);
+        this.tell({ type: "claimed", tried: action.shards.map(({ shard }) => shard), won });
+        return;
+      }
+      case "load":
+        await memory.load(action.shards);
+        return this.tell({ type: "loaded", shards: action.shards });
+      case "give":
+        await memory.give(action.shard, action.to);
+        return this.tell({ type: "given", now: monotonic(), shard: action.shard.shard });
+      case "drop":
+        await memory.drop(action.shards);
+        return this.tell({ type: "dropped", shards: action.shards });
+      case "forget":
+        await this.#inTurn(() => rows.forget(action.replica)).catch(() => {});
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#line.then(work);
+    this.#line = done.catch(() => {});
+    return done;
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Shards change hands here, each time in one transaction: who may write, and the counts of their endpoints, which the journal of the one
+ * that had them has newer. So an entry of an earlier epoch is never needed again, whoever wrote it.
+ */
+import type { SeenReplica, SeenShard, ShardHold } from "../../domain/ownership.ts";
+import { arrayOf } from "./arrays.ts";
+import type { Query } from "./connection.ts";
+import { countColumns, journalled, STORE_COUNTS, storeCounts } from "./journal.ts";
+
+/** Who takes: `nonce` is of this time alone. */
+export interface Taker {
+  readonly owner: string;
+  readonly writer: number;
+  readonly nonce: number;
+}
+
+export interface Taken {
+  readonly won: readonly ShardHold[];
+  /** The highest number given so far. */
+  readonly lastSeq: number;
+}
+
+const LAST_SEQ = `SELECT greatest((SELECT max(last_seq) FROM queue_journal), (SELECT max(last_seq) FROM queue_shards),
+  (SELECT max(seq) FROM open_jobs), 0)::int8 AS last`;
+
+/**
+ * Part of a transaction. Takes those that are as they were seen, or all whoever has them. Waits for the batch of whoever has them
+ * that is under way.
+ */
+export async function takeShards(query: Query, taker: Taker, wanted: readonly SeenShard[] | "all"): Promise<Taken> {
+  const { owner, writer, nonce } = taker;
+  const set = "owner = $1, epoch = t.epoch + 1, nonce = $2, writer = $3";
+  // Its rows are locked in order, so that two who take several never wait for each other.
+  const rows =
+    wanted === "all"
+      ? await query<{ shard: number; epoch: number }>(
+          `WITH s AS (SELECT shard FROM queue_shards ORDER BY shard FOR UPDATE)
+           UPDATE queue_shards t SET ${set} FROM s WHERE t.shard = s.shard RETURNING t.shard, t.epoch`,
+          [owner, nonce, writer],
+        )
+      : await query<{ shard: number; epoch: number }>(
+          `WITH s AS (SELECT q.shard FROM queue_shards q
+             JOIN unnest($4::int4[], $5::int8[], $6::int8[]) w(shard, epoch, nonce) USING (shard, epoch, nonce)
+             ORDER BY q.shard FOR UPDATE OF q)
+           UPDATE queue_shards t SET ${set} FROM s WHERE t.shard = s.shard RETURNING t.shard, t.epoch`,
+          [owner, nonce, writer, ...columnsOf(wanted)],
+        );
+  const won = rows.map(({ shard, epoch }) => ({ shard, epoch: Number(epoch), nonce }));
+  if (won.length === 0) return { won, lastSeq: 0 };
+  // A statement of its own: it sees the batch that was waited for.
+  const before = new Map(won.map(({ shard, epoch }) => [shard, epoch - 1]));
+  await storeCounts(query, [...(await journalled(query, (shard) => before.get(shard))).values()]);
+  const [row] = await query<{ last: number }>(LAST_SEQ);
+  const lastSeq = Number(row!.last);
+  const shards = won.map(({ shard }) => shard);
+  await query("UPDATE queue_shards SET last_seq = $1 WHERE shard = ANY($2)", [lastSeq, shards]);
+  await query("DELETE FROM queue_journal WHERE epoch NOT IN (SELECT writer FROM queue_shards)");
+  return { won, lastSeq };
+}
+
+/** Who stands still in the middle of a take must not hold up the others: the server ends it. */
+const IDLE_MAX = "SET LOCAL idle_in_transaction_session_timeout = 5000";
+/** Nor must beats wait for long. */
+const LOCK_MAX = "SET LOCAL lock_timeout = 500";
+
+/** Part of a transaction, at its beginning. */
+export async function boundTake(query: Query): Promise<void> {
+  await query(IDLE_MAX);
+  await query(LOCK_MAX);
+}
+
+/**
+ * The shard is the other's to take; `counts` are those of its endpoints. One statement, so that nobody can stand still in it.
+ * Its epoch stays: it is the one of which the other brings the journal's entries to the rows. Nothing happens when it was taken before.
+ */
+export async function giveShard(
+  query: Query,
+  { shard, epoch, nonce }: ShardHold,
+  to: string,
+  counts: readonly (readonly number[])[],
+): Promise<void> {
+  const columns = countColumns(counts);
+  const at = (n: number) => `$${columns.length + n}`;
+  await query(
+    `WITH given AS (UPDATE queue_shards SET owner = ${at(1)}, nonce = 0
+       WHERE shard = ${at(2)} AND epoch = ${at(3)} AND nonce = ${at(4)} RETURNING 1)
+     ${STORE_COUNTS} AND EXISTS (SELECT FROM given)`,
+    [...columns, to, shard, epoch, nonce],
+  );
+}
+
+export interface Replica {
+  readonly id: string;
+  /** Where its links are. */
+  readonly address: string;
+  /** Versions of the links' protocol that it speaks. */
+  readonly links: { readonly first: number; readonly last: number };
+  readonly draining: boolean;
+}
+
+/** Says that the replica lives, and reads who else does and who has which shard. */
+export async function beat(query: Query, { id, address, links, draining }: Replica) {
+  await query(
+    `INSERT INTO replicas AS r VALUES ($1, $2, $3, $4, 1, $5)
+     ON CONFLICT (id) DO UPDATE SET beat = r.beat + 1, draining = $5`,
+    [id, address, links.first, links.last, draining],
+  );
+  const [row] = await query<{ replicas: SeenReplica[] | null; shards: [number, string, number, number][] }>(
+    `SELECT (SELECT json_agg(json_build_object('id', id, 'beat', beat, 'draining', draining)) FROM replicas) AS replicas,
+       (SELECT json_agg(json_build_array(shard, owner, epoch, nonce)) FROM queue_shards) AS shards`,
+  );
+  const shards = row!.shards.map(([shard, owner, epoch, nonce]) => ({ shard, owner, epoch, nonce }));
+  return { replicas: row!.replicas ?? [], shards };
+}
+
+export async function forgetReplica(query: Query, id: string): Promise<void> {
+  await query("DELETE FROM replicas WHERE id = $1", [id]);
+}
+
+function columnsOf(shards: readonly SeenShard[]): unknown[] {
+  return [
+    arrayOf(
+      "int4",
+      shards.map(({ shard }) => shard),
+    ),
+    arrayOf(
+      "int8",
+      shards.map(({ epoch }) => epoch),
+    ),
+    arrayOf(
+      "int8",
+      shards.map(({ nonce }) => nonce),
+    ),
+  ];
+}
