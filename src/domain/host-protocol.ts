@@ -68,7 +68,7 @@ export interface HostWorkerExit {
   readonly cause?: "machine" | undefined;
 }
 
-/** Where an agent fetches a layer: `GET <platform>/layers/<digest>` with `Authorization: Bearer <ticket>`, ranges allowed. */
+/** Where an agent fetches a layer: `bucketUrl`, or `GET <platform>/layers/<digest>` with `Authorization: Bearer <ticket>`; ranges allowed. */
 export interface LayerTicket {
   readonly digest: string;
   readonly bytes: number;

@@ -73,9 +73,13 @@ export class Agent {
 
   /** The driver is made of what the directory holds; `start` does the rest. */
   static async make(options: AgentOptions): Promise<Agent> {
-    const { directory, address, layersMaxBytes } = options;
+    const { directory, address, layersMaxBytes, told } = options;
     const kept = await openDiskArtifactStore(path.join(directory.path, "artifacts"));
-    const layers = new FetchedLayers({ platformUrl: address.url, kept, keptMaxBytes: layersMaxBytes });
+    const bucketFailed = (bucket: string, reason: string) => {
+      const message = `The platform's bucket at ${bucket} cannot be used from this machine: ${reason}.`;
+      told({ kind: "warning", message, help: "Layers come through the platform." });
+    };
+    const layers = new FetchedLayers({ platformUrl: address.url, kept, keptMaxBytes: layersMaxBytes, bucketFailed });
     await layers.open();
     return new Agent(options, layers);
   }

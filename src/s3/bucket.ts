@@ -29,6 +29,14 @@ export interface UploadPart {
   readonly changedAt: number;
 }
 
+/** A request of the SDK before it is signed. */
+type HttpRequest = Parameters<Awaited<ReturnType<S3Client["config"]["signer"]>>["sign"]>[0];
+/** What the SDK's signer can besides. */
+type Presigner = { presign(request: HttpRequest, options: { expiresIn: number }): Promise<HttpRequest> };
+
+/** A GET has no body, and says so in an address as S3 wants it. */
+const UNSIGNED_BODY = { "X-Amz-Content-Sha256": "UNSIGNED-PAYLOAD" };
+
 /** Told of every request, when it has ended; `error` in words. */
 export type BucketTold = (error: unknown) => void;
 
@@ -114,6 +122,33 @@ export class Bucket {
   /** Fine when it is not there. One by one: deletes of many are what other S3s differ in most. */
   async delete(key: string): Promise<void> {
     await this.#unlessMissing(this.#client.send(new this.#sdk.DeleteObjectCommand(this.#at(key))));
+  }
+
+  /** An address from which anyone may get the object, or a range of it, for so many seconds: the bucket is not asked. */
+  async presignedUrl(key: string, seconds: number): Promise<string> {
+    const command = new this.#sdk.GetObjectCommand(this.#at(key));
+    let url = "";
+    // The request goes as far as its address is known, and is signed there instead of sent.
+    command.middlewareStack.add(
+      () => async (args) => {
+        const { request } = args as { request: HttpRequest };
+        const { protocol, hostname, port, path } = request;
+        const host = port === undefined ? hostname : `${hostname}:${port}`;
+        const signer = (await this.#client.config.signer()) as unknown as Presigner;
+        const unsigned = Object.assign(request, { headers: { host, ...UNSIGNED_BODY }, query: {} });
+        const { query = {} } = await signer.presign(unsigned, { expiresIn: seconds });
+        const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+        url = `${protocol}//${host}${path}?${pairs.join("&")}`;
+        return { response: {}, output: { $metadata: {} } };
+      },
+      { step: "build", priority: "low", name: "presign" },
+    );
+    try {
+      await this.#client.send(command);
+    } catch (error) {
+      throw inWords(error, this.settings); // Its keys could not be had.
+    }
+    return url;
   }
 
   /** In the order of their keys. */

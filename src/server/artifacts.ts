@@ -4,7 +4,9 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { openCachedArtifacts } from "../artifacts/cached-artifacts.ts";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
 import { S3ArtifactStore } from "../artifacts/s3-artifact-store.ts";
+import { layerKey } from "../artifacts/s3-uploads.ts";
 import type { SvcError } from "../domain/errors.ts";
+import { LAYER_TICKET_S } from "../domain/limits.ts";
 import type { Log } from "../lib/log.ts";
 import { Bucket } from "../s3/bucket.ts";
 import { BucketWatch } from "../s3/bucket-watch.ts";
@@ -41,6 +43,15 @@ export async function openArtifacts(
   if (bucket === undefined) return openDiskArtifactStore(path.join(dataDir, "artifacts"));
   const kept = await openDiskArtifactStore(path.join(dataDir, "layer-cache"));
   return openCachedArtifacts(new S3ArtifactStore(bucket, clock), kept, s3!.cacheBytes);
+}
+
+/** Presigned addresses of layers for machines that joined, as long as their tickets; undefined where that is not set. */
+export function layerUrls(
+  { s3 }: Config,
+  bucket: Bucket | undefined,
+): ((digest: string) => Promise<string>) | undefined {
+  if (bucket === undefined || !s3!.presign) return undefined;
+  return (digest) => bucket.presignedUrl(layerKey(digest), LAYER_TICKET_S);
 }
 
 /** What whoever looks at the platform is told while the bucket is away. */

@@ -30,7 +30,7 @@ import { BrokenCode } from "../workers/broken-code.ts";
 import { DecisionLog } from "../workers/decision-log.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
-import { bucketNotices, openArtifacts, openBucket } from "./artifacts.ts";
+import { bucketNotices, layerUrls, openArtifacts, openBucket } from "./artifacts.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
@@ -137,6 +137,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const ticketKeys = derivedKeys(secretKeys, "layer tickets");
   const { driver, fleet, door, view } = await makeHosts({
     ...{ config, store, artifacts, ledger, local, hooks, ticketKey: ticketKeys[0], clock, log },
+    layerUrl: layerUrls(config, inUse?.bucket),
     link: () => link,
     pool: () => pool,
     onError: failed("draining a host"),

@@ -29,6 +29,8 @@ interface HostsNeeds {
   readonly local: LocalDriver;
   readonly hooks: DriverHooks;
   readonly ticketKey: Uint8Array;
+  /** Where a host may get a layer past the platform. */
+  readonly layerUrl: ((digest: string) => Promise<string>) | undefined;
   readonly link: () => Pick<WorkerLink, "isConnected" | "connectedElsewhere">;
   readonly pool: () => Pick<WorkerPool, "stop">;
   /** Milliseconds since the epoch. */
@@ -99,7 +101,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
 }
 
 async function ticketsFor(
-  { artifacts, ticketKey, clock }: HostsNeeds,
+  { artifacts, ticketKey, layerUrl, clock }: HostsNeeds,
   image: WorkerImage,
   host: string,
 ): Promise<LayerTicket[]> {
@@ -107,7 +109,9 @@ async function ticketsFor(
   return Promise.all(
     digests.map(async (digest) => {
       const bytes = (await artifacts.size(digest)) ?? 0;
-      return { digest, bytes, ticket: signLayer(ticketKey, digest, host, clock()) };
+      // Without it the host asks the platform.
+      const bucketUrl = await layerUrl?.(digest).catch(() => undefined);
+      return { digest, bytes, ticket: signLayer(ticketKey, digest, host, clock()), bucketUrl };
     }),
   );
 }

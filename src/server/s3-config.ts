@@ -32,6 +32,8 @@ export const s3Keys = {
   SVC_S3_ACCESS_KEY_ID: z.string().optional(),
   SVC_S3_SECRET_ACCESS_KEY: z.string().optional(),
   SVC_S3_SECRET_ACCESS_KEY_FILE: z.string().optional(),
+  /** Machines that joined get layers from the bucket itself. */
+  SVC_S3_PRESIGN: flag.default(false),
   /** MB of layers that are also kept on this machine's disk. */
   SVC_S3_CACHE_MB: z.coerce
     .number({ error: cacheMb })
@@ -42,6 +44,8 @@ export const s3Keys = {
 
 export interface S3Config extends BucketSettings {
   readonly cacheBytes: number;
+  /** Machines that joined are given presigned addresses of layers. */
+  readonly presign: boolean;
 }
 
 type Given = z.output<z.ZodObject<typeof s3Keys>>;
@@ -71,6 +75,7 @@ export function readS3(given: Given): S3Config | undefined {
     prefix: prefix === "" ? "" : `${prefix}/`,
     pathStyle: given.SVC_S3_PATH_STYLE ?? given.SVC_S3_ENDPOINT !== undefined,
     keys: id === undefined ? undefined : { id, secret: secret! },
+    presign: given.SVC_S3_PRESIGN,
     cacheBytes: Math.floor(given.SVC_S3_CACHE_MB * MB),
   };
 }

@@ -146,3 +146,21 @@ test("what is not there is no failure", async (t) => {
     [],
   );
 });
+
+test("an address is signed for one object and a time, with nothing of the secret in it, in either style", async (t) => {
+  for (const [pathStyle, place] of [
+    [true, "localhost"],
+    [false, "layers.s3.invalid"],
+  ] as const) {
+    const given = pathStyle ? {} : { pathStyle, endpoint: "https://s3.invalid" };
+    const { bucket, requests } = await serve(t, [fine], given);
+    const url = new URL(await bucket.presignedUrl("layers/ä b", 600));
+    assert.equal(url.hostname, place);
+    assert.equal(url.pathname, `${pathStyle ? "/layers" : ""}/some/layers/%C3%A4%20b`);
+    assert.equal(url.searchParams.get("X-Amz-Expires"), "600");
+    assert.equal(url.searchParams.get("X-Amz-SignedHeaders"), "host");
+    assert.match(url.searchParams.get("X-Amz-Credential")!, /^AKID\/\d+\/us-east-1\/s3\/aws4_request$/);
+    assert.doesNotMatch(url.href, /never told/);
+    assert.deepEqual(requests, [], "nothing is asked");
+  }
+});
