@@ -7,6 +7,7 @@
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Machine } from "../src/domain/capacity.ts";
+import { CPU_IMAGE } from "../src/domain/endpoint.ts";
 import { HOST_FRAME } from "../src/domain/host-protocol.ts";
 import { CapacityLedger } from "../src/drivers/capacity.ts";
 import { HostsDriver } from "../src/drivers/hosts/hosts-driver.ts";
@@ -156,7 +157,13 @@ async function placement(): Promise<Record<string, number>> {
     local: { onExit: nothing } as unknown as LocalDriver,
     capacity: new CapacityLedger({ cpuOvercommit: 1, memoryOvercommit: 1, emulateGpu: false, emulatedGpus: [] }, [])
       .capacity,
-    ...{ labels: [], runsHere: false, tickets: async () => [], isConnected: () => true, connected: () => [] },
+    ...{
+      labels: [],
+      runsHere: false,
+      needed: async (image: WorkerImage) => ({ image, layers: [] }),
+      isConnected: () => true,
+      connected: () => [],
+    },
     drain: nothing,
     hooks: {
       ...{ bootFailed: nothing, log: nothing, programPrinted: nothing, started: nothing },
@@ -166,12 +173,17 @@ async function placement(): Promise<Record<string, number>> {
   const agents = Array.from({ length: HOSTS }, playedAgent);
   const state = { machine, workers: [], ended: [], missing: [], freeDiskBytes: 0 };
   for (const [n, agent] of agents.entries()) {
-    const row = { id: `h-${n}`, name: `host-${n}`, labels: [], driver: "process" };
+    const row = { id: `h-${n}`, name: `host-${n}`, labels: [], driver: "process", version: "0" };
     driver.attach({ ...row, sharedVolumes: false, draining: false }, agent);
     const body = Buffer.from(JSON.stringify(state));
     agent.onFrame({ type: HOST_FRAME.STATE, flags: 0, channel: 0, headBytes: Buffer.alloc(0), body });
   }
-  const images = Array.from({ length: 10 }, (_, n) => ({ endpointId: `ep${n}`, buildId: "b", volumes: [] }));
+  const images = Array.from({ length: 10 }, (_, n) => ({
+    endpointId: `ep${n}`,
+    buildId: "b",
+    imageName: CPU_IMAGE,
+    volumes: [],
+  }));
   for (const image of images) await driver.prepare(image as unknown as WorkerImage, nothing);
   while (!driver.hosts.every((host) => images.every((image) => host.isPrepared(image as unknown as WorkerImage)))) {
     await delay(1);

@@ -34,6 +34,8 @@ export interface TestDocker {
   /** Starts a platform that uses containers: `startPlatform(t, docker.env)`. */
   readonly env: Readonly<Record<string, string>>;
   readonly engine: Docker;
+  /** An address of this machine that containers reach. */
+  bridge(): Promise<string>;
 }
 
 /** Call it at the top of a test file: `const docker = await dockerForTests();` */
@@ -47,7 +49,9 @@ export async function dockerForTests(): Promise<TestDocker> {
 export async function holdDocker(): Promise<{ readonly docker: TestDocker; release(): Promise<void> }> {
   const rootfs = path.join(CACHE, `rootfs-${SUITE}-${process.arch}.tar`);
   const env = { SVC_DRIVER: "docker", SVC_CPU_IMAGE: IMAGE, SVC_GPU_IMAGE: IMAGE };
-  const offer = { image: IMAGE, rootfs, env, engine: new Docker() };
+  const engine = new Docker();
+  const bridge = async () => (await engine.getNetwork("bridge").inspect()).IPAM!.Config![0]!.Gateway!;
+  const offer = { image: IMAGE, rootfs, env, engine, bridge };
   let release = async () => {};
   try {
     mkdirSync(CACHE, { recursive: true });

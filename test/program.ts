@@ -6,9 +6,13 @@ const ROOT = path.resolve(import.meta.dirname, "..");
 /** What Node is given where a test of the whole starts svc: what the runner made of the sources (make-program.ts), or else the sources. */
 export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
 
-/** The same for a platform with this environment: what is preloaded changes modules, which the sources alone have. */
-export function programFor({ NODE_OPTIONS = "" }: Readonly<Record<string, string | undefined>>): string {
-  return NODE_OPTIONS.includes("--import") ? path.join(ROOT, "bin/svc.ts") : PROGRAM;
+/**
+ * The same for a process with this environment, which may name another one. What is preloaded changes modules, which the sources
+ * alone have.
+ */
+export function programFor(env: Readonly<Record<string, string | undefined>>): string {
+  const { NODE_OPTIONS = "", SVC_TEST_PROGRAM = PROGRAM } = env;
+  return NODE_OPTIONS.includes("--import") ? path.join(ROOT, "bin/svc.ts") : SVC_TEST_PROGRAM;
 }
 
 /** For an otherwise clean environment: code that earlier processes compiled is not compiled anew for each test. */

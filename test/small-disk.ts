@@ -1,6 +1,6 @@
 /** A disk of a test's own, which it fills. Only root may mount one. */
 import { execFileSync } from "node:child_process";
-import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
+import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
@@ -42,5 +42,26 @@ export function smallDisk(t: TestContext, megabytes: number, uid = 0) {
       }
     },
     makeRoom: () => rmSync(filler, { force: true }),
+  };
+}
+
+/** A tmpfs whose size can be changed: full without a byte being written. */
+export function changingDisk() {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-host-disk-"));
+  const disk = path.join(dir, "host");
+  mkdirSync(disk);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=1200m,mode=700", "svc-test", disk]);
+  const resize = (bytes: number) => execFileSync("mount", ["-o", `remount,size=${bytes}`, disk]);
+  return {
+    disk,
+    fill: () => {
+      const { blocks, bfree, bsize } = statfsSync(disk);
+      resize((blocks - bfree) * bsize);
+    },
+    makeRoom: () => resize(1200 * 2 ** 20),
+    remove: () => {
+      execFileSync("umount", ["-l", disk]);
+      rmSync(dir, { recursive: true });
+    },
   };
 }

@@ -8,6 +8,7 @@ import { errorBody, SvcError } from "../domain/errors.ts";
 import { WORKER_PORT_HELP } from "../domain/host.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
+import { PROTOCOL_OLDEST, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 import { ClientAddress } from "../lib/client-address.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
@@ -93,7 +94,8 @@ function answerJoin(deps: SharedDeps, request: IncomingMessage, response: Server
   } else {
     response.setHeader("cache-control", "no-store");
     const { port, host, fingerprint } = taken;
-    sendJson(response, 200, { protocol: 1, port, host, version: VERSION, fingerprint });
+    const spoken = { protocol: PROTOCOL_VERSION, oldest: PROTOCOL_OLDEST };
+    sendJson(response, 200, { ...spoken, port, host, version: VERSION, fingerprint });
   }
 }
 

@@ -13,11 +13,6 @@ import { LOCAL_TOKEN_BYTES } from "../domain/limits.ts";
 
 const NAME = "svc_token";
 
-/** Whether only this machine reaches a server that listens there. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
-
 export class OpenToken {
   readonly text = randomBytes(LOCAL_TOKEN_BYTES).toString("base64url");
 

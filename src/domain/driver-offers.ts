@@ -6,7 +6,7 @@ import { isWithin, mountPaths, volumesOf } from "./volume.ts";
 /** The settings that not every driver can give. */
 export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "networkVolumeId"> {
   /** The fixed port of its server; 0 or undefined: none. */
-  readonly serverPort?: number;
+  readonly serverPort?: number | undefined;
   readonly systemDependencies?: readonly string[];
   readonly imageSteps?: readonly ImageStep[];
 }
@@ -20,22 +20,8 @@ export type PlatformWishes = DriverWishes & Pick<EndpointSettings, "instanceIds"
  * machine that every worker's view must show.
  */
 export function processProblems(wishes: DriverWishes, noView: string, needed: readonly string[] = []): string[] {
-  const { imageName, networkVolumeId, serverPort, imageSteps = [] } = wishes;
-  const problems: string[] = [];
-  if (serverPort) {
-    problems.push(
-      `port=${serverPort} needs a network of its own, and workers of this platform are processes that share their machine's. ` +
-        "Write {port} in the command and leave port= out, or start the platform with SVC_DRIVER=docker.",
-    );
-  }
-  if (imageSteps.length > 0) {
-    problems.push(
-      "image=Image(…) needs containers, and this platform runs workers as processes of its machine. " +
-        "Leave image= out, or start the platform with SVC_DRIVER=docker.",
-    );
-  } else if (imageName !== CPU_IMAGE && imageName !== GPU_IMAGE) {
-    problems.push(imageNeedsContainers(imageName));
-  }
+  const { networkVolumeId } = wishes;
+  const problems = [...needsContainers(wishes)];
   if (networkVolumeId !== "" && noView !== "") {
     problems.push(
       `volume=${JSON.stringify(networkVolumeId)} cannot be mounted: ${noView}. ` +
@@ -53,9 +39,25 @@ export function processProblems(wishes: DriverWishes, noView: string, needed: re
   return problems;
 }
 
-export function imageNeedsContainers(imageName: string): string {
-  return (
-    `image=${JSON.stringify(imageName)} needs containers, and this platform runs workers as processes of its machine. ` +
-    "Leave image= out, or start the platform with SVC_DRIVER=docker."
-  );
+/** Why its workers can only run in containers, each a sentence with what to do; empty when they can be processes. */
+export function needsContainers(wishes: Omit<DriverWishes, "networkVolumeId">): string[] {
+  const { imageName, serverPort, imageSteps = [] } = wishes;
+  const problems: string[] = [];
+  if (serverPort) {
+    problems.push(
+      `port=${serverPort} needs a network of its own, and workers here are processes that share their machine's. ` +
+        `Write {port} in the command and leave port= out, or ${GET_CONTAINERS}.`,
+    );
+  }
+  const isOwn = imageName !== CPU_IMAGE && imageName !== GPU_IMAGE;
+  if (isOwn || imageSteps.length > 0) {
+    const image = imageSteps.length > 0 ? "Image(…)" : JSON.stringify(imageName);
+    problems.push(
+      `image=${image} needs containers, and workers here are processes of their machine. Leave image= out, or ${GET_CONTAINERS}.`,
+    );
+  }
+  return problems;
 }
+
+const GET_CONTAINERS =
+  "start the platform with SVC_DRIVER=docker, or let a machine join it with svc worker join … --driver docker";

@@ -88,12 +88,12 @@ export interface LayerTicket {
  *   vouched   no body                                                    answers { workers: string[] }
  *   unused    body { keep: WorkerImage[], before }                       answers {}   (removeUnused)
  */
-export const HOST_CALLS = ["prepare", "start", "stop", "retire", "vouched", "unused"] as const;
-export type HostCall = (typeof HOST_CALLS)[number];
+export type HostCall = "prepare" | "start" | "stop" | "retire" | "vouched" | "unused";
 
 export interface AskHead {
   readonly id: number;
-  readonly call: HostCall;
+  /** A platform of a later version may have further ones. */
+  readonly call: string;
 }
 
 export interface AnswerHead {
@@ -116,21 +116,20 @@ export interface ReportHead {
  *   leaving {graceMs}: the agent is to end. No worker may be started there any more, those that run are to be drained; when
  *   none is left, or after the grace, it ends by itself
  */
-export const HOST_EVENTS = [
-  "exited",
-  "started",
-  "bootFailed",
-  "log",
-  "programPrinted",
-  "available",
-  "told",
-  "used",
-  "leaving",
-] as const;
-export type HostEvent = (typeof HOST_EVENTS)[number];
+export type HostEvent =
+  | "exited"
+  | "started"
+  | "bootFailed"
+  | "log"
+  | "programPrinted"
+  | "available"
+  | "told"
+  | "used"
+  | "leaving";
 
 export interface EventHead {
-  readonly event: HostEvent;
+  /** An agent of a later version may have further ones. */
+  readonly event: string;
   /** The worker it is about, if it is about one. */
   readonly workerId?: string | undefined;
   readonly stream?: "stdout" | "stderr" | undefined;
@@ -200,7 +199,7 @@ const inUse = z.object({
 });
 
 const id = z.int().nonnegative();
-const ask = z.object({ id, call: z.enum(HOST_CALLS) });
+const ask = z.object({ id, call: z.string().max(50) });
 const answer = z.object({
   id,
   error: z
@@ -209,7 +208,7 @@ const answer = z.object({
 });
 const report = z.object({ id, line: z.string().max(2_000) });
 const event = z.object({
-  event: z.enum(HOST_EVENTS),
+  event: z.string().max(50),
   workerId: z.string().max(100).optional(),
   stream: z.enum(["stdout", "stderr"]).optional(),
   of: z.unknown().optional(),

@@ -60,19 +60,26 @@ export function wishesOf(endpoint: {
   readonly id: string;
   readonly revision: string;
   readonly buildId: string | null;
+  readonly imageName: string;
   readonly networkVolumeId: string;
   readonly hosts?: string | undefined;
 }): Pick<Need, "label" | "volumes" | "of"> {
-  const { id, revision, buildId, networkVolumeId, hosts } = endpoint;
+  const { id, revision, buildId, imageName, networkVolumeId, hosts } = endpoint;
+  const image = imageKey({ endpointId: id, buildId: buildId ?? "", imageName });
   return {
     ...(hosts ? { label: hosts } : {}),
     volumes: networkVolumeId !== "",
-    of: { endpointId: id, image: imageKey(id, buildId ?? ""), zygote: zygoteKey(id, revision) },
+    of: { endpointId: id, image, zygote: zygoteKey(id, revision) },
   };
 }
 
-export function imageKey(endpointId: string, buildId: string): string {
-  return `${endpointId}:${buildId}`;
+/** What is prepared for an endpoint: its build, or without one the image that it runs. */
+export function imageKey(image: {
+  readonly endpointId: string;
+  readonly buildId: string;
+  readonly imageName: string;
+}): string {
+  return `${image.endpointId}:${image.buildId || image.imageName}`;
 }
 
 export function zygoteKey(endpointId: string, revision: string): string {

@@ -1,7 +1,22 @@
 /** Frame types of the worker protocol, version 1. The meaning of each stands in docs/reference/protocol.md; those of hosts are in host-protocol.ts. */
 import type { HostHello, HostWelcome } from "./host-protocol.ts";
+import { VERSION } from "./version.ts";
 
 export const PROTOCOL_VERSION = 1;
+/**
+ * The oldest that a platform still speaks with launchers, workers and agents: that of one version before, so that what runs goes on over
+ * its upgrade. They themselves speak one version, never a newer one than their platform.
+ */
+export const PROTOCOL_OLDEST = 1;
+
+/** Why a version of the protocol is not spoken by this platform, as whoever dials it is told; undefined when it is. */
+export function unspoken(protocol: number): string | undefined {
+  if (protocol > PROTOCOL_VERSION) {
+    return `it speaks protocol ${protocol}, and this platform, svc ${VERSION}, up to ${PROTOCOL_VERSION}: upgrade the platform first, or install svc ${VERSION} there`;
+  }
+  if (protocol >= PROTOCOL_OLDEST) return undefined;
+  return `it speaks protocol ${protocol}, and this platform, svc ${VERSION}, from ${PROTOCOL_OLDEST} on: install svc ${VERSION} there`;
+}
 
 /** Flag: further BODY frames belong to this message. */
 export const MORE = 1;

@@ -5,7 +5,7 @@ import { totalmem } from "node:os";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Share } from "../domain/capacity.ts";
-import { type DriverWishes, imageNeedsContainers, processProblems } from "../domain/driver-offers.ts";
+import { type DriverWishes, needsContainers, processProblems } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
 import { imageKey, zygoteKey } from "../domain/placement.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
@@ -171,7 +171,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
-    if (image.pulls === "image") throw new SvcError("INVALID_SETTING", imageNeedsContainers(image.imageName));
+    const [lack] = needsContainers(image);
+    if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
     if (image.volumes.length > 0) await this.#mountsOf(image);
     // Its machine may have lost what it had when the endpoint was deployed.
     const missing = missingPackages(image.systemDependencies);
@@ -194,7 +195,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const user = await this.#users?.userOf(image.endpointId);
     // The folder above lets no other user of this machine in.
     if (user !== undefined) for (const folder of [source, ...paths]) await chmod(folder, 0o755);
-    this.#prepared.set(imageKey(image.endpointId, image.buildId), {
+    this.#prepared.set(imageKey(image), {
       python: interpreter.path,
       handler,
       paths,
@@ -205,8 +206,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   async start(spec: WorkerSpec): Promise<void> {
     const { image } = spec;
-    const prepared = this.#prepared.get(imageKey(image.endpointId, image.buildId));
-    if (prepared === undefined) throw new Error(`image ${imageKey(image.endpointId, image.buildId)} was not prepared`);
+    const prepared = this.#prepared.get(imageKey(image));
+    if (prepared === undefined) throw new Error(`image ${imageKey(image)} was not prepared`);
     const { problem, link } = this.#launcher;
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.

@@ -28,6 +28,8 @@ export interface WorkerImage {
   readonly systemDependencies: readonly string[];
   /** What is built on the image before them. */
   readonly imageSteps: readonly ImageStep[];
+  /** The fixed port of its server; absent: none. */
+  readonly serverPort?: number | undefined;
   readonly bootType: BootType;
   /** It pulls its jobs over HTTP: by a command of the endpoint's code, or by what the image runs by itself. */
   readonly pulls?: "command" | "image" | undefined;

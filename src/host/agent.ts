@@ -99,7 +99,7 @@ export class Agent {
       ahead: () => this.#ahead,
       platformUrl: () => address.url,
       containerCalls: { serve: async () => address.url },
-      loginOf: async () => undefined,
+      loginOf: async (endpointId) => this.#calls.loginOf(endpointId),
       logFd: directory.openLog(),
       hooks: this.#hooks(),
     });

@@ -5,6 +5,8 @@ import { z } from "zod";
 import { AGENT_DISCOVERY_MAX_BYTES, AGENT_DISCOVERY_MAX_MS, AGENT_GREETING_MAX_MS } from "../domain/agent-limits.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LINK_PING_MS } from "../domain/limits.ts";
+import { VERSION } from "../domain/version.ts";
+import { PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 
 /** What a user typed: `URL#FINGERPRINT`, or an https URL alone. */
 export interface GivenAddress {
@@ -30,8 +32,8 @@ export interface WorkerPort {
   readonly fingerprint: string | undefined;
 }
 
-/** What answers is another platform than the one whose fingerprint is known. */
-export class OtherPlatform extends SvcError {}
+/** What answers is another platform than the one whose fingerprint is known, or one of a version that this machine does not understand: trying on is of no use. */
+export class WrongPlatform extends SvcError {}
 
 const HOW_TO_GET_IT =
   "svc host token create, called where the platform is managed, prints the whole command with URL and fingerprint.";
@@ -46,8 +48,9 @@ export function joinAddress(text: string): GivenAddress {
     url.username !== "" ||
     url.search !== ""
   ) {
+    const isBare = /^https?:\/\/[\da-f]*:[\da-f]*:/i.test(address);
     throw new SvcError("USAGE", `${JSON.stringify(address)} is no URL of a platform: write https://HOST#FINGERPRINT.`, {
-      help: HOW_TO_GET_IT,
+      help: isBare ? "An IPv6 address stands in brackets: http://[fd00::1]:8787#FINGERPRINT." : HOW_TO_GET_IT,
     });
   }
   const base = url.href.replace(/[#/]*$/, "");
@@ -86,8 +89,8 @@ export async function pinned(
   });
 }
 
+const spoken = z.object({ protocol: z.int(), oldest: z.int().optional(), version: z.string().max(50) });
 const discovery = z.object({
-  protocol: z.literal(1),
   port: z.int().min(1).max(65_535),
   host: z.string().max(255),
   version: z.string().max(50),
@@ -97,14 +100,16 @@ const discovery = z.object({
     .optional(),
 });
 
-/** Asks the platform where its hosts dial; nothing secret goes there. Throws PLATFORM_UNREACHABLE and NOT_FOUND. */
+/** Asks the platform where its hosts dial; nothing secret goes there. Throws PLATFORM_UNREACHABLE, NOT_FOUND and CONFLICT. */
 export async function findWorkerPort({ url }: Pick<JoinAddress, "url">): Promise<WorkerPort> {
   const asked = `${url}/hosts/join`;
   const unreachable = (words: string, cause?: unknown) =>
     new SvcError("PLATFORM_UNREACHABLE", `The platform at ${url} ${words}.`, {
-      help: /certificate/.test(words)
-        ? "Where an authority of your own has signed its certificate, name the file with that: NODE_EXTRA_CA_CERTS=FILE."
-        : "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
+      help: isNoTls((cause as Error | undefined)?.cause)
+        ? "There is no HTTPS at this address: a port for HTTP is written http://."
+        : /certificate/.test(words)
+          ? "Where an authority of your own has signed its certificate, name the file with that: NODE_EXTRA_CA_CERTS=FILE."
+          : "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
       cause,
     });
   const sentAt = Date.now();
@@ -125,8 +130,14 @@ export async function findWorkerPort({ url }: Pick<JoinAddress, "url">): Promise
     const to = answer.headers.get("location") ?? "elsewhere";
     throw unreachable(`sends this machine to ${to}: join with the URL where it is`);
   }
-  if (answer.status !== 200) throw unreachable(`answered with status ${answer.status}`);
-  const { data } = discovery.safeParse(parsed(text));
+  if (answer.status !== 200) {
+    const isForTls = answer.status === 400 && url.startsWith("http:") && /HTTPS/.test(text);
+    throw unreachable(`answered with status ${answer.status}${isForTls ? ": that port is for https://" : ""}`);
+  }
+  const found = parsed(text);
+  const { data: speaks } = spoken.safeParse(found);
+  if (speaks !== undefined) checkVersion(url, speaks);
+  const { data } = discovery.safeParse(found);
   if (data === undefined) throw unreachable("does not answer as a platform of this version does");
   const date = Date.parse(answer.headers.get("date") ?? "");
   return {
@@ -136,6 +147,21 @@ export async function findWorkerPort({ url }: Pick<JoinAddress, "url">): Promise
     fingerprint: data.fingerprint,
     clockAheadMs: Number.isNaN(date) ? undefined : clockAhead(date, sentAt, Date.now()),
   };
+}
+
+/** A platform speaks with agents of its own version of the protocol and the one before, never with newer ones. Throws CONFLICT. */
+function checkVersion(url: string, { protocol, oldest = protocol, version }: z.infer<typeof spoken>): void {
+  const here = `This machine's svc ${VERSION} and the platform at ${url}, svc ${version}, do not understand each other`;
+  if (protocol < PROTOCOL_VERSION) {
+    throw new WrongPlatform("CONFLICT", `${here}: this machine's is newer.`, {
+      help: `Upgrade the platform first, or install svc ${version} on this machine.`,
+    });
+  }
+  if (oldest > PROTOCOL_VERSION) {
+    throw new WrongPlatform("CONFLICT", `${here}: this machine's is too old.`, {
+      help: `Install svc ${version} on this machine. An agent that runs takes it up with systemctl reload svc-host, or kill -USR2.`,
+    });
+  }
 }
 
 /** A Date header has whole seconds: it is anything within the second that begins with it. */
@@ -159,7 +185,7 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
     await once(socket, "secureConnect", { signal: AbortSignal.timeout(AGENT_GREETING_MAX_MS) });
     const found = socket.getPeerX509Certificate()?.fingerprint256.replaceAll(":", "").toLowerCase();
     if (found === fingerprint) return socket;
-    throw new OtherPlatform(
+    throw new WrongPlatform(
       "PLATFORM_UNREACHABLE",
       `What answers at ${at} is not the platform with this fingerprint.`,
       {
@@ -169,21 +195,36 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
   } catch (error) {
     socket.on("error", () => {}).destroy();
     if (error instanceof SvcError) throw error;
+    if (isNoTls(error)) {
+      throw new SvcError(
+        "PLATFORM_UNREACHABLE",
+        `What answers at ${at}, the platform's port for other machines, does not speak TLS 1.3.`,
+        {
+          help: "A proxy before that port has to pass TCP on as it is: it is none of HTTP, and adds no PROXY header. Where machines reach it at another port, the platform is told by SVC_WORKER_PUBLIC.",
+          cause: error,
+        },
+      );
+    }
     throw new SvcError(
       "PLATFORM_UNREACHABLE",
       `The platform's port for other machines, ${at}, cannot be reached: ${reasonOf(error)}.`,
       {
-        help: "It is the port of SVC_WORKER_LISTEN. Open it for this machine: no proxy of HTTP can stand before it.",
+        help: "It is the port of SVC_WORKER_LISTEN. Open it for this machine; where machines reach it by another name or port, the platform is told by SVC_WORKER_PUBLIC.",
         cause: error,
       },
     );
   }
 }
 
+function isNoTls(error: unknown): boolean {
+  const { code = "" } = error as NodeJS.ErrnoException;
+  return code === "EPROTO" || /^ERR_(SSL|TLS)_/.test(code);
+}
+
 /** Why the platform is away, with what to do where waiting is of no use. */
 export function awayWords(error: unknown): string {
   const { message, help } = error as Partial<SvcError>;
-  return error instanceof OtherPlatform ? `${message} ${help}` : String(message);
+  return error instanceof WrongPlatform ? `${message} ${help}` : String(message);
 }
 
 export function reasonOf(error: unknown): string {

@@ -32,7 +32,7 @@ import { FRAME, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 import { Standstill } from "../lib/standstill.ts";
 import { Connection } from "../worker-link/connection.ts";
-import { awayWords, dialPinned, findWorkerPort, type JoinAddress, OtherPlatform, type WorkerPort } from "./dial.ts";
+import { awayWords, dialPinned, findWorkerPort, type JoinAddress, type WorkerPort, WrongPlatform } from "./dial.ts";
 
 export interface LinkEvents {
   /** The platform let this machine in. Resolves the STATE to be sent; a rejection closes the link. */
@@ -69,8 +69,8 @@ export class PlatformLink {
   #redial: NodeJS.Timeout | undefined;
   #ping: NodeJS.Timeout | undefined;
   #pauseMs = 0;
-  /** That another platform answers was told since it was up last. */
-  #isOtherTold = false;
+  /** What is wrong with the platform that answers, as it was told since it was up last. */
+  #wrongTold = "";
   /** Ends of workers that nobody was told of. */
   #ends: HostWorkerExit[] = [];
   #backlog: Kept[] = [];
@@ -115,7 +115,7 @@ export class PlatformLink {
       connection.onClose = () => this.#gone(connection, reason);
       this.sendState(state);
       this.#isUp = true;
-      this.#isOtherTold = false;
+      this.#wrongTold = "";
       this.#pauseMs = 0;
       for (const frame of early) this.#onFrame(connection, frame);
       this.#lookAfter(connection);
@@ -151,9 +151,10 @@ export class PlatformLink {
       this.#redial = undefined;
       if (this.#closed) return;
       if (error instanceof SvcError && error.code === "FORBIDDEN") return this.#options.events.refused(error);
-      if (error instanceof OtherPlatform && !this.#isOtherTold) {
-        this.#isOtherTold = true;
-        this.#options.events.away(awayWords(error));
+      const wrong = error instanceof WrongPlatform ? awayWords(error) : "";
+      if (wrong !== "" && wrong !== this.#wrongTold) {
+        this.#wrongTold = wrong;
+        this.#options.events.away(wrong);
       }
       this.goOn();
     }

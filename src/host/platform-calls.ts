@@ -6,8 +6,10 @@ import {
   AGENT_REPORT_MS,
 } from "../domain/agent-limits.ts";
 import { SvcError } from "../domain/errors.ts";
-import { type AskHead, HOST_FRAME } from "../domain/host-protocol.ts";
+import { type AskHead, HOST_FRAME, type HostCall } from "../domain/host-protocol.ts";
+import type { RegistryLogin } from "../domain/registry.ts";
 import { lackOf } from "../domain/storage.ts";
+import { VERSION } from "../domain/version.ts";
 import type { WorkerImage } from "../drivers/worker-driver.ts";
 import type { LocalDriver } from "../server/driver.ts";
 import type { AgentEvent } from "./agent-events.ts";
@@ -24,6 +26,8 @@ interface PlatformCallsOptions {
 export class PlatformCalls {
   readonly #options: PlatformCallsOptions;
   readonly #prepared = new Set<string>();
+  /** By endpoint; never written to the disk. */
+  readonly #logins = new Map<string, RegistryLogin>();
   /** Names by worker, for those who watch. */
   readonly endpointNames = new Map<string, string>();
   /** Workers whose image is looked after before they are started: a stop comes behind that. */
@@ -34,6 +38,11 @@ export class PlatformCalls {
 
   constructor(options: PlatformCallsOptions) {
     this.#options = options;
+  }
+
+  /** Who pulls the image of an endpoint; undefined: anybody. */
+  loginOf(endpointId: string): RegistryLogin | undefined {
+    return this.#logins.get(endpointId);
   }
 
   asked(ask: AskHead, body: Buffer): void {
@@ -54,10 +63,12 @@ export class PlatformCalls {
 
   async #do({ id, call }: AskHead, body: Buffer): Promise<object> {
     const { driver } = this.#options;
-    switch (call) {
+    switch (call as HostCall) {
       case "prepare": {
-        const { image, layers } = askBody(call, body);
+        const { image, layers, login } = askBody("prepare", body);
         this.#options.layers.allow(layers);
+        if (login === undefined) this.#logins.delete(image.endpointId);
+        else this.#logins.set(image.endpointId, login);
         await this.#prepare(image, (line) => {
           this.#options.send(HOST_FRAME.REPORT, { id, line: line.slice(0, AGENT_REPORT_MAX_CHARS) });
         });
@@ -67,24 +78,29 @@ export class PlatformCalls {
         await this.#start(body);
         return {};
       case "stop": {
-        const { workerId, graceMs } = askBody(call, body);
+        const { workerId, graceMs } = askBody("stop", body);
         await this.#before.get(workerId);
         await driver.stop(workerId, graceMs);
         return {};
       }
       case "retire": {
-        const { endpointId, revision } = askBody(call, body);
+        const { endpointId, revision } = askBody("retire", body);
         await driver.retire(endpointId, revision);
         return {};
       }
       case "vouched":
         return { workers: await driver.vouched() };
       case "unused": {
-        const { keep, before } = askBody(call, body);
+        const { keep, before } = askBody("unused", body);
+        const kept = new Set(keep.map(({ endpointId }) => endpointId));
+        for (const endpointId of this.#logins.keys()) if (!kept.has(endpointId)) this.#logins.delete(endpointId);
         await driver.removeUnused(keep, before);
         return {};
       }
     }
+    throw new SvcError("STARTS_PAUSED", `The svc of this host, ${VERSION}, does not know the call "${call}".`, {
+      help: "Install the platform's version there.",
+    });
   }
 
   async #prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {

@@ -6,6 +6,7 @@ import { type CapacityLedger, hardware } from "../drivers/capacity.ts";
 import { connectEngine } from "../drivers/docker/engine.ts";
 import { Interpreters } from "../drivers/interpreter.ts";
 import { libc } from "../lib/libc.ts";
+import { isLoopback } from "../lib/loopback.ts";
 import type { Config } from "../server/config.ts";
 import { dialPinned, findWorkerPort, type JoinAddress, type WorkerPort } from "./dial.ts";
 import { type Caps, freeDisk, offeredMachine } from "./machine-facts.ts";
@@ -40,7 +41,8 @@ export async function preflight({ config, address, caps, folder }: Given): Promi
     systemProblem(config),
   ]);
   const clock = port instanceof SvcError ? {} : clockFinding(port.clockAheadMs);
-  const found = [disk, tools, system, capProblem(ledger, caps), clock.problem];
+  const containers = port instanceof SvcError ? undefined : containerProblem(config, address, port);
+  const found = [disk, tools, system, containers, capProblem(ledger, caps), clock.problem];
   const problems = found.filter((one) => one !== undefined);
   const warnings = [clock.warning, gpuWarning(ledger)].filter((one) => one !== undefined);
   if (port instanceof SvcError) return { ledger, port: undefined, reach: port, problems, warnings };
@@ -112,6 +114,19 @@ async function systemProblem({ driver }: Config): Promise<SvcError | undefined> 
   return new SvcError("CONFLICT", "Builds are made for glibc, and this machine has musl.", {
     help: "Run workers in containers: --driver docker. Or join from a distribution with glibc.",
   });
+}
+
+/** Loopback is another one in each container. */
+function containerProblem({ driver, docker }: Config, { url }: JoinAddress, port: WorkerPort): SvcError | undefined {
+  const far = [new URL(url).hostname.replace(/^\[|\]$/g, ""), port.host].find(isLoopback);
+  if (driver !== "docker" || docker.network === "host" || far === undefined) return undefined;
+  return new SvcError(
+    "CONFLICT",
+    `Containers of this machine cannot reach the platform at ${far}: there, that is the container itself.`,
+    {
+      help: "Join with an address of the platform that other machines reach, as https://svc.example.com#FINGERPRINT.",
+    },
+  );
 }
 
 function capProblem({ capacity }: CapacityLedger, { cpus, memoryGb, gpus }: Caps): SvcError | undefined {

@@ -124,6 +124,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     available: () => pool.driverAvailable(),
     told: (line, facts) => log.error(line, facts),
   };
+  const loginOf = (endpointId: string) => registryLogin(store, seal, endpointId);
   const local = makeDriver({
     config,
     socketPath,
@@ -131,12 +132,12 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     containerCalls,
     artifacts,
     ledger,
-    loginOf: (endpointId) => registryLogin(store, seal, endpointId),
+    loginOf,
     hooks,
   });
   const ticketKeys = derivedKeys(secretKeys, "layer tickets");
   const { driver, fleet, door, view } = await makeHosts({
-    ...{ config, store, artifacts, ledger, local, hooks, ticketKey: ticketKeys[0], clock, log },
+    ...{ config, store, artifacts, ledger, local, hooks, loginOf, ticketKey: ticketKeys[0], clock, log },
     layerUrl: layerUrls(config, inUse?.bucket),
     link: () => link,
     pool: () => pool,

@@ -136,6 +136,8 @@ const schema = z.object({
   SVC_TRUSTED_PROXIES: networks.default([]),
   /** Workers of other machines dial in here, by TLS. */
   SVC_WORKER_LISTEN: tlsAddress.optional(),
+  /** Where they reach that port, when it is elsewhere than where the platform listens. */
+  SVC_WORKER_PUBLIC: tlsAddress.refine(({ port }) => port > 0, "has to name a port").optional(),
   /** Labels of the platform's own machine, for hosts= of endpoints: comma list. */
   SVC_HOST_LABELS: labels.default([]),
   /** Workers also run on the platform's own machine, not only on hosts that joined. */
@@ -218,6 +220,8 @@ export interface Config {
   readonly trustedProxies: readonly string[];
   /** Undefined: workers of this machine only. */
   readonly workerListen: { readonly host: string; readonly port: number } | undefined;
+  /** Where other machines reach it; undefined: there. */
+  readonly workerPublic: { readonly host: string; readonly port: number } | undefined;
   /** Of this machine. */
   readonly hostLabels: readonly string[];
   /** Workers run on this machine too. */
@@ -290,6 +294,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     publicUrl: c.SVC_PUBLIC_URL,
     trustedProxies: c.SVC_TRUSTED_PROXIES,
     workerListen: c.SVC_WORKER_LISTEN,
+    workerPublic: c.SVC_WORKER_PUBLIC,
     hostLabels: c.SVC_HOST_LABELS,
     localWorkers: c.SVC_LOCAL_WORKERS,
     domain: c.SVC_DOMAIN,

@@ -7,6 +7,8 @@ import { type HostsView, type LiveHost, NO_HOSTS } from "../domain/host.ts";
 import type { LayerTicket } from "../domain/host-protocol.ts";
 import { signLayer } from "../domain/layer-ticket.ts";
 import type { Fleet } from "../domain/placement.ts";
+import type { RegistryLogin } from "../domain/registry.ts";
+import { VERSION } from "../domain/version.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
@@ -31,6 +33,8 @@ interface HostsNeeds {
   readonly ticketKey: Uint8Array;
   /** Where a host may get a layer past the platform. */
   readonly layerUrl: ((digest: string) => Promise<string>) | undefined;
+  /** Who pulls the image of an endpoint; undefined: anybody. */
+  readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
   readonly link: () => Pick<WorkerLink, "isConnected" | "connectedElsewhere">;
   readonly pool: () => Pick<WorkerPool, "stop">;
   /** Milliseconds since the epoch. */
@@ -53,7 +57,7 @@ const PLATFORM_FILE = ".svc-platform";
 
 /** Without a port for workers of other machines this machine's driver stands alone. */
 export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
-  const { config, store, ledger, local, hooks, link, pool, clock, onError, log } = needs;
+  const { config, store, ledger, local, hooks, loginOf, link, pool, clock, onError, log } = needs;
   if (config.workerListen === undefined) {
     return { driver: local, fleet: () => ledger.capacity, door: undefined, view: NO_HOSTS };
   }
@@ -63,7 +67,11 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     labels: config.hostLabels,
     runsHere: config.localWorkers,
     hooks,
-    tickets: (image, host) => ticketsFor(needs, image, host),
+    needed: async (image, host) => ({
+      image,
+      layers: await ticketsFor(needs, image, host.id),
+      login: host.driver === "docker" ? await loginOf(image.endpointId) : undefined,
+    }),
     isConnected: (workerId) => link().isConnected(workerId),
     connected: () => link().connectedElsewhere(),
     drain: (workerIds, why) => {
@@ -105,7 +113,8 @@ async function ticketsFor(
   image: WorkerImage,
   host: string,
 ): Promise<LayerTicket[]> {
-  const digests = [image.sourceLayer, ...(image.dependencyLayer === null ? [] : [image.dependencyLayer])];
+  // What an image runs by itself has neither.
+  const digests = [image.sourceLayer, image.dependencyLayer ?? ""].filter((digest) => digest !== "");
   return Promise.all(
     digests.map(async (digest) => {
       const bytes = (await artifacts.size(digest)) ?? 0;
@@ -124,8 +133,15 @@ function shown(host: RemoteHost, now: number): LiveHost {
     machine: host.machine,
     inUse: host.inUse,
     workers: [...host.shares].map(([worker, share]) => ({ worker, share })),
-    problems: host.problems,
+    problems: [...host.problems, ...otherVersion(host.row)],
   };
+}
+
+function otherVersion({ version }: RemoteHost["row"]): string[] {
+  if (version === VERSION) return [];
+  return [
+    `It has svc ${version}, and the platform ${VERSION}: install the same on both (docs/operate/more-machines.md).`,
+  ];
 }
 
 /** Hosts that mount the same folder find it there. */

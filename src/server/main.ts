@@ -87,7 +87,7 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     localUrl = `http://${localHost(config.host)}:${port}`;
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);
-    workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config.dataDir));
+    workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config));
     const workersDial = workerPort && dialled(workerPort);
     await driver.open();
     const missing = driver.missingIsolation ?? [];
@@ -198,12 +198,12 @@ function cannotStart(error: unknown): never {
 async function listenForWorkers(
   link: WorkerLink,
   { host, port }: NonNullable<Config["workerListen"]>,
-  dataDir: string,
+  { dataDir, workerPublic }: Config,
 ): Promise<WorkerPort> {
   const certificate = await openLinkCertificate(dataDir);
   const taken = await link.listenTls({ host, port, ...certificate });
   const isAny = host === "0.0.0.0" || host === "::";
-  return { host: isAny ? "" : host, port: taken, fingerprint: fingerprint(certificate.cert) };
+  return { host: isAny ? "" : host, port: taken, ...workerPublic, fingerprint: fingerprint(certificate.cert) };
 }
 
 function dialled({ host, port, fingerprint }: WorkerPort): string {

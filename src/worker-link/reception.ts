@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { helloBody, helloHead } from "../domain/frame-heads.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS, LINK_TAKEOVER_MS } from "../domain/limits.ts";
-import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
+import { FRAME, type HelloHead, unspoken } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 import { Connection } from "./connection.ts";
 
@@ -104,8 +104,9 @@ export class Reception {
     const again = () => {
       connection.onFrame = (next) => this.#greet(connection, next);
     };
-    if (hello.protocol === PROTOCOL_VERSION) this.#onHello(connection, hello, again);
-    else refuse(connection, `protocol ${hello.protocol} is not spoken here`);
+    const problem = unspoken(hello.protocol);
+    if (problem === undefined) this.#onHello(connection, hello, again);
+    else refuse(connection, problem);
   }
 }
 

@@ -154,7 +154,7 @@ export class WorkerLink implements RequestForwarder {
   }
 
   isConnected(workerId: string): boolean {
-    return this.pull.isReady(workerId) || (this.#sessions.find(workerId)?.connection.isOpen ?? false);
+    return this.pull.isHeard(workerId) || (this.#sessions.find(workerId)?.connection.isOpen ?? false);
   }
 
   /** Workers of other machines whose links are open. */

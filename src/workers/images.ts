@@ -145,6 +145,7 @@ export class Images {
       imageName: endpoint.imageName,
       systemDependencies: resource.systemDependencies ?? [], // A manifest of an earlier version has none.
       imageSteps: resource.imageSteps ?? [],
+      serverPort: resource.server?.port || undefined,
       bootType: endpoint.svcBootType,
       pulls: pullsBy(resource.server),
       ...volumesOfEndpoint(endpoint, app?.name, environment?.name),

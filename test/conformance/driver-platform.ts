@@ -36,8 +36,8 @@ export interface DriverParts {
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
   readonly hooks: DriverHooks;
-  /** The port where other machines dial in, and its certificate. */
-  readonly tls: { readonly port: () => number; readonly cert: string } | undefined;
+  /** Where other machines dial in, and its certificate. */
+  readonly tls: { readonly host: string; readonly port: () => number; readonly cert: string } | undefined;
 }
 
 /** A driver to whom machines come. */
@@ -87,12 +87,15 @@ export class DriverPlatform {
   readonly #watchers = new Set<() => void>();
   #channel = 0;
   readonly #certificate: Certificate | undefined;
+  readonly #host: string;
   /** Stays the same over crashes: workers come back there. */
   #port = 0;
 
-  constructor(make: (parts: DriverParts) => LocalDriver, tls = false) {
+  /** `tls`: the address where it listens for other machines; "" for none. */
+  constructor(make: (parts: DriverParts) => LocalDriver, tls = "") {
     this.#make = make;
-    if (tls) this.#certificate = selfSignedCertificate("svc worker link");
+    this.#host = tls;
+    if (tls !== "") this.#certificate = selfSignedCertificate("svc worker link");
     this.dir = mkdtempSync(path.join(tmpdir(), "svc-driver-"));
     this.dataDir = path.join(this.dir, "data");
     mkdirSync(path.join(this.dataDir, "run"), { recursive: true, mode: 0o700 });
@@ -112,7 +115,7 @@ export class DriverPlatform {
       socketPath,
       artifacts: this.#artifacts,
       ledger: this.ledger,
-      tls: this.#certificate && { port: () => this.#port, cert: this.#certificate.cert },
+      tls: this.#certificate && { host: this.#host, port: () => this.#port, cert: this.#certificate.cert },
       hooks: {
         started: (head) => this.#note({ kind: "started", worker: head.worker, head }),
         bootFailed: (worker, failure) => {
@@ -129,7 +132,7 @@ export class DriverPlatform {
     this.#reception = new Reception((connection, hello) => void this.#onHello(connection, hello));
     await this.#reception.listen(socketPath);
     if (this.#certificate !== undefined) {
-      this.#port = await this.#reception.listenTls({ host: "127.0.0.1", port: this.#port, ...this.#certificate });
+      this.#port = await this.#reception.listenTls({ host: this.#host, port: this.#port, ...this.#certificate });
     }
     await delay(openAfterMs); // Meanwhile launchers of before dial in.
     await this.driver.open();

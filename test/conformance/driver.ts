@@ -15,8 +15,8 @@ const POLL_MS = 20;
 interface DriverSetup {
   readonly skip: string | false;
   make(parts: DriverParts): LocalDriver;
-  /** Workers and hosts dial in over the network. */
-  readonly tls?: boolean;
+  /** The address where workers and hosts dial in over the network. */
+  readonly tls?: string;
 }
 
 export function driverConformance(name: string, setup: DriverSetup): void {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { Machine, Share } from "../../src/domain/capacity.ts";
+import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
 import { HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/limits.ts";
@@ -21,6 +22,7 @@ const IMAGE = {
   endpointName: "e",
   buildId: "b1",
   sourceLayer: "a".repeat(64),
+  imageName: CPU_IMAGE,
   volumes: [],
 } as unknown as WorkerImage;
 const spec = (workerId: string, changes: Partial<WorkerSpec> = {}): WorkerSpec =>
@@ -36,7 +38,16 @@ const spec = (workerId: string, changes: Partial<WorkerSpec> = {}): WorkerSpec =
     ...changes,
   }) as WorkerSpec;
 const row = (id: string, changes: Partial<KnownHost> = {}): KnownHost => {
-  return { id, name: id, labels: [], driver: "process", sharedVolumes: false, draining: false, ...changes };
+  return {
+    id,
+    name: id,
+    labels: [],
+    driver: "process",
+    version: "0",
+    sharedVolumes: false,
+    draining: false,
+    ...changes,
+  };
 };
 const SHARE: Share = { vcpus: 1, memoryGb: 2, gpus: [] };
 
@@ -140,7 +151,7 @@ function open(
       available: () => void seen.available++,
       told: (line) => void seen.told.push(line),
     },
-    tickets: async () => [{ digest: IMAGE.sourceLayer, bytes: 1, ticket: "t" }],
+    needed: async (image) => ({ image, layers: [{ digest: IMAGE.sourceLayer, bytes: 1, ticket: "t" }] }),
     isConnected: (id) => connected.has(id),
     connected: () => connected,
     drain: (ids) => void seen.drained.push(...ids),

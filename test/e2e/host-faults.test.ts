@@ -1,13 +1,11 @@
 // May take 12 minutes.
 /** What becomes of a host and its jobs when a machine is gone, a platform is upgraded, a database dies, a disk is full, or a front stands between. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
@@ -16,6 +14,7 @@ import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts"
 import { eventually } from "../eventually.ts";
 import { AgentProcess } from "../host/agent-process.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
+import { changingDisk, whyNoSmallDisk } from "../small-disk.ts";
 import { isHere, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
 import { project, tempDir } from "./platform.ts";
 
@@ -87,29 +86,8 @@ test("A host of a platform on PostgreSQL keeps its job while both the platform a
   assert.deepEqual(ran(), [1, 2]);
 });
 
-/** A tmpfs whose size can be changed: full without a byte being written. */
-function changingDisk() {
-  const dir = mkdtempSync(path.join(tmpdir(), "svc-host-disk-"));
-  const disk = path.join(dir, "host");
-  mkdirSync(disk);
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=1200m,mode=700", "svc-test", disk]);
-  const resize = (bytes: number) => execFileSync("mount", ["-o", `remount,size=${bytes}`, disk]);
-  return {
-    disk,
-    fill: () => {
-      const { blocks, bfree, bsize } = statfsSync(disk);
-      resize((blocks - bfree) * bsize);
-    },
-    makeRoom: () => resize(1200 * 2 ** 20),
-    remove: () => {
-      execFileSync("umount", ["-l", disk]);
-      rmSync(dir, { recursive: true });
-    },
-  };
-}
-
 test("A host whose disk is full says so and goes on with what it has; with room it takes what is new", {
-  skip: process.platform === "linux" && process.getuid?.() === 0 ? false : "needs root to mount a small disk",
+  skip: whyNoSmallDisk,
 }, async (t) => {
   const { disk, fill, makeRoom, remove } = changingDisk();
   const { platform, join, deploy } = await startJoinable(t);

@@ -20,20 +20,37 @@ def record(n, seconds=0.02):
     return {"n": n}
 `;
 
+interface Machine {
+  /** The platform's, as that machine reaches it. */
+  readonly url?: string;
+  /** The network namespace that it is in. */
+  readonly netns?: string;
+  readonly dataDir?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Further flags of svc worker join. */
+  readonly args?: readonly string[];
+}
+
 export async function startJoinable(t: TestContext, env: Record<string, string> = {}) {
   const platform = await startPlatform(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0", ...env });
   const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
   const pin = /#([0-9a-f]{64})$/.exec(workersDial)![1]!;
   const effects = path.join(platform.shared, "effects.txt");
-  /** Starts the agent; it ends with the test, with all it started. `url` is the platform's as that machine reaches it. */
+  /** Starts the agent; it ends with the test, with all it started. */
   const join = async (
     name: string,
-    { url = platform.url, netns = "", dataDir = path.join(tempDir(t), "host"), env: more = {} } = {},
+    {
+      url = platform.url,
+      netns = "",
+      dataDir = path.join(tempDir(t), "host"),
+      env: more = {},
+      args: flags = [],
+    }: Machine = {},
   ) => {
     const made = await platform.query<{ createHostToken: { secret: string } }>(
       "mutation { createHostToken(input: {}) { secret } }",
     );
-    const args = [`${url}#${pin}`, "--name", name, "--data-dir", dataDir, "--json"];
+    const args = [`${url}#${pin}`, "--name", name, "--data-dir", dataDir, "--json", ...flags];
     const hostEnv = {
       ...more,
       SVC_HOST_TOKEN: made.createHostToken.secret,

@@ -1,7 +1,7 @@
 /** `svc worker join` as a process of its own. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { endOf } from "../process-end.ts";
-import { PROGRAM } from "../program.ts";
+import { programFor } from "../program.ts";
 
 export class AgentProcess {
   readonly child: ChildProcess;
@@ -13,7 +13,7 @@ export class AgentProcess {
   constructor(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}, netns = "") {
     const own = { ...process.env, ...env };
     const command = [...(netns === "" ? [] : ["ip", "netns", "exec", netns]), process.execPath];
-    this.child = spawn(command[0]!, [...command.slice(1), PROGRAM, "worker", "join", ...args], {
+    this.child = spawn(command[0]!, [...command.slice(1), programFor(own), "worker", "join", ...args], {
       env: own,
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -5,7 +5,7 @@ import { HostDriver } from "./host-driver.ts";
 
 driverConformance("a host that joined", {
   skip: false,
-  tls: true,
+  tls: "127.0.0.1",
   make: (parts) =>
     new HostDriver(parts, [], { ...PLATFORM_SECRET, SVC_CPU_OVERCOMMIT: "100", SVC_MEMORY_OVERCOMMIT: "100" }),
 });

@@ -37,7 +37,7 @@ export class HostDriver implements LocalDriver {
     this.#artifacts = parts.artifacts;
     let machine = machines.get(parts.dataDir);
     if (machine === undefined) {
-      machine = { end: new PlatformEnd(() => parts.artifacts), agent: undefined };
+      machine = { end: new PlatformEnd(() => parts.artifacts, parts.tls?.host), agent: undefined };
       machines.set(parts.dataDir, machine);
     }
     this.#machine = machine;

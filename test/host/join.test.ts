@@ -7,6 +7,7 @@ import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { FRAME, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { joinAddress } from "../../src/host/dial.ts";
@@ -255,7 +256,7 @@ test("Only its launcher comes in by the agent's socket, and no call of the platf
     baseDependencies: [],
     pythonVersion: "3.11",
     handler: "handlers/one.py",
-    imageName: "",
+    imageName: CPU_IMAGE,
     systemDependencies: [],
     imageSteps: [],
     bootType: "SVCBOOT",
@@ -267,6 +268,12 @@ test("Only its launcher comes in by the agent's socket, and no call of the platf
     { handler: "/etc/passwd" },
     { sourceLayer: "../secret" },
     { pythonVersion: "3.11; rm -rf /" },
+    { buildId: "" },
+    { sourceLayer: "" },
+    { pythonVersion: "" },
+    { pulls: "anything" },
+    { buildId: "", pulls: "command" },
+    { pulls: "image", program: { entrypoint: "sh", command: [] } },
     { cache: { app: "..", environment: "..", name: ".." } },
     { volumes: [{ app: "a", environment: "b", name: "../../x", paths: [], readOnly: false }] },
   ];

@@ -34,6 +34,8 @@ type Waiting = PromiseWithResolvers<{ readonly [key: string]: unknown }> & { rea
 
 export class PlatformEnd {
   readonly #artifacts: () => ArtifactStore;
+  /** Where it listens. */
+  readonly #host: string;
   readonly #happens = new EventEmitter();
   readonly #asked = new Map<number, Waiting>();
   readonly events: EventHead[] = [];
@@ -55,13 +57,14 @@ export class PlatformEnd {
   httpPort = 0;
   onEvent: (head: EventHead, body: Buffer) => void = () => {};
 
-  constructor(artifacts: () => ArtifactStore) {
+  constructor(artifacts: () => ArtifactStore, host = "127.0.0.1") {
     this.#artifacts = artifacts;
+    this.#host = host;
     this.#happens.setMaxListeners(0);
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.httpPort}`;
+    return `http://${this.#host}:${this.httpPort}`;
   }
 
   get isUp(): boolean {
@@ -74,7 +77,7 @@ export class PlatformEnd {
     this.#server = createServer((req, res) => {
       this.#answer(req, res).catch((error) => res.destroy(error as Error));
     });
-    this.#server.listen(this.httpPort, "127.0.0.1");
+    this.#server.listen(this.httpPort, this.#host);
     await once(this.#server, "listening");
     this.httpPort = (this.#server.address() as AddressInfo).port;
   }

@@ -2,6 +2,7 @@
 import { type HostRecord, Hosts, type HostTokenRecord, type NewHostToken } from "../../client/hosts.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { DRAIN_WAIT_MAX_MS } from "../../domain/limits.ts";
+import { isLoopback } from "../../lib/loopback.ts";
 import { command, duration, group, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 import { requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
@@ -45,7 +46,7 @@ const createToken = command({
     this.terminal.note(`Run it on the machine that is to join: it lets in ${whom}, ${time}.`);
     this.terminal.note(`It is shown only now. To take it back: svc host token revoke ${id}`);
     this.terminal.note(`That machine must reach ${reached} and, on the same host, port ${made.port}.`);
-    if (isLoopback(reached)) {
+    if (isLocal(reached)) {
       this.terminal.note(
         `Only this machine itself reaches ${reached}: put this machine's address in its place, or set SVC_PUBLIC_URL.`,
       );
@@ -303,12 +304,11 @@ async function untilEmpty({ terminal }: CliContext, hosts: Hosts, { name, worker
 
 /** As this command reaches the platform, unless that is by loopback and the platform knows better. */
 function reachedAt(own: string, platforms: string): string {
-  return isLoopback(own) && !isLoopback(platforms) ? platforms : own;
+  return isLocal(own) && !isLocal(platforms) ? platforms : own;
 }
 
-function isLoopback(url: string): boolean {
-  const { hostname } = new URL(url);
-  return hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
+function isLocal(url: string): boolean {
+  return isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ""));
 }
 
 function joinCommand({ secret, fingerprint, token }: NewHostToken, url: string): string {

@@ -1,8 +1,8 @@
 import { realpathSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import { isLoopback } from "../../dev/open-token.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
+import { isLoopback } from "../../lib/loopback.ts";
 import { command, endpointParameter, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { connectWithKey, findPlatform } from "../connect.ts";
 import { cacheDir, configDir } from "../paths.ts";

@@ -6,9 +6,8 @@
  * The platform alone decides who gets what of which machine: a host is told the share of each worker.
  */
 import { needOf, type Share, usedBy } from "../../domain/capacity.ts";
-import type { DriverWishes } from "../../domain/driver-offers.ts";
+import { type DriverWishes, needsContainers } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
-import type { LayerTicket } from "../../domain/host-protocol.ts";
 import { HOST_LOOK_MS, HOST_SILENCE_MAX_MS, STANDSTILL_MS } from "../../domain/limits.ts";
 import {
   type Fleet,
@@ -24,7 +23,7 @@ import type { Volume } from "../../domain/volume.ts";
 import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
-import type { HostChannel, KnownHost } from "./known-host.ts";
+import type { HostChannel, KnownHost, PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 import { type HostEvents, RemoteHost } from "./remote-host.ts";
 
@@ -38,8 +37,8 @@ interface HostsDriverOptions {
   /** It runs workers too. */
   readonly runsHere: boolean;
   readonly hooks: DriverHooks;
-  /** What this host needs to fetch the layers of an image. */
-  readonly tickets: (image: WorkerImage, host: string) => Promise<readonly LayerTicket[]>;
+  /** What this host needs to prepare an image. */
+  readonly needed: (image: WorkerImage, host: KnownHost) => Promise<PrepareBody>;
   /** Whether the worker's own link is open. */
   readonly isConnected: (workerId: string) => boolean;
   /** Workers of other machines whose own links are open. */
@@ -122,7 +121,7 @@ export class HostsDriver implements LocalDriver {
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
-    const key = imageKey(image.endpointId, image.buildId);
+    const key = imageKey(image);
     this.#images.set(key, image);
     const tries = this.hosts
       .filter((host) => host.isHere && mayRun(host.row, image))
@@ -134,7 +133,7 @@ export class HostsDriver implements LocalDriver {
       });
     }
     await Promise.any(tries).catch((error: unknown) => {
-      throw error instanceof AggregateError ? error.errors[0] : error;
+      throw error instanceof AggregateError ? (error.errors.find(isMendable) ?? error.errors[0]) : error;
     });
   }
 
@@ -197,7 +196,7 @@ export class HostsDriver implements LocalDriver {
   }
 
   async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
-    const kept = new Set(keep.map(({ endpointId, buildId }) => imageKey(endpointId, buildId)));
+    const kept = new Set(keep.map(imageKey));
     for (const [key, image] of this.#images) {
       if (kept.has(key)) continue;
       this.#images.delete(key);
@@ -267,7 +266,12 @@ export class HostsDriver implements LocalDriver {
   }
 
   async #prepareOn(host: RemoteHost, image: WorkerImage, report: (line: string) => void): Promise<void> {
-    await host.prepare(image, async () => ({ image, layers: await this.#options.tickets(image, host.id) }), report);
+    const [lack] = host.row.driver === "docker" ? [] : needsContainers(image);
+    const body = async () => {
+      if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
+      return this.#options.needed(image, host.row);
+    };
+    await host.prepare(image, body, report);
     this.#available();
   }
 
@@ -346,12 +350,17 @@ export class HostsDriver implements LocalDriver {
   }
 }
 
-/** What an image runs by itself is not a build, and files of volumes are where they are. */
+/** Else its machine is not made for such an endpoint. */
+function isMendable(error: unknown): boolean {
+  return !(error instanceof SvcError && error.code === "INVALID_SETTING");
+}
+
+/** Files of volumes are where they are. */
 function mayRun({ sharedVolumes }: KnownHost, image: WorkerImage): boolean {
-  return image.buildId !== "" && (sharedVolumes || image.volumes.length === 0);
+  return sharedVolumes || image.volumes.length === 0;
 }
 
 function wishes({ image, revision, hosts }: WorkerSpec) {
-  const { endpointId: id, buildId, volumes } = image;
-  return wishesOf({ id, revision, buildId, networkVolumeId: volumes.length > 0 ? "volumes" : "", hosts });
+  const { endpointId: id, buildId, imageName, volumes } = image;
+  return wishesOf({ id, revision, buildId, imageName, networkVolumeId: volumes.length > 0 ? "volumes" : "", hosts });
 }

@@ -1,5 +1,8 @@
 /** What the driver over several machines is given of a host: what is kept of it, and its agent's connection. */
+import type { LayerTicket } from "../../domain/host-protocol.ts";
+import type { RegistryLogin } from "../../domain/registry.ts";
 import type { Frame } from "../../lib/frames.ts";
+import type { WorkerImage } from "../worker-driver.ts";
 
 /** The agent's connection, once it has proved itself. */
 export interface HostChannel {
@@ -21,6 +24,16 @@ export interface KnownHost {
   readonly name: string;
   readonly labels: readonly string[];
   readonly driver: string;
+  /** Of svc, as its agent said last. */
+  readonly version: string;
   readonly sharedVolumes: boolean;
   readonly draining: boolean;
+}
+
+/** What its agent is given to prepare an image. */
+export interface PrepareBody {
+  readonly image: WorkerImage;
+  readonly layers: readonly LayerTicket[];
+  /** Who pulls its container image; absent: anybody. */
+  readonly login?: RegistryLogin | undefined;
 }

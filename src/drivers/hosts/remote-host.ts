@@ -32,7 +32,7 @@ import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
-import type { HostChannel, KnownHost } from "./known-host.ts";
+import type { HostChannel, KnownHost, PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 
 export interface HostEvents {
@@ -184,8 +184,8 @@ export class RemoteHost {
   }
 
   /** Throws what the agent says is in the way; `report` gets its lines. Images wait for each other. */
-  prepare(image: WorkerImage, body: () => Promise<object>, report: (line: string) => void): Promise<void> {
-    const key = imageKey(image.endpointId, image.buildId);
+  prepare(image: WorkerImage, body: () => Promise<PrepareBody>, report: (line: string) => void): Promise<void> {
+    const key = imageKey(image);
     const done = this.#turn.then(async () => {
       try {
         await this.#ask("prepare", await body(), report);
@@ -204,12 +204,12 @@ export class RemoteHost {
   }
 
   isPrepared(image: WorkerImage): boolean {
-    return this.#prepared.has(imageKey(image.endpointId, image.buildId));
+    return this.#prepared.has(imageKey(image));
   }
 
   /** No worker starts from it any more. */
   forget(image: WorkerImage): void {
-    const key = imageKey(image.endpointId, image.buildId);
+    const key = imageKey(image);
     this.#prepared.delete(key);
     this.#problems.delete(key);
   }
@@ -353,7 +353,7 @@ export class RemoteHost {
     else if (event === "started") {
       const head = checked((of as { head?: unknown } | undefined)?.head, startedHead);
       this.#events.started({ ...head, worker: workerId });
-    } else {
+    } else if (event === "bootFailed") {
       const failure = checked((of as { failure?: unknown } | undefined)?.failure, bootFailureHead);
       this.#events.bootFailed(workerId, failure);
     }

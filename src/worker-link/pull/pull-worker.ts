@@ -253,9 +253,14 @@ export class PullWorker {
       } else if (job.runs && now - job.startedAt > job.timeoutMs) this.end(job, "timeout");
       else if (job.runs && now - job.listedAt > PULL_SILENCE_MAX_MS) this.#gone(job);
     }
-    const asks = this.#take !== undefined || this.#stops !== undefined;
-    if (asks || this.readyAt === undefined || now - this.#heardAt <= PULL_SILENCE_MAX_MS) return undefined;
+    if (this.readyAt === undefined || !this.isSilent(now)) return undefined;
     return `nothing was heard of it for ${PULL_SILENCE_MAX_MS / 1000} s`;
+  }
+
+  /** It asks for nothing, and said nothing for long. */
+  isSilent(now: number): boolean {
+    const asks = this.#take !== undefined || this.#stops !== undefined;
+    return !asks && now - this.#heardAt > PULL_SILENCE_MAX_MS;
   }
 
   /** It takes no more jobs; what it asks is answered at once, so that it can leave. */

@@ -107,6 +107,12 @@ export class PullWorkers implements PullCalls {
     return this.#known.get(workerId)?.readyAt !== undefined;
   }
 
+  /** It has asked for jobs, and was heard of lately. */
+  isHeard(workerId: string): boolean {
+    const found = this.#known.get(workerId);
+    return found?.readyAt !== undefined && !found.isSilent(this.#now);
+  }
+
   sample(endpointId: string): Omit<EndpointSample, "waitingRequests"> {
     const now = this.#now;
     let running = 0;
