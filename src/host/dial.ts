@@ -179,6 +179,7 @@ export function workersDial({ fingerprint }: JoinAddress, { host, port }: Pick<W
 export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: WorkerPort): Promise<TLSSocket> {
   const at = `${host}:${port}`;
   const socket = connect({ host, port, servername: "", rejectUnauthorized: false, minVersion: "TLSv1.3" });
+  socket.on("error", () => {}); // The first is thrown below; a refused handshake has several.
   try {
     socket.setNoDelay(true);
     socket.setKeepAlive(true, LINK_PING_MS);
@@ -193,14 +194,15 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
       },
     );
   } catch (error) {
-    socket.on("error", () => {}).destroy();
+    socket.destroy();
     if (error instanceof SvcError) throw error;
-    if (isNoTls(error)) {
+    const broken = isNoTls(error) ? "does not speak TLS 1.3" : isCut(error) ? "closes the connection at once" : "";
+    if (broken !== "") {
       throw new SvcError(
         "PLATFORM_UNREACHABLE",
-        `What answers at ${at}, the platform's port for other machines, does not speak TLS 1.3.`,
+        `What answers at ${at}, the platform's port for other machines, ${broken}.`,
         {
-          help: "A proxy before that port has to pass TCP on as it is: it is none of HTTP, and adds no PROXY header. Where machines reach it at another port, the platform is told by SVC_WORKER_PUBLIC.",
+          help: "A proxy before that port has to reach the platform's, and to pass TCP on as it is: it is none of HTTP, and adds no PROXY header. Where machines reach it at another port, the platform is told by SVC_WORKER_PUBLIC.",
           cause: error,
         },
       );
@@ -217,8 +219,13 @@ export async function dialPinned({ fingerprint }: JoinAddress, { host, port }: W
 }
 
 function isNoTls(error: unknown): boolean {
-  const { code = "" } = error as NodeJS.ErrnoException;
+  const { code = "" } = (error ?? {}) as NodeJS.ErrnoException;
   return code === "EPROTO" || /^ERR_(SSL|TLS)_/.test(code);
+}
+
+/** Before anything was said. */
+function isCut(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ECONNRESET";
 }
 
 /** Why the platform is away, with what to do where waiting is of no use. */

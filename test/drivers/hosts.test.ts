@@ -190,6 +190,48 @@ test("A worker that the platform's machine has no room for starts on a host, wit
   });
 });
 
+test("What needs containers is asked of machines that have them alone, and elsewhere the reason is kept", async (t) => {
+  const rig = open(t, { runsHere: false });
+  const [plain, box] = [rig.join("plain"), rig.join("box", { driver: "docker" })];
+  for (const [n, wish] of [
+    { imageName: "acme/own:1" },
+    { imageSteps: [{ apt: ["ffmpeg"] }] },
+    { serverPort: 8000 },
+    { imageName: "acme/own:1", buildId: "", sourceLayer: "", pulls: "image" },
+  ].entries()) {
+    const image = { ...IMAGE, endpointId: `own-${n}`, ...wish } as WorkerImage;
+    await rig.driver.prepare(image, () => {});
+    await rig.driver.start(spec(`w${n}`, { image }));
+    assert.equal(box.calls("start").length, n + 1);
+  }
+  assert.deepEqual([plain.calls("prepare").length, box.calls("prepare").length], [0, 4]);
+  const image = { ...IMAGE, endpointId: "own-0", imageName: "acme/own:1" } as WorkerImage;
+  box.destroy();
+  await assert.rejects(rig.driver.start(spec("late", { image })), {
+    code: "NO_CAPACITY",
+    message: /plain: it cannot be prepared there \(image="acme\/own:1" needs containers.*; box: it is away/,
+  });
+  box.answers = () => ({ error: { code: "IMAGE_MISSING", message: "It cannot be pulled." } });
+  box.isOpen = true;
+  rig.driver.attach(row("box", { driver: "docker" }), box);
+  box.state();
+  const other = { ...IMAGE, endpointId: "other", imageName: "acme/own:2" } as WorkerImage;
+  await assert.rejects(
+    rig.driver.prepare(other, () => {}),
+    /cannot be pulled/,
+    "what can be mended is said first",
+  );
+});
+
+test("A call or an event that the other end does not know ends no link", async (t) => {
+  const rig = open(t);
+  const agent = rig.join("a");
+  agent.event("somethingNew", "w1", { of: { more: 1 } });
+  await prepared(rig);
+  await everywhere(rig);
+  assert.ok(agent.isOpen);
+});
+
 test("A preparation is done with the first machine that is ready, and fails when all have failed", async (t) => {
   const rig = open(t, { prepare: () => Promise.reject(new SvcError("INVALID_SETTING", "No such Python here.")) });
   await assert.rejects(prepared(rig), /No such Python here/);

@@ -117,15 +117,16 @@ export function isHere(platform: TestPlatform, name: string, state = "joined"): 
   });
 }
 
+async function ip(...args: string[]): Promise<void> {
+  const { code, stderr } = await runProcess("ip", args);
+  if (code !== 0) throw new Error(stderr);
+}
+
 /** A network namespace with a link to this machine that can be cut; undefined where none can be made. */
-export async function networkOf(t: TestContext) {
+export async function networkOf(t: TestContext, kind: "IPv4" | "IPv6" = "IPv4") {
   if (process.getuid?.() !== 0) return undefined;
   const id = `svc${process.pid % 100_000}`;
-  const net = `10.231.${process.pid % 256}`;
-  const ip = async (...args: string[]) => {
-    const { code, stderr } = await runProcess("ip", args);
-    if (code !== 0) throw new Error(stderr);
-  };
+  const [here, there, bits] = addresses(kind, 231);
   try {
     await ip("netns", "add", id);
   } catch {
@@ -136,16 +137,68 @@ export async function networkOf(t: TestContext) {
     await ip("netns", "del", id);
   });
   await ip("link", "add", `${id}a`, "type", "veth", "peer", "name", `${id}b`, "netns", id);
-  await ip("addr", "add", `${net}.1/30`, "dev", `${id}a`);
-  await ip("link", "set", `${id}a`, "up");
-  await ip("-n", id, "addr", "add", `${net}.2/30`, "dev", `${id}b`);
-  await ip("-n", id, "link", "set", `${id}b`, "up");
+  await addAddress([], `${id}a`, `${here}/${bits}`);
+  await addAddress(["-n", id], `${id}b`, `${there}/${bits}`);
   await ip("-n", id, "link", "set", "lo", "up");
   return {
     id,
     /** This machine's address, as it is reached from there. */
-    address: `${net}.1`,
+    address: here,
     cut: () => ip("link", "set", `${id}a`, "down"),
     mend: () => ip("link", "set", `${id}a`, "up"),
+  };
+}
+
+/** Ours and theirs on a link of the test's own. */
+function addresses(kind: "IPv4" | "IPv6", net: number): [string, string, number] {
+  const own = process.pid % 256;
+  if (kind === "IPv6") return [`fd00:${net}:${own}::1`, `fd00:${net}:${own}::2`, 64];
+  return [`10.${net}.${own}.1`, `10.${net}.${own}.2`, 29];
+}
+
+async function addAddress(where: readonly string[], link: string, address: string): Promise<void> {
+  const now = address.includes(":") ? ["nodad"] : [];
+  await ip(...where, "addr", "add", address, "dev", link, ...now);
+  await ip(...where, "link", "set", link, "up");
+}
+
+/**
+ * A network namespace whose way to this machine goes through another one, which puts its own address in the place of what it passes on:
+ *
+ *   `id` ── 192.168.77.0/24 ── router, MASQUERADE ── this machine
+ *
+ * Or why there is none.
+ */
+export async function natOf(t: TestContext) {
+  const network = await networkOf(t);
+  if (network === undefined) return "network namespaces cannot be made here";
+  const { id: router, address } = network;
+  const inner = `${router}n`;
+  await ip("netns", "add", inner);
+  t.after(() => ip("netns", "del", inner));
+  await ip("-n", router, "link", "add", "inside", "type", "veth", "peer", "name", "eth0", "netns", inner);
+  await addAddress(["-n", router], "inside", "192.168.77.1/24");
+  await addAddress(["-n", inner], "eth0", "192.168.77.2/24");
+  await ip("-n", inner, "link", "set", "lo", "up");
+  await ip("-n", inner, "route", "add", "default", "via", "192.168.77.1");
+  const inRouter = async (...args: string[]) => {
+    const { code, stderr } = await runProcess("ip", ["netns", "exec", router, ...args]);
+    return code === 0 ? undefined : stderr.trim();
+  };
+  const outside = `${router}b`;
+  const lacks =
+    (await inRouter("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")) ??
+    (await inRouter("iptables", "-t", "nat", "-A", "POSTROUTING", "-o", outside, "-j", "MASQUERADE"));
+  if (lacks !== undefined) return `no NAT can be made here: ${lacks}`;
+  return {
+    id: inner,
+    /** This machine's address, as it is reached from there. */
+    address,
+    /** The router gets another address: what it passed on until then goes nowhere. */
+    moves: async () => {
+      const parts = address.split(".").slice(0, 3).join(".");
+      await ip("-n", router, "addr", "del", `${parts}.2/29`, "dev", outside);
+      await ip("-n", router, "addr", "add", `${parts}.3/29`, "dev", outside);
+    },
   };
 }

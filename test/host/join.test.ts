@@ -4,8 +4,9 @@ import { once } from "node:events";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, createServer as createRawServer, type Server } from "node:net";
 import path from "node:path";
+import { pipeline } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
@@ -113,6 +114,78 @@ test("What keeps a machine from joining is one error in words, and leaves nothin
   const refused = join();
   assert.equal(await refused.ended, 1);
   assert.match(refused.stderr, /does not let this machine in: builds are made for linux/);
+});
+
+async function listening(t: TestContext, server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+test("What stands wrongly before a platform is named before anything is started", async (t) => {
+  const { end, run, address, dir } = await openPlatformEnd(t);
+  const common = ["--data-dir", path.join(dir, "other"), "--name", "box"];
+  const refused = async (to: string) => {
+    const agent = run([to, ...common], { SVC_HOST_TOKEN: TOKEN });
+    assert.notEqual(await agent.ended, 0, agent.stdout);
+    return agent.stderr;
+  };
+  // The port for machines, as it is told.
+  const { workerPort } = end;
+  const pin = address.split("#")[1]!;
+  const behind = async (server: Server) => {
+    end.workerPort = await listening(t, server);
+    const said = await refused(address);
+    end.workerPort = workerPort;
+    return said;
+  };
+  const http = createServer((_req, res) => void res.end("hello"));
+  assert.match(await behind(http), /does not speak TLS 1\.3\.[\s\S]*pass TCP on as it is: it is none of HTTP/);
+  const old = createTlsServer({ ...selfSignedCertificate("front"), maxVersion: "TLSv1.2" });
+  assert.match(await behind(old), /does not speak TLS 1\.3\./);
+  // A front that tells who calls, before it passes anything on.
+  const tells = createRawServer((socket) => {
+    const onward = connect(workerPort, "127.0.0.1", () => onward.write("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n"));
+    pipeline(socket, onward, socket, () => {});
+  });
+  assert.match(
+    await behind(tells),
+    /(does not speak TLS 1\.3|closes the connection at once)\.[\s\S]*adds no PROXY header/,
+  );
+  const closes = createRawServer((socket) => void socket.on("error", () => {}).end());
+  assert.match(
+    await behind(closes),
+    /port for other machines, closes the connection at once\.[\s\S]*SVC_WORKER_PUBLIC/,
+  );
+
+  // Its URL.
+  const port = new URL(end.url).port;
+  assert.match(
+    await refused(`https://127.0.0.1:${port}#${pin}`),
+    /There is no HTTPS at this address: a port for HTTP is written http:\/\//,
+  );
+  const moves = await listening(
+    t,
+    createServer((_req, res) => void res.writeHead(301, { location: "https://svc.example.com/" }).end()),
+  );
+  assert.match(
+    await refused(`http://127.0.0.1:${moves}#${pin}`),
+    /sends this machine to https:\/\/svc\.example\.com\/: join with the URL where it is/,
+  );
+  const secure = await listening(
+    t,
+    createServer((_req, res) => void res.writeHead(400).end("The plain HTTP request was sent to HTTPS port")),
+  );
+  assert.match(await refused(`http://127.0.0.1:${secure}#${pin}`), /status 400: that port is for https:\/\//);
+  assert.match(
+    await refused(`http://no-such-host.invalid#${pin}`),
+    /cannot be reached: getaddrinfo ENOTFOUND no-such-host\.invalid/,
+  );
+  assert.match(
+    await refused(`http://fd00::1:8787#${pin}`),
+    /is no URL of a platform[\s\S]*An IPv6 address stands in brackets: http:\/\/\[fd00::1\]:8787/,
+  );
 });
 
 test("A machine that was let in needs no token again; its directory is closed to others and takes one agent", async (t) => {
@@ -282,6 +355,7 @@ test("Only its launcher comes in by the agent's socket, and no call of the platf
   }
   await assert.rejects(end.ask("prepare", { image, layers: [] }), { code: "LAYER_MISSING", message: /no ticket/ });
   await assert.rejects(end.ask("start", { nothing: 1 }));
+  await assert.rejects(end.ask("ofALaterVersion" as "start"), { message: /does not know the call "ofALaterVersion"/ });
   assert.deepEqual(await end.ask("vouched"), { workers: [] });
   assert.ok(agent.isAlive);
   assert.equal(await agent.signal("SIGINT"), 0);

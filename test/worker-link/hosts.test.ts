@@ -96,6 +96,8 @@ test("Who has no good token, another name, or a machine that builds do not run o
     /are for linux x64, and this machine is linux arm64/,
   );
   assert.match(await refused(await hello(token, { libc: "musl 1.2" })), /this machine is linux x64 with musl/);
+  // Containers bring their own.
+  assert.match(await refused(await hello("svch_other", { libc: "musl 1.2", driver: "docker" })), /no such token/);
   await welcomed(await hello(token));
   assert.match(await refused(await hello(await newToken())), /another host has this name/);
 });

@@ -37,7 +37,11 @@ export async function installHost(context: CliContext, flags: InstallFlags, addr
   const { url, fingerprint } = options.address;
   const given = word(url, /^[\w:/.[\]-]+$/, "URL");
   const where = fingerprint === undefined ? given : `${given}#${fingerprint}`;
-  const unit = hostUnit(service, where, agentFlags(cwd, flags), flags.grace ?? GRACE_S);
+  const unit = hostUnit(service, where, agentFlags(cwd, flags), {
+    // Who its engine listens to.
+    groups: options.config.driver === "docker" ? ["docker"] : [],
+    graceS: flags.grace ?? GRACE_S,
+  });
   if (flags.print) return terminal.write(unit);
   if (token === undefined) {
     throw new SvcError("USAGE", "A token is missing: the service joins with it.", {
@@ -60,7 +64,12 @@ export async function installHost(context: CliContext, flags: InstallFlags, addr
 }
 
 /** Told to end, it waits for what runs; told to reload, it hands all over to the version that is installed then. */
-function hostUnit(service: Service, address: string, flags: readonly string[], graceS: number): string {
+function hostUnit(
+  service: Service,
+  address: string,
+  flags: readonly string[],
+  { groups, graceS }: { readonly groups: readonly string[]; readonly graceS: number },
+): string {
   const { program, dataDir } = service;
   const start = [...program, "worker", "join", address, "--data-dir", dataDir, "--grace", `${graceS}s`, ...flags];
   const environment = `HOME=${dataDir} SVC_CONFIG_DIR=${dataDir}/config SVC_CACHE_DIR=${dataDir}/cache`;
@@ -69,6 +78,7 @@ function hostUnit(service: Service, address: string, flags: readonly string[], g
     environment,
     settingsFile: SETTINGS_FILE,
     reload: "/bin/kill -USR2 $MAINPID",
+    groups,
     stopSeconds: graceS + STOP_S,
   });
 }

@@ -43,12 +43,15 @@ export function unitText(
     environment,
     settingsFile,
     reload,
+    groups = [],
     stopSeconds = 120,
   }: {
     readonly start: readonly string[];
     readonly environment: string;
     readonly settingsFile: string;
     readonly reload?: string;
+    /** That its user is in besides. */
+    readonly groups?: readonly string[];
     readonly stopSeconds?: number;
   },
 ): string {
@@ -61,7 +64,7 @@ Wants=network-online.target
 Type=exec
 User=${user}
 Group=${user}
-ExecStartPre=+/usr/bin/install -d -m 0700 -o ${user} -g ${user} ${dataDir}
+${groups.length === 0 ? "" : `SupplementaryGroups=${groups.join(" ")}\n`}ExecStartPre=+/usr/bin/install -d -m 0700 -o ${user} -g ${user} ${dataDir}
 ExecStart=${start.join(" ")}
 ${reload === undefined ? "" : `ExecReload=${reload}\n`}Environment=${environment}
 EnvironmentFile=-${settingsFile}
