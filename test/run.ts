@@ -1,7 +1,8 @@
 /**
  * Runs every test file (or those whose path contains an argument), some at a time, and closes with `N passed, N failed`.
  * Only tests count, not the suites around them. It always ends: each file has a limit, and nothing of it lives on.
- * With --servers first: those that start platforms, on PostgreSQL and S3 (servers.ts). A run of everything has a few of them.
+ * With --servers first: those that start platforms, on PostgreSQL and S3 (servers.ts); with --gateways: those that call platforms, through
+ * gateway processes, and those of the gateway through a link. A run of everything has a few of both.
  * What keeps attacks off must hold for whoever runs the platform: as root, files of test/security run once more as an ordinary user.
  */
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -19,10 +20,22 @@ const LOOK_EVERY_MS = 2_000;
 const WITH_SERVERS = "test/{e2e,console,control-plane,dev,security,cli}/**/*.test.ts";
 const ALSO_WITH_SERVERS = ["crash", "full-machine", "job-life"].map((name) => `/test/e2e/${name}.test.ts`);
 
+const THROUGH_GATEWAYS = "test/{gateway,e2e,console,control-plane,security}/**/*.test.ts";
+const ALSO_THROUGH_GATEWAYS = [
+  "gateway/job-routes",
+  "gateway/load-balanced",
+  "gateway/wire",
+  "gateway/shutdown",
+  "e2e/job-life",
+].map((name) => `/test/${name}.test.ts`);
+const GATEWAYS_ENV = { SVC_TEST_GATEWAYS: "2" };
+
 const root = path.resolve(import.meta.dirname, "..");
 const onServers = process.argv[2] === "--servers";
-const wanted = process.argv.slice(onServers ? 3 : 2);
-const files = globSync(onServers ? WITH_SERVERS : "test/**/*.test.ts", { cwd: root })
+const throughGateways = process.argv[2] === "--gateways";
+const wanted = process.argv.slice(onServers || throughGateways ? 3 : 2);
+const kinds = onServers ? WITH_SERVERS : throughGateways ? THROUGH_GATEWAYS : "test/**/*.test.ts";
+const files = globSync(kinds, { cwd: root })
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
   .sort((a, b) => Number(b.includes("e2e")) - Number(a.includes("e2e")) || a.localeCompare(b))
   .map((file) => path.join(root, file));
@@ -32,12 +45,14 @@ if (files.length === 0) {
 }
 
 const runs = files.flatMap((file) => {
-  const twice = process.getuid?.() === 0 && file.includes("/test/security/");
-  const both = !onServers && wanted.length === 0 && ALSO_WITH_SERVERS.some((name) => file.endsWith(name));
+  const ofAll = !onServers && !throughGateways && wanted.length === 0;
+  const isOne = (names: readonly string[]) => ofAll && names.some((name) => file.endsWith(name));
+  const plain = { file, asUser: false, withServers: onServers, gateways: throughGateways };
   return [
-    { file, asUser: false, withServers: onServers },
-    ...(twice ? [{ file, asUser: true, withServers: onServers }] : []),
-    ...(both ? [{ file, asUser: false, withServers: true }] : []),
+    plain,
+    ...(process.getuid?.() === 0 && file.includes("/test/security/") ? [{ ...plain, asUser: true }] : []),
+    ...(isOne(ALSO_WITH_SERVERS) ? [{ ...plain, withServers: true }] : []),
+    ...(isOne(ALSO_THROUGH_GATEWAYS) ? [{ ...plain, gateways: true }] : []),
   ];
 });
 
@@ -104,13 +119,15 @@ function idleProcessors(): () => number {
 
 async function runNext(): Promise<void> {
   const number = next++;
-  const { file, asUser, withServers } = runs[number]!;
+  const { file, asUser, withServers, gateways } = runs[number]!;
+  const env = { ...(withServers ? (servers as StartedServers).env : {}), ...(gateways ? GATEWAYS_ENV : {}) };
   const result =
-    withServers && typeof servers !== "object"
-      ? skippedWhole(file, servers!)
-      : await runOne(file, number, asUser, withServers ? (servers as StartedServers).env : {});
+    withServers && typeof servers !== "object" ? skippedWhole(file, servers!) : await runOne(file, number, asUser, env);
   times.push({ file, seconds: result.seconds, cpuSeconds: result.cpuSeconds });
-  tell(result, `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}`);
+  tell(
+    result,
+    `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}${gateways ? " (through gateways)" : ""}`,
+  );
 }
 
 function runOne(file: string, number: number, asUser: boolean, env: NodeJS.ProcessEnv): Promise<FileResult> {

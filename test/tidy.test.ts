@@ -43,13 +43,15 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   // What is masked in logs are values of stored secrets.
   logs: ["domain", "lib", "store", "postgres", "s3"],
   ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
+  // Between a gateway and who has the jobs.
+  "gateway-link": ["domain", "lib", "gateway", "worker-link", "queue", "store"],
   build: ["domain", "lib", "python"],
   client: ["domain", "lib"],
   dev: ["domain", "lib", "build", "client"],
   cli: ["domain", "lib", "build", "client", "dev", "server", "host"],
   // The wiring of another machine: a driver without a platform.
   host: ["domain", "lib", "drivers", "artifacts", "worker-link", "telemetry", "server"],
-  server: ["domain", "lib", "postgres", "s3", ...SEAMS, ...SERVICES],
+  server: ["domain", "lib", "postgres", "s3", ...SEAMS, ...SERVICES, "gateway-link"],
 };
 /** All that the services see of the seams. */
 const INTERFACES = [

@@ -68,6 +68,7 @@ export const SIDEBAR: readonly Section[] = [
       "operate/gpus": "GPUs",
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",
+      "operate/gateways": "More cores for calls",
       "operate/checklist": "Security checklist",
       "operate/moving": "Move from a similar service",
     }),
@@ -170,6 +171,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0023-what-a-large-body-costs": "23. What a large body costs",
       "decisions/0024-what-a-job-on-postgresql-costs": "24. What a job on PostgreSQL costs",
       "decisions/0025-logs-in-a-bucket": "25. Logs in a bucket",
+      "decisions/0026-gateway-processes": "26. Gateway processes",
     }),
   },
 ];

@@ -33,6 +33,33 @@ export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
 export const METHOD_MAX_CHARS = 255;
 export const WEBHOOK_MAX_CHARS = 2048;
 
+// Gateway processes
+export const GATEWAYS_MAX = 64;
+/** One has so long to start, also to say that it cannot. */
+export const GATEWAY_START_MAX_MS = 30_000;
+/** One that ended by itself is replaced after this time, doubled each time up to the second; one that ran for longer than that at once. */
+export const GATEWAY_RESTART_FIRST_MS = 100;
+export const GATEWAY_RESTART_MAX_MS = 5_000;
+/** It says that it has dropped what it knew of a key or an endpoint that changed, or is ended: the change waits no longer. */
+export const GATEWAY_ACK_MAX_MS = 5_000;
+/** One that says nothing for so long is ended; it is asked so often. */
+export const GATEWAY_SILENCE_MAX_MS = 10_000;
+export const GATEWAY_PING_MS = 2_000;
+/** Without its link it answers its callers so long, and is then ended. */
+export const GATEWAY_END_MAX_MS = 2_000;
+/** What one has asked for and is not answered yet. */
+export const GATEWAY_ASKS_MAX = 100_000;
+/** Answers that one has not read; beyond that its link is cut. */
+export const GATEWAY_UNSENT_MAX_BYTES = 256 * MB;
+/** On the link, of one body: what may be sent ahead of its reader. */
+export const GATEWAY_WINDOW_BYTES = 256 * 1024;
+/** An end that sends so much beyond that is cut off. */
+export const GATEWAY_EXCESS_MAX_BYTES = 4 * MB;
+/** The largest frame of a worker's, with what is said of it. */
+export const GATEWAY_FRAME_MAX_BYTES = 66 * MB;
+/** Workers whose start is remembered for the timing of answers. */
+export const GATEWAY_BOOTS_MAX = 1_000;
+
 // Requests to load-balanced endpoints
 export const REQUEST_TIMEOUT_MS = 60_000;
 export const REQUEST_TIMEOUT_MIN_MS = 1_000;

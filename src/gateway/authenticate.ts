@@ -11,7 +11,7 @@ import {
   reaches,
 } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 
 const HELP = 'Send the header "Authorization: Bearer <API key>".';
 
@@ -50,7 +50,7 @@ function known(principal: Principal | undefined): Principal {
 }
 
 /** Throws FORBIDDEN unless the principal has one of `scopes` and may reach the endpoint. */
-export function authorise(principal: Principal, endpoint: Endpoint, scopes: readonly KeyScope[]): void {
+export function authorise(principal: Principal, endpoint: CalledEndpoint, scopes: readonly KeyScope[]): void {
   if (!reaches(principal, endpoint)) {
     throw new SvcError("FORBIDDEN", `${boundTo(principal)}; ${endpoint.id} is not part of that.`);
   }

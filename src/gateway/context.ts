@@ -11,25 +11,26 @@ import type { PullCalls } from "../domain/pull.ts";
 import type { EndedRequest, RequestForwarder, ServedRequest } from "../domain/request.ts";
 import type { RequestTrace, Traces } from "../domain/traces.ts";
 import type { WorkerView } from "../domain/worker.ts";
-import type { JobQueue } from "../queue/queue.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CallerJobs } from "../queue/queue.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
 import type { JobOwners } from "./job-owner.ts";
 import type { EndpointName } from "./named-endpoint.ts";
 import type { OpenCall, OpenCalls, Signing } from "./open-calls.ts";
-import type { PeerCalls } from "./peer-calls.ts";
-import type { RateLimiter, RateLimits } from "./rate-limits.ts";
+import type { OpenPeerCalls } from "./peer-calls.ts";
+import type { PublicRateTaker } from "./public-rate.ts";
+import type { RateLimits, RateTaker } from "./rate-limits.ts";
 
 export interface GatewayDeps {
-  readonly queue: JobQueue;
+  readonly queue: CallerJobs;
   readonly endpoints: EndpointFinder;
-  readonly endpointNamed: (name: EndpointName) => Promise<Endpoint | undefined>;
+  readonly endpointNamed: (name: EndpointName) => Promise<CalledEndpoint | undefined>;
   readonly keys: KeyChecker;
   readonly forwarder: RequestForwarder;
   readonly workers: WorkerView;
-  /** Who answers workers that pull their jobs; without it there are none. */
-  readonly pull?: PullCalls;
+  /** Who answers workers that pull their jobs; without it there are none, and `elsewhere` says that the fallback is for them. */
+  readonly pull?: PullCalls | "elsewhere";
   /** The source layer a build was made of; undefined when there is no such build. */
   readonly sourceOf?: (buildId: string) => string | undefined | Promise<string | undefined>;
   /** A fresh UUID: jobs and requests are named after it. */
@@ -50,13 +51,17 @@ export interface GatewayDeps {
   readonly traces?: Traces;
   /** Told of every load-balanced request that is over. */
   readonly requestEnded?: (request: EndedRequest) => void;
+  /** Who counts the calls of all gateways, and where workers' open calls are known. Default: what `settings` say, in this process. */
+  readonly rates?: RateTaker | undefined;
+  readonly publicRate?: PublicRateTaker;
+  readonly peers?: OpenPeerCalls;
   /** A connection could not be accepted. */
   readonly acceptFailed?: (error: Error) => void;
 }
 
 /** Answers at once where it can: it is asked for every call. */
 export interface EndpointFinder {
-  find(id: string): Endpoint | undefined | Promise<Endpoint | undefined>;
+  find(id: string): CalledEndpoint | undefined | Promise<CalledEndpoint | undefined>;
 }
 
 export interface GatewayLog {
@@ -106,14 +111,15 @@ export const RETENTION_DEFAULT: Retention = {
 
 export interface GatewayContext extends GatewayDeps {
   readonly retention: Retention;
-  readonly rates: RateLimiter | undefined;
+  readonly rates: RateTaker | undefined;
+  readonly publicRate: PublicRateTaker;
   readonly open: OpenCalls;
   readonly bodies: BodyBudget;
   /** Callers that only look (long polls): answered as soon as the platform shuts down. */
   readonly lookers: CallerWatch;
   /** Callers whose work runs: answered when the grace is over at the latest. */
   readonly callers: CallerWatch;
-  readonly peers: PeerCalls;
+  readonly peers: OpenPeerCalls;
   readonly owners: JobOwners;
   /** The platform shuts down. */
   closing: boolean;
@@ -123,7 +129,7 @@ export interface GatewayContext extends GatewayDeps {
 export interface Call {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  readonly endpoint: Endpoint;
+  readonly endpoint: CalledEndpoint;
   /** Without "?". */
   readonly query: string;
   /** "" on routes that name no job. */

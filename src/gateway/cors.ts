@@ -5,14 +5,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { originsOf } from "../domain/cors.ts";
 import { CORS_PREFLIGHT_MAX_AGE_S } from "../domain/limits.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 
 /** What a page may read of an answer beside the plain headers. */
 const EXPOSED = "Server-Timing, X-Svc-Worker-Id, X-Request-Id, Retry-After";
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /** Answers a preflight that is allowed, and then says so; else notes what the answer to an allowed page must carry. */
-export function answerForPage(endpoint: Pick<Endpoint, "cors">, req: IncomingMessage, res: ServerResponse): boolean {
+export function answerForPage(
+  endpoint: Pick<CalledEndpoint, "cors">,
+  req: IncomingMessage,
+  res: ServerResponse,
+): boolean {
   if (endpoint.cors === "") return false;
   if (endpoint.cors !== "*") res.setHeader("Vary", "Origin");
   const origin = allowedOrigin(endpoint.cors, req.headers.origin ?? "");

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { type Principal, reaches } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 
 export interface EndpointName {
   readonly app: string;
@@ -19,8 +19,8 @@ const HEADERS = { app: "X-Flash-App", environment: "X-Flash-Environment", endpoi
 export async function namedEndpoint(
   req: IncomingMessage,
   principal: Principal,
-  find: (name: EndpointName) => Promise<Endpoint | undefined>,
-): Promise<Endpoint> {
+  find: (name: EndpointName) => Promise<CalledEndpoint | undefined>,
+): Promise<CalledEndpoint> {
   const [app, environment, endpoint] = [HEADERS.app, HEADERS.environment, HEADERS.endpoint].map((header) => {
     const value = req.headers[header.toLowerCase()];
     return typeof value === "string" ? value.trim() : "";

@@ -8,9 +8,9 @@ import { SvcError } from "../domain/errors.ts";
 import { ALL_ROUTES, PublicRoutes } from "../domain/public-routes.ts";
 import { checkSigned, SIGNATURE } from "../domain/signed-url.ts";
 import { ClientAddress } from "../lib/client-address.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 import { authorise, requireOneAuthorization } from "./authenticate.ts";
-import { PublicRate } from "./public-rate.ts";
+import type { PublicRateTaker } from "./public-rate.ts";
 import type { Target } from "./target.ts";
 
 /** What of a call without a key its worker must know. */
@@ -30,7 +30,7 @@ export interface Signing {
 
 /** A caller that may call the endpoint. */
 export interface Admitted {
-  readonly endpoint: Endpoint;
+  readonly endpoint: CalledEndpoint;
   /** What it proved itself with; "" without a key. */
   readonly secret: string;
   readonly principal: Principal;
@@ -38,9 +38,9 @@ export interface Admitted {
 }
 
 interface OpenCallsDeps {
-  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
-  readonly settings: { readonly publicCallsMax?: number; readonly trustedProxies?: readonly string[] };
-  readonly monotonic?: () => number;
+  readonly endpoints: { find(id: string): CalledEndpoint | undefined | Promise<CalledEndpoint | undefined> };
+  readonly settings: { readonly trustedProxies?: readonly string[] };
+  readonly publicRate: PublicRateTaker;
   readonly now: () => number;
   readonly signing?: Signing;
 }
@@ -53,14 +53,11 @@ const ANYBODY: Principal = { kind: "key", id: "", scopes: [], environmentId: "" 
 export class OpenCalls {
   readonly #deps: OpenCallsDeps;
   readonly #addresses: ClientAddress;
-  readonly #rate: PublicRate;
-  readonly #routes = new WeakMap<Endpoint, PublicRoutes>();
+  readonly #routes = new WeakMap<CalledEndpoint, PublicRoutes>();
 
   constructor(deps: OpenCallsDeps) {
-    const { publicCallsMax = 0, trustedProxies = [] } = deps.settings;
     this.#deps = deps;
-    this.#addresses = new ClientAddress(trustedProxies);
-    this.#rate = new PublicRate(publicCallsMax, deps.monotonic ?? (() => performance.now()));
+    this.#addresses = new ClientAddress(deps.settings.trustedProxies ?? []);
   }
 
   /**
@@ -75,7 +72,7 @@ export class OpenCalls {
     if (endpoint === undefined || endpoint.kind !== "load-balanced" || endpoint.publicRoutes === "") return undefined;
     if (!this.#routesOf(endpoint).mayReach(method, target.path)) return undefined;
     requireOneAuthorization(req);
-    this.#rate.take(endpoint.id, this.#addresses.of(req));
+    await this.#deps.publicRate.take(endpoint.id, this.#addresses.of(req));
     const publicRoutes = endpoint.publicRoutes === ALL_ROUTES ? undefined : endpoint.publicRoutes;
     return { endpoint, secret: "", principal: ANYBODY, open: { publicRoutes } };
   }
@@ -93,7 +90,7 @@ export class OpenCalls {
     return { endpoint, secret: "", principal: ANYBODY, open: { publicRoutes: undefined, signedQuery: query } };
   }
 
-  #routesOf(endpoint: Endpoint): PublicRoutes {
+  #routesOf(endpoint: CalledEndpoint): PublicRoutes {
     let routes = this.#routes.get(endpoint);
     if (routes === undefined) {
       routes = new PublicRoutes(endpoint.publicRoutes);

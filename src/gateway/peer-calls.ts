@@ -2,11 +2,16 @@
  * Open calls that came with a worker's token. Each holds up the worker it came from, so the endpoint it waits for must
  * get a worker even when the machine is full, or both wait for ever.
  */
-export class PeerCalls {
+export interface OpenPeerCalls {
+  /** Call the result when the call is answered. */
+  enter(endpointId: string): () => void;
+  waitFor(endpointId: string): boolean;
+}
+
+export class PeerCalls implements OpenPeerCalls {
   /** Endpoint → open calls. */
   readonly #open = new Map<string, number>();
 
-  /** Call the result when the call is answered. */
   enter(endpointId: string): () => void {
     this.#open.set(endpointId, (this.#open.get(endpointId) ?? 0) + 1);
     return () => {

@@ -11,7 +11,7 @@ import type { KeyScope } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import { BY_NAME } from "../domain/names.ts";
 import { SIGNATURE } from "../domain/signed-url.ts";
-import type { Endpoint } from "../store/store.ts";
+import type { CalledEndpoint } from "../store/store.ts";
 import { authenticate, authorise, presentsKey, secretOf } from "./authenticate.ts";
 import { CallerGone } from "./body.ts";
 import { checkSource, SOURCE_HEADER } from "./check-source.ts";
@@ -50,7 +50,8 @@ export async function answer(
     const { endpoint, secret, principal, open } = await admit(req, target, gateway, route?.scopes ?? CALL);
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (req.headers[SOURCE_HEADER] !== undefined && open === undefined) await checkSource(req, endpoint, gateway);
-    if (route?.rate !== undefined) gateway.rates?.take(endpoint.id, route.rate);
+    const counted = route?.rate === undefined ? undefined : gateway.rates?.take(endpoint.id, route.rate);
+    if (counted !== undefined) await counted;
     const { jobId, path, hosted } = target;
     const query = open?.signedQuery ?? target.query;
     call = { req, res, endpoint, query, jobId, path, hosted, secret, principal, open };
@@ -125,14 +126,14 @@ function jobRoute(target: Target, method: string): JobRoute {
   return route;
 }
 
-function known(endpoint: Endpoint | undefined, target: Target): Endpoint {
+function known(endpoint: CalledEndpoint | undefined, target: Target): CalledEndpoint {
   if (endpoint !== undefined) return endpoint;
   throw new SvcError("ENDPOINT_NOT_FOUND", `There is no endpoint "${target.endpointId.slice(0, 80)}".`, {
     help: "`svc undeploy list` shows the endpoints and their ids.",
   });
 }
 
-function checkKind(endpoint: Endpoint, target: Target): void {
+function checkKind(endpoint: CalledEndpoint, target: Target): void {
   if (target.kind === "job" && endpoint.kind === "load-balanced") {
     const own =
       target.route === OPENAI_ROUTE

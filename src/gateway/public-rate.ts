@@ -8,7 +8,12 @@ import { RateLimited } from "./rate-limits.ts";
 
 const COUNTERS = 65_536;
 
-export class PublicRate {
+export interface PublicRateTaker {
+  /** Counts one call. Throws RateLimited, or rejects with it, when the window's calls of this address are used up. */
+  take(endpointId: string, address: string): void | Promise<void>;
+}
+
+export class PublicRate implements PublicRateTaker {
   readonly #max: number;
   readonly #now: () => number;
   readonly #salt = randomBytes(16).toString("hex");
@@ -21,7 +26,6 @@ export class PublicRate {
     this.#now = now;
   }
 
-  /** Counts one call. Throws RateLimited when the window's calls of this address are used up. */
   take(endpointId: string, address: string): void {
     if (this.#max === 0) return;
     const now = this.#now();

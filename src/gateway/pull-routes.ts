@@ -63,6 +63,7 @@ export async function answerPull(
   req: IncomingMessage,
   res: ServerResponse,
   call: PullTarget,
+  pull: PullCalls,
   gateway: GatewayContext,
 ): Promise<void> {
   try {
@@ -78,8 +79,8 @@ export async function answerPull(
         res.once("finish", () => resolve(true)).once("close", () => resolve(false));
       }),
     };
-    if (call.route.method === "POST") await report(req, res, call, caller, gateway);
-    else await ANSWERS[call.route.name]!(call, caller, gateway.pull!, res);
+    if (call.route.method === "POST") await report(req, res, call, caller, pull, gateway);
+    else await ANSWERS[call.route.name]!(call, caller, pull, res);
     if (!res.headersSent && gateway.closing) later(res);
     else if (!res.headersSent) res.writeHead(204).end();
   } catch (error) {
@@ -137,9 +138,9 @@ async function report(
   res: ServerResponse,
   { route, jobId }: PullTarget,
   caller: PullCaller,
+  pull: PullCalls,
   gateway: GatewayContext,
 ): Promise<void> {
-  const pull = gateway.pull!;
   let body: Buffer;
   try {
     body = await readBody(req, res, PULL_RESULT_MAX_BYTES, gateway.bodies);

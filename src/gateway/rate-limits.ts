@@ -35,7 +35,12 @@ export class RateLimited extends SvcError {
   }
 }
 
-export class RateLimiter {
+export interface RateTaker {
+  /** Counts one call. Throws RateLimited, or rejects with it, when the window's calls are used up. */
+  take(endpointId: string, rate: RateClass): void | Promise<void>;
+}
+
+export class RateLimiter implements RateTaker {
   readonly #limits: RateLimits;
   readonly #now: () => number;
   readonly #counts = new Map<string, number>();
@@ -46,7 +51,6 @@ export class RateLimiter {
     this.#now = now;
   }
 
-  /** Counts one call. Throws RateLimited when the window's calls are used up. */
   take(endpointId: string, rate: RateClass): void {
     const now = this.#now();
     const window = Math.floor(now / RATE_WINDOW_MS);

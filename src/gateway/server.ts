@@ -22,6 +22,8 @@ import { JobOwners } from "./job-owner.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
+import { PrivateCalls } from "./private-calls.ts";
+import { PublicRate } from "./public-rate.ts";
 import { answerPull, findPull } from "./pull-routes.ts";
 import { RateLimiter } from "./rate-limits.ts";
 import { rawError, sendError } from "./respond.ts";
@@ -39,8 +41,10 @@ type ClientSocket = Socket & { _httpMessage?: ServerResponse | null };
 
 export interface Gateway {
   readonly server: Server;
-  /** Port 0: any free one. Throws PORT_IN_USE. */
-  listen(host: string, port: number): Promise<{ readonly port: number }>;
+  /** Port 0: any free one; `shared`: other processes of this user may listen there too. Throws PORT_IN_USE. */
+  listen(host: string, port: number, shared?: boolean): Promise<{ readonly port: number }>;
+  /** Answers what gateway processes pass on, whose connections begin with the secret. */
+  listenPrivately(socketPath: string, secret: Uint8Array): Promise<void>;
   /**
    * Stops accepting and answers what runs; a further request on a connection gets SHUTTING_DOWN. After `graceMs` those
    * who still wait for a job are answered with it as it is (it goes on), and what is left is closed.
@@ -50,24 +54,26 @@ export interface Gateway {
   closeUnused(): void;
   /** Whether a worker of another endpoint waits for an answer of this one. */
   peersWait(endpointId: string): boolean;
+  readonly context: GatewayContext;
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
+  const { settings, monotonic = () => performance.now() } = deps;
+  const publicRate = deps.publicRate ?? new PublicRate(settings.publicCallsMax ?? 0, monotonic);
   const context: GatewayContext = {
     ...deps,
-    retention: deps.settings.retention ?? RETENTION_DEFAULT,
-    rates:
-      deps.settings.rateLimits &&
-      new RateLimiter(deps.settings.rateLimits, deps.monotonic ?? (() => performance.now())),
-    open: new OpenCalls(deps),
+    retention: settings.retention ?? RETENTION_DEFAULT,
+    rates: deps.rates ?? (settings.rateLimits && new RateLimiter(settings.rateLimits, monotonic)),
+    publicRate,
+    open: new OpenCalls({ ...deps, publicRate }),
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
     lookers: new CallerWatch(),
     callers: new CallerWatch(),
-    peers: new PeerCalls(),
+    peers: deps.peers ?? new PeerCalls(),
     owners: new JobOwners(deps.ownerKeys ?? [randomBytes(OWNER_KEY_BYTES)]),
     closing: false,
   };
-  const arrival = deps.settings.arrival ?? ARRIVAL_DEFAULT;
+  const arrival = settings.arrival ?? ARRIVAL_DEFAULT;
   const server = createServer({
     headersTimeout: arrival.headersMs,
     requestTimeout: arrival.requestMs,
@@ -95,7 +101,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   server.on("error", (error) => {
     if (server.listening) deps.acceptFailed?.(error);
   });
-  server.maxConnections = deps.settings.connectionsMax ?? Number.POSITIVE_INFINITY;
+  server.maxConnections = settings.connectionsMax ?? Number.POSITIVE_INFINITY;
   server.on("drop", () => closeUnused(server, connections));
   server.on("connection", (socket: Socket) => {
     connections.add(socket);
@@ -103,15 +109,22 @@ export function createGateway(deps: GatewayDeps): Gateway {
     socket.once("end", () => endUnused(socket));
     socket.once("close", () => connections.delete(socket));
   });
-  let closed: Promise<void> | undefined;
+  const privateCalls = new PrivateCalls((socket) => server.emit("connection", socket));
+  let closed: Promise<unknown> | undefined;
   return {
     server,
+    context,
     peersWait: (endpointId) => context.peers.waitFor(endpointId),
-    listen: (host, port) => listen(server, host, port),
+    listen: (host, port, shared = false) => listen(server, host, port, shared),
+    async listenPrivately(socketPath, secret) {
+      await privateCalls.listen(socketPath, secret);
+      // From then on node:http looks after connections: slow ones, idle ones.
+      server.emit("listening");
+    },
     closeUnused: () => closeUnused(server, connections),
     close: (graceMs) => {
       // Called again while it closes, it shortens the grace.
-      closed ??= new Promise((resolve) => server.close(() => resolve()));
+      closed ??= Promise.all([new Promise<void>((resolve) => server.close(() => resolve())), privateCalls.close()]);
       return close(server, connections, context, graceMs, closed);
     },
   };
@@ -122,13 +135,15 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     req.socket.end(rawError(connectionError(undefined)));
     return;
   }
-  const pull = context.pull && findPull(req.url ?? "/");
-  if (pull !== undefined) {
-    answerPull(req, res, pull, context).catch((error) => context.log.error("a worker was not answered", { error }));
+  const pulled = context.pull && findPull(req.url ?? "/");
+  if (pulled !== undefined && context.pull !== undefined && context.pull !== "elsewhere") {
+    answerPull(req, res, pulled, context.pull, context).catch((error) =>
+      context.log.error("a worker was not answered", { error }),
+    );
     return;
   }
   admitPage(req);
-  const target = findTarget(req, context.settings.domain);
+  const target = pulled === undefined ? findTarget(req, context.settings.domain) : undefined;
   if (target !== undefined) {
     answer(req, res, target, context).catch((error) => context.log.error("a call was not answered", { error }));
     return;
@@ -164,7 +179,7 @@ function connectionError(code: string | undefined): SvcError {
   return new SvcError("BAD_INPUT", "This is not an HTTP/1.1 request.");
 }
 
-function listen(server: Server, host: string, port: number): Promise<{ port: number }> {
+function listen(server: Server, host: string, port: number, shared: boolean): Promise<{ port: number }> {
   return new Promise((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException) => {
       if (error.code !== "EADDRINUSE") return reject(error);
@@ -172,7 +187,7 @@ function listen(server: Server, host: string, port: number): Promise<{ port: num
       reject(new SvcError("PORT_IN_USE", `Port ${port} on ${host} is in use.`, { help, cause: error }));
     };
     server.once("error", onError);
-    server.listen(port, host, 4096, () => {
+    server.listen({ port, host, backlog: 4096, reusePort: shared }, () => {
       server.off("error", onError);
       resolve({ port: (server.address() as AddressInfo).port });
     });
@@ -184,7 +199,7 @@ async function close(
   connections: ReadonlySet<Socket>,
   context: GatewayContext,
   graceMs: number,
-  closed: Promise<void>,
+  closed: Promise<unknown>,
 ): Promise<void> {
   context.closing = true;
   context.lookers.endAll();

@@ -322,6 +322,11 @@ export interface QueueEvents {
   jobFinished(listener: (job: FinishedJob) => void): void;
 }
 
+/** All that calls need. */
+export type CallerJobs = Pick<Queue, "enqueue" | "cancel" | "retry" | "purge"> &
+  Pick<JobReader, "find" | "findExpired" | "input" | "list" | "counts" | "wait"> &
+  Pick<JobProgress, "takeChunks" | "readChunks">;
+
 export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, ScheduleBook, JobUpkeep {
   readonly events: QueueEvents;
   close(): Promise<void>;

@@ -8,7 +8,6 @@ import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
-import { RESERVED_FILES_MAX, RESERVED_FILES_PART } from "../domain/limits.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
@@ -20,7 +19,7 @@ import { createOwner } from "../lib/own.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { SecretValues } from "../logs/secret-values.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
-import { createKeyChecker, createSignerFinder } from "../store/key-check.ts";
+import { createKeyChecker, createSignerFinder, keysOf } from "../store/key-check.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { Schedules } from "../upkeep/schedules.ts";
 import { jobLines } from "../worker-link/pull/job-lines.ts";
@@ -32,6 +31,7 @@ import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import { bucketNotices, layerUrls, openArtifacts, openBucket } from "./artifacts.ts";
 import type { Config } from "./config.ts";
+import { connectionsMax } from "./connections-max.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
@@ -343,7 +343,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     sourceOf: createSourceLayers(store),
     newId: () => timeOrderedUuid(),
-    signing: { keys: signingKeys, find: createSignerFinder(store, clock) },
+    signing: { keys: signingKeys, find: createSignerFinder(keysOf(store), clock) },
     ownerKeys: derivedKeys(secretKeys, "job owners"),
     now: clock,
     settings: {
@@ -365,6 +365,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   return {
     storage,
+    own,
     bucket: inUse,
     state: { ...state, store, lost: lost.promise },
     logs,
@@ -378,9 +379,4 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     gateway,
     telemetry,
   };
-}
-
-/** Some descriptors are kept for files and workers. */
-function connectionsMax(files: number | undefined): number | undefined {
-  return files && files - Math.min(RESERVED_FILES_MAX, Math.ceil(files * RESERVED_FILES_PART));
 }

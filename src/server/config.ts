@@ -8,6 +8,7 @@ import { HOST_LABEL, HOST_LABEL_RULE } from "../domain/host.ts";
 import {
   BODIES_KEPT_MAX_BYTES,
   FAILED_RETENTION_MS,
+  GATEWAYS_MAX,
   PLATFORM_PORT_DEFAULT,
   QUEUED_MAX_JOBS,
   RATE_PUBLIC_PER_WINDOW,
@@ -36,6 +37,8 @@ const number = (min: number, max: number) => {
   const error = `must be a number from ${min} to ${max}`;
   return z.coerce.number({ error }).min(min, error).max(max, error);
 };
+const wholeNumber = (min: number, max: number) =>
+  number(min, max).refine(Number.isInteger, `must be a whole number from ${min} to ${max}`);
 
 const retention = (defaultMs: number) => number(0, 31_536_000).default(defaultMs / 1000);
 
@@ -130,6 +133,8 @@ const schema = z.object({
   SVC_VOLUMES_DIR: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
   SVC_HOST: z.string().default("127.0.0.1"),
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
+  /** Processes that take calls on the port, in front of the platform's own; 0: that takes them itself. */
+  SVC_GATEWAYS: wholeNumber(0, GATEWAYS_MAX).default(0),
   /** Address under which callers reach the platform; default: http://<host>:<port>. */
   SVC_PUBLIC_URL: z.url().optional(),
   /** Proxies in front whose X-Forwarded-For is believed: comma list of addresses and networks. */
@@ -216,6 +221,8 @@ export interface Config {
   readonly volumesDir: string;
   readonly host: string;
   readonly port: number;
+  /** Processes that take calls; 0: the platform's own does. */
+  readonly gateways: number;
   readonly publicUrl: string | undefined;
   readonly trustedProxies: readonly string[];
   /** Undefined: workers of this machine only. */
@@ -291,6 +298,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     volumesDir: c.SVC_VOLUMES_DIR ?? path.join(path.resolve(c.SVC_DATA_DIR), "volumes"),
     host: c.SVC_HOST,
     port: c.SVC_PORT,
+    gateways: c.SVC_GATEWAYS,
     publicUrl: c.SVC_PUBLIC_URL,
     trustedProxies: c.SVC_TRUSTED_PROXIES,
     workerListen: c.SVC_WORKER_LISTEN,

@@ -27,6 +27,7 @@ import type { WorkerLink } from "../worker-link/worker-link.ts";
 import { compose } from "./compose.ts";
 import type { Config } from "./config.ts";
 import { noteVersion } from "./data-version.ts";
+import { endLeftGateways, Gateways } from "./gateways.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
 import { Snapshots } from "./snapshots.ts";
 import { HISTORY_FILE } from "./telemetry.ts";
@@ -50,7 +51,8 @@ export interface RunningPlatform {
   defect(error: unknown): void;
 }
 
-export async function runPlatform(config: Config): Promise<RunningPlatform> {
+/** `program`: the words that start svc, for processes of the platform's own. */
+export async function runPlatform(config: Config, program: readonly string[] = []): Promise<RunningPlatform> {
   const log = createLog(lineWriter(process.stderr.fd, LOG_BACKLOG_MAX_BYTES), () => new Date());
   // What keeps others out is the data directory. Below it, workers that are users of their own must read their code, whatever
   // umask the platform was started with.
@@ -76,15 +78,38 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     reconcilers,
     gateway,
     telemetry,
+    own,
   } = platform;
   const { store, database, postgres, durability } = state;
   const recordFile = path.join(config.dataDir, "platform.json");
   const databases = { [DATABASE_FILE]: database.connection, [HISTORY_FILE]: telemetry.history };
   const snapshots = new Snapshots(config.dataDir, databases, log);
+  await endLeftGateways(earlier(recordFile).gateways?.pids ?? []);
+  let record: object | undefined;
+  let recorded: Promise<void> = Promise.resolve();
+  const writeRecord = () => {
+    if (record === undefined) return;
+    const now = { ...record, ...(gateways && { gateways: { wanted: config.gateways, pids: gateways.pids } }) };
+    recorded = recorded.catch(() => {}).then(() => writeFileAtomic(recordFile, JSON.stringify(now)));
+    own("writing the platform's record", recorded);
+  };
+  const gateways =
+    config.gateways === 0
+      ? undefined
+      : new Gateways({
+          ...{ config, program, gateway, store, log, own },
+          folder: path.dirname(privateSocket(config.dataDir, "gateways")),
+          changed: writeRecord,
+        });
   try {
-    const { port } = await gateway.listen(config.host, config.port);
-    url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
-    localUrl = `http://${localHost(config.host)}:${port}`;
+    let port = 0;
+    const taken = (found: number) => {
+      port = found;
+      url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
+      localUrl = `http://${localHost(config.host)}:${port}`;
+    };
+    if (gateways === undefined) taken((await gateway.listen(config.host, config.port)).port);
+    else await gateways.start(taken);
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);
     workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config));
@@ -112,8 +137,9 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       startedAt: Date.now(),
       version: VERSION,
     };
-    const record = { pid: process.pid, url, workersDial, workersReach, ...facts };
-    await writeFileAtomic(recordFile, JSON.stringify(record));
+    record = { pid: process.pid, url, workersDial, workersReach, ...facts };
+    writeRecord();
+    await recorded;
     log.info("the platform listens", { url, workersDial });
     const hurry = new AbortController();
     const end = async () => {
@@ -127,9 +153,12 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
         queue.close().catch(endsAnyway);
       }, STOP_AWAY_MS);
       telemetry.endFollowers();
-      const closing = gateway.close(graceMs);
+      // Gateways pass on what this one answers: it goes on until they have ended.
+      const closing = Promise.all([gateways?.close(graceMs), gateway.close(graceMs)]);
       const hasten = () => {
-        gateway.close(0).catch((error) => log.error("the connections of callers were not closed", { error }));
+        Promise.all([gateways?.close(0), gateway.close(0)]).catch((error) =>
+          log.error("the connections of callers were not closed", { error }),
+        );
       };
       hurry.signal.addEventListener("abort", hasten, { once: true });
       await closing;
@@ -151,6 +180,8 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
       await queue.close();
       bucket?.bucket.close();
       await state.close();
+      record = undefined;
+      await recorded.catch(() => {});
       rmSync(recordFile, { force: true });
     };
     let stopping: Promise<void> | undefined;
@@ -163,6 +194,8 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
     return { url, firstKey, missing, lost: state.lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
+    gateways?.kill();
+    await gateways?.close(0).catch(() => {});
     containerCalls.close();
     await gateway.close(0).catch(() => {});
     await link.close().catch(() => {});
@@ -178,11 +211,16 @@ export async function runPlatform(config: Config): Promise<RunningPlatform> {
 
 /** Workers that outlived an earlier platform reached it by another address. Its record stays when it is killed. */
 function isElsewhere(recordFile: string, workersReach: string): boolean {
+  const { workersReach: before } = earlier(recordFile);
+  return before !== undefined && before !== workersReach;
+}
+
+/** What a platform that was killed has left. */
+function earlier(recordFile: string): { workersReach?: string; gateways?: { pids: readonly number[] } } {
   try {
-    const { workersReach: before } = JSON.parse(readFileSync(recordFile, "utf8")) as { workersReach?: string };
-    return before !== undefined && before !== workersReach;
+    return JSON.parse(readFileSync(recordFile, "utf8"));
   } catch {
-    return false; // There is none.
+    return {}; // There is none.
   }
 }
 
@@ -237,8 +275,8 @@ function closeToOthers(dataDir: string): void {
 }
 
 /** In a folder of its own, the only one that workers see beside their code: in the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
-function privateSocket(dataDir: string): string {
-  const near = path.join(dataDir, "run", "platform.sock");
+function privateSocket(dataDir: string, folder = "run"): string {
+  const near = path.join(dataDir, folder, "platform.sock");
   if (Buffer.byteLength(near) <= SOCKET_PATH_MAX_BYTES) {
     mkdirSync(path.dirname(near), { recursive: true, mode: 0o700 });
     return near;
@@ -246,7 +284,10 @@ function privateSocket(dataDir: string): string {
   // Not userInfo(): an id need not have an account.
   const dir = path.join(
     tmpdir(),
-    `svc-${process.getuid?.() ?? "user"}-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`,
+    `svc-${process.getuid?.() ?? "user"}-${createHash("sha256")
+      .update(`${folder === "run" ? "" : folder}${dataDir}`)
+      .digest("hex")
+      .slice(0, 16)}`,
   );
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   chmodSync(dir, 0o700); // Throws when another user made it first.

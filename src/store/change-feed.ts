@@ -20,7 +20,7 @@ export class ChangeFeed {
   readonly #postgres: Postgres;
   /** What the row of the change looks like now. */
   readonly #read: (row: Pick<Row, "kind" | "id">) => Promise<StoreChange>;
-  readonly #tell: (change: StoreChange) => void;
+  readonly #tell: (change: StoreChange) => Promise<void> | undefined;
   /** Changes of this process whose rows were not read yet: they need not be asked for. */
   readonly #own: StoreChange[] = [];
   #seq = 0;
@@ -32,7 +32,7 @@ export class ChangeFeed {
   constructor(
     postgres: Postgres,
     read: (row: Pick<Row, "kind" | "id">) => Promise<StoreChange>,
-    tell: (change: StoreChange) => void,
+    tell: (change: StoreChange) => Promise<void> | undefined,
   ) {
     this.#postgres = postgres;
     this.#read = read;
@@ -58,7 +58,7 @@ export class ChangeFeed {
       if (index < 0) continue;
       this.#own.splice(index, 1);
       // The database went away meanwhile: here at least it is known. Otherwise an earlier look has told it.
-      if (!known) this.#tell(change);
+      if (!known) await this.#tell(change);
     }
   }
 
@@ -93,7 +93,7 @@ export class ChangeFeed {
     for (const row of rows) {
       const change = this.#takeOwn(row) ?? (await this.#read(row));
       this.#seq = row.seq;
-      this.#tell(change);
+      await this.#tell(change);
     }
   }
 

@@ -6,44 +6,75 @@ import { hashSecret, type KeyChecker, type Principal } from "../domain/api-key.t
 import { CACHED_KEYS_MAX, KEY_USE_NOTED_MS } from "../domain/limits.ts";
 import { isRemoved } from "../domain/removal.ts";
 import { cached } from "../lib/cached.ts";
-import type { ApiKey, Endpoint, Store } from "./store.ts";
+import type { ApiKey, Endpoint, Store, StoreChange } from "./store.ts";
 
 /** Environment of a worker whose endpoint has none: it reaches no endpoint, where null would reach all. */
 const NO_ENVIRONMENT = "";
 
-interface Known {
+/** What is known of a secret, or of a signer of URLs. */
+export interface KnownKey {
   readonly principal: Principal;
   readonly expiresAt: number | null;
-  /** When its last use was written down; undefined for a worker's token, whose use is not. */
-  usedAt: number | undefined;
+  /** When its last use was written down; null for a worker's token, whose use is not. */
+  usedAt: number | null;
+}
+
+/** Where keys are looked up: the store, or over a link whoever has it. */
+export interface KeySource {
+  /** By the hash of a secret. */
+  find(hash: string): Promise<KnownKey | undefined>;
+  findSigner(signer: string): Promise<KnownKey | undefined>;
+  /** Notes that a key was used. */
+  touch(keyId: string, usedAt: number): Promise<void>;
+  onChange(listener: (change: Pick<StoreChange, "table" | "id">) => void): void;
+}
+
+export function keysOf(store: Store): KeySource {
+  return {
+    find: async (hash) =>
+      (await findKey(store, hash)) ?? (await findWorker(store, hash)) ?? (await findSession(store, hash)),
+    async findSigner(signer) {
+      const id = signer.slice(2);
+      if (signer.startsWith("k-")) return knownKey(await store.keys.find(id));
+      const endpoint = await store.endpoints.find(id);
+      if (endpoint === undefined || isRemoved(endpoint)) return undefined;
+      return { principal: workerOf(endpoint, ""), expiresAt: null, usedAt: null };
+    },
+    touch: (keyId, usedAt) => store.keys.touch(keyId, usedAt),
+    onChange: store.onChange,
+  };
 }
 
 /** `clock` gives milliseconds since the epoch. */
 export function createKeyChecker(store: Store, clock: () => number): KeyChecker {
-  const byHash = cached<Known>(
+  return checkKeys(keysOf(store), clock);
+}
+
+export function checkKeys(source: KeySource, clock: () => number): KeyChecker {
+  const byHash = cached<KnownKey>(
     CACHED_KEYS_MAX,
     async (hash) => {
-      const known = (await findKey(store, hash)) ?? (await findWorker(store, hash)) ?? (await findSession(store, hash));
+      const known = await source.find(hash);
       return known && (isExpired(known) ? undefined : known);
     },
     ({ principal }) => principal.id,
   );
-  store.onChange(({ table, id }) => {
+  source.onChange(({ table, id }) => {
     if (table !== "endpoints") byHash.changed(id);
   });
 
-  function used(known: Known | undefined): Principal | undefined {
+  function used(known: KnownKey | undefined): Principal | undefined {
     if (known === undefined || isExpired(known)) return undefined;
     const now = clock();
-    if (known.usedAt !== undefined && now - known.usedAt >= KEY_USE_NOTED_MS) {
+    if (known.usedAt !== null && now - known.usedAt >= KEY_USE_NOTED_MS) {
       known.usedAt = now;
       // A request never waits for this note, and a lost one is no harm.
-      store.keys.touch(known.principal.id, now).catch(() => {});
+      source.touch(known.principal.id, now).catch(() => {});
     }
     return known.principal;
   }
 
-  function isExpired(known: Known): boolean {
+  function isExpired(known: KnownKey): boolean {
     return known.expiresAt !== null && known.expiresAt <= clock();
   }
 
@@ -56,15 +87,9 @@ export function createKeyChecker(store: Store, clock: () => number): KeyChecker 
 }
 
 /** Who signed a URL: `k-<key id>`, or `e-<endpoint id>` for its workers. Undefined once that is revoked, expired or gone. */
-export function createSignerFinder(store: Store, clock: () => number) {
-  const bySigner = cached<Known>(CACHED_KEYS_MAX, async (signer) => {
-    const id = signer.slice(2);
-    if (signer.startsWith("k-")) return knownKey(await store.keys.find(id));
-    const endpoint = await store.endpoints.find(id);
-    if (endpoint === undefined || isRemoved(endpoint)) return undefined;
-    return { principal: workerOf(endpoint, ""), expiresAt: null, usedAt: undefined };
-  });
-  store.onChange(({ table, id }) => {
+export function createSignerFinder(source: KeySource, clock: () => number) {
+  const bySigner = cached<KnownKey>(CACHED_KEYS_MAX, (signer) => source.findSigner(signer));
+  source.onChange(({ table, id }) => {
     if (table !== "workers") bySigner.changed(`${table === "keys" ? "k" : "e"}-${id}`);
   });
   return async (signer: string): Promise<Principal | undefined> => {
@@ -75,21 +100,21 @@ export function createSignerFinder(store: Store, clock: () => number) {
   };
 }
 
-async function findKey(store: Store, hash: string): Promise<Known | undefined> {
+async function findKey(store: Store, hash: string): Promise<KnownKey | undefined> {
   return knownKey(await store.keys.findByHash(hash));
 }
 
-function knownKey(key: ApiKey | undefined): Known | undefined {
+function knownKey(key: ApiKey | undefined): KnownKey | undefined {
   if (key === undefined) return undefined;
   const { id, name, scopes, environmentId, endpointId } = key;
   return {
     principal: { kind: "key", id, name, scopes, environmentId, endpointId },
     expiresAt: key.expiresAt,
-    usedAt: key.lastUsedAt ?? Number.NEGATIVE_INFINITY,
+    usedAt: key.lastUsedAt ?? Number.MIN_SAFE_INTEGER,
   };
 }
 
-async function findSession(store: Store, hash: string): Promise<Known | undefined> {
+async function findSession(store: Store, hash: string): Promise<KnownKey | undefined> {
   const session = await store.consoleSessions.findByHash(hash);
   const known = session && knownKey(await store.keys.find(session.keyId));
   if (session === undefined || known === undefined) return undefined;
@@ -101,12 +126,12 @@ async function findSession(store: Store, hash: string): Promise<Known | undefine
   };
 }
 
-async function findWorker(store: Store, hash: string): Promise<Known | undefined> {
+async function findWorker(store: Store, hash: string): Promise<KnownKey | undefined> {
   const worker = await store.workers.findByToken(hash);
   if (worker === undefined || worker.state === "FAILED") return undefined;
   const endpoint = await store.endpoints.find(worker.endpointId);
   if (endpoint === undefined) return undefined;
-  return { principal: workerOf(endpoint, worker.id), expiresAt: null, usedAt: undefined };
+  return { principal: workerOf(endpoint, worker.id), expiresAt: null, usedAt: null };
 }
 
 function workerOf({ id, environmentId }: Endpoint, workerId: string): Principal {

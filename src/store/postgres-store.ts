@@ -9,7 +9,7 @@ import { migrate, POSTGRES_STEPS } from "./migrations.ts";
 import { postgresDialect } from "./postgres-dialect.ts";
 import { WRITER_LOCK } from "./postgres-migrations.ts";
 import { EnvColumn } from "./sealed-env.ts";
-import { createSqlStore } from "./sql-store.ts";
+import { type ChangeListener, createSqlStore, tellAll } from "./sql-store.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
@@ -21,7 +21,7 @@ export async function openPostgresStore(postgres: Postgres, seal?: SealedText): 
   const db = postgresRecords(postgres);
   await refuseNewer(postgres);
   await migrate(db);
-  const listeners: ((change: StoreChange) => void)[] = [];
+  const listeners: ChangeListener[] = [];
   const feed = new ChangeFeed(
     postgres,
     async ({ kind, id }): Promise<StoreChange> => {
@@ -29,9 +29,7 @@ export async function openPostgresStore(postgres: Postgres, seal?: SealedText): 
       if (kind === "hosts") return { table: kind, id, host: await store.hosts.find(id) };
       return { table: kind, id };
     },
-    (change) => {
-      for (const listener of listeners) listener(change);
-    },
+    (change) => tellAll(listeners, [change]),
   );
   const store = createSqlStore(db, new EnvColumn(seal), {
     isConstraintError,

@@ -13,6 +13,18 @@ import { networkVolumeRepository, registryAuthRepository, templateRepository } f
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
+export type ChangeListener = Parameters<Store["onChange"]>[0];
+
+/** Tells each change to all, in order. Undefined: nobody has to be waited for. */
+export function tellAll(
+  listeners: readonly ChangeListener[],
+  changes: readonly StoreChange[],
+): Promise<void> | undefined {
+  const waits = changes.flatMap((change) => listeners.map((listener) => listener(change)));
+  const promises = waits.filter((wait) => wait instanceof Promise);
+  return promises.length === 0 ? undefined : Promise.all(promises).then(() => {});
+}
+
 /** In what databases differ. */
 export interface DatabaseWays {
   /** Tells a broken constraint from other failures. */

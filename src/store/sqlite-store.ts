@@ -4,8 +4,8 @@ import type { SqliteDatabase } from "../lib/sqlite.ts";
 import { migrate } from "./migrations.ts";
 import { nodeSqliteDialect } from "./node-sqlite-dialect.ts";
 import { EnvColumn, sealClearValues } from "./sealed-env.ts";
-import { createSqlStore } from "./sql-store.ts";
-import type { Store, StoreChange } from "./store.ts";
+import { type ChangeListener, createSqlStore, tellAll } from "./sql-store.ts";
+import type { Store } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
 const SQLITE_CONSTRAINT = 19;
@@ -25,15 +25,13 @@ export async function openSqliteStore(database: SqliteDatabase, seal?: SealedTex
     if (sealed) connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     connection.exec("PRAGMA secure_delete = OFF");
   }
-  const listeners: ((change: StoreChange) => void)[] = [];
+  const listeners: ChangeListener[] = [];
   return createSqlStore(db, env, {
     isConstraintError,
     // The connection is the transaction's alone.
     lock: async () => {},
     onChange: (listener) => void listeners.push(listener),
-    committed: (changes) => {
-      for (const change of changes) for (const listener of listeners) listener(change);
-    },
+    committed: (changes) => tellAll(listeners, changes),
   });
 }
 

@@ -81,6 +81,21 @@ export const BRIEF_FIELDS = [
   "networkVolumeId",
 ] as const satisfies readonly (keyof Endpoint)[];
 
+/** What of an endpoint a call needs. */
+export type CalledEndpoint = Pick<Endpoint, (typeof CALLED_FIELDS)[number]>;
+
+export const CALLED_FIELDS = [
+  "id",
+  "name",
+  "kind",
+  "environmentId",
+  "buildId",
+  "cors",
+  "publicRoutes",
+  "executionTimeoutMs",
+  "requestTimeoutMs",
+] as const satisfies readonly (keyof Endpoint)[];
+
 export interface Worker {
   readonly id: string;
   readonly endpointId: string;
@@ -306,6 +321,7 @@ export interface Store {
   readonly hosts: HostRepository;
   /** All writes of `work` or none. `work` awaits nothing but the store it is given. */
   transaction<T>(work: (store: Store) => Promise<T>): Promise<T>;
-  onChange(listener: (change: StoreChange) => void): void;
+  /** The write waits for a promise that `listener` returns: it must not reject, and must end soon. */
+  onChange(listener: (change: StoreChange) => unknown): void;
   close(): Promise<void>;
 }

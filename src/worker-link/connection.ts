@@ -72,8 +72,13 @@ export class Connection {
   }
 
   /** The other end has proved who it is: its frames may be as large as frames get. */
-  trust(): void {
-    this.#reader.maxBytes = FRAME_MAX_BYTES;
+  trust(frameMaxBytes = FRAME_MAX_BYTES): void {
+    this.#reader.maxBytes = frameMaxBytes;
+  }
+
+  /** Bytes that wait to leave. */
+  get unsentBytes(): number {
+    return this.#outgoingBytes + this.#socket.writableLength;
   }
 
   get isPaused(): boolean {

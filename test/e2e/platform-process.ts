@@ -21,6 +21,12 @@ export interface PlatformProcess {
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
+/** In runs with gateways (run.ts) platforms take calls by so many processes. */
+function gatewaysEnv(): Record<string, string> {
+  const { SVC_TEST_GATEWAYS: count } = process.env;
+  return count === undefined ? {} : { SVC_GATEWAYS: count };
+}
+
 interface PlatformOptions {
   readonly dataDir: string;
   /** The whole environment. */
@@ -34,7 +40,7 @@ interface PlatformOptions {
 /** Resolves when it listens; rejects with its message, or its last lines when it ended without one. */
 export async function startPlatformProcess(options: PlatformOptions): Promise<PlatformProcess> {
   const { dataDir, port = "0", onLogLine = () => {}, ownGroup = false } = options;
-  const env = { ...options.env, ...(await serversEnv(dataDir, options.env)) };
+  const env = { ...gatewaysEnv(), ...options.env, ...(await serversEnv(dataDir, options.env)) };
   // As `svc platform start` starts it in the background.
   const start = [...HEAP_FLAGS, programFor(env), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {

@@ -1,4 +1,7 @@
-/** A real gateway on a free port, its queue, and workers that live in the test. */
+/**
+ * A real gateway on a free port, its queue, and workers that live in the test. In runs with gateways (run.ts) a link stands between
+ * gateway and queue.
+ */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -15,6 +18,7 @@ import { openSqlite } from "../../src/lib/sqlite.ts";
 import type { ClaimedJob, JobQueue, Outcome } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import type { Endpoint } from "../../src/store/store.ts";
+import { linkGateway } from "../gateway-link/rig.ts";
 
 export const KEY = "svc_the-key-of-the-tests";
 export const WORKER_TOKEN = "svcw_a-worker-of-staging";
@@ -76,7 +80,7 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
     [endpoint("jobs", "queue"), endpoint("other", "queue"), endpoint("web", "load-balanced")].map((e) => [e.id, e]),
   );
   const logged: string[] = [];
-  const gateway = createGateway({
+  const deps: GatewayDeps = {
     queue,
     endpoints: { find: (id) => endpoints.get(id) },
     endpointNamed: async ({ app, environment, endpoint: name }) =>
@@ -96,12 +100,17 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
     fallback: options.fallback ?? ((_req, res) => res.end("fallback")),
     log: { error: (message, fields) => logged.push(`${message} ${JSON.stringify(fields)}`) },
     ...options.deps,
-  });
+  };
+  const linked =
+    process.env.SVC_TEST_GATEWAYS === undefined
+      ? undefined
+      : await linkGateway(undefined, deps, [...PRINCIPALS.keys()]);
+  const gateway = linked?.gateway ?? createGateway(deps);
   const { port } = await gateway.listen("127.0.0.1", 0);
   const stop = new AbortController();
   t.after(async () => {
     stop.abort();
-    await gateway.close(0);
+    await (linked ?? { close: () => gateway.close(0) }).close();
     await queue.close();
     database.close();
     await rm(directory, { recursive: true });

@@ -71,6 +71,6 @@ test("A worker that answers far beyond its window is killed, and its caller sees
   const most = (STREAM_WINDOW_BYTES + STREAM_EXCESS_MAX_BYTES) / PART.length;
   for (let n = 0; n <= most; n++) peer.send(FRAME.BODY, channel, undefined, PART, MORE);
   await peer.closed;
-  assert.match(await stuck.promise, /bytes ahead of its caller/);
+  assert.match(await stuck.promise, /bytes ahead of its reader/);
   assert.equal((await broke).code, "WORKER_LOST");
 });

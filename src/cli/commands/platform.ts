@@ -2,11 +2,12 @@
 import { createReadStream, type Stats, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { SvcError } from "../../domain/errors.ts";
+import { GATEWAYS_MAX } from "../../domain/limits.ts";
 import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { clockTime, dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
 import { takeHeap } from "../platform/heap.ts";
-import { livingPlatform, logPath, runningPlatform } from "../platform/record.ts";
+import { livingPlatform, logPath, type PlatformRecord, runningPlatform } from "../platform/record.ts";
 import { stopPlatform } from "../platform/stop.ts";
 import { backupCommand, restoreCommand } from "./platform-backup.ts";
 import { imagesCommands } from "./platform-images.ts";
@@ -30,6 +31,11 @@ const start = command({
   flags: {
     port: valueFlag("N", "Port; 0 takes any free one; default: 7878", wholeNumber(0, 65535)),
     host: valueFlag("ADDRESS", "Address to listen on; default: 127.0.0.1"),
+    gateways: valueFlag(
+      "N",
+      "Processes that take calls, beside the one that has the jobs: for a machine of many cores; default: 0",
+      wholeNumber(0, GATEWAYS_MAX),
+    ),
     dataDir,
     emulateGpu: switchFlag("Run GPU endpoints on the CPU of a machine without a GPU"),
     durability: {
@@ -46,11 +52,16 @@ const start = command({
     },
     foreground: switchFlag("Stay in this terminal until Ctrl+C"),
     keyFile: valueFlag("FILE", "In the foreground: write the first API key there instead of printing it"),
+    asGateway: { ...switchFlag("Take calls for the platform that started this process"), hidden: true },
     withParent: { ...switchFlag("In the foreground: end when the process that started it does"), hidden: true },
     json: jsonFlag,
   },
   async run(flags) {
     const { terminal } = this;
+    if (flags.asGateway) {
+      const { runGatewayProcess } = await import("../../server/gateway-process.ts");
+      return runGatewayProcess((code) => this.exit(code));
+    }
     const options = { ...flags, dataDir: directoryOf(this.env, flags.dataDir) };
     const running = await runningPlatform(options.dataDir);
     if (running !== undefined) {
@@ -128,6 +139,7 @@ const status = command({
         `Process  ${record.pid}, since ${dateTime(record.startedAt)} (${formatAge(Date.now() - record.startedAt)})`,
       );
       terminal.out(`Version  ${record.version}`);
+      if (record.gateways !== undefined) terminal.out(`Gateways ${gatewaysLine(record.gateways)}`);
       if (record.database !== undefined) terminal.out(`Database ${record.database}`);
       if (record.commits !== undefined) terminal.out(`Commits  ${record.commits}`);
     }
@@ -136,6 +148,11 @@ const status = command({
     if (record === undefined) terminal.note("Start it with svc platform start.");
   },
 });
+
+function gatewaysLine({ wanted, pids }: NonNullable<PlatformRecord["gateways"]>): string {
+  const count = pids.length === wanted ? String(wanted) : `${pids.length} of ${wanted}`;
+  return `${count} (${pids.length === 1 ? "process" : "processes"} ${pids.join(", ")})`;
+}
 
 const logs = command({
   brief: "Print the platform's log",

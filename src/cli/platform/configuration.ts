@@ -9,6 +9,7 @@ export function platformConfig(context: CliContext, options: StartOptions): Conf
     SVC_DATA_DIR: options.dataDir,
     SVC_PORT: options.port?.toString(),
     SVC_HOST: options.host,
+    SVC_GATEWAYS: options.gateways?.toString(),
     SVC_DURABILITY: options.durability,
     SVC_DRIVER: options.driver,
     SVC_EMULATE_GPU: options.emulateGpu ? "1" : undefined,

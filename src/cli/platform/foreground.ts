@@ -17,8 +17,10 @@ import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   let snapshot = () => {};
   process.on("SIGUSR2", () => snapshot());
+  // A gateway process is this program again.
+  const program = [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)];
   try {
-    const platform = await runPlatform(platformConfig(context, options));
+    const platform = await runPlatform(platformConfig(context, options), program);
     // Nothing of ours should come here: each promise has an owner. One that was forgotten is a failure that nobody looked
     // at, which does not make wrong what is stored; to end would take every caller's connection with it. An exception
     // that nobody caught does end the process, as ever: nobody knows what it left half done.

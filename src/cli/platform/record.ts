@@ -18,6 +18,8 @@ export interface PlatformRecord {
   readonly localUrl?: string;
   /** It makes snapshots of its databases when it is asked. */
   readonly snapshots?: boolean;
+  /** Processes that take calls, how many there are to be and those that listen; undefined: it takes them itself. */
+  readonly gateways?: { readonly wanted: number; readonly pids: readonly number[] };
   /** What its PostgreSQL is called; undefined: all is in the data directory. */
   readonly database?: string;
   /** What survives what, of its commits. */

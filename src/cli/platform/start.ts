@@ -26,6 +26,8 @@ export interface StartOptions {
   readonly dataDir: string;
   readonly port?: number;
   readonly host?: string;
+  /** Processes that take calls. */
+  readonly gateways?: number;
   readonly emulateGpu?: boolean;
   readonly durability?: "normal" | "full";
   readonly driver?: "process" | "docker";
@@ -121,6 +123,7 @@ function spawnDetached(context: CliContext, options: StartOptions): ChildProcess
   const args = [...process.execArgv, ...HEAP_FLAGS, mainFile(), ...command];
   if (options.port !== undefined) args.push("--port", String(options.port));
   if (options.host !== undefined) args.push("--host", options.host);
+  if (options.gateways !== undefined) args.push("--gateways", String(options.gateways));
   if (options.emulateGpu) args.push("--emulate-gpu");
   if (options.durability !== undefined) args.push("--durability", options.durability);
   if (options.driver !== undefined) args.push("--driver", options.driver);

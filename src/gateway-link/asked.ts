@@ -1,0 +1,185 @@
+/** What gateways ask of the owner, and what they tell it. */
+import type { Principal } from "../domain/api-key.ts";
+import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import type { EndedRequest, RequestForwarder } from "../domain/request.ts";
+import type { TracedEndpoint, Traces } from "../domain/traces.ts";
+import type { WorkerView } from "../domain/worker.ts";
+import type { EndpointFinder } from "../gateway/context.ts";
+import type { EndpointName } from "../gateway/named-endpoint.ts";
+import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
+import type { PublicRateTaker } from "../gateway/public-rate.ts";
+import type { RateClass, RateTaker } from "../gateway/rate-limits.ts";
+import type { Own } from "../lib/own.ts";
+import type { CallerJobs, Job } from "../queue/queue.ts";
+import { CALLED_FIELDS, type CalledEndpoint } from "../store/store.ts";
+import { jobValue, type NewJobValue } from "./job-values.ts";
+
+/** A key or a token, as far as a gateway checks it. */
+export interface KnownSecret {
+  readonly principal: Principal;
+  readonly expiresAt: number | null;
+  readonly usedAt: number | null;
+}
+
+export interface AskedOf {
+  readonly jobs: CallerJobs;
+  readonly endpoints: EndpointFinder;
+  readonly endpointNamed: (name: EndpointName) => Promise<CalledEndpoint | undefined>;
+  readonly keys: {
+    find(hash: string): Promise<KnownSecret | undefined>;
+    findSigner(signer: string): Promise<KnownSecret | undefined>;
+    touch(keyId: string, usedAt: number): Promise<void>;
+  };
+  readonly forwarder: RequestForwarder;
+  readonly workers: Pick<WorkerView, "counts">;
+  readonly sourceOf: (buildId: string) => string | undefined | Promise<string | undefined>;
+  readonly rates: RateTaker | undefined;
+  readonly publicRate: PublicRateTaker;
+  readonly peers: OpenPeerCalls;
+  readonly traces: Pick<Traces, "jobSubmitted" | "jobDropped"> | undefined;
+  readonly requestEnded: ((request: EndedRequest) => void) | undefined;
+  readonly own: Own;
+}
+
+export interface Answer {
+  readonly value: object;
+  readonly parts?: readonly Uint8Array[];
+}
+
+interface Asked {
+  /** Gets a signal that is aborted when nobody waits any more. */
+  readonly waits?: true;
+  answer(given: never, body: Buffer, deps: AskedOf, signal: AbortSignal | undefined): Promise<Answer>;
+}
+
+interface Id {
+  readonly id: string;
+}
+
+const DONE: Answer = { value: {} };
+
+export const ASKED: Readonly<Record<string, Asked>> = {
+  enqueue: {
+    answer: async ({ job }: { job: NewJobValue }, input, { jobs }) => ({
+      value: await jobs.enqueue({ ...job, input }),
+    }),
+  },
+  wait: {
+    waits: true,
+    answer: async ({ id, timeoutMs }: Id & { timeoutMs: number }, _body, deps, signal) =>
+      answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps),
+  },
+  find: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.find(id), deps) },
+  findExpired: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.findExpired(id), deps) },
+  cancel: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.cancel(id), deps) },
+  retry: { answer: async ({ id }: Id, _body, { jobs }) => ({ value: { retried: await jobs.retry(id) } }) },
+  purge: {
+    answer: async ({ endpointId }: { endpointId: string }, _body, { jobs }) => ({
+      value: { removed: await jobs.purge(endpointId) },
+    }),
+  },
+  input: {
+    async answer({ id, maxBytes }: Id & { maxBytes?: number }, _body, { jobs }) {
+      const input = await jobs.input(id, maxBytes);
+      return { value: { found: input !== undefined }, parts: input === undefined ? [] : [input] };
+    },
+  },
+  counts: {
+    answer: async ({ endpointId }: { endpointId: string }, _body, { jobs }) => ({
+      value: await jobs.counts(endpointId),
+    }),
+  },
+  list: {
+    async answer(
+      { endpointId, options }: { endpointId: string; options: Parameters<CallerJobs["list"]>[1] },
+      _body,
+      { jobs },
+    ) {
+      const found = await jobs.list(endpointId, options);
+      const each = found.map((job) => jobValue(job, undefined, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES));
+      return { value: { jobs: each.map(({ value }) => value) }, parts: each.flatMap(({ parts }) => parts) };
+    },
+  },
+  takeChunks: {
+    waits: true,
+    answer: async ({ id, holdMs }: Id & { holdMs: number }, _body, { jobs }, signal) =>
+      chunksOf(await jobs.takeChunks(id, holdMs, signal)),
+  },
+  readChunks: {
+    waits: true,
+    answer: async ({ id, after, holdMs }: Id & { after: number; holdMs: number }, _body, { jobs }, signal) =>
+      chunksOf(await jobs.readChunks(id, after, holdMs, signal)),
+  },
+  endpoint: { answer: async ({ id }: Id, _body, { endpoints }) => endpointValue(await endpoints.find(id)) },
+  endpointNamed: {
+    answer: async ({ name }: { name: EndpointName }, _body, deps) => endpointValue(await deps.endpointNamed(name)),
+  },
+  key: {
+    answer: async ({ hash }: { hash: string }, _body, { keys }) => ({ value: { known: await keys.find(hash) } }),
+  },
+  signer: {
+    answer: async ({ signer }: { signer: string }, _body, { keys }) => ({
+      value: { known: await keys.findSigner(signer) },
+    }),
+  },
+  source: {
+    answer: async ({ buildId }: { buildId: string }, _body, deps) => ({
+      value: { layer: await deps.sourceOf(buildId) },
+    }),
+  },
+  workers: {
+    answer: async ({ endpointId }: { endpointId: string }, _body, { workers }) => ({
+      value: await workers.counts(endpointId),
+    }),
+  },
+  rate: {
+    async answer({ endpointId, rate }: { endpointId: string; rate: RateClass }, _body, { rates }) {
+      await rates?.take(endpointId, rate);
+      return DONE;
+    },
+  },
+  publicRate: {
+    async answer({ endpointId, address }: { endpointId: string; address: string }, _body, { publicRate }) {
+      await publicRate.take(endpointId, address);
+      return DONE;
+    },
+  },
+};
+
+type Told = (given: never, deps: AskedOf, peers: Map<number, () => void>) => void;
+
+export const TOLD: Readonly<Record<string, Told>> = {
+  requestEnded: ({ request }: { request: EndedRequest }, { requestEnded }) => requestEnded?.(request),
+  // A lost note is no harm.
+  keyUsed: ({ id, at }: Id & { at: number }, { keys, own }) => own("noting the use of a key", keys.touch(id, at)),
+  peerEnters: ({ call, endpointId }: { call: number; endpointId: string }, deps, peers) => {
+    peers.set(call, deps.peers.enter(endpointId));
+  },
+  peerLeaves: ({ call }: { call: number }, _deps, peers) => {
+    peers.get(call)?.();
+    peers.delete(call);
+  },
+  jobSubmitted: ({ id, endpoint, traceparent }: Id & { endpoint: TracedEndpoint; traceparent?: string }, { traces }) =>
+    traces?.jobSubmitted(id, endpoint, traceparent),
+  jobDropped: ({ id }: Id, { traces }) => traces?.jobDropped(id),
+};
+
+function answerOf(job: Job | undefined, { forwarder }: AskedOf): Answer {
+  if (job === undefined) return DONE;
+  const boot = forwarder.bootOf?.(job.workerId);
+  // Only that of a worker that was started for it is of use.
+  const { value, parts } = jobValue(job, boot !== undefined && boot.startedAt >= job.createdAt ? boot : undefined);
+  return { value: { job: value }, parts };
+}
+
+function chunksOf(found: Awaited<ReturnType<CallerJobs["takeChunks"] | CallerJobs["readChunks"]>>): Answer {
+  if (found === undefined) return DONE;
+  const { chunks, ...taken } = found;
+  return { value: { taken, lengths: chunks.map(({ length }) => length) }, parts: chunks };
+}
+
+function endpointValue(endpoint: CalledEndpoint | undefined): Answer {
+  return {
+    value: { endpoint: endpoint && Object.fromEntries(CALLED_FIELDS.map((field) => [field, endpoint[field]])) },
+  };
+}

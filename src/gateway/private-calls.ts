@@ -1,0 +1,81 @@
+/**
+ * What gateway processes pass on to their owner, as plain HTTP on a private socket: one connection for each connection of a caller. It
+ * begins with what no caller can say, which stands before the HTTP and not in it:
+ *
+ *   secret (32 bytes) | length (1 byte) | JSON [caller's address, port that it called]
+ *
+ * From then on the connection counts as the caller's own.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { chmodSync, rmSync } from "node:fs";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { LINK_GREETING_MAX_MS } from "../domain/limits.ts";
+
+export const PRIVATE_SECRET_BYTES = 32;
+
+export class PrivateCalls {
+  readonly #accept: (socket: Socket) => void;
+  #server: Server | undefined;
+
+  /** `accept` gets each connection whose beginning is right. */
+  constructor(accept: (socket: Socket) => void) {
+    this.#accept = accept;
+  }
+
+  async listen(socketPath: string, secret: Uint8Array): Promise<void> {
+    rmSync(socketPath, { force: true });
+    const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => this.#greet(socket, secret));
+    await new Promise<void>((resolve, reject) => {
+      // Later ones are of single connections: their callers are told that by the gateway.
+      server.on("error", reject);
+      server.listen(socketPath, resolve);
+    });
+    chmodSync(socketPath, 0o600);
+    this.#server = server;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server !== undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+
+  #greet(socket: Socket, secret: Uint8Array): void {
+    const late = setTimeout(() => socket.destroy(), LINK_GREETING_MAX_MS);
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => clearTimeout(late));
+    let length: number | undefined;
+    const read = () => {
+      if (length === undefined) {
+        const start: Buffer | null = socket.read(PRIVATE_SECRET_BYTES + 1);
+        if (start === null) return;
+        if (!timingSafeEqual(start.subarray(0, PRIVATE_SECRET_BYTES), secret)) {
+          socket.destroy();
+          return;
+        }
+        length = start[PRIVATE_SECRET_BYTES]!;
+      }
+      const caller: Buffer | null = socket.read(length);
+      if (caller === null) return;
+      clearTimeout(late);
+      socket.off("readable", read);
+      try {
+        const [remoteAddress, localPort] = JSON.parse(caller.toString()) as [string, number];
+        Object.defineProperties(socket, { remoteAddress: { value: remoteAddress }, localPort: { value: localPort } });
+      } catch {
+        socket.destroy();
+        return;
+      }
+      this.#accept(socket);
+    };
+    socket.on("readable", read);
+  }
+}
+
+/** The gateway's end: a connection that counts as the caller's. */
+export function dialPrivately(socketPath: string, secret: Uint8Array, caller: Socket): Socket {
+  const { remoteAddress = "", localPort = 0 } = caller;
+  const told = Buffer.from(JSON.stringify([remoteAddress, localPort]));
+  const socket = connect(socketPath);
+  socket.write(Buffer.concat([secret, Buffer.of(told.length), told]));
+  return socket;
+}

@@ -1,0 +1,190 @@
+/** The link between a gateway and the owner of the jobs: who gets in, and what becomes of both ends when one does not keep to it. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { type TestContext, test } from "node:test";
+import { LINK_FRAME, LINK_VERSIONS } from "../../src/gateway-link/protocol.ts";
+import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
+import { eventually } from "../eventually.ts";
+import { KEY, type Platform, startPlatform } from "../gateway/support.ts";
+import type { Linked } from "./rig.ts";
+
+async function started(t: TestContext, options: Parameters<typeof startPlatform>[1] = {}) {
+  const platform = await startPlatform(t, { ...options, link: true });
+  return { platform, linked: platform.linked! };
+}
+
+/** Says something on a connection of its own; resolves what the owner says, once that has closed it. */
+async function dial(path: string, ...says: readonly Buffer[][]): Promise<Frame[]> {
+  const socket = connect(path);
+  socket.on("error", () => {});
+  const reader = new FrameReader(1_000_000);
+  const frames: Frame[] = [];
+  socket.on("data", (chunk) => frames.push(...reader.push(chunk)));
+  for (const parts of says) for (const part of parts) socket.write(part);
+  if (!socket.destroyed) await once(socket, "close");
+  return frames;
+}
+
+function hello(linked: Linked, link = [LINK_VERSIONS.min, LINK_VERSIONS.max], secret = linked.secret): Buffer[] {
+  return encodeFrame(LINK_FRAME.HELLO, 0, { link, secret, pid: 1 });
+}
+
+async function answersCalls(platform: Platform): Promise<void> {
+  const { status, json } = await platform.post("/v2/jobs/run", { input: {} });
+  assert.deepEqual([status, json.status], [200, "IN_QUEUE"]);
+}
+
+test("Who does not know the secret, or says anything else first, is not let in, and harms nobody", async (t) => {
+  const { platform, linked } = await started(t);
+  const [refused] = await dial(linked.linkPath, hello(linked, undefined, "guessed"));
+  assert.equal(refused?.type, LINK_FRAME.REFUSED);
+  assert.match(parseHead<{ reason: string }>(refused!).reason, /secret is not that of this platform/);
+  assert.deepEqual(await dial(linked.linkPath, encodeFrame(LINK_FRAME.ASK, 1, { op: "find", id: "x" })), []);
+  assert.deepEqual(await dial(linked.linkPath, [Buffer.alloc(64, 0xff)]), [], "a frame of 4 GiB");
+  assert.deepEqual(await dial(linked.linkPath, [Buffer.from("GET / HTTP/1.1\r\n\r\n")]), []);
+  assert.deepEqual(await dial(linked.linkPath, encodeFrame(LINK_FRAME.HELLO, 0, { link: "all" })), []);
+  await answersCalls(platform);
+  assert.deepEqual(linked.gone, []);
+});
+
+test("Ends of two releases agree on the newest version that both speak, and others part in words", async (t) => {
+  const { linked } = await started(t);
+  const { min, max } = LINK_VERSIONS;
+  const [later] = await dial(linked.linkPath, hello(linked, [max + 1, max + 2]));
+  assert.match(parseHead<{ reason: string }>(later!).reason, /versions 2 to 3 are not spoken here/);
+  const [earlier] = await dial(linked.linkPath, hello(linked, [min - 2, min - 1]));
+  assert.match(parseHead<{ reason: string }>(earlier!).reason, /are not spoken here/);
+  const socket = connect(linked.linkPath);
+  const reader = new FrameReader(1_000_000);
+  socket.write(Buffer.concat(hello(linked, [min, max + 1])));
+  const [welcome] = reader.push((await once(socket, "data"))[0]);
+  assert.deepEqual([welcome?.type, parseHead<{ link: number }>(welcome!).link], [LINK_FRAME.WELCOME, max]);
+  socket.destroy();
+});
+
+test("A gateway that does not keep to the protocol loses its link alone", async (t) => {
+  const { platform, linked } = await started(t);
+  const wrong: Record<string, Buffer[]> = {
+    "a question that there is not": encodeFrame(LINK_FRAME.ASK, 1, { op: "constructor" }),
+    "a head that is no JSON": encodeFrame(LINK_FRAME.ASK, 1, "{"),
+    "a long head that is not there": encodeFrame(LINK_FRAME.ASK, 1, undefined, Buffer.from([0, 0, 0, 9]), 2),
+    "a frame of the owner's": encodeFrame(LINK_FRAME.WELCOME, 0, {}),
+    "a frame above the bound": [Buffer.from([0x7f, 0xff, 0xff, 0xff])],
+  };
+  for (const [what, parts] of Object.entries(wrong)) {
+    const before = linked.gone.length;
+    await dial(linked.linkPath, hello(linked), parts);
+    await eventually(() => assert.equal(linked.gone.length, before + 1, what));
+    assert.match(linked.gone.at(-1)!, /broke the protocol/, what);
+  }
+  await answersCalls(platform);
+});
+
+test("What is on the private socket for calls counts only behind the secret, with the caller's own address", async (t) => {
+  const seen: unknown[] = [];
+  const { platform, linked } = await started(t, {
+    fallback: (req, res) => {
+      seen.push([req.socket.remoteAddress, req.socket.localPort, req.headers["x-forwarded-for"]]);
+      res.end("told");
+    },
+  });
+  const stranger = connect(linked.callsPath);
+  stranger.end(Buffer.concat([Buffer.alloc(33), Buffer.from("GET /graphql HTTP/1.1\r\nHost: x\r\n\r\n")]));
+  assert.equal(await text(stranger), "");
+  const response = await fetch(`${platform.url}/graphql`, { headers: { "x-forwarded-for": "8.8.8.8" } });
+  assert.equal(await response.text(), "told");
+  assert.deepEqual(seen, [["127.0.0.1", platform.port, "8.8.8.8"]]);
+});
+
+test("A caller that leaves ends its waiting and its request at the owner", async (t) => {
+  let gone = () => {};
+  const left = new Promise<void>((resolve) => {
+    gone = resolve;
+  });
+  const { promise: came, resolve: come } = Promise.withResolvers<void>();
+  const { platform } = await started(t, {
+    forward: ({ departure }) => {
+      departure.onGone = gone;
+      come();
+      return new Promise(() => {});
+    },
+  });
+  const stop = new AbortController();
+  const call = fetch(`${platform.url}/lb/web/x`, { headers: { authorization: KEY }, signal: stop.signal });
+  await came;
+  stop.abort();
+  await assert.rejects(call);
+  await left;
+});
+
+test("A caller that does not read holds up the function, and nobody's memory", async (t) => {
+  let made = 0;
+  const { platform } = await started(t, {
+    forward: async () => ({
+      status: 200,
+      headers: [],
+      body: new Readable({
+        read() {
+          made += 65_536;
+          this.push(Buffer.alloc(65_536));
+        },
+      }),
+      workerId: "w-1",
+      timing: { queueMs: 0, bootMs: 0, importMs: 0, execMs: 0 },
+    }),
+  });
+  const socket: Socket = connect(platform.port, "127.0.0.1");
+  socket.pause();
+  socket.write(`GET /lb/web/x HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEY}\r\n\r\n`);
+  let before = -1;
+  // It goes on until every buffer on the way is full.
+  await eventually(() => {
+    const now = made;
+    const stands = now > 0 && now === before;
+    before = now;
+    assert.ok(stands);
+  });
+  assert.ok(made < 64 * 1024 * 1024, `${made} bytes were made`);
+  await answersCalls(platform);
+  socket.destroy();
+});
+
+test("A change of a key waits until the gateway has dropped what it knew, one of a worker does not", async (t) => {
+  const { platform, linked } = await started(t);
+  await answersCalls(platform);
+  const dropped: string[] = [];
+  linked.link.onChange(({ table, id }) => dropped.push(`${table} ${id}`));
+  assert.equal(linked.door.changed({ table: "workers", id: "w-1" }), undefined);
+  await linked.door.changed({ table: "keys", id: "k-1" });
+  assert.deepEqual(dropped, ["workers w-1", "keys k-1"]);
+});
+
+test("A gateway that lost its link answers those who wait with 503, and their jobs go on", async (t) => {
+  const { platform, linked } = await started(t);
+  const call = platform.post("/v2/jobs/runsync", { input: { x: 1 } });
+  const [job] = await eventually(async () => {
+    const jobs = await platform.queue.list("jobs", { limit: 1 });
+    assert.equal(jobs.length, 1);
+    return jobs;
+  });
+  linked.link.close();
+  const { status, json } = await call;
+  assert.deepEqual([status, json.code], [503, "SHUTTING_DOWN"]);
+  assert.equal((await platform.queue.find(job!.id))?.state, "IN_QUEUE");
+  assert.deepEqual((await platform.post("/v2/jobs/run", { input: {} })).status, 503);
+});
+
+test("Questions whose heads are large, and bodies of megabytes, come through as they are", async (t) => {
+  const { platform } = await started(t);
+  platform.work(({ input }) => ({ state: "COMPLETED", output: input }));
+  const large = "ü".repeat(4_000_000);
+  const { json } = await platform.post("/v2/jobs/runsync", { input: { large } });
+  assert.equal(json.output.large, large);
+  platform.work(() => ({ state: "FAILED", error: "e".repeat(200_000) }), "other");
+  const failed = await platform.post("/v2/other/runsync", { input: {} });
+  assert.equal(failed.json.error.length, 200_000);
+  assert.equal((await platform.get("/v2/other/requests")).json.requests[0].error.length, 200_000);
+});
