@@ -3,7 +3,6 @@ import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { TestContext } from "node:test";
 import { hashSecret, type KeyChecker } from "../../src/domain/api-key.ts";
 import type { GatewayDeps } from "../../src/gateway/context.ts";
 import { PassOn } from "../../src/gateway/pass-on.ts";
@@ -32,11 +31,7 @@ export interface Linked {
 }
 
 /** `secrets`: all that may be presented. */
-export async function linkGateway(
-  t: TestContext | undefined,
-  deps: GatewayDeps,
-  secrets: readonly string[],
-): Promise<Linked> {
+export async function linkGateway(deps: GatewayDeps, secrets: readonly string[]): Promise<Linked> {
   const folder = mkdtempSync(path.join(tmpdir(), "svc-link-"));
   const [linkPath, callsPath] = [path.join(folder, "link.sock"), path.join(folder, "calls.sock")];
   const secret = randomBytes(PRIVATE_SECRET_BYTES);
@@ -74,7 +69,6 @@ export async function linkGateway(
     await door.close();
     rmSync(folder, { recursive: true, force: true });
   };
-  t?.after(close);
   return { owner, gateway, door, link, linkPath, callsPath, secret: secret.toString("base64url"), gone, close };
 }
 

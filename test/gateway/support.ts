@@ -18,7 +18,7 @@ import { openSqlite } from "../../src/lib/sqlite.ts";
 import type { ClaimedJob, JobQueue, Outcome } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import type { Endpoint } from "../../src/store/store.ts";
-import { linkGateway } from "../gateway-link/rig.ts";
+import { type Linked, linkGateway } from "../gateway-link/rig.ts";
 
 export const KEY = "svc_the-key-of-the-tests";
 export const WORKER_TOKEN = "svcw_a-worker-of-staging";
@@ -34,6 +34,8 @@ export type Forward = (request: LoadBalancedRequest) => Promise<LoadBalancedResp
 
 export interface Platform {
   readonly gateway: Gateway;
+  /** The link's ends, where there is one. */
+  readonly linked: Linked | undefined;
   readonly queue: JobQueue;
   readonly port: number;
   readonly url: string;
@@ -64,6 +66,8 @@ interface Options {
   /** Bytes of one job's chunks that wait or are kept. */
   readonly streamKeptMax?: number;
   readonly fallback?: (req: IncomingMessage, res: ServerResponse) => void;
+  /** There is a link between gateway and queue. */
+  readonly link?: boolean;
 }
 
 /** Endpoints: "jobs" (queue), "other" (queue), "web" (load-balanced); all of env-production. */
@@ -101,10 +105,8 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
     log: { error: (message, fields) => logged.push(`${message} ${JSON.stringify(fields)}`) },
     ...options.deps,
   };
-  const linked =
-    process.env.SVC_TEST_GATEWAYS === undefined
-      ? undefined
-      : await linkGateway(undefined, deps, [...PRINCIPALS.keys()]);
+  const isLinked = options.link === true || process.env.SVC_TEST_GATEWAYS !== undefined;
+  const linked = isLinked ? await linkGateway(deps, [...PRINCIPALS.keys()]) : undefined;
   const gateway = linked?.gateway ?? createGateway(deps);
   const { port } = await gateway.listen("127.0.0.1", 0);
   const stop = new AbortController();
@@ -127,6 +129,7 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
   };
   return {
     gateway,
+    linked,
     queue,
     port,
     url,
