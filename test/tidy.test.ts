@@ -59,6 +59,7 @@ const INTERFACES = [
   "src/store/records.ts",
   "src/store/alerts.ts",
   "src/store/hosts.ts",
+  "src/store/logins.ts",
   "src/queue/queue.ts",
   "src/artifacts/artifact-store.ts",
   "src/logs/log-store.ts",

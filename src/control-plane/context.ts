@@ -13,6 +13,7 @@ import type { Own } from "../lib/own.ts";
 import type { LogReader } from "../logs/log-store.ts";
 import type { JobReader, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import type { AlertRecord } from "../store/alerts.ts";
+import type { LoginStore } from "../store/logins.ts";
 import type { Store } from "../store/store.ts";
 import type { VolumeStore } from "../volumes/volume-store.ts";
 import type { LayerClaims } from "./layer-claims.ts";
@@ -82,6 +83,7 @@ export interface ControlPlaneDeps {
     Pick<JobReader, "counts" | "search"> &
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
+  readonly logins: LoginStore;
   readonly records: Pick<RecordStore, "requests" | "decisions" | "errorGroups">;
   readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
   /** What the worker link knows of a connected worker. */

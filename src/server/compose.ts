@@ -4,6 +4,7 @@
  *   gateway ──enqueue──▶ queue ──jobQueued──▶ autoscaler ──decision──▶ worker pool ──▶ driver ──▶ workers
  *      └──forward──▶ worker link ◀──────────────── dial in, prove themselves, take work ────────────┘
  */
+import { randomBytes } from "node:crypto";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
@@ -20,7 +21,9 @@ import { timeOrderedUuid } from "../lib/uuid.ts";
 import { SecretValues } from "../logs/secret-values.ts";
 import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
 import { createKeyChecker, createSignerFinder, keysOf } from "../store/key-check.ts";
+import { MemoryLogins } from "../store/memory-logins.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
+import { PostgresLogins } from "../store/postgres-logins.ts";
 import { Schedules } from "../upkeep/schedules.ts";
 import { jobLines } from "../worker-link/pull/job-lines.ts";
 import { WorkerLink } from "../worker-link/worker-link.ts";
@@ -318,6 +321,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workers: pool,
     jobs: queue,
     logs: logs.store,
+    logins:
+      postgres === undefined ? new MemoryLogins(now, randomBytes) : new PostgresLogins(postgres, seal, randomBytes),
     volumes: volumes.store,
     volumesChanged: () => volumes.changed(),
     testAlert: (alert) => alerts.test(alert),

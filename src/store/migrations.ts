@@ -1,6 +1,6 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
-import { changes, isPostgres, logChunks } from "./postgres-migrations.ts";
+import { changes, deviceLogins, isPostgres, logChunks } from "./postgres-migrations.ts";
 import { alerts, hosts, records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
@@ -292,6 +292,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
 const POSTGRES_ONLY: Readonly<Record<string, Migration>> = {
   "0014-of-several-writers": changes,
   "0016-log-chunks": logChunks,
+  "0017-device-logins": deviceLogins,
 };
 
 /** Names of the newest version's steps. */

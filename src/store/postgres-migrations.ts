@@ -75,6 +75,27 @@ export const changes: Migration = {
   },
 };
 
+/** Logins that wait (logins.ts): rows of minutes, each changed by one statement alone. */
+export const deviceLogins: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await sql`create table device_logins (
+      hash text collate "C" primary key,
+      user_code text collate "C" not null unique,
+      machine text not null,
+      scopes text not null,
+      address text collate "C" not null,
+      state text not null,
+      sealed text,
+      interval_s integer not null,
+      next_poll_at timestamptz not null,
+      expires_at timestamptz not null)`.execute(db);
+    await sql`create table device_guesses (
+      address text collate "C" primary key,
+      count integer not null,
+      until timestamptz not null)`.execute(db);
+  },
+};
+
 /** What workers print, in chunks that lie in a bucket (src/logs). Not the one writer's: each row is written by who printed. */
 export const logChunks: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {

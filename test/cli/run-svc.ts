@@ -10,6 +10,7 @@ import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { keepLog } from "../harness/test-logs.ts";
 import { COMPILED } from "../program.ts";
+import { dropServersOf, serversEnv } from "../servers.ts";
 
 const MAIN = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
 
@@ -54,12 +55,14 @@ export async function sandbox(): Promise<Sandbox> {
     SVC_CACHE_DIR: join(root, "cache"),
     // A platform of whoever runs the tests may have the usual one.
     SVC_PORT: "0",
+    ...(await serversEnv(dataDir, {})),
   };
   const svc = (args: readonly string[], options: RunOptions = {}) =>
     runSvc(args, { cwd: options.cwd ?? cwd, env: { ...own, ...options.env }, input: options.input });
   after(async () => {
     if (existsSync(join(dataDir, "platform.json"))) await svc(["platform", "stop", "--now"]);
     keepLog(join(dataDir, "platform.log"));
+    await dropServersOf(dataDir);
     await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   return { cwd, configDir, dataDir, env: own, command: (args) => [MAIN, ...args], svc };

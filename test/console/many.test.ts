@@ -1,15 +1,12 @@
 /** The console on a platform that holds much, in a real browser: what it draws and asks for is bounded by the screen. */
 // May take 15 minutes.
 import assert from "node:assert/strict";
-import path from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Page, Response } from "playwright-core";
-import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
-import { openPlatformDatabase } from "../../src/store/platform-database.ts";
-import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import { openBrowser } from "../browser.ts";
 import { newJob } from "../conformance/queue.ts";
 import { newEndpoint } from "../conformance/store.ts";
+import { openStores } from "../control-plane/stores.ts";
 import { startPlatform, type TestPlatform } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
 
@@ -30,9 +27,8 @@ const idOf = (n: number) => `${String(n).padStart(8, "0")}-0000-7000-8000-000000
 async function filled(t: TestContext): Promise<TestPlatform> {
   const platform = await startPlatform(t);
   await platform.kill();
-  const database = openPlatformDatabase(platform.dataDir, "normal");
-  const store = await openSqliteStore(database);
-  const queue = await openSqliteQueue({ database, blobDir: path.join(platform.dataDir, "blobs"), clock: Date.now });
+  const stores = await openStores(platform.dataDir);
+  const { store, queue } = stores;
   const endpoints = Array.from({ length: ENDPOINTS }, (_, n) => {
     const name = `endpoint-${String(n).padStart(4, "0")}`;
     return newEndpoint(null, { name, workersMin: 0, workersMax: 0, idleTimeout: 5, schedule: "" });
@@ -49,9 +45,7 @@ async function filled(t: TestContext): Promise<TestPlatform> {
   const claimed = await queue.claim(endpoints[7]!.id, "w", FAILED, new AbortController().signal);
   const failed = claimed.map((job, n) => queue.finish(job, { state: "FAILED", error: `ValueError: number ${n}` }));
   await Promise.all(failed);
-  await queue.close();
-  await store.close();
-  database.close();
+  await stores.close();
   return platform.restart();
 }
 

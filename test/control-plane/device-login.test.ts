@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { DeviceGrants } from "../../src/control-plane/device/grants.ts";
-import { SvcError } from "../../src/domain/errors.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
@@ -102,27 +99,6 @@ test("what is asked for is bounded and escaped", async (t) => {
   let refused = 0;
   for (let i = 0; i < 20; i++) refused = (await ask(platform)).status;
   assert.equal(refused, 429);
-});
-
-test("a login that polls too early is slowed down, and one that waits too long is gone", () => {
-  let now = 0;
-  const grants = new DeviceGrants(() => now, randomBytes);
-  const { deviceCode, grant } = grants.open({ machine: "m", scopes: ["read"], address: "1" });
-  assert.deepEqual(grants.poll(deviceCode), { error: "authorization_pending" });
-  assert.deepEqual(grants.poll(deviceCode), { error: "slow_down" });
-  now = 2_000;
-  assert.deepEqual(grants.poll(deviceCode), { error: "slow_down" }, "the pause is longer now");
-  now = 14_000;
-  assert.deepEqual(grants.poll(deviceCode), { error: "authorization_pending" });
-  now = 600_000;
-  assert.equal(grants.find(grant.userCode), undefined);
-  assert.deepEqual(grants.poll(deviceCode), { error: "expired_token" });
-  for (let i = 0; i < 20; i++) grants.open({ machine: "m", scopes: ["read"], address: "1" });
-  assert.throws(
-    () => grants.open({ machine: "m", scopes: ["read"], address: "1" }),
-    (error) => error instanceof SvcError && error.code === "RATE_LIMITED",
-  );
-  grants.open({ machine: "m", scopes: ["read"], address: "2" });
 });
 
 test("a login waits its ten minutes, however the machine's clock is set meanwhile", async (t) => {

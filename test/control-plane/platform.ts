@@ -27,6 +27,7 @@ import type { Store } from "../../src/store/store.ts";
 import { EventHub } from "../../src/telemetry/event-hub.ts";
 import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
 import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
+import { dropServersOf } from "../servers.ts";
 import { openStores, type TestStores } from "./stores.ts";
 
 export interface GraphQLAnswer {
@@ -135,6 +136,7 @@ export async function startPlatform(
     volumesChanged: () => {},
     testAlert: async ({ url }) => `no answer of ${url}`,
     logs: stores.logs,
+    logins: stores.logins,
     store,
     artifacts,
     keys: createKeyChecker(store, Date.now),
@@ -168,6 +170,7 @@ export async function startPlatform(
     server.close();
     server.closeAllConnections();
     await stores.close();
+    await dropServersOf(dir);
     await history.close();
     await rm(dir, { recursive: true, force: true });
   });

@@ -1,5 +1,7 @@
 /** Where the control plane of a test has its records and jobs: in its folder, or, in a run with servers, in a database and a bucket. */
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import { BucketLogs } from "../../src/logs/bucket-logs.ts";
 import { ChunkIndex } from "../../src/logs/chunk-index.ts";
 import { ChunkObjects } from "../../src/logs/chunk-objects.ts";
@@ -12,26 +14,30 @@ import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { Bucket } from "../../src/s3/bucket.ts";
+import type { LoginStore } from "../../src/store/logins.ts";
+import { MemoryLogins } from "../../src/store/memory-logins.ts";
 import { openPlatformDatabase } from "../../src/store/platform-database.ts";
+import { PostgresLogins } from "../../src/store/postgres-logins.ts";
 import { openPostgresStore } from "../../src/store/postgres-store.ts";
 import { openSqliteStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { dropServersOf, type ServersOfOne, serversOf } from "../servers.ts";
+import { type ServersOfOne, serversOf } from "../servers.ts";
 
 export interface TestStores {
   readonly store: Store;
   readonly queue: JobQueue;
   readonly logs: LogStore & { idle(): Promise<void> };
+  readonly logins: LoginStore;
   readonly isPostgres: boolean;
   /** Statements of the database itself; resolves the rows of one. */
   sql(statement: string): Promise<unknown[]>;
   close(): Promise<void>;
 }
 
-/** `clock`: of the logs. */
+/** `clock`: of the logs. What was kept on servers stays there after close(). */
 export async function openStores(dir: string, clock: () => number = Date.now): Promise<TestStores> {
   const servers = await serversOf(dir);
-  return servers === undefined ? openEmbedded(dir, clock) : openOnServers(dir, servers, clock);
+  return servers === undefined ? openEmbedded(dir, clock) : openOnServers(servers, clock);
 }
 
 async function openEmbedded(dir: string, clock: () => number): Promise<TestStores> {
@@ -49,10 +55,11 @@ async function openEmbedded(dir: string, clock: () => number): Promise<TestStore
     database.close();
   };
   const logs = new LogFiles(join(dir, "logs"), clock);
-  return { store, queue, logs, isPostgres: false, sql, close };
+  const logins = new MemoryLogins(() => performance.now(), randomBytes);
+  return { store, queue, logs, logins, isPostgres: false, sql, close };
 }
 
-async function openOnServers(dir: string, servers: ServersOfOne, clock: () => number): Promise<TestStores> {
+async function openOnServers(servers: ServersOfOne, clock: () => number): Promise<TestStores> {
   const access = { url: parseDatabaseUrl(servers.databaseUrl), passwordFile: undefined };
   const postgres = new Postgres({ access, connectionsMax: 5 });
   const bucket = await Bucket.open(servers.bucket);
@@ -67,7 +74,7 @@ async function openOnServers(dir: string, servers: ServersOfOne, clock: () => nu
     await store.close();
     await postgres.close();
     bucket.close();
-    await dropServersOf(dir);
   };
-  return { store, queue, logs, isPostgres: true, sql, close };
+  const logins = new PostgresLogins(postgres, new SealedText(randomBytes(SEAL_KEY_BYTES)), randomBytes);
+  return { store, queue, logs, logins, isPostgres: true, sql, close };
 }

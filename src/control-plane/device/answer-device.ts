@@ -6,18 +6,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { allows, KEY_SCOPES, type KeyScope } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
-import {
-  DEVICE_BODY_MAX_BYTES,
-  DEVICE_GUESS_WINDOW_MS,
-  DEVICE_GUESSERS_MAX,
-  DEVICE_GUESSES_MAX,
-  DEVICE_LIFETIME_MS,
-} from "../../domain/limits.ts";
+import { DEVICE_BODY_MAX_BYTES, DEVICE_LIFETIME_MS, DEVICE_POLL_S } from "../../domain/limits.ts";
+import type { WaitingLogin } from "../../store/logins.ts";
 import { type Actor, audit } from "../audit.ts";
 import type { SharedDeps } from "../context.ts";
 import { methodNotAllowed, sendJson } from "../http.ts";
 import { newKey } from "../keys.ts";
-import { DeviceGrants, type Grant } from "./grants.ts";
 import { approvalPage, CONTENT_SECURITY_POLICY, codePage, donePage } from "./page.ts";
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
@@ -26,13 +20,9 @@ const MACHINE_MAX_CHARS = 80;
 
 export class DeviceLogin {
   readonly #deps: SharedDeps;
-  readonly #grants: DeviceGrants;
-  readonly #guesses: Guesses;
 
   constructor(deps: SharedDeps) {
     this.#deps = deps;
-    this.#grants = new DeviceGrants(deps.now, deps.random);
-    this.#guesses = new Guesses(DEVICE_GUESSES_MAX, DEVICE_GUESS_WINDOW_MS, deps.now);
   }
 
   async answer(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
@@ -45,32 +35,32 @@ export class DeviceLogin {
     throw new SvcError("NOT_FOUND", `There is nothing at ${url.pathname}.`);
   }
 
-  #open(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): void {
+  async #open(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): Promise<void> {
     const scopes = readScopes(form.get("scope") ?? SCOPES_DEFAULT);
     const address = this.#deps.addresses.of(request);
-    const { deviceCode, grant } = this.#grants.open({ machine: machineName(form), scopes, address });
+    const { deviceCode, userCode } = await this.#deps.logins.open({ machine: machineName(form), scopes, address });
     const page = `${this.#deps.config.publicUrl()}/device`;
     sendJson(response, 200, {
       device_code: deviceCode,
-      user_code: grant.userCode,
+      user_code: userCode,
       verification_uri: page,
-      verification_uri_complete: `${page}?code=${grant.userCode}`,
+      verification_uri_complete: `${page}?code=${userCode}`,
       expires_in: DEVICE_LIFETIME_MS / 1000,
-      interval: grant.intervalS,
+      interval: DEVICE_POLL_S,
     });
   }
 
-  #token(response: ServerResponse, form: URLSearchParams): void {
+  async #token(response: ServerResponse, form: URLSearchParams): Promise<void> {
     if (form.get("grant_type") !== GRANT_TYPE) {
       sendJson(response, 400, { error: "unsupported_grant_type", error_description: `Send ${GRANT_TYPE}.` });
       return;
     }
-    const outcome = this.#grants.poll(form.get("device_code") ?? "");
+    const outcome = await this.#deps.logins.poll(form.get("device_code") ?? "");
     if ("error" in outcome) {
       sendJson(response, 400, outcome);
       return;
     }
-    const scope = outcome.grant.scopes.join(" ");
+    const scope = outcome.scopes.join(" ");
     sendJson(response, 200, { access_token: outcome.secret, token_type: "Bearer", scope });
   }
 
@@ -80,63 +70,61 @@ export class DeviceLogin {
     await this.#decide(request, response, await readForm(request));
   }
 
-  #show(request: IncomingMessage, response: ServerResponse, code: string): void {
-    const grant = code === "" ? undefined : this.#find(request, code);
-    if (grant !== undefined) sendPage(response, 200, approvalPage(grant));
+  async #show(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
+    const login = code === "" ? undefined : await this.#find(request, code);
+    if (login !== undefined) sendPage(response, 200, approvalPage(login));
     else if (code === "") sendPage(response, 200, codePage());
     else sendPage(response, 404, codePage(UNKNOWN_CODE));
   }
 
   async #decide(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): Promise<void> {
-    const grant = this.#find(request, form.get("code") ?? "");
-    if (grant === undefined) return sendPage(response, 404, codePage(UNKNOWN_CODE));
+    const login = await this.#find(request, form.get("code") ?? "");
+    if (login === undefined) return sendPage(response, 404, codePage(UNKNOWN_CODE));
     const principal = await this.#deps.keys.check((form.get("key") ?? "").trim());
     if (principal === undefined || !allows(principal, "admin")) {
       const error = new SvcError(
         principal ? "FORBIDDEN" : "WRONG_KEY",
-        `the login of "${grant.machine}" was not approved`,
+        `the login of "${login.machine}" was not approved`,
       );
       this.#deps.refused.note(error, { who: principal, address: this.#deps.addresses.of(request), what: "login" });
       const problem = principal ? "This key lacks the scope admin." : "This key is unknown, revoked or expired.";
-      return sendPage(response, 403, approvalPage(grant, problem));
+      return sendPage(response, 403, approvalPage(login, problem));
     }
     const approved = form.get("decision") === "approve";
-    if (approved)
-      await this.#approve(grant, { principal, address: this.#deps.addresses.of(request), clock: this.#deps.clock });
-    else grant.state = "DENIED";
-    sendPage(response, 200, donePage(grant.machine, approved));
+    const approver = { principal, address: this.#deps.addresses.of(request), clock: this.#deps.clock };
+    if (!approved) await this.#deps.logins.deny(login.userCode);
+    else if (!(await this.#approve(login, approver))) return sendPage(response, 404, codePage(UNKNOWN_CODE));
+    sendPage(response, 200, donePage(login.machine, approved));
   }
 
-  async #approve(grant: Grant, approver: Actor): Promise<void> {
-    const { clock, random, store } = this.#deps;
-    const { machine: name, scopes } = grant;
+  /** Resolves false when somebody else has decided. */
+  async #approve({ userCode, machine: name, scopes, address }: WaitingLogin, approver: Actor): Promise<boolean> {
+    const { clock, random, store, logins } = this.#deps;
+    // So that a second click finds nothing to approve.
+    if (!(await logins.claim(userCode))) return false;
     const { key, secret } = newKey({ name, scopes, createdAt: clock(), expiresAt: null }, random);
-    // Before the first wait, so that a second click finds nothing to approve.
-    grant.state = "APPROVING";
     try {
       await store.transaction(async (tx) => {
         await tx.keys.insert(key);
-        const detail = `for ${grant.address}: ${scopes.join(", ")}`;
+        const detail = `for ${address}: ${scopes.join(", ")}`;
         await audit(tx, approver, { action: "login", target: `${name} (${key.id}, ${key.prefix}…)`, detail });
       });
-      grant.state = { secret };
     } catch (error) {
-      grant.state = "PENDING";
+      await logins.settle(userCode, undefined);
       throw error;
     }
+    await logins.settle(userCode, secret);
+    return true;
   }
 
   /**
    * Throws RATE_LIMITED for an address that guesses. A right code is neither counted nor refused: others may share the
    * address, and what it opens still asks for a key.
    */
-  #find(request: IncomingMessage, code: string): Grant | undefined {
-    const grant = this.#grants.find(code);
-    if (grant !== undefined) return grant;
-    const address = this.#deps.addresses.of(request);
-    this.#guesses.check(address);
-    this.#guesses.wrong(address);
-    return undefined;
+  async #find(request: IncomingMessage, code: string): Promise<WaitingLogin | undefined> {
+    const login = await this.#deps.logins.find(code);
+    if (login === undefined) await this.#deps.logins.wrongCode(this.#deps.addresses.of(request));
+    return login;
   }
 }
 
@@ -167,39 +155,6 @@ function sendPage(response: ServerResponse, status: number, html: string): void 
     "x-frame-options": "DENY",
   });
   response.end(body);
-}
-
-/** Counts wrong codes by network address: one that guesses is refused until its window is over. */
-class Guesses {
-  readonly #max: number;
-  readonly #windowMs: number;
-  /** Milliseconds of a clock that nobody sets. */
-  readonly #now: () => number;
-  readonly #wrong = new Map<string, { count: number; until: number }>();
-
-  constructor(max: number, windowMs: number, now: () => number) {
-    this.#max = max;
-    this.#windowMs = windowMs;
-    this.#now = now;
-  }
-
-  /** Throws RATE_LIMITED. */
-  check(address: string): void {
-    const entry = this.#wrong.get(address);
-    if (entry === undefined || entry.until <= this.#now() || entry.count < this.#max) return;
-    throw new SvcError("RATE_LIMITED", "Too many wrong codes.", { help: "Wait some minutes." });
-  }
-
-  wrong(address: string): void {
-    const now = this.#now();
-    const entry = this.#wrong.get(address);
-    if (entry !== undefined && entry.until > now) {
-      entry.count++;
-      return;
-    }
-    if (this.#wrong.size >= DEVICE_GUESSERS_MAX) this.#wrong.clear();
-    this.#wrong.set(address, { count: 1, until: now + this.#windowMs });
-  }
 }
 
 /** The fields of a small body: a form, or a JSON object of texts. Throws BAD_INPUT, TOO_LARGE. */

@@ -1,7 +1,7 @@
 /** The approval page: one HTML document without scripts and without anything from elsewhere. */
 import { createHash } from "node:crypto";
 import type { KeyScope } from "../../domain/api-key.ts";
-import type { Grant } from "./grants.ts";
+import type { WaitingLogin } from "../../store/logins.ts";
 
 const MEANING: Readonly<Record<KeyScope, string>> = {
   admin: "Everything, also making and revoking keys",
@@ -46,18 +46,18 @@ export const CONTENT_SECURITY_POLICY = [
 ].join("; ");
 
 /** The first button is the one that Enter presses. */
-export function approvalPage(grant: Grant, problem = ""): string {
-  const rights = grant.scopes.map((scope) => `<li><b>${scope}</b> · ${MEANING[scope]}</li>`).join("");
+export function approvalPage(login: WaitingLogin, problem = ""): string {
+  const rights = login.scopes.map((scope) => `<li><b>${scope}</b> · ${MEANING[scope]}</li>`).join("");
   return page(
     "Approve a login",
-    `<h1>Let “${escaped(grant.machine)}” use this platform?</h1>
+    `<h1>Let “${escaped(login.machine)}” use this platform?</h1>
     <p>Approve only when you started this login yourself, and the code is the one your terminal shows.</p>
-    <div class="code">${grant.userCode}</div>
-    <dl><dt>Machine</dt><dd>${escaped(grant.machine)}</dd><dt>From</dt><dd>${escaped(grant.address)}</dd>
+    <div class="code">${login.userCode}</div>
+    <dl><dt>Machine</dt><dd>${escaped(login.machine)}</dd><dt>From</dt><dd>${escaped(login.address)}</dd>
     <dt>May</dt><dd><ul>${rights}</ul></dd></dl>
     ${problem === "" ? "" : `<p class="bad" role="alert">${escaped(problem)}</p>`}
     <form method="post" action="device">
-      <input type="hidden" name="code" value="${grant.userCode}">
+      <input type="hidden" name="code" value="${login.userCode}">
       <label for="key">Your API key</label>
       <input id="key" name="key" type="password" autocomplete="off" spellcheck="false" autofocus>
       <small>A key with the scope admin. <code>svc whoami --show-key</code> shows yours. The machine gets a key of its own, never this one.</small>
