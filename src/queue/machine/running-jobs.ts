@@ -25,6 +25,8 @@ export interface RunningRows {
   retried(endpoint: EndpointState): void;
   /** When it is not worth another attempt; undefined when its row is gone. */
   expiresAt(job: RunningJob): number | undefined;
+  /** Another replica may take jobs over while their end is on its way. */
+  readonly isShared: boolean;
   /**
    * What one hears who does not hold the job: not before it is known that another took it. Throws MOVED when that is for
    * another replica to say.
@@ -157,9 +159,9 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
     );
   }
 
-  /** It may have been taken over while its end was on its way. */
-  async #orNotHeld(claim: Claim, done: Promise<boolean>): Promise<boolean> {
-    return (await done) || this.#rows.notHeld(claim);
+  /** Waits for nothing more where nobody else takes jobs: this is on the way of each. */
+  #orNotHeld(claim: Claim, done: Promise<boolean>): Promise<boolean> {
+    return this.#rows.isShared ? done.then((was) => was || this.#rows.notHeld(claim)) : done;
   }
 
   #finish(claim: Claim, end: End, output: Body | null, error: Body | null): Promise<boolean> {

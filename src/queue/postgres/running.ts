@@ -48,6 +48,7 @@ export function runningRows(core: PostgresCore): RunningRows {
 
     expiresAt: (job) => core.record(job.id)?.expires_at,
     // Who took it may yet be found not to have been able to.
+    isShared: true,
     async notHeld(claim) {
       if (core.pipeline.isWriting) await core.run(() => {});
       if ((await elsewhere([claim])).size > 0) throw movedAway(`job ${claim.jobId}`);

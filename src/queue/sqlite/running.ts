@@ -34,6 +34,7 @@ export function runningRows(core: QueueCore): RunningRows {
 
     retried: (endpoint) => core.addRetry(endpoint),
     expiresAt: (job) => (sql.expiryOf.get(job.seq) as { at: number } | undefined)?.at,
+    isShared: false,
     notHeld: async () => false,
     elsewhere: async () => new Set(),
   };
