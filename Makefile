@@ -2,7 +2,7 @@
 NODE := node_modules/.bin/node
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo demo-stop bench dist docs clean
+.PHONY: help setup test test-cluster demo demo-stop bench dist docs clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,6 +16,10 @@ node_modules/.package-lock.json: package-lock.json package.json
 
 test: setup ## run every test; the last line is "N passed, N failed"
 	@$(NODE) test/run.ts
+
+test-cluster: setup ## build Kubernetes once (5 minutes), and run the tests that need it
+	@$(NODE) test/kubernetes/build.ts
+	@$(NODE) test/run.ts test/kubernetes
 
 demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
 	@$(NODE) examples/demo.ts start

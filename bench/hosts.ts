@@ -174,7 +174,7 @@ async function placement(): Promise<Record<string, number>> {
   const state = { machine, workers: [], ended: [], missing: [], freeDiskBytes: 0 };
   for (const [n, agent] of agents.entries()) {
     const row = { id: `h-${n}`, name: `host-${n}`, labels: [], driver: "process", version: "0" };
-    driver.attach({ ...row, sharedVolumes: false, draining: false }, agent);
+    driver.attach({ ...row, sharedVolumes: false, draining: false, pod: "", holder: "" }, agent);
     const body = Buffer.from(JSON.stringify(state));
     agent.onFrame({ type: HOST_FRAME.STATE, flags: 0, channel: 0, headBytes: Buffer.alloc(0), body });
   }

@@ -27,6 +27,7 @@ const SERVICES = [
   "webhooks",
   "upkeep",
   "telemetry",
+  "kubernetes",
 ];
 const DIRECTIONS: Record<string, readonly string[]> = {
   lib: [],

@@ -78,6 +78,7 @@ export const SIDEBAR: readonly Section[] = [
     items: entries({
       "explanation/cold-starts": "Cold starts",
       "reference/scaling": "Scaling, capacity and GPUs",
+      "reference/pools": "Pools of Pods",
       "reference/durability": "What survives what",
       "reference/isolation": "What a worker can reach",
       security: "Who is trusted with what",
@@ -172,6 +173,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0024-what-a-job-on-postgresql-costs": "24. What a job on PostgreSQL costs",
       "decisions/0025-logs-in-a-bucket": "25. Logs in a bucket",
       "decisions/0026-gateway-processes": "26. Gateway processes",
+      "decisions/0027-hosts-in-kubernetes": "27. Hosts in Kubernetes",
     }),
   },
 ];

@@ -9,6 +9,7 @@ export * from "./host-limits.ts";
 export * from "./image-limits.ts";
 export * from "./join-limits.ts";
 export * from "./log-limits.ts";
+export * from "./pool-limits.ts";
 export * from "./postgres-limits.ts";
 export * from "./pull-limits.ts";
 export * from "./queue-limits.ts";

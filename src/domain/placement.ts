@@ -40,6 +40,10 @@ export interface HostMachine extends Machine {
   readonly warm?: { has(zygote: string): boolean };
   /** Workers by endpoint. */
   readonly counts?: ReadonlyMap<string, number>;
+  /** Nothing can start there: it stands for machines that can be made. */
+  readonly potential?: true;
+  /** Why it runs nothing but what was prepared there, as "it is kept for another"; absent: whatever is asked for is prepared. */
+  readonly kept?: string | undefined;
   /** As a host measured last; absent: it did not, or the machine is the platform's own. */
   readonly inUse?: InUse | undefined;
 }
@@ -87,8 +91,9 @@ export function zygoteKey(endpointId: string, revision: string): string {
 }
 
 /** All machines as one: what endpoints' parts are measured by. */
-export function wholeOf({ machines, ...alone }: Fleet): Machine {
-  if (machines === undefined) return alone;
+export function wholeOf({ machines: all, ...alone }: Fleet): Machine {
+  if (all === undefined) return alone;
+  const machines = all.filter(({ potential }) => potential !== true);
   const sum = (of: (machine: Machine) => number) => machines.reduce((all, machine) => all + of(machine), 0);
   return {
     hardware: { vcpus: sum((one) => one.hardware.vcpus), memoryGb: sum((one) => one.hardware.memoryGb) },
@@ -132,6 +137,13 @@ export function placeAmong(
   }
   if (best === undefined) return lackOfAll(machines, need, lacks);
   return best.machine.id === "" ? best.share : { ...best.share, host: best.machine.id };
+}
+
+/** The fleet as it were with what can be made. */
+export function asIfMade<F extends Fleet>(fleet: F): F {
+  if (fleet.machines === undefined) return fleet;
+  const made = ({ closed: _, ...machine }: HostMachine) => machine;
+  return { ...fleet, machines: fleet.machines.map((one) => (one.potential ? made(one) : one)) };
 }
 
 /** Whether these shares are all there at once on every machine. */
@@ -226,10 +238,11 @@ function withRealGpus(machines: readonly HostMachine[], { gpuIds }: Need): reado
   return real.length > 0 ? real : machines;
 }
 
-function barOf({ closed, prepared, problems }: HostMachine, { of }: Need): Lack | undefined {
+function barOf({ closed, prepared, problems, kept }: HostMachine, { of }: Need): Lack | undefined {
   if (closed !== undefined) return { lack: closed, short: closed };
   if (of === undefined || prepared === undefined || prepared.has(of.image)) return undefined;
   const problem = problems?.get(of.image);
+  if (problem === undefined && kept !== undefined) return { lack: kept, short: kept };
   const short = problem === undefined ? "its code is being prepared there" : `it cannot be prepared there (${problem})`;
   return { lack: short, short };
 }

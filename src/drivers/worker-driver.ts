@@ -16,6 +16,8 @@ import type { LauncherChannel } from "./launcher-link.ts";
 export interface WorkerImage {
   readonly endpointId: string;
   readonly endpointName: string;
+  /** Absent: it belongs to none. */
+  readonly environmentId?: string | undefined;
   readonly buildId: string;
   readonly sourceLayer: string;
   readonly dependencyLayer: string | null;

@@ -42,6 +42,7 @@ import { makeHosts } from "./hosts.ts";
 import { openLogs } from "./logs.ts";
 import { makeManagement } from "./management.ts";
 import { openQueue } from "./open-queue.ts";
+import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
 import { derivedKeys } from "./secret-keys.ts";
 import { databaseNotices, openState } from "./state.ts";
@@ -139,8 +140,14 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     hooks,
   });
   const ticketKeys = derivedKeys(secretKeys, "layer tickets");
+  const pods = Pods.open({
+    ...{ config, store, endpoints, clock, log },
+    waitingForRoom: () => pool.waitingForRoom,
+    fingerprint: () => urls.workers()?.fingerprint,
+    onError: failed("looking after Pods"),
+  });
   const { driver, fleet, door, view } = await makeHosts({
-    ...{ config, store, artifacts, ledger, local, hooks, loginOf, ticketKey: ticketKeys[0], clock, log },
+    ...{ pods, config, store, artifacts, ledger, local, hooks, loginOf, ticketKey: ticketKeys[0], clock, log },
     layerUrl: layerUrls(config, inUse?.bucket),
     link: () => link,
     pool: () => pool,
@@ -277,7 +284,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     keptByEndpoint: [queue, logs.store, telemetry.series, telemetry.records],
     onError: reconcilerFailed,
   });
-  const reconcilers = [volumes, webhooks, alerts, schedules, ...logs.upkeep, ...upkeep.all];
+  const podsUpkeep = pods === undefined ? [] : [pods];
+  const reconcilers = [volumes, webhooks, alerts, schedules, ...logs.upkeep, ...podsUpkeep, ...upkeep.all];
 
   // Workers ended, and endpoints drained, while their rows could not be changed.
   storage.onReturn(() => {
@@ -335,6 +343,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
       ...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
       ...databaseNotices(postgres),
       ...bucketNotices(inUse),
+      ...(pods?.notices ?? []),
     ],
     publicUrl: urls.public,
   });

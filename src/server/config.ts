@@ -22,6 +22,7 @@ import {
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
 import { type DatabaseConfig, databaseKeys, readDatabase } from "./database-config.ts";
+import { type PoolsConfig, poolsKeys, readPools } from "./pools-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
 import { readSecretKeysConfig, type SecretKeysConfig, secretKeyKeys } from "./secret-keys.ts";
 
@@ -210,6 +211,7 @@ const schema = z.object({
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
   ...secretKeyKeys,
+  ...poolsKeys,
   ...databaseKeys,
   ...s3Keys,
 });
@@ -276,6 +278,8 @@ export interface Config {
   readonly webhookPrivate: boolean;
   /** Keys of secrets that are kept elsewhere than in the data directory. */
   readonly secretKeys: SecretKeysConfig;
+  /** Pools of Pods; undefined: none. */
+  readonly pools: PoolsConfig | undefined;
   /** Where the store is kept; undefined: in the data directory. */
   readonly database: DatabaseConfig | undefined;
   /** Where layers and large bodies are kept; undefined: on the disk. */
@@ -342,6 +346,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     traces: Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT),
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
     secretKeys: readSecretKeysConfig(c),
+    pools: readPools(c, env, c.SVC_WORKER_LISTEN !== undefined),
     database: readDatabase(c),
     s3: readS3(c),
   });

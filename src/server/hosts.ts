@@ -21,6 +21,7 @@ import type { HostDoor } from "../worker-link/host-greeting.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import type { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
+import type { Pods } from "./pods.ts";
 
 interface HostsNeeds {
   readonly config: Config;
@@ -36,7 +37,9 @@ interface HostsNeeds {
   /** Who pulls the image of an endpoint; undefined: anybody. */
   readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
   readonly link: () => Pick<WorkerLink, "isConnected" | "connectedElsewhere">;
-  readonly pool: () => Pick<WorkerPool, "stop">;
+  readonly pool: () => Pick<WorkerPool, "stop" | "waitingForRoom">;
+  /** Pools of Pods; undefined: there are none. */
+  readonly pods: Pods | undefined;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly onError: (error: unknown) => void;
@@ -61,7 +64,8 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   if (config.workerListen === undefined) {
     return { driver: local, fleet: () => ledger.capacity, door: undefined, view: NO_HOSTS };
   }
-  const driver = new HostsDriver({
+  const driver: HostsDriver = new HostsDriver({
+    ...(needs.pods && { potential: () => needs.pods!.machines }),
     local,
     capacity: ledger.capacity,
     labels: config.hostLabels,
@@ -85,7 +89,9 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     else driver.know(change.host);
   });
   const { platform, arch } = process;
+  needs.pods?.over(driver);
   const door: HostDoor = {
+    ...(needs.pods && { podOf: (token: string) => needs.pods!.podOf(token) }),
     hosts: withAudit(store),
     platformId: platformId(config.volumesDir),
     runsOn: { platform, arch, isMusl: (await libc()).startsWith("musl") },
@@ -157,9 +163,10 @@ function platformId(volumesDir: string): string {
 }
 
 /** Who joined is written down with the join. */
-function withAudit(store: Store): Pick<HostRepository, "join" | "findBySecret" | "seen"> {
-  const { findBySecret, seen } = store.hosts;
+function withAudit(store: Store): Pick<HostRepository, "join" | "admit" | "findBySecret" | "seen"> {
+  const { admit, findBySecret, seen } = store.hosts;
   return {
+    admit,
     findBySecret,
     seen,
     join: (tokenHash, now, host) =>

@@ -15,6 +15,10 @@ export interface HostRow {
   readonly sharedVolumes: boolean;
   /** It gets no further workers. */
   readonly draining: boolean;
+  /** Uid of the Pod that it is; "": it is none. */
+  readonly pod: string;
+  /** Whose workers alone may run there, as domain/pools.ts has it; of a Pod "" stands for nobody yet. */
+  readonly holder: string;
   /** Milliseconds since the epoch, as all times here. */
   readonly joinedAt: number;
   readonly lastSeenAt: number;
@@ -47,6 +51,10 @@ export type JoinRefusal = "unknown" | "used" | "expired" | "revoked" | "other-na
 export interface HostRepository {
   /** Inserts the host and notes the token's use, both or neither. */
   join(tokenHash: string, now: number, host: HostRow): Promise<HostRow | JoinRefusal>;
+  /** Inserts a host that proved itself as a Pod, or gives the one of this Pod the new secret. */
+  admit(host: HostRow): Promise<HostRow | "name-taken">;
+  /** A Pod that was nobody's is this holder's from then on. Resolves false when it is another's, or gone. */
+  hold(id: string, holder: string): Promise<boolean>;
   findBySecret(hash: string): Promise<HostRow | undefined>;
   find(id: string): Promise<HostRow | undefined>;
   /** By name. */

@@ -1,7 +1,7 @@
 /** The store's tables, step by step. Columns are named in camelCase: the plugin of the connection writes them as snake_case. */
 import { type Kysely, type Migration, Migrator, sql } from "kysely";
 import { changes, deviceLogins, isPostgres, logChunks } from "./postgres-migrations.ts";
-import { alerts, hosts, records } from "./record-migrations.ts";
+import { alerts, hostPods, hosts, records } from "./record-migrations.ts";
 
 /** Columns are named in camelCase here: the plugin of the connection writes them as snake_case. */
 export const initial: Migration = {
@@ -286,6 +286,7 @@ const MIGRATIONS: Readonly<Record<string, Migration>> = {
   "0013-alerts": alerts,
   "0014-hosts": hosts,
   "0015-endpoints-by-build": endpointsByBuild,
+  "0017-host-pods": hostPods,
 };
 
 /** Those that PostgreSQL alone has, between the others. */

@@ -79,6 +79,18 @@ export const alerts: Migration = {
   },
 };
 
+/** Hosts that are Pods, and whose workers alone may run on each. */
+export const hostPods: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    for (const column of ["pod", "holder"]) {
+      await db.schema
+        .alterTable("hosts")
+        .addColumn(column, "text", (c) => c.notNull().defaultTo(""))
+        .execute();
+    }
+  },
+};
+
 /** Machines that joined, the tokens that let them in, and labels of those that an endpoint may run on. */
 export const hosts: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {

@@ -30,6 +30,23 @@ export function hostRepository({ db, changed, alone }: Session): HostRepository 
       if (typeof joined !== "string") await changed({ table: "hosts", id: joined.id, host: joined });
       return joined;
     },
+    async admit(host) {
+      const admitted = await alone((trx) => admit(trx, host));
+      if (typeof admitted !== "string") await changed({ table: "hosts", id: admitted.id, host: admitted });
+      return admitted;
+    },
+    async hold(id, holder) {
+      const { numUpdatedRows } = await db
+        .updateTable("hosts")
+        .set({ holder })
+        .where("id", "=", id)
+        .where("holder", "in", ["", holder])
+        .executeTakeFirst();
+      const host = await where("id", id);
+      if (numUpdatedRows === 0n || host === undefined) return false;
+      await changed({ table: "hosts", id, host });
+      return true;
+    },
     findBySecret: (secretHash) => where("secretHash", secretHash),
     find: (id) => where("id", id),
     async list() {
@@ -100,6 +117,14 @@ async function join(db: Db, tokenHash: string, now: number, host: HostRow): Prom
   await db.updateTable("hostTokens").set({ usedAt: now }).where("tokenHash", "=", tokenHash).execute();
   await db.insertInto("hosts").values(writtenHost(host)).execute();
   return host;
+}
+
+async function admit(db: Db, host: HostRow): Promise<HostRow | "name-taken"> {
+  const same = await db.selectFrom("hosts").selectAll().where("name", "=", host.name).executeTakeFirst();
+  if (same !== undefined && same.pod !== host.pod) return "name-taken";
+  if (same === undefined) await db.insertInto("hosts").values(writtenHost(host)).execute();
+  else await db.updateTable("hosts").set({ secretHash: host.secretHash }).where("id", "=", same.id).execute();
+  return same === undefined ? host : { ...readHost(same), secretHash: host.secretHash };
 }
 
 function refusalOf(token: HostTokenRow | undefined, now: number, name: string): JoinRefusal | undefined {

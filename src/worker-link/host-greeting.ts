@@ -18,7 +18,9 @@ import { answers, refuse } from "./reception.ts";
 
 /** Who takes the hosts that were let in. */
 export interface HostDoor {
-  readonly hosts: Pick<HostRepository, "join" | "findBySecret" | "seen">;
+  readonly hosts: Pick<HostRepository, "join" | "admit" | "findBySecret" | "seen">;
+  /** The Pod that proves itself by this token, why it may not join, or undefined: it is no Pod's. Absent: there are no Pods. */
+  readonly podOf?: (token: string) => Promise<JoiningPod | string | undefined>;
   /** Identifies the folder of the platform's volumes. */
   readonly platformId: string;
   /** Machines that builds of this platform run on, as Node names them. */
@@ -30,6 +32,15 @@ export interface HostDoor {
   attach(row: HostRow, connection: Connection): void;
   /** For the platform's log. */
   told(line: string, facts: Readonly<Record<string, unknown>>): void;
+}
+
+/** A host that a cluster made for this platform. */
+export interface JoiningPod {
+  readonly name: string;
+  readonly uid: string;
+  /** Whose workers alone may run there; "": nobody's yet. */
+  readonly holder: string;
+  readonly labels: readonly string[];
 }
 
 const REFUSALS: Record<JoinRefusal, string> = {
@@ -62,7 +73,7 @@ export class HostGreeting {
     const unfit = host === undefined ? "it does not say which machine it is" : this.#unfit(host);
     if (host === undefined || unfit !== undefined) return refuse(connection, unfit ?? "");
     const found = await this.#find(token, host);
-    if (typeof found === "string") return refuse(connection, REFUSALS[found]);
+    if (typeof found === "string") return refuse(connection, found);
     const { row, secret } = found;
     const before = this.#turns.get(row.id);
     const turn = (before ?? Promise.resolve()).then(() => this.#letIn(connection, row, host, secret, early));
@@ -81,16 +92,21 @@ export class HostGreeting {
     return `builds of this platform are for ${words(runsOn)}, and this machine is ${words({ platform, arch, isMusl })}`;
   }
 
-  async #find(token: string, hello: HostHello): Promise<JoinRefusal | { row: HostRow; secret: string | undefined }> {
+  /** Its row, or why it is not let in. */
+  async #find(token: string, hello: HostHello): Promise<string | { row: HostRow; secret: string | undefined }> {
     const { hosts, newId, clock } = this.#door;
     const hash = hashSecret(token);
     const known = await hosts.findBySecret(hash);
     if (known !== undefined) return { row: known, secret: undefined };
     const { secret, hash: secretHash } = newSecret("host");
     const now = clock();
-    const row = { id: newId(), name: hello.name, secretHash, ...factsOf(hello), draining: false, joinedAt: now };
-    const joined = await hosts.join(hash, now, { ...row, lastSeenAt: now });
-    return typeof joined === "string" ? joined : { row: joined, secret };
+    const row = { id: newId(), secretHash, ...factsOf(hello), draining: false, joinedAt: now, lastSeenAt: now };
+    const pod = await this.#door.podOf?.(token);
+    if (typeof pod === "string") return pod;
+    const { name, uid, holder, labels } = pod ?? { name: hello.name, uid: "", holder: "", labels: row.labels };
+    const host = { ...row, name, labels, pod: uid, holder };
+    const joined = pod === undefined ? await hosts.join(hash, now, host) : await hosts.admit(host);
+    return typeof joined === "string" ? REFUSALS[joined] : { row: joined, secret };
   }
 
   async #letIn(
@@ -106,7 +122,8 @@ export class HostGreeting {
       return refuse(connection, "another agent of this host is connected: one is enough");
     }
     if (!connection.isOpen) return;
-    const facts = factsOf(hello);
+    // What a Pod is for was said by whoever made it.
+    const facts = { ...factsOf(hello), ...(row.pod !== "" && { labels: row.labels }) };
     await hosts.seen(row.id, clock(), facts);
     const aheadMs = hello.clock - clock();
     if (Math.abs(aheadMs) > HOST_CLOCK_TOLD_MS) {

@@ -136,6 +136,7 @@ export class Images {
     const image: WorkerImage = {
       endpointId: endpoint.id,
       endpointName: endpoint.name,
+      environmentId: build.environmentId,
       buildId: build.id,
       sourceLayer: build.manifest.sourceLayer,
       dependencyLayer: resource.dependencyLayer,

@@ -2,10 +2,10 @@
  * Endpoints for whose workers the machine has no room, and what is done about it: domain/fair-share.ts decides, this
  * applies. It looks when an endpoint begins to wait, when a worker goes idle, and when one has ended.
  */
-import { needOf, type Share } from "../domain/capacity.ts";
+import { type Need, needOf, type Share } from "../domain/capacity.ts";
 import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } from "../domain/fair-share.ts";
 import { FAIR_IDLE_MS } from "../domain/limits.ts";
-import { type Fleet, placeAmong, wishesOf } from "../domain/placement.ts";
+import { asIfMade, type Fleet, placeAmong, wishesOf } from "../domain/placement.ts";
 import { type EndpointSample, isActive } from "../domain/worker.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
@@ -41,6 +41,8 @@ export interface RoomWish {
   readonly missing: number;
   /** What they lack, in words. */
   readonly reason: string;
+  /** What each of them needs; undefined before that was looked at. */
+  readonly need: Need | undefined;
 }
 
 interface Waiting {
@@ -50,6 +52,7 @@ interface Waiting {
   readonly why: string;
   readonly since: number;
   reason: string;
+  need: Need | undefined;
   missing: number;
   /** It waits in vain: the machine lacks what it needs, or others are guaranteed all of it. */
   inVain: boolean;
@@ -80,7 +83,7 @@ export class Room {
 
   /** All that wait. */
   get queue(): readonly RoomWish[] {
-    return [...this.#waiting].map(([endpointId, { missing, reason }]) => ({ endpointId, missing, reason }));
+    return [...this.#waiting].map(([endpointId, { missing, reason, need }]) => ({ endpointId, missing, reason, need }));
   }
 
   /** Workers it waits for. */
@@ -97,6 +100,7 @@ export class Room {
       why: wish.reason,
       since: before?.since ?? this.#deps.now(),
       reason: lack || (before?.reason ?? "The machine is full, and others wait for it too."),
+      need: before?.need,
       missing: wish.start,
       inVain: before?.inVain ?? false,
     });
@@ -168,12 +172,13 @@ export class Room {
   ): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
+    waiting.need = need;
     waiting.missing = wanted - starts.filter((move) => move.endpointId === id).length;
     if (waiting.missing <= 0) {
       this.#waiting.delete(id);
       return;
     }
-    waiting.inVain = !canBeServed(machine, all, id);
+    waiting.inVain = !canBeServed(asIfMade(machine), all, id);
     const alone = placeAmong(machine, [], need);
     const beyond = workers.length === 0 && this.#deps.peersWait(id);
     const beside = "lack" in alone ? alone : placeAmong(machine, machine.shares.values(), need, { beyond });

@@ -20,6 +20,8 @@ export function newHost(changes: Partial<HostRow> = {}): HostRow {
     driver: "process",
     sharedVolumes: true,
     draining: false,
+    pod: "",
+    holder: "",
     joinedAt: NOW,
     lastSeenAt: NOW,
     ...changes,
@@ -82,6 +84,23 @@ export function hosts(store: () => Store): void {
     assert.deepEqual([await repository.remove(host.id), await repository.setDraining(host.id, false)], [false, false]);
     await repository.seen(host.id, NOW + 6, facts);
     assert.equal(await repository.find(host.id), undefined);
+  });
+
+  test("a Pod is let in without a token, once by its name; its secret is replaced when it comes anew, and it is held for one holder", async () => {
+    const repository = store().hosts;
+    const pod = newHost({ pod: "uid-1" });
+    assert.deepEqual(await repository.admit(pod), pod);
+    const again = await repository.admit({ ...newHost({ name: pod.name, pod: "uid-1" }), secretHash: "another" });
+    assert.deepEqual(again, { ...pod, secretHash: "another" });
+    assert.equal(await repository.findBySecret(pod.secretHash), undefined);
+    assert.equal(await repository.admit(newHost({ name: pod.name, pod: "uid-2" })), "name-taken");
+    const holds = ["environment:a", "environment:b"].map((holder) => repository.hold(pod.id, holder));
+    assert.deepEqual((await Promise.all(holds)).filter(Boolean).length, 1, "of two that want it at once one has it");
+    const { holder } = (await repository.find(pod.id))!;
+    assert.equal(await repository.hold(pod.id, holder), true);
+    assert.equal(await repository.hold(pod.id, ""), false, "it never becomes nobody's again");
+    assert.equal((await repository.find(pod.id))!.holder, holder);
+    assert.equal(await repository.hold("nobody", "environment:a"), false);
   });
 
   test("a one-use token lets one host in, also of many that join at once", async () => {

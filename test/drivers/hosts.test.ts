@@ -6,7 +6,7 @@ import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
 import { HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/limits.ts";
-import type { Fleet } from "../../src/domain/placement.ts";
+import { asIfMade, type Fleet, type HostMachine, placeAmong, wholeOf } from "../../src/domain/placement.ts";
 import { FRAME } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
@@ -46,6 +46,8 @@ const row = (id: string, changes: Partial<KnownHost> = {}): KnownHost => {
     version: "0",
     sharedVolumes: false,
     draining: false,
+    pod: "",
+    holder: "",
     ...changes,
   };
 };
@@ -104,7 +106,11 @@ class Agent implements HostChannel {
 
 function open(
   t: TestContext,
-  { runsHere = true, prepare = async () => {} }: { runsHere?: boolean; prepare?: () => Promise<void> } = {},
+  {
+    runsHere = true,
+    prepare = async () => {},
+    potential,
+  }: { runsHere?: boolean; prepare?: () => Promise<void>; potential?: () => readonly HostMachine[] } = {},
 ) {
   const seen = {
     exits: [] as WorkerExit[],
@@ -155,6 +161,7 @@ function open(
     isConnected: (id) => connected.has(id),
     connected: () => connected,
     drain: (ids) => void seen.drained.push(...ids),
+    ...(potential && { potential }),
   });
   driver.onExit((exit) => void seen.exits.push(exit));
   t.after(() => driver.close({ stopAll: false }));
@@ -453,4 +460,74 @@ test("An answer that never comes, or comes from nobody, ends nothing but its own
   agent.destroy();
   await assert.rejects(started, { code: "STARTS_PAUSED", message: /a is away/ });
   assert.equal((await rig.driver.capacity()).shares.size, 0);
+});
+
+const OTHERS = { ...IMAGE, endpointId: "ep2", environmentId: "e2" } as WorkerImage;
+const POD = { pod: "uid", holder: "" };
+const pool = (closed: string): readonly HostMachine[] => [
+  {
+    ...MACHINE,
+    id: "pool:small",
+    name: "the pool small",
+    labels: ["small"],
+    sharedVolumes: false,
+    closed,
+    potential: true,
+  },
+];
+
+test("A Pod runs and prepares nothing before it is held for somebody, and nothing of anybody else after that", async (t) => {
+  const rig = open(t, { runsHere: false, potential: () => pool("it is asked for a Pod") });
+  const mine = { ...IMAGE, environmentId: "e1" } as WorkerImage;
+  const agent = rig.join("a", POD);
+  const lines: string[] = [];
+  const [waits, others] = [mine, OTHERS].map((image) => rig.driver.prepare(image, (line) => void lines.push(line)));
+  assert.deepEqual(
+    rig.driver.homeless.map(({ endpointId }) => endpointId),
+    ["ep1", "ep2"],
+  );
+  assert.equal(agent.calls("prepare").length, 0, "no code of anybody's lies on a Pod that is nobody's");
+  rig.driver.know(row("a", { ...POD, holder: "environment:e1" }));
+  await waits;
+  assert.deepEqual(
+    agent.calls("prepare").map(({ body }) => (body.image as WorkerImage).endpointId),
+    ["ep1"],
+  );
+  await rig.driver.start(spec("w1", { image: mine }));
+  await assert.rejects(rig.driver.start(spec("w2", { image: OTHERS })), /a: it is held for another/);
+  assert.deepEqual(
+    rig.driver.homeless.map(({ endpointId }) => endpointId),
+    ["ep2"],
+  );
+  assert.match(lines.join("\n"), /waiting for a machine: the pool small: it is asked for a Pod/);
+  await rig.driver.close({ stopAll: false });
+  await assert.rejects(others!, { code: "SHUTTING_DOWN" });
+});
+
+test("A Pod that is about to be deleted gets no worker, and what cannot be prepared on the only Pod is said", async (t) => {
+  const rig = open(t, { runsHere: false, potential: () => pool("no Pod can be made (exceeded quota)") });
+  const agent = rig.join("a", { ...POD, holder: "*" });
+  await prepared(rig);
+  rig.driver.hosts[0]!.isGiven = true;
+  await assert.rejects(
+    rig.driver.start(spec("w1")),
+    /a: it is being deleted; the pool small: no Pod can be made \(exceeded quota\)/,
+  );
+  assert.equal(agent.calls("start").length, 0);
+  const later = open(t, { runsHere: false, potential: () => pool("it is asked for a Pod") });
+  const waits = prepared(later);
+  const broken = new Agent();
+  broken.answers = () => ({ error: { code: "INVALID_SETTING", message: "No such package." } });
+  later.driver.attach(row("b", { ...POD, holder: "*" }), broken);
+  broken.state();
+  await assert.rejects(waits, /No such package/);
+});
+
+test("What can be made counts for nothing that is there, and for all that may come", () => {
+  const [made] = pool("no");
+  const fleet: Fleet = { ...MACHINE, machines: [made!] };
+  assert.equal(wholeOf(fleet).vcpus, 0);
+  const need = { vcpus: 1, memoryGb: 2, gpuIds: "", gpuPreference: [], gpuCount: 1 };
+  assert.ok("lack" in placeAmong(fleet, [], need));
+  assert.ok(!("lack" in placeAmong(asIfMade(fleet), [], need)));
 });

@@ -172,7 +172,7 @@ describe("stores of several platforms on one PostgreSQL", { skip }, () => {
   test("a join token that lets one machine in lets one in, not one for each platform", async () => {
     const host = (name: string) => ({
       ...{ id: name, name, secretHash: name, labels: [], arch: "x64", version: "1", driver: "process" },
-      ...{ sharedVolumes: false, draining: false, joinedAt: NOW, lastSeenAt: NOW },
+      ...{ sharedVolumes: false, draining: false, pod: "", holder: "", joinedAt: NOW, lastSeenAt: NOW },
     });
     for (let round = 0; round < 5; round++) {
       const token = `token-${round}`;

@@ -208,7 +208,10 @@ test("Whatever an agent says, its frame is taken or refused, and only its own wo
   const seen = { taken: 0, refused: 0, spoken: new Set<string>() };
   const spoken = (id: string) => void seen.spoken.add(id);
   const host = new RemoteHost(
-    { id: "h-1", name: "one", labels: [], driver: "process", version: "0", sharedVolumes: false, draining: false },
+    {
+      ...{ id: "h-1", name: "one", labels: [], driver: "process", version: "0" },
+      ...{ sharedVolumes: false, draining: false, pod: "", holder: "" },
+    },
     {
       isElsewhere: (id) => id === "w-other",
       exited: ({ workerId }) => spoken(workerId),

@@ -18,12 +18,13 @@ const HELLO: HostHello = {
   ...{ labels: ["big"], sharedVolumes: false, clock: Date.now() },
 };
 
-async function openDoor(t: TestContext, now?: () => number) {
+async function openDoor(t: TestContext, now?: () => number, more: Partial<HostDoor> = {}) {
   const seen = { came: [] as HostRow[], frames: [] as Frame[], told: [] as string[] };
   let ids = 0;
   const door: HostDoor = {
     hosts: {
       join: (...args) => rig.store.hosts.join(...args),
+      admit: (host) => rig.store.hosts.admit(host),
       findBySecret: (hash) => rig.store.hosts.findBySecret(hash),
       seen: (...args) => rig.store.hosts.seen(...args),
     },
@@ -39,6 +40,7 @@ async function openDoor(t: TestContext, now?: () => number) {
       };
     },
     told: (line) => void seen.told.push(line),
+    ...more,
   };
   const rig = await openLink(t, {}, { hosts: door }, now);
   const newToken = async (changes: Partial<HostTokenRow> = {}) => {
@@ -100,6 +102,25 @@ test("Who has no good token, another name, or a machine that builds do not run o
   assert.match(await refused(await hello("svch_other", { libc: "musl 1.2", driver: "docker" })), /no such token/);
   await welcomed(await hello(token));
   assert.match(await refused(await hello(await newToken())), /another host has this name/);
+});
+
+test("A Pod that proves itself joins under its own name and labels, whatever its agent says; one that does not is told why", async (t) => {
+  const podOf: HostDoor["podOf"] = async (token) => {
+    if (token === "a.pods.token") return { name: "svc-small-1", uid: "uid-1", holder: "", labels: ["small"] };
+    return token.includes(".") ? "its token is for somebody else" : undefined;
+  };
+  const { newToken, hello, welcomed, refused, seen, store } = await openDoor(t, undefined, { podOf });
+  const first = await hello("a.pods.token", { name: "platform", labels: ["gpu-h100"] });
+  const { secret = "" } = await welcomed(first);
+  const [row] = await store.hosts.list();
+  assert.deepEqual([row!.name, row!.labels, row!.pod, row!.holder], ["svc-small-1", ["small"], "uid-1", ""]);
+  first.socket.destroy();
+  await first.closed;
+  await welcomed(await hello(secret, { labels: ["gpu-h100"] }));
+  assert.deepEqual(seen.came.at(-1)!.labels, ["small"]);
+  assert.match(await refused(await hello("another.pods.token")), /for somebody else/);
+  await welcomed(await hello(await newToken(), { name: "a-machine" }));
+  assert.equal((await store.hosts.list()).find(({ name }) => name === "a-machine")!.pod, "");
 });
 
 test("Of two agents with one secret the second stays outside while the first answers, and gets in when it does not", async (t) => {

@@ -23,7 +23,8 @@ import type { Volume } from "../../domain/volume.ts";
 import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
-import type { HostChannel, KnownHost, PrepareBody } from "./known-host.ts";
+import { HomelessImages } from "./homeless-images.ts";
+import { type HostChannel, type KnownHost, mayRun, type PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 import { type HostEvents, RemoteHost } from "./remote-host.ts";
 
@@ -45,6 +46,8 @@ interface HostsDriverOptions {
   readonly connected: () => Iterable<string>;
   /** They finish what they have, then go. */
   readonly drain: (workerIds: readonly string[], why: string) => void;
+  /** Machines that can be made, each with why none is there yet; absent: none can be. */
+  readonly potential?: () => readonly HostMachine[];
 }
 
 const AVAILABLE_PAUSE_MS = 50;
@@ -59,6 +62,7 @@ export class HostsDriver implements LocalDriver {
   readonly #problems = new Map<string, string>();
   readonly #warm = new Set<string>();
   readonly #placed = new PlacedWorkers();
+  readonly #homeless: HomelessImages;
   readonly #openedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
@@ -67,6 +71,7 @@ export class HostsDriver implements LocalDriver {
 
   constructor(options: HostsDriverOptions) {
     this.#options = options;
+    this.#homeless = new HomelessImages(() => options.potential?.() ?? []);
     options.local.onExit((exit) => {
       this.#placed.delete(exit.workerId);
       this.#onExit(exit);
@@ -92,8 +97,10 @@ export class HostsDriver implements LocalDriver {
       return host;
     }
     const begins = row.draining && !known.row.draining;
+    const holderBefore = known.row.holder;
     known.row = row;
     if (begins) this.#options.drain([...known.shares.keys()], `the machine ${row.name} is being drained`);
+    if (row.holder !== holderBefore && known.isHere) this.#prepareAll(known);
     this.#available();
     return known;
   }
@@ -127,6 +134,7 @@ export class HostsDriver implements LocalDriver {
       .filter((host) => host.isHere && mayRun(host.row, image))
       .map((host) => this.#prepareOn(host, image, (line) => report(`${host.row.name}: ${line}`)));
     if (this.#options.runsHere) tries.unshift(this.#prepareHere(key, image, report));
+    if (tries.length === 0 && this.#options.potential !== undefined) return this.#homeless.wait(image, report);
     if (tries.length === 0) {
       throw new SvcError("NO_CAPACITY", "No machine takes workers: none that may run it is connected.", {
         help: "Let one join with svc worker join.",
@@ -135,6 +143,11 @@ export class HostsDriver implements LocalDriver {
     await Promise.any(tries).catch((error: unknown) => {
       throw error instanceof AggregateError ? (error.errors.find(isMendable) ?? error.errors[0]) : error;
     });
+  }
+
+  /** Images that no machine may run at present, and that wait for one that is made. */
+  get homeless(): readonly WorkerImage[] {
+    return this.#homeless.images;
   }
 
   /** The first choice is asked in this turn. */
@@ -202,6 +215,7 @@ export class HostsDriver implements LocalDriver {
       this.#images.delete(key);
       this.#prepared.delete(key);
       this.#problems.delete(key);
+      this.#homeless.forget(image);
       for (const host of this.hosts) host.forget(image);
     }
     // A host that is away, or does not do it, does it another time.
@@ -235,12 +249,14 @@ export class HostsDriver implements LocalDriver {
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#telling);
+    this.#homeless.close();
     if (stopAll) for (const host of this.hosts) for (const id of host.shares.keys()) host.stop(id, 0);
     if (this.#options.runsHere) await this.#options.local.close({ stopAll });
   }
 
   #look(): void {
     const now = performance.now();
+    this.#homeless.tell();
     for (const host of this.#hosts.values()) {
       host.look(now);
       if (!host.isLost(now)) continue;
@@ -271,13 +287,30 @@ export class HostsDriver implements LocalDriver {
       if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
       return this.#options.needed(image, host.row);
     };
-    await host.prepare(image, body, report);
+    try {
+      await host.prepare(image, body, (line) => {
+        report(line);
+        this.#homeless.report(image, `${host.row.name}: ${line}`);
+      });
+    } catch (error) {
+      if (host.isHere) this.#homeless.failed(image, error);
+      throw error;
+    }
+    this.#homeless.done(image);
     this.#available();
+  }
+
+  /** All that may run there. */
+  #prepareAll(host: RemoteHost): void {
+    // The newest first: what is replaced is least likely to be needed.
+    const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image)).reverse();
+    for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
   }
 
   async #startOn(spec: WorkerSpec, share: Share): Promise<void> {
     const { workerId, image, revision } = spec;
     const host = this.#hosts.get(share.host ?? "");
+    if (host !== undefined && !mayRun(host.row, image)) throw new SvcError("NO_CAPACITY", "It is held for another.");
     if (host !== undefined) return host.start(spec, share);
     await this.#options.local.start({ ...spec, share });
     this.#warm.add(zygoteKey(image.endpointId, revision));
@@ -299,7 +332,8 @@ export class HostsDriver implements LocalDriver {
       counts: this.#placed.counts,
     };
     const joined = this.hosts.flatMap((host) => host.view() ?? []);
-    const machines = [...(runsHere ? [own] : []), ...joined].map((one) => {
+    const potential = this.#options.potential?.() ?? [];
+    const machines = [...(runsHere ? [own] : []), ...joined, ...potential].map((one) => {
       const closed = tried.get(one.id);
       return closed === undefined ? one : { ...one, closed };
     });
@@ -339,9 +373,7 @@ export class HostsDriver implements LocalDriver {
       printed: (kind, workerId, stream, text) => hooks[kind](workerId, stream, text),
       available: () => this.#available(),
       came: (host) => {
-        // The newest first: what is replaced is least likely to be needed.
-        const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image)).reverse();
-        for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
+        this.#prepareAll(host);
         this.#available();
       },
       leaving: (host) => drain([...host.shares.keys()], `the machine ${host.row.name} leaves`),
@@ -353,11 +385,6 @@ export class HostsDriver implements LocalDriver {
 /** Else its machine is not made for such an endpoint. */
 function isMendable(error: unknown): boolean {
   return !(error instanceof SvcError && error.code === "INVALID_SETTING");
-}
-
-/** Files of volumes are where they are. */
-function mayRun({ sharedVolumes }: KnownHost, image: WorkerImage): boolean {
-  return sharedVolumes || image.volumes.length === 0;
 }
 
 function wishes({ image, revision, hosts }: WorkerSpec) {

@@ -1,5 +1,6 @@
 /** What the driver over several machines is given of a host: what is kept of it, and its agent's connection. */
 import type { LayerTicket } from "../../domain/host-protocol.ts";
+import { HELD_FOR_ALL, isHeldFor } from "../../domain/pools.ts";
 import type { RegistryLogin } from "../../domain/registry.ts";
 import type { Frame } from "../../lib/frames.ts";
 import type { WorkerImage } from "../worker-driver.ts";
@@ -28,6 +29,23 @@ export interface KnownHost {
   readonly version: string;
   readonly sharedVolumes: boolean;
   readonly draining: boolean;
+  /** Uid of the Pod that it is; "": it is none, and runs whatever it is asked for. */
+  readonly pod: string;
+  /** Whose workers alone may run in the Pod; "": nobody's yet. */
+  readonly holder: string;
+}
+
+/** Files of volumes are where they are, and a Pod runs workers of its holder alone. */
+export function mayRun({ sharedVolumes, pod, holder }: KnownHost, image: WorkerImage): boolean {
+  const { endpointId, environmentId = null } = image;
+  if (pod !== "" && !isHeldFor(holder, { endpointId, environmentId })) return false;
+  return sharedVolumes || image.volumes.length === 0;
+}
+
+/** Why it runs nothing but what was prepared there; undefined: it does not matter whose. */
+export function keptFor({ pod, holder }: KnownHost): string | undefined {
+  if (pod === "" || holder === HELD_FOR_ALL) return undefined;
+  return holder === "" ? "it waits for who needs it first" : "it is held for another, or its code is on its way";
 }
 
 /** What its agent is given to prepare an image. */

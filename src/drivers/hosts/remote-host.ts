@@ -32,7 +32,8 @@ import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
-import type { HostChannel, KnownHost, PrepareBody } from "./known-host.ts";
+import { checked, exitOf, readBody } from "./host-frames.ts";
+import { type HostChannel, type KnownHost, keptFor, type PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 
 export interface HostEvents {
@@ -79,8 +80,12 @@ export class RemoteHost {
   /** On the link that is there now. */
   #hasStated = false;
   #leaves = false;
+  /** Whoever looks after it is about to delete it. */
+  isGiven = false;
   /** In milliseconds of `performance.now()`: when it came, or went. */
   since = performance.now();
+  /** The same, when it had a worker last. */
+  usedAt = performance.now();
   #toldFrom = Number.NEGATIVE_INFINITY;
   #toldCount = 0;
 
@@ -112,6 +117,16 @@ export class RemoteHost {
     return this.isHere ? this.#inUse : undefined;
   }
 
+  /** It gets no further workers. */
+  get isClosed(): boolean {
+    return this.isGiven || this.#leaves || this.row.draining;
+  }
+
+  /** Images that could not be prepared there, with the reasons. */
+  get imageProblems(): ReadonlyMap<string, string> {
+    return this.#problems;
+  }
+
   /** What is wrong with it, in words. */
   get problems(): readonly string[] {
     return (this.#state?.missing ?? []).map((one) => `It lacks ${one}.`);
@@ -139,12 +154,14 @@ export class RemoteHost {
       warm: this.#warm,
       counts: this.#placed.counts,
       inUse: this.inUse,
+      kept: keptFor(this.row),
     };
   }
 
   get #closed(): string | undefined {
     if (!this.isHere) return "it is away";
     if (this.#leaves) return "its agent is about to end";
+    if (this.isGiven) return "it is being deleted";
     return this.row.draining ? "it is being drained" : undefined;
   }
 
@@ -286,6 +303,7 @@ export class RemoteHost {
 
   #discount(workerId: string): void {
     this.shares.delete(workerId);
+    this.usedAt = performance.now();
     this.#used = undefined;
     this.#stops.delete(workerId);
     this.#placed.delete(workerId);
@@ -372,25 +390,5 @@ export class RemoteHost {
     this.#events.told(`the machine ${this.row.name}: ${String(line).slice(0, 1_000)}`, {
       facts: JSON.stringify(some).slice(0, 4_000),
     });
-  }
-}
-
-function exitOf({ cause, ...exit }: ReturnType<typeof hostWorkerExit>): WorkerExit {
-  return cause === undefined ? exit : { ...exit, cause };
-}
-
-function checked<T>(value: unknown, check: (value: unknown) => T): T {
-  try {
-    return check(value);
-  } catch (error) {
-    throw new FrameError(`an EVENT is wrong: ${(error as Error).message}`);
-  }
-}
-
-function readBody<T>(body: Buffer, check: (value: unknown) => T): T {
-  try {
-    return check(JSON.parse(body.toString("utf8")));
-  } catch (error) {
-    throw new FrameError(`the body of STATE is wrong: ${(error as Error).message}`);
   }
 }

@@ -1,0 +1,44 @@
+/** Numbers that bound pools of Pods, and the way to the API server of Kubernetes. */
+
+const KB = 1024;
+const MB = 1024 * KB;
+
+// Pools
+export const POOLS_MAX = 50;
+/** Pods that are on their way at once, of all pools. */
+export const PODS_COMING_MAX = 20;
+/** A Pod whose agent does not answer for so long is deleted. */
+export const POD_AWAY_MAX_MS = 60_000;
+/** A Pod whose program runs and has not joined for so long is deleted. */
+export const POD_JOIN_MAX_MS = 300_000;
+/** What the agent and the launcher need of a Pod's memory, beside what workers have. */
+export const POD_OWN_MEMORY_MB = 512;
+/** Beyond what running workers may take to finish, a Pod that is told to end has so long. */
+export const POD_END_GRACE_S = 60;
+/** What is wanted and what is there is looked at so often. */
+export const POOL_LOOK_MS = 1_000;
+/** After the API server refused a Pod of a pool, none of it is made for so long. */
+export const POOL_REFUSED_REST_MS = 10_000;
+/** The token by which a Pod proves itself is renewed by its kubelet before this is over. */
+export const POD_TOKEN_S = 3_600;
+/** Of a Pod's token: a Kubernetes token has 1 to 2 KB. */
+export const POD_TOKEN_MAX_BYTES = 8 * KB;
+/** The API server's keys are read again for a key that is not known, but not more often. */
+export const POD_KEYS_REST_MS = 10_000;
+
+// The API server
+export const KUBERNETES_ANSWER_MAX_MS = 30_000;
+export const KUBERNETES_ANSWER_MAX_BYTES = 64 * MB;
+/** One event of a watch. */
+export const KUBERNETES_EVENT_MAX_BYTES = 4 * MB;
+/** A watch ends by itself after so long, and goes on where it was. */
+export const KUBERNETES_WATCH_S = 240;
+/** The API server sends a bookmark about once a minute: a watch that is silent for so long is cut off. */
+export const KUBERNETES_SILENCE_MAX_MS = 150_000;
+/** Everything is listed anew so often, whatever the watch said. */
+export const KUBERNETES_RELIST_MS = 600_000;
+/** Between tries while it is away, doubling. */
+export const KUBERNETES_RETRY_FIRST_MS = 200;
+export const KUBERNETES_RETRY_MAX_MS = 15_000;
+/** What it says in a refusal, as far as it is shown. */
+export const KUBERNETES_WORDS_MAX_CHARS = 1_000;

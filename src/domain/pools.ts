@@ -1,0 +1,238 @@
+/**
+ * Pools of hosts that a cluster makes and deletes: what is to be done about what is wanted and what is there. Pure.
+ *
+ *   coming ──its agent joins──▶ here, nobody's ──held for one──▶ here, held ──idle for long──▶ deleted
+ *     ▲                               └──more than are kept warm──▶ deleted       └── never anybody else's
+ *     └── made: for those who wait, or to be warm
+ *
+ * A pool of `trust: shared` holds its hosts for everybody from the start.
+ */
+import { type Machine, type Need, needOn, placeBeside, type Share, usedBy } from "./capacity.ts";
+import { hostLabels } from "./host.ts";
+import { POD_AWAY_MAX_MS, PODS_COMING_MAX } from "./limits.ts";
+
+/** Whose workers may meet on one host. */
+export const TRUSTS = ["environment", "endpoint", "shared"] as const;
+export type Trust = (typeof TRUSTS)[number];
+
+export interface Pool {
+  readonly name: string;
+  /** What workers have of one of its hosts. */
+  readonly vcpus: number;
+  readonly memoryGb: number;
+  readonly gpus: number;
+  /** As the driver prints it; "" without GPUs. */
+  readonly gpuProduct: string;
+  /** So many hosts are there before anybody needs them. */
+  readonly warm: number;
+  /** A host without workers stays so long. */
+  readonly idleMs: number;
+  readonly max: number;
+  readonly trust: Trust;
+}
+
+/** Of a host that everybody's workers may run on. */
+export const HELD_FOR_ALL = "*";
+
+/** coming: it has not joined; away: its agent is not connected; leaving: it gets no worker any more; over: it has ended by itself. */
+type PoolHostState = "coming" | "here" | "away" | "leaving" | "over";
+
+export interface PoolHost {
+  /** Name of its Pod. */
+  readonly pod: string;
+  readonly pool: string;
+  readonly state: PoolHostState;
+  /** Milliseconds without a worker, on its way, or away; 0 while it has workers. */
+  readonly forMs: number;
+  /** Whose workers alone may run there, as holderOf says it; "": nobody's yet. */
+  readonly holder: string;
+  readonly shares: readonly Share[];
+  /** Images that could not be prepared there, with the reasons. */
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+/** Workers that found no room. */
+export interface Wish {
+  readonly endpointId: string;
+  /** null: it belongs to no environment, and shares with no other endpoint. */
+  readonly environmentId: string | null;
+  /** As placement.ts names images. */
+  readonly image: string;
+  readonly need: Need;
+  readonly missing: number;
+}
+
+export type Step =
+  | { readonly kind: "make"; readonly pool: Pool; readonly count: number }
+  | { readonly kind: "hold"; readonly pod: string; readonly holder: string }
+  | { readonly kind: "delete"; readonly pod: string; readonly why: string };
+
+/** Whom a host of such a pool is held for when this endpoint needs it. */
+export function holderOf(
+  trust: Trust,
+  { endpointId, environmentId }: Pick<Wish, "endpointId" | "environmentId">,
+): string {
+  if (trust === "shared") return HELD_FOR_ALL;
+  return trust === "endpoint" || environmentId === null ? `endpoint:${endpointId}` : `environment:${environmentId}`;
+}
+
+/** Whether a host that is held for `holder` may run this endpoint's workers, whatever pool it is of. */
+export function isHeldFor(holder: string, of: Pick<Wish, "endpointId" | "environmentId">): boolean {
+  return holder === HELD_FOR_ALL || holder === holderOf("endpoint", of) || holder === holderOf("environment", of);
+}
+
+/** An empty host of the pool. */
+export function machineOf({ vcpus, memoryGb, gpus, gpuProduct }: Pool): Machine {
+  const size = { vcpus, memoryGb };
+  const each = { product: gpuProduct, emulated: false };
+  return { ...size, hardware: size, gpus: Array.from({ length: gpus }, () => each), emulatesGpu: false };
+}
+
+/** Whether a worker of this need fits on an empty host of the pool. */
+export function canTake(pool: Pool, need: Need): boolean {
+  const wanted = hostLabels(need.label ?? "");
+  if (need.volumes || (wanted.length > 0 && !wanted.includes(pool.name))) return false;
+  const machine = machineOf(pool);
+  return !("lack" in placeBeside(machine, usedBy(machine, []), needOn(machine, need)));
+}
+
+/** In the order in which they are to be done. */
+export function decidePools(pools: readonly Pool[], hosts: readonly PoolHost[], wishes: readonly Wish[]): Step[] {
+  const plan = new Plan(pools, hosts);
+  for (const wish of wishes) plan.serve(wish);
+  plan.warm();
+  return [...plan.steps(), ...plan.deletions()];
+}
+
+interface Slot {
+  /** Undefined: it is made now. */
+  readonly host: PoolHost | undefined;
+  readonly pool: Pool;
+  readonly machine: Machine;
+  readonly shares: Share[];
+  holder: string;
+  /** Workers were placed there in this plan. */
+  isWanted: boolean;
+}
+
+class Plan {
+  readonly #pools: readonly Pool[];
+  readonly #hosts: readonly PoolHost[];
+  readonly #slots: Slot[];
+  readonly #held: Step[] = [];
+
+  constructor(pools: readonly Pool[], hosts: readonly PoolHost[]) {
+    this.#pools = pools;
+    this.#hosts = hosts;
+    this.#slots = hosts.flatMap((host) => {
+      const pool = pools.find(({ name }) => name === host.pool);
+      if (pool === undefined || (host.state !== "coming" && host.state !== "here")) return [];
+      return { host, pool, machine: machineOf(pool), shares: [...host.shares], holder: host.holder, isWanted: false };
+    });
+  }
+
+  serve(wish: Wish): void {
+    // Elsewhere it would fail the same: no further host is made for it.
+    if (this.#hosts.some(({ state, problems }) => state === "here" && problems.has(wish.image))) return;
+    for (let n = 0; n < wish.missing; n++) {
+      const slot = this.#slotFor(wish) ?? this.#make(this.#pools.find((pool) => canTake(pool, wish.need)));
+      if (slot === undefined || !this.#put(slot, wish)) return;
+    }
+  }
+
+  /** Hosts that are nobody's yet, up to the number that is to be there. */
+  warm(): void {
+    for (const pool of this.#pools) {
+      const isFree = (slot: Slot) => slot.pool === pool && !slot.isWanted && isUnused(slot);
+      let free = this.#slots.filter(isFree).length;
+      while (free < pool.warm && this.#make(pool) !== undefined) free++;
+    }
+  }
+
+  steps(): Step[] {
+    const made = Map.groupBy(
+      this.#slots.filter(({ host }) => host === undefined),
+      ({ pool }) => pool,
+    );
+    return [...this.#held, ...[...made].map(([pool, some]) => ({ kind: "make" as const, pool, count: some.length }))];
+  }
+
+  deletions(): Step[] {
+    const spare = new Map(this.#pools.map((pool) => [pool.name, this.#unused(pool) - pool.warm]));
+    return this.#hosts.flatMap((host) => {
+      const why = this.#whyDelete(host, spare);
+      return why === undefined ? [] : { kind: "delete" as const, pod: host.pod, why };
+    });
+  }
+
+  #whyDelete(host: PoolHost, spare: Map<string, number>): string | undefined {
+    if (host.state === "over") return "it has ended";
+    if (host.state === "away") return host.forMs > POD_AWAY_MAX_MS ? "its agent does not answer" : undefined;
+    if (host.state === "leaving") return undefined;
+    const slot = this.#slots.find((one) => one.host === host);
+    if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
+    if (host.shares.length > 0 || slot.isWanted || host.forMs < slot.pool.idleMs) return undefined;
+    if (!isUnused(slot)) return "it was idle";
+    const left = spare.get(host.pool) ?? 0;
+    if (left <= 0) return undefined;
+    spare.set(host.pool, left - 1);
+    return host.state === "here" ? "more were idle than are kept warm" : "nobody needs it any more";
+  }
+
+  /** Those that are there or on their way, and that nobody has or wants. */
+  #unused(pool: Pool): number {
+    const isFree = (slot: Slot) => slot.pool === pool && slot.host !== undefined && !slot.isWanted && isUnused(slot);
+    return this.#slots.filter(isFree).length;
+  }
+
+  /** Held for it already, else nobody's and here, else on its way. */
+  #slotFor(wish: Wish): Slot | undefined {
+    const fits = (slot: Slot) => canTake(slot.pool, wish.need) && this.#shareOn(slot, wish.need) !== undefined;
+    const mine = (slot: Slot) => slot.holder === holderOf(slot.pool.trust, wish);
+    const orders = [
+      (slot: Slot) => slot.host?.state === "here" && mine(slot),
+      (slot: Slot) => slot.host?.state === "here" && slot.holder === "",
+      (slot: Slot) => slot.host?.state !== "here" && (mine(slot) || slot.holder === ""),
+    ];
+    for (const order of orders) {
+      const found = this.#slots.find((slot) => order(slot) && fits(slot));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #put(slot: Slot, wish: Wish): boolean {
+    const share = this.#shareOn(slot, wish.need);
+    if (share === undefined) return false;
+    slot.shares.push(share);
+    slot.isWanted = true;
+    const holder = holderOf(slot.pool.trust, wish);
+    if (slot.holder === holder) return true;
+    slot.holder = holder;
+    // One that is on its way is held when it is here.
+    if (slot.host?.state === "here") this.#held.push({ kind: "hold", pod: slot.host.pod, holder });
+    return true;
+  }
+
+  #shareOn({ machine, shares }: Slot, need: Need): Share | undefined {
+    const placed = placeBeside(machine, usedBy(machine, shares), needOn(machine, need));
+    return "lack" in placed ? undefined : placed;
+  }
+
+  #make(pool: Pool | undefined): Slot | undefined {
+    if (pool === undefined) return undefined;
+    const coming = this.#slots.filter(({ host }) => host?.state !== "here").length;
+    const there = this.#hosts.filter(({ pool: name, state }) => name === pool.name && state === "away").length;
+    const all = there + this.#slots.filter((slot) => slot.pool === pool).length;
+    if (coming >= PODS_COMING_MAX || all >= pool.max) return undefined;
+    const holder = pool.trust === "shared" ? HELD_FOR_ALL : "";
+    const slot: Slot = { host: undefined, pool, machine: machineOf(pool), shares: [], holder, isWanted: false };
+    this.#slots.push(slot);
+    return slot;
+  }
+}
+
+/** Nobody has used it, or everybody may. */
+function isUnused({ holder, shares }: Slot): boolean {
+  return holder === "" || (holder === HELD_FOR_ALL && shares.length === 0);
+}

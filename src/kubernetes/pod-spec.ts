@@ -1,0 +1,120 @@
+/** The Pod of a host. No secret is in it: what it proves itself with is mounted by its kubelet, and is good for this platform alone. */
+import { POD_END_GRACE_S, POD_OWN_MEMORY_MB, POD_TOKEN_S } from "../domain/limits.ts";
+import type { PodPool, PoolsFile } from "./pools-file.ts";
+
+/** On every Pod of a release; the second names its pool. */
+export const RELEASE_LABEL = "svc/release";
+export const POOL_LABEL = "svc/pool";
+
+const TOKEN_FOLDER = "/var/run/secrets/svc";
+const DATA_FOLDER = "/data";
+
+interface PodFacts {
+  readonly file: Omit<PoolsFile, "pools">;
+  readonly pool: PodPool;
+  readonly name: string;
+  readonly audience: string;
+  /** The ConfigMap that owns it. */
+  readonly ownerUid: string;
+  /** Of the platform's certificate for machines. */
+  readonly fingerprint: string;
+}
+
+export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: PodFacts): object {
+  const { release, owner, platform, serviceAccount, image, imagePullPolicy, imagePullSecrets, grace, disk } = file;
+  const memoryMb = Math.round(pool.memory * 1024) + POD_OWN_MEMORY_MB;
+  const resources = {
+    cpu: String(pool.cpu),
+    memory: `${memoryMb}Mi`,
+    "ephemeral-storage": `${Math.ceil(disk + 1)}Gi`,
+    ...(pool.gpu > 0 ? { [pool.gpuResource]: String(pool.gpu) } : {}),
+  };
+  const offered = ["--cpus", String(pool.cpu), "--memory", String(pool.memory), "--disk", String(disk)];
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      labels: { ...pool.labels, [RELEASE_LABEL]: release, [POOL_LABEL]: pool.name },
+      ...(Object.keys(pool.annotations).length > 0 && { annotations: pool.annotations }),
+      ownerReferences: [
+        {
+          apiVersion: "v1",
+          kind: "ConfigMap",
+          name: owner,
+          uid: ownerUid,
+          controller: true,
+          blockOwnerDeletion: false,
+        },
+      ],
+    },
+    spec: {
+      serviceAccountName: serviceAccount,
+      // Its own token is the one below; the API server is not for it.
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      restartPolicy: "Always",
+      terminationGracePeriodSeconds: Math.ceil(grace) + POD_END_GRACE_S,
+      ...(pool.runtimeClassName !== undefined && { runtimeClassName: pool.runtimeClassName }),
+      ...(pool.priorityClassName !== undefined && { priorityClassName: pool.priorityClassName }),
+      ...(Object.keys(pool.nodeSelector).length > 0 && { nodeSelector: pool.nodeSelector }),
+      ...(pool.tolerations.length > 0 && { tolerations: pool.tolerations }),
+      ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((secret) => ({ name: secret })) }),
+      securityContext: {
+        runAsNonRoot: true,
+        runAsUser: 7878,
+        runAsGroup: 7878,
+        fsGroup: 7878,
+        seccompProfile: { type: "RuntimeDefault" },
+      },
+      containers: [
+        {
+          name: "host",
+          image,
+          imagePullPolicy,
+          args: [
+            ...[
+              "worker",
+              "join",
+              `${platform.replace(/\/+$/, "")}#${fingerprint}`,
+              "--token-file",
+              `${TOKEN_FOLDER}/token`,
+            ],
+            ...["--name", name, "--labels", pool.name, "--data-dir", `${DATA_FOLDER}/host`, "--grace", `${grace}s`],
+            ...offered,
+            "--json",
+          ],
+          // What a Pod has is what it asked for: more is not promised.
+          env: Object.entries({
+            SVC_CPU_OVERCOMMIT: "1",
+            SVC_MEMORY_OVERCOMMIT: "1",
+            HOME: DATA_FOLDER,
+            SVC_CONFIG_DIR: `${DATA_FOLDER}/config`,
+            SVC_CACHE_DIR: `${DATA_FOLDER}/cache`,
+          }).map(([key, value]) => ({ name: key, value })),
+          resources: { requests: resources, limits: resources },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+          volumeMounts: [
+            { name: "data", mountPath: DATA_FOLDER },
+            { name: "tmp", mountPath: "/tmp" },
+            { name: "token", mountPath: TOKEN_FOLDER, readOnly: true },
+          ],
+        },
+      ],
+      volumes: [
+        { name: "data", emptyDir: {} },
+        { name: "tmp", emptyDir: {} },
+        {
+          name: "token",
+          projected: {
+            sources: [{ serviceAccountToken: { audience, expirationSeconds: POD_TOKEN_S, path: "token" } }],
+          },
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * The Pods of a release as the API server tells of them: listed, then watched.
+ *
+ *   list ──▶ watch from its version ──ended──▶ watch from the last version heard (bookmarks count)
+ *     ▲            └──410, or it is time──▶ list         └──cannot be reached──▶ pause, doubling ──▶ the same
+ *
+ * What was known stays known while the API server is away.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import {
+  KUBERNETES_EVENT_MAX_BYTES,
+  KUBERNETES_RELIST_MS,
+  KUBERNETES_RETRY_FIRST_MS,
+  KUBERNETES_RETRY_MAX_MS,
+  KUBERNETES_SILENCE_MAX_MS,
+  KUBERNETES_WATCH_S,
+} from "../domain/limits.ts";
+import { ApiRefusal, type KubernetesApi } from "./api.ts";
+import { type Pod, readPod } from "./pod.ts";
+
+interface PodWatchOptions {
+  readonly api: Pick<KubernetesApi, "ask" | "open" | "namespace">;
+  /** As a label selector has it. */
+  readonly selector: string;
+  readonly changed: () => void;
+  /** It cannot be reached, or refuses; undefined: it answers again. */
+  readonly troubled: (trouble: string | undefined) => void;
+}
+
+const listed = z.object({
+  metadata: z.object({ resourceVersion: z.string(), continue: z.string().optional() }),
+  items: z.array(z.unknown()),
+});
+const happened = z.object({ type: z.string(), object: z.unknown() });
+const versioned = z.object({ metadata: z.object({ resourceVersion: z.string() }) });
+const failed = z.object({ code: z.number().optional(), message: z.string().optional(), reason: z.string().optional() });
+
+export class PodWatch {
+  readonly #options: PodWatchOptions;
+  readonly #pods = new Map<string, Pod>();
+  readonly #over = new AbortController();
+  #running: Promise<void> | undefined;
+  #isKnown = false;
+  #lists = 0;
+
+  constructor(options: PodWatchOptions) {
+    this.#options = options;
+  }
+
+  /** They were listed at least once. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** How often they were listed. */
+  get lists(): number {
+    return this.#lists;
+  }
+
+  get pods(): readonly Pod[] {
+    return [...this.#pods.values()];
+  }
+
+  /** What the API server answered to a request is known before the watch tells of it. */
+  note(pod: Pod): void {
+    if (!this.#pods.has(pod.metadata.uid)) this.#pods.set(pod.metadata.uid, pod);
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+    this.#running.catch(() => {}); // It ends by close() alone.
+  }
+
+  async close(): Promise<void> {
+    this.#over.abort();
+    await this.#running?.catch(() => {});
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#over;
+    let pauseMs = 0;
+    let version: string | undefined;
+    let listedAt = Number.NEGATIVE_INFINITY;
+    while (!signal.aborted) {
+      try {
+        if (version === undefined || performance.now() - listedAt > KUBERNETES_RELIST_MS) {
+          version = await this.#list();
+          listedAt = performance.now();
+        }
+        this.#options.troubled(undefined);
+        pauseMs = 0;
+        version = await this.#watch(version);
+      } catch (error) {
+        if (signal.aborted) return;
+        // What it remembers does not reach back so far: all is read anew.
+        if (error instanceof ApiRefusal && error.status === 410) version = undefined;
+        else this.#options.troubled(wordsOf(error));
+        pauseMs = Math.min(KUBERNETES_RETRY_MAX_MS, Math.max(KUBERNETES_RETRY_FIRST_MS, pauseMs * 2));
+        await delay(pauseMs, undefined, { signal }).catch(() => {});
+      }
+    }
+  }
+
+  get #where(): string {
+    const { api, selector } = this.#options;
+    return `/api/v1/namespaces/${api.namespace}/pods?labelSelector=${encodeURIComponent(selector)}`;
+  }
+
+  async #list(): Promise<string> {
+    const answer = listed.parse(await this.#options.api.ask("GET", this.#where, { signal: this.#over.signal }));
+    const pods = answer.items.map(readPod);
+    this.#pods.clear();
+    for (const pod of pods) this.#pods.set(pod.metadata.uid, pod);
+    this.#isKnown = true;
+    this.#lists++;
+    this.#options.changed();
+    return answer.metadata.resourceVersion;
+  }
+
+  /** Resolves the version that the next one begins with. */
+  async #watch(from: string): Promise<string> {
+    const silence = new AbortController();
+    const signal = AbortSignal.any([this.#over.signal, silence.signal]);
+    let version = from;
+    let timer: NodeJS.Timeout | undefined;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(
+        () => silence.abort(new Error("it was silent for too long")),
+        KUBERNETES_SILENCE_MAX_MS,
+      ).unref();
+    };
+    heard();
+    try {
+      const options = `&watch=1&allowWatchBookmarks=true&timeoutSeconds=${KUBERNETES_WATCH_S}&resourceVersion=${from}`;
+      const answer = await this.#options.api.open(`${this.#where}${options}`, signal);
+      let rest = "";
+      for await (const part of answer.setEncoding("utf8") as AsyncIterable<string>) {
+        heard();
+        const lines = (rest + part).split("\n");
+        rest = lines.pop()!;
+        if (rest.length > KUBERNETES_EVENT_MAX_BYTES) throw new Error("an event of the API server is too long");
+        for (const line of lines) if (line !== "") version = this.#happened(JSON.parse(line)) ?? version;
+      }
+      return version;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #happened(value: unknown): string | undefined {
+    const { type, object } = happened.parse(value);
+    if (type === "ERROR") {
+      const { code = 0, reason = "", message = "" } = failed.parse(object);
+      throw new ApiRefusal(code, reason, message);
+    }
+    const version = versioned.parse(object).metadata.resourceVersion;
+    if (type === "BOOKMARK") return version;
+    const pod = readPod(object);
+    if (type === "DELETED") this.#pods.delete(pod.metadata.uid);
+    else this.#pods.set(pod.metadata.uid, pod);
+    this.#options.changed();
+    return version;
+  }
+}
+
+function wordsOf(error: unknown): string {
+  if (error instanceof ApiRefusal && error.status === 403) return `it refuses: ${error.message}`;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,92 @@
+/** A Pod as far as it is read: an API server may send anything else beside. */
+import { z } from "zod";
+
+const state = z.object({
+  waiting: z.object({ reason: z.string().optional(), message: z.string().optional() }).optional(),
+  running: z.object({}).optional(),
+  terminated: z.object({ reason: z.string().optional(), exitCode: z.number().optional() }).optional(),
+});
+
+const schema = z.object({
+  metadata: z.object({
+    name: z.string(),
+    uid: z.string(),
+    labels: z.record(z.string(), z.string()).default({}),
+    deletionTimestamp: z.string().optional(),
+  }),
+  status: z
+    .object({
+      phase: z.string().optional(),
+      reason: z.string().optional(),
+      message: z.string().optional(),
+      conditions: z
+        .array(
+          z.object({
+            type: z.string(),
+            status: z.string(),
+            reason: z.string().optional(),
+            message: z.string().optional(),
+          }),
+        )
+        .optional(),
+      containerStatuses: z.array(z.object({ state: state.optional(), restartCount: z.number().optional() })).optional(),
+    })
+    .default({}),
+});
+
+export type Pod = z.infer<typeof schema>;
+
+/** Throws ZodError. */
+export const readPod = (value: unknown): Pod => schema.parse(value);
+
+/** It has ended by itself, or was evicted. */
+export function isOver({ status }: Pod): boolean {
+  return status.phase === "Failed" || status.phase === "Succeeded";
+}
+
+/** Its program runs. */
+export function isRunning({ status }: Pod): boolean {
+  return status.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false;
+}
+
+/** What it waits for or what is wrong with it, in words: "no node has room for it: 0/2 nodes are available: 2 Insufficient cpu". */
+export function podWords({ metadata, status }: Pod): string {
+  if (metadata.deletionTimestamp !== undefined) return "it is being deleted";
+  if (status.phase === "Failed")
+    return `it failed: ${[status.reason, status.message].filter(Boolean).join(": ") || "its program ended"}`;
+  if (status.phase === "Succeeded") return "its program ended";
+  const scheduled = status.conditions?.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status === "False") {
+    const gated = scheduled.reason === "SchedulingGated";
+    return gated ? "its scheduling waits for a gate" : `no node has room for it: ${said(scheduled)}`;
+  }
+  for (const { state, restartCount = 0 } of status.containerStatuses ?? []) {
+    if (state?.waiting?.reason !== undefined && state.waiting.reason !== "ContainerCreating")
+      return `its container waits: ${said(state.waiting)}`;
+    if (state?.terminated !== undefined)
+      return `its program ended: ${state.terminated.reason ?? ""} ${state.terminated.exitCode ?? ""}`.trim();
+    if (state?.running !== undefined) return restartCount > 0 ? `it joins again (restart ${restartCount})` : "it joins";
+  }
+  return scheduled?.status === "True" ? "its container is being started" : "it waits for a node";
+}
+
+/** Words for what does not pass by itself: no node, no image, a program that ends; undefined: it is on its way as usual. */
+export function podTrouble(pod: Pod): string | undefined {
+  const { conditions = [], containerStatuses = [] } = pod.status;
+  const isUnscheduled = conditions.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable");
+  const isStuck = containerStatuses.some(({ state, restartCount = 0 }) => {
+    const waits = state?.waiting?.reason ?? "ContainerCreating";
+    return waits !== "ContainerCreating" || state?.terminated !== undefined || restartCount > 0;
+  });
+  return isUnscheduled || isStuck || isOver(pod) ? podWords(pod) : undefined;
+}
+
+function said({
+  reason = "",
+  message = "",
+}: {
+  readonly reason?: string | undefined;
+  readonly message?: string | undefined;
+}): string {
+  return [reason, message.replace(/\.$/, "")].filter((text) => text !== "").join(": ");
+}

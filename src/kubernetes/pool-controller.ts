@@ -1,0 +1,310 @@
+/**
+ * Makes and deletes the Pods of pools: what is to be done is decided by src/domain/pools.ts, this looks and applies. Nothing here is on the
+ * way of a start: a worker is started on a host that is there, and the API server may be away meanwhile.
+ */
+import { randomBytes } from "node:crypto";
+import type { Share } from "../domain/capacity.ts";
+import { POD_JOIN_MAX_MS, POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
+import type { HostMachine } from "../domain/placement.ts";
+import {
+  decidePools,
+  HELD_FOR_ALL,
+  machineOf,
+  type Pool,
+  type PoolHost,
+  type Step,
+  type Wish,
+} from "../domain/pools.ts";
+import { ApiRefusal, type KubernetesApi } from "./api.ts";
+import { isOver, isRunning, type Pod, podTrouble, podWords, readPod } from "./pod.ts";
+import { POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
+import { PodTokens } from "./pod-tokens.ts";
+import { PodWatch } from "./pod-watch.ts";
+import { type PoolsFile, poolOf } from "./pools-file.ts";
+
+/** A host whose agent joined from a Pod. */
+export interface PodHost {
+  readonly id: string;
+  /** Uid of its Pod. */
+  readonly pod: string;
+  readonly holder: string;
+  readonly isHere: boolean;
+  /** It gets no further workers. */
+  readonly isClosed: boolean;
+  /** In milliseconds of `performance.now()`: when it came or went, and when it had a worker last. */
+  readonly since: number;
+  readonly usedAt: number;
+  readonly shares: readonly Share[];
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+/** What the rest of the platform keeps of hosts in Pods. */
+export interface PodHosts {
+  readonly hosts: readonly PodHost[];
+  /** No further worker is started there from this moment on. */
+  close(id: string): void;
+  /** Kept before the first of the holder's workers can start there. */
+  hold(id: string, holder: string): Promise<void>;
+  remove(id: string): Promise<void>;
+}
+
+interface PoolControllerOptions {
+  readonly file: PoolsFile;
+  readonly api: KubernetesApi;
+  readonly hosts: () => PodHosts;
+  readonly wishes: () => Promise<readonly Wish[]>;
+  /** Of the platform's certificate for machines; undefined before it listens. */
+  readonly fingerprint: () => string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly told: (line: string, facts: Readonly<Record<string, unknown>>) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** A Pod that proved itself. */
+export interface AdmittedPod {
+  readonly name: string;
+  readonly uid: string;
+  readonly holder: string;
+  readonly labels: readonly string[];
+}
+
+const SUFFIX_BYTES = 3;
+const NAME_PREFIX_MAX_CHARS = 56;
+
+export class PoolController {
+  readonly #options: PoolControllerOptions;
+  readonly #pools: readonly Pool[];
+  readonly #watch: PodWatch;
+  readonly #tokens: PodTokens;
+  readonly #audience: string;
+  /** Uids of Pods whose deletion was asked for. */
+  readonly #deleting = new Set<string>();
+  /** By uid: when it was first seen, and first seen to run, in milliseconds of `performance.now()`. */
+  readonly #seenSince = new Map<string, number>();
+  readonly #runningSince = new Map<string, number>();
+  /** By pool: why none could be made, and until when no other is tried. */
+  readonly #refused = new Map<string, { readonly words: string; readonly until: number }>();
+  /** By uid: until when its deletion is not tried again. */
+  readonly #undeleted = new Map<string, number>();
+  #trouble: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+
+  constructor(options: PoolControllerOptions) {
+    this.#options = options;
+    const { file, api, clock, told } = options;
+    this.#pools = file.pools.map(poolOf);
+    this.#audience = `svc:${api.namespace}:${file.release}`;
+    this.#tokens = new PodTokens({
+      api,
+      audience: this.#audience,
+      account: file.serviceAccount,
+      nowS: () => clock() / 1_000,
+    });
+    this.#watch = new PodWatch({
+      api,
+      selector: `${RELEASE_LABEL}=${file.release}`,
+      changed: () => this.nudge(),
+      troubled: (trouble) => {
+        if (trouble !== undefined && this.#trouble === undefined) told("the API server cannot be used", { trouble });
+        if (trouble === undefined && this.#trouble !== undefined) told("the API server can be used again", {});
+        this.#trouble = trouble;
+      },
+    });
+  }
+
+  start(): void {
+    this.#watch.start();
+    this.#timer = setInterval(() => this.nudge(), POOL_LOOK_MS);
+  }
+
+  /** Pods and their workers go on. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    await this.#watch.close();
+    await this.#looking;
+    this.#options.api.close();
+  }
+
+  /** Something may have changed. */
+  nudge(): void {
+    if (this.#looking !== undefined || this.#timer === undefined) return;
+    this.#looking = this.#look()
+      .catch(this.#options.onError)
+      .finally(() => {
+        this.#looking = undefined;
+      });
+  }
+
+  /** The Pod that proves itself by this token; why it may not join, in words; undefined: it is no token of a Pod. */
+  async podOf(token: string): Promise<AdmittedPod | string | undefined> {
+    if (!PodTokens.isOne(token)) return undefined;
+    const proved = await this.#tokens.podOf(token).catch((error: unknown) => {
+      this.#options.told("a Pod could not be looked at", { error });
+      return "the platform cannot read the API server's keys at present";
+    });
+    if (typeof proved === "string") return proved;
+    const pod = this.#watch.pods.find(({ metadata }) => metadata.uid === proved.uid);
+    if (pod === undefined) return "the platform knows no such Pod";
+    if (pod.metadata.deletionTimestamp !== undefined || this.#deleting.has(proved.uid))
+      return "its Pod is being deleted";
+    const pool = this.#pools.find(({ name }) => name === pod.metadata.labels[POOL_LABEL]);
+    if (pool === undefined) return "its pool is not one of this platform's";
+    const holder = pool.trust === "shared" ? HELD_FOR_ALL : "";
+    return { ...proved, holder, labels: [pool.name] };
+  }
+
+  /** The pools as machines on which nothing can start yet, each with what its hosts wait for. */
+  get machines(): readonly HostMachine[] {
+    return this.#pools.map((pool) => ({
+      ...machineOf(pool),
+      id: `pool:${pool.name}`,
+      name: `the pool ${pool.name}`,
+      labels: [pool.name],
+      sharedVolumes: false,
+      closed: this.#wordsOf(pool),
+      potential: true,
+    }));
+  }
+
+  /** What is wrong, each a sentence; usually nothing. */
+  get notices(): readonly string[] {
+    const away = this.#trouble && [`The API server of Kubernetes cannot be used: ${this.#trouble}.`];
+    const refused = [...this.#refused].map(([pool, { words }]) => `The pool ${pool} gets no further Pods: ${words}.`);
+    const stuck = this.#pools.flatMap(({ name }) => {
+      const pod = this.#coming(name).find((one) => podTrouble(one) !== undefined);
+      return pod === undefined ? [] : [`The pool ${name} waits for its Pod ${pod.metadata.name}: ${podTrouble(pod)}.`];
+    });
+    return [...(away || []), ...refused, ...stuck];
+  }
+
+  #wordsOf({ name, max }: Pool): string {
+    if (this.#trouble !== undefined) return `the API server of Kubernetes cannot be used (${this.#trouble})`;
+    const refused = this.#refused.get(name);
+    if (refused !== undefined) return `no Pod can be made (${refused.words})`;
+    const mine = this.#podsOf(name);
+    const [coming] = this.#coming(name);
+    if (coming !== undefined) return `its Pod ${coming.metadata.name} is on its way: ${podWords(coming)}`;
+    return mine.length >= max ? `it has its ${max} Pods` : "it is asked for a Pod";
+  }
+
+  /** Those whose agents have not joined. */
+  #coming(pool: string): Pod[] {
+    const joined = new Set(this.#options.hosts().hosts.map(({ pod }) => pod));
+    return this.#podsOf(pool).filter(({ metadata }) => !joined.has(metadata.uid));
+  }
+
+  #podsOf(pool: string): Pod[] {
+    return this.#watch.pods.filter(({ metadata }) => {
+      return (
+        metadata.labels[POOL_LABEL] === pool &&
+        !this.#deleting.has(metadata.uid) &&
+        metadata.deletionTimestamp === undefined
+      );
+    });
+  }
+
+  async #look(): Promise<void> {
+    if (!this.#watch.isKnown) return;
+    const { pods } = this.#watch;
+    const known = new Set(pods.map(({ metadata }) => metadata.uid));
+    const hosts = this.#options.hosts();
+    for (const { id, pod } of hosts.hosts) if (!known.has(pod)) await hosts.remove(id);
+    for (const uid of this.#deleting) if (!known.has(uid)) this.#deleting.delete(uid);
+    for (const since of [this.#seenSince, this.#runningSince, this.#undeleted]) {
+      for (const uid of since.keys()) if (!known.has(uid)) since.delete(uid);
+    }
+    const now = performance.now();
+    for (const [pool, { until }] of this.#refused) if (now > until) this.#refused.delete(pool);
+    const byPod = new Map(hosts.hosts.map((host) => [host.pod, host]));
+    const seen = pods.map((pod) => this.#seen(pod, byPod.get(pod.metadata.uid), now));
+    const wishes = await this.#options.wishes();
+    for (const step of decidePools(this.#pools, seen, wishes)) {
+      // Pods that are there are used also while the API server is away.
+      if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
+    }
+  }
+
+  #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
+    const { name, uid, labels, deletionTimestamp } = pod.metadata;
+    const common = { pod: name, pool: labels[POOL_LABEL] ?? "" };
+    const isLeaving = deletionTimestamp !== undefined || this.#deleting.has(uid);
+    if (host === undefined) {
+      if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
+      if (isRunning(pod) && !this.#runningSince.has(uid)) this.#runningSince.set(uid, now);
+      const isLate = now - (this.#runningSince.get(uid) ?? now) > POD_JOIN_MAX_MS;
+      const state = isLeaving ? "leaving" : isOver(pod) || isLate ? "over" : "coming";
+      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder: "", shares: [], problems: new Map() };
+    }
+    const { holder, shares, problems } = host;
+    const stateOf = () => {
+      if (isLeaving) return "leaving";
+      if (isOver(pod) || (host.isClosed && shares.length === 0)) return "over";
+      if (host.isClosed) return "leaving";
+      return host.isHere ? "here" : "away";
+    };
+    const state = stateOf();
+    const forMs = state === "away" ? now - host.since : shares.length > 0 ? 0 : now - Math.max(host.usedAt, host.since);
+    return { ...common, state, forMs, holder, shares, problems };
+  }
+
+  async #apply(step: Step, byPod: ReadonlyMap<string, PodHost>): Promise<void> {
+    if (step.kind === "make") return this.#make(step.pool, step.count);
+    const pod = this.#watch.pods.find(({ metadata }) => metadata.name === step.pod);
+    if (pod === undefined) return;
+    const host = byPod.get(pod.metadata.uid);
+    if (step.kind === "delete") await this.#delete(pod, host, step.why);
+    else if (host !== undefined) await this.#options.hosts().hold(host.id, step.holder);
+  }
+
+  async #make(pool: Pool, count: number): Promise<void> {
+    const { api, file, fingerprint, told } = this.#options;
+    const pinned = fingerprint();
+    if (this.#refused.has(pool.name) || pinned === undefined) return;
+    const settings = file.pools.find(({ name }) => name === pool.name)!;
+    const where = `/api/v1/namespaces/${api.namespace}`;
+    const prefix = `${file.release}-${pool.name}`.slice(0, NAME_PREFIX_MAX_CHARS);
+    try {
+      const owner = (await api.ask("GET", `${where}/configmaps/${file.owner}`)) as { metadata: { uid: string } };
+      const facts = {
+        file,
+        pool: settings,
+        audience: this.#audience,
+        ownerUid: owner.metadata.uid,
+        fingerprint: pinned,
+      };
+      for (let n = 0; n < count; n++) {
+        const name = `${prefix}-${randomBytes(SUFFIX_BYTES).toString("hex")}`;
+        const made = await api.ask("POST", `${where}/pods`, { body: podSpec({ ...facts, name }) });
+        this.#watch.note(readPod(made));
+      }
+    } catch (error) {
+      const words = wordsOf(error);
+      this.#refused.set(pool.name, { words, until: performance.now() + POOL_REFUSED_REST_MS });
+      told("a Pod could not be made", { pool: pool.name, words });
+    }
+  }
+
+  async #delete({ metadata }: Pod, host: PodHost | undefined, why: string): Promise<void> {
+    const { api, told, hosts } = this.#options;
+    if (host !== undefined) hosts().close(host.id);
+    const { name, uid } = metadata;
+    if (performance.now() < (this.#undeleted.get(uid) ?? 0)) return;
+    this.#deleting.add(uid);
+    try {
+      await api.ask("DELETE", `/api/v1/namespaces/${api.namespace}/pods/${name}`, { body: { preconditions: { uid } } });
+      told("a Pod is deleted", { pod: name, why });
+    } catch (error) {
+      if (error instanceof ApiRefusal && (error.status === 404 || error.status === 409)) return;
+      this.#deleting.delete(uid);
+      this.#undeleted.set(uid, performance.now() + POOL_REFUSED_REST_MS);
+      told("a Pod could not be deleted", { pod: name, words: wordsOf(error) });
+    }
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
+}

@@ -1,0 +1,126 @@
+/** Pools of Pods beside the rest of the platform: what they are wanted for, and what is kept of their hosts. */
+import { needOf } from "../domain/capacity.ts";
+import { type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
+import type { Wish } from "../domain/pools.ts";
+import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
+import { KubernetesApi } from "../kubernetes/api.ts";
+import { type AdmittedPod, type PodHosts, PoolController } from "../kubernetes/pool-controller.ts";
+import { readPoolsFile } from "../kubernetes/pools-file.ts";
+import type { Log } from "../lib/log.ts";
+import type { Endpoint, Store } from "../store/store.ts";
+import type { RoomWish } from "../workers/room.ts";
+import type { Config } from "./config.ts";
+
+interface PodsNeeds {
+  readonly config: Pick<Config, "pools">;
+  readonly store: Pick<Store, "hosts">;
+  readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly waitingForRoom: () => readonly RoomWish[];
+  readonly fingerprint: () => string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly onError: (error: unknown) => void;
+  readonly log: Log;
+}
+
+export class Pods {
+  readonly #needs: PodsNeeds;
+  readonly #controller: PoolController;
+  #driver: HostsDriver | undefined;
+
+  /** Throws CONFIG_INVALID. Undefined where no pools are configured. */
+  static open(needs: PodsNeeds): Pods | undefined {
+    const { pools } = needs.config;
+    return pools === undefined ? undefined : new Pods(needs, pools);
+  }
+
+  private constructor(needs: PodsNeeds, { file, host, port, account }: NonNullable<Config["pools"]>) {
+    this.#needs = needs;
+    this.#controller = new PoolController({
+      file: readPoolsFile(file),
+      api: new KubernetesApi({ host, port, account }),
+      hosts: () => this.#hosts,
+      wishes: () => this.#wishes(),
+      fingerprint: needs.fingerprint,
+      clock: needs.clock,
+      told: (line, facts) => needs.log.info(line, facts),
+      onError: needs.onError,
+    });
+  }
+
+  /** The driver whose hosts the Pods are. */
+  over(driver: HostsDriver): void {
+    this.#driver = driver;
+  }
+
+  start(): void {
+    this.#controller.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#controller.stop();
+  }
+
+  podOf(token: string): Promise<AdmittedPod | string | undefined> {
+    return this.#controller.podOf(token);
+  }
+
+  get machines(): readonly HostMachine[] {
+    return this.#controller.machines;
+  }
+
+  get notices(): readonly string[] {
+    return this.#controller.notices;
+  }
+
+  get #hosts(): PodHosts {
+    const { store } = this.#needs;
+    const all = this.#driver?.hosts ?? [];
+    return {
+      hosts: all
+        .filter(({ row }) => row.pod !== "")
+        .map(({ id, row, isHere, isClosed, since, usedAt, shares, imageProblems }) => ({
+          ...{ id, pod: row.pod, holder: row.holder, isHere, isClosed, since, usedAt },
+          shares: [...shares.values()],
+          problems: imageProblems,
+        })),
+      close: (id) => {
+        const host = all.find((one) => one.id === id);
+        if (host !== undefined) host.isGiven = true;
+      },
+      hold: async (id, holder) => {
+        await store.hosts.hold(id, holder);
+      },
+      remove: async (id) => {
+        await store.hosts.remove(id);
+      },
+    };
+  }
+
+  /** Workers that found no room, and images that no machine may run: those have one worker each, for a start. */
+  async #wishes(): Promise<Wish[]> {
+    const { waitingForRoom, endpoints } = this.#needs;
+    const wishes = new Map<string, Wish>();
+    for (const { endpointId } of this.#driver?.homeless ?? []) {
+      const endpoint = await endpoints.find(endpointId);
+      if (endpoint !== undefined) wishes.set(endpointId, this.#wish(endpoint, 1));
+    }
+    for (const { endpointId, missing, need } of waitingForRoom()) {
+      const endpoint = await endpoints.find(endpointId);
+      if (endpoint !== undefined) wishes.set(endpointId, { ...this.#wish(endpoint, missing), ...(need && { need }) });
+    }
+    return [...wishes.values()];
+  }
+
+  #wish(endpoint: Endpoint, missing: number): Wish {
+    const { id: endpointId, environmentId, buildId } = endpoint;
+    const need = { ...needOf(this.#driver!.fleet, endpoint), ...wishesOf(endpoint) };
+    return {
+      endpointId,
+      environmentId,
+      image: imageKey({ endpointId, buildId: buildId ?? "", imageName: endpoint.imageName }),
+      need,
+      missing,
+    };
+  }
+}

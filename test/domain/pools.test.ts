@@ -1,0 +1,196 @@
+/** What is done about pools of Pods, for all that can be wanted and be there. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { Need } from "../../src/domain/capacity.ts";
+import { POD_AWAY_MAX_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
+import {
+  canTake,
+  decidePools,
+  HELD_FOR_ALL,
+  holderOf,
+  isHeldFor,
+  type Pool,
+  type PoolHost,
+  type Wish,
+} from "../../src/domain/pools.ts";
+
+const NEED: Need = { vcpus: 1, memoryGb: 2, gpuIds: "", gpuPreference: [], gpuCount: 1 };
+const pool = (changes: Partial<Pool> = {}): Pool => ({
+  ...{
+    name: "a",
+    vcpus: 2,
+    memoryGb: 4,
+    gpus: 0,
+    gpuProduct: "",
+    warm: 0,
+    idleMs: 1_000,
+    max: 10,
+    trust: "environment",
+  },
+  ...changes,
+});
+const host = (pod: string, changes: Partial<PoolHost> = {}): PoolHost => ({
+  ...{ pod, pool: "a", state: "here", forMs: 0, holder: "", shares: [], problems: new Map() },
+  ...changes,
+});
+const wish = (endpointId: string, changes: Partial<Wish> = {}): Wish => ({
+  ...{ endpointId, environmentId: "e1", image: `${endpointId}:b1`, need: NEED, missing: 1 },
+  ...changes,
+});
+const SHARE = { vcpus: 1, memoryGb: 2, gpus: [] };
+const kinds = (steps: ReturnType<typeof decidePools>) =>
+  steps.map((step) =>
+    step.kind === "make"
+      ? `make ${step.count} of ${step.pool.name}`
+      : step.kind === "hold"
+        ? `hold ${step.pod} for ${step.holder}`
+        : `delete ${step.pod}: ${step.why}`,
+  );
+
+test("As many Pods are made as those who wait need, two workers of one vCPU on a host of two", () => {
+  assert.deepEqual(kinds(decidePools([pool()], [], [wish("x", { missing: 5 })])), ["make 3 of a"]);
+  assert.deepEqual(kinds(decidePools([pool()], [], [wish("x"), wish("y")])), ["make 1 of a"]);
+  assert.deepEqual(kinds(decidePools([pool()], [], [wish("x"), wish("y", { environmentId: "e2" })])), ["make 2 of a"]);
+  assert.deepEqual(
+    kinds(decidePools([pool({ trust: "shared" })], [], [wish("x"), wish("y", { environmentId: "e2" })])),
+    ["make 1 of a"],
+  );
+  assert.deepEqual(kinds(decidePools([pool({ trust: "endpoint" })], [], [wish("x"), wish("y")])), ["make 2 of a"]);
+});
+
+test("What is on its way counts: looking twice makes nothing twice", () => {
+  const coming = [host("p1", { state: "coming" }), host("p2", { state: "coming" }), host("p3", { state: "coming" })];
+  assert.deepEqual(decidePools([pool()], coming, [wish("x", { missing: 5 })]), []);
+});
+
+test("No more than twenty are on their way at once, of all pools, and no pool exceeds its number", () => {
+  const pools = [pool({ max: 100, warm: 50 }), pool({ name: "b", max: 100, warm: 50 })];
+  const steps = decidePools(pools, [], []);
+  assert.equal(
+    steps.reduce((sum, step) => sum + (step.kind === "make" ? step.count : 0), 0),
+    PODS_COMING_MAX,
+  );
+  assert.deepEqual(kinds(decidePools([pool({ max: 2 })], [], [wish("x", { missing: 50 })])), ["make 2 of a"]);
+  const away = [host("p1", { state: "away" }), host("p2", { state: "leaving" })];
+  assert.deepEqual(kinds(decidePools([pool({ max: 2 })], away, [wish("x", { missing: 50 })])), ["make 1 of a"]);
+});
+
+test("A host that is nobody's is held for who needs it first, and another is made warm", () => {
+  const steps = decidePools([pool({ warm: 1 })], [host("p1")], [wish("x")]);
+  assert.deepEqual(kinds(steps), ["hold p1 for environment:e1", "make 1 of a"]);
+});
+
+test("A host that one environment used is never another's, also when it is empty: it is deleted when it was idle", () => {
+  const used = host("p1", { holder: "environment:e1" });
+  assert.deepEqual(kinds(decidePools([pool()], [used], [wish("x", { environmentId: "e2" })])), ["make 1 of a"]);
+  assert.deepEqual(kinds(decidePools([pool({ warm: 1 })], [{ ...used, forMs: 2_000 }], [])), [
+    "make 1 of a",
+    "delete p1: it was idle",
+  ]);
+  assert.deepEqual(decidePools([pool()], [{ ...used, forMs: 500 }], []), []);
+  assert.deepEqual(decidePools([pool()], [{ ...used, forMs: 2_000 }], [wish("x")]), [], "its holder needs it again");
+  assert.deepEqual(decidePools([pool()], [{ ...used, shares: [SHARE] }], []), []);
+});
+
+test("Hosts beyond the warm ones go, and a warm one stays", () => {
+  const idle = [host("p1", { forMs: 2_000 }), host("p2", { forMs: 2_000 })];
+  assert.deepEqual(kinds(decidePools([pool({ warm: 1 })], idle, [])), ["delete p1: more were idle than are kept warm"]);
+  const shared = idle.map((one) => ({ ...one, holder: HELD_FOR_ALL }));
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2, trust: "shared" })], shared, [])), []);
+});
+
+test("A Pod that is still on its way goes when nobody has needed it for long, unless it is to be warm", () => {
+  const coming = [host("p1", { state: "coming", forMs: 2_000 }), host("p2", { state: "coming", forMs: 500 })];
+  assert.deepEqual(kinds(decidePools([pool()], coming, [])), ["delete p1: nobody needs it any more"]);
+  assert.deepEqual(decidePools([pool({ warm: 2 })], coming, []), []);
+  assert.deepEqual(decidePools([pool()], coming, [wish("x", { missing: 4 })]), []);
+});
+
+test("Pods that ended, that do not answer, and those of a pool that is gone are deleted", () => {
+  const hosts = [
+    host("p1", { state: "over" }),
+    host("p2", { state: "away", forMs: POD_AWAY_MAX_MS + 1 }),
+    host("p3", { state: "away", forMs: 1 }),
+  ];
+  assert.deepEqual(kinds(decidePools([pool()], hosts, [])), [
+    "delete p1: it has ended",
+    "delete p2: its agent does not answer",
+  ]);
+  const gone = [host("p4", { pool: "z" }), host("p5", { pool: "z", shares: [SHARE] })];
+  assert.deepEqual(kinds(decidePools([pool()], gone, [])), ["delete p4: its pool is gone"]);
+});
+
+test("No Pod is made for what would not fit on one, for volumes, for another label, or for an image that cannot be prepared", () => {
+  assert.deepEqual(decidePools([pool()], [], [wish("x", { need: { ...NEED, vcpus: 4 } })]), []);
+  assert.deepEqual(decidePools([pool()], [], [wish("x", { need: { ...NEED, volumes: true } })]), []);
+  assert.deepEqual(decidePools([pool()], [], [wish("x", { need: { ...NEED, label: "platform" } })]), []);
+  assert.ok(canTake(pool(), { ...NEED, label: "platform,a" }), "a pool's name is a label of its hosts");
+  const broken = host("p1", { holder: "environment:e1", problems: new Map([["x:b1", "pip failed"]]) });
+  assert.deepEqual(decidePools([pool()], [broken], [wish("x", { missing: 9 })]), []);
+});
+
+test("GPUs are asked for where they are, whole and in parts", () => {
+  const l4 = pool({ name: "gpu", gpus: 2, gpuProduct: "NVIDIA L4", vcpus: 8, memoryGb: 32 });
+  const need = { ...NEED, gpuIds: "AMPERE_24", gpuCount: 1, ofGpus: true };
+  assert.deepEqual(kinds(decidePools([pool(), l4], [], [wish("x", { need, missing: 3 })])), ["make 2 of gpu"]);
+  const half = { ...need, gpuCount: 0.5, vcpus: 1, memoryGb: 1, ofGpus: false };
+  assert.deepEqual(kinds(decidePools([pool(), l4], [], [wish("x", { need: half, missing: 4 })])), ["make 1 of gpu"]);
+  assert.deepEqual(decidePools([l4], [], [wish("x", { need: { ...need, gpuIds: "HOPPER_141" } })]), []);
+});
+
+test("Whatever is wanted and there: nobody gets a host of another, no pool has too many, and nothing that works is deleted", () => {
+  const states = fc.constantFrom("coming", "here", "away", "leaving", "over");
+  const holders = fc.constantFrom("", "environment:e1", "environment:e2", "endpoint:x");
+  const arbitraryHost = fc.record({
+    state: states,
+    holder: holders,
+    n: fc.integer({ min: 0, max: 2 }),
+    forMs: fc.integer({ min: 0, max: 100_000 }),
+  });
+  const arbitraryWish = fc.record({
+    endpointId: fc.constantFrom("x", "y", "z"),
+    environmentId: fc.constantFrom("e1", "e2", null),
+    missing: fc.integer({ min: 0, max: 30 }),
+  });
+  const settings = fc.record({
+    warm: fc.integer({ min: 0, max: 5 }),
+    max: fc.integer({ min: 0, max: 12 }),
+    trust: fc.constantFrom("environment" as const, "endpoint" as const),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(arbitraryHost, { maxLength: 12 }),
+      fc.array(arbitraryWish, { maxLength: 5 }),
+      settings,
+      (some, wants, set) => {
+        const hosts = some.map(({ state, holder, n, forMs }, i) => {
+          const isNew = state === "coming" || holder === "";
+          return host(`p${i}`, {
+            state,
+            forMs,
+            holder: isNew ? "" : holder,
+            shares: isNew ? [] : Array(n).fill(SHARE),
+          });
+        });
+        const wishes = wants.map(({ endpointId, environmentId, missing }) =>
+          wish(endpointId, { environmentId, missing }),
+        );
+        const steps = decidePools([pool(set)], hosts, wishes);
+        const there = hosts.filter(({ state }) => state === "here" || state === "coming" || state === "away").length;
+        const made = steps.reduce((sum, step) => sum + (step.kind === "make" ? step.count : 0), 0);
+        assert.ok(made === 0 || there + made <= set.max, `${there} and ${made}`);
+        for (const step of steps) {
+          if (step.kind === "make") continue;
+          const found = hosts.find(({ pod }) => pod === step.pod)!;
+          if (step.kind === "hold") {
+            assert.deepEqual([found.state, found.holder], ["here", ""]);
+            assert.ok(wishes.some((one) => holderOf(set.trust, one) === step.holder && isHeldFor(step.holder, one)));
+          } else if (found.state === "here" || found.state === "coming") assert.equal(found.shares.length, 0);
+        }
+        const told = steps.flatMap((step) => (step.kind === "make" ? [] : [step.pod]));
+        assert.equal(new Set(told).size, told.length, "one thing at a time is done to a Pod");
+      },
+    ),
+  );
+});

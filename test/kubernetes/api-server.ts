@@ -1,0 +1,239 @@
+/**
+ * A real API server with its etcd, and nobody who would run Pods: tests play the kubelet by what they write into their status. Its
+ * certificate and its tokens are its own.
+ */
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import getPort from "get-port";
+import { eventually } from "../eventually.ts";
+
+/** Whom the server's tokens stand for: users, with their groups. */
+const USERS = {
+  admin: "system:masters",
+  "system:kube-controller-manager": "",
+  "system:kube-scheduler": "",
+  "system:node:n1": "system:nodes",
+  "system:node:n2": "system:nodes",
+};
+type User = keyof typeof USERS;
+const tokenOf = (user: User) => `token-of-${user.replaceAll(":", "-")}`;
+
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: any object of the API
+  readonly body: any;
+}
+
+export interface ApiServerOptions {
+  /** What it listens on, and what Pods and nodes know it by; default: loopback. */
+  readonly address?: { readonly listen: string; readonly known: string; readonly port: number };
+  readonly flags?: readonly string[];
+}
+
+export class ApiServer {
+  readonly #program: string;
+  readonly #options: ApiServerOptions;
+  readonly folder = mkdtempSync(path.join(tmpdir(), "svc-kubernetes-"));
+  readonly #children = new Map<string, ChildProcess>();
+  #etcdPorts: readonly [number, number] = [0, 0];
+  #port = 0;
+
+  private constructor(program: string, options: ApiServerOptions) {
+    this.#program = program;
+    this.#options = options;
+  }
+
+  /** Resolves when it is ready. */
+  static async start(program: string, options: ApiServerOptions = {}): Promise<ApiServer> {
+    const server = new ApiServer(program, options);
+    try {
+      server.#etcdPorts = [await getPort({ host: "127.0.0.1" }), await getPort({ host: "127.0.0.1" })];
+      server.#port = options.address?.port ?? (await getPort({ host: "127.0.0.1" }));
+      server.#writeKeys();
+      const [client, peer] = server.#etcdPorts.map((port) => `http://127.0.0.1:${port}`);
+      server.run("etcd", [
+        ...["--data-dir", server.file("etcd"), "--unsafe-no-fsync", "--log-level", "error"],
+        ...["--listen-client-urls", client!, "--advertise-client-urls", client!],
+        ...[
+          "--listen-peer-urls",
+          peer!,
+          "--initial-advertise-peer-urls",
+          peer!,
+          "--initial-cluster",
+          `default=${peer}`,
+        ],
+      ]);
+      await server.up();
+      return server;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  }
+
+  file(name: string): string {
+    return path.join(this.folder, name);
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Host under which this process reaches it. */
+  get host(): string {
+    return this.#options.address?.known ?? "127.0.0.1";
+  }
+
+  get url(): string {
+    return `https://${this.host}:${this.#port}`;
+  }
+
+  /** PEM: whoever knows it knows the server. */
+  get ca(): string {
+    return readFileSync(this.file("certs/apiserver.crt"), "utf8");
+  }
+
+  /** Starts it again after down(), with other flags if given. */
+  async up(flags: readonly string[] = []): Promise<void> {
+    const { listen, known } = this.#options.address ?? { listen: "127.0.0.1", known: "127.0.0.1" };
+    this.run("kube-apiserver", [
+      `--etcd-servers=http://127.0.0.1:${this.#etcdPorts[0]}`,
+      `--secure-port=${this.#port}`,
+      ...[`--bind-address=${listen}`, `--advertise-address=${known}`, "--service-cluster-ip-range=10.96.0.0/24"],
+      ...[`--cert-dir=${this.file("certs")}`, `--token-auth-file=${this.file("tokens.csv")}`],
+      "--service-account-issuer=https://kubernetes.default.svc",
+      ...[
+        `--service-account-key-file=${this.file("sa.pub")}`,
+        `--service-account-signing-key-file=${this.file("sa.key")}`,
+      ],
+      ...["--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false"],
+      ...(this.#options.flags ?? []),
+      ...flags,
+    ]);
+    await eventually(async () => {
+      assert.ok(this.#isAlive("kube-apiserver"), this.logOf("kube-apiserver"));
+      assert.equal((await this.ask("GET", "/readyz")).status, 200);
+    });
+  }
+
+  /** As a crash does; etcd and what is stored stay. */
+  down(): Promise<void> {
+    return this.end("kube-apiserver");
+  }
+
+  /** SIGSTOP: it takes connections and answers nothing, until SIGCONT. */
+  signal(name: "SIGSTOP" | "SIGCONT"): void {
+    this.#children.get("kube-apiserver")!.kill(name);
+  }
+
+  /** One of the daemons beside it; it ends with stop(). */
+  run(name: string, args: readonly string[]): ChildProcess {
+    const log = openSync(this.file(`${name}.log`), "a");
+    const child = spawn(this.#program, [name, ...args], { cwd: this.folder, stdio: ["ignore", log, log] });
+    closeSync(log);
+    this.#children.set(name, child);
+    return child;
+  }
+
+  async end(name: string): Promise<void> {
+    const child = this.#children.get(name);
+    if (child === undefined || !this.#isAlive(name)) return;
+    const ended = once(child, "exit");
+    child.kill("SIGCONT");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  logOf(name: string): string {
+    const file = this.file(`${name}.log`);
+    return existsSync(file) ? readFileSync(file, "utf8").slice(-3_000) : "";
+  }
+
+  /** Ends everything and removes its folder. */
+  async stop(): Promise<void> {
+    for (const name of [...this.#children.keys()].reverse()) await this.end(name);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+
+  /** One request as JSON. Without a token as the administrator. */
+  ask(method: string, where: string, body?: object, given: { token?: string; type?: string } = {}): Promise<Answer> {
+    const { token = tokenOf("admin"), type = "application/json" } = given;
+    return new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": type };
+      const sent = request(`${this.url}${where}`, { method, headers, ca: this.ca, agent: false }, (res) => {
+        text(res).then((answer) => {
+          const isJson = res.headers["content-type"]?.startsWith("application/json");
+          resolve({ status: res.statusCode!, body: isJson ? JSON.parse(answer) : answer });
+        }, reject);
+      });
+      sent.once("error", reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+
+  /** The same, which has to succeed; the object. */
+  async done(...args: Parameters<ApiServer["ask"]>): Promise<Answer["body"]> {
+    const { status, body } = await this.ask(...args);
+    assert.ok(status < 300, `${args[0]} ${args[1]}: ${status} ${JSON.stringify(body)}`);
+    return body;
+  }
+
+  /** A namespace with the service account that Pods need; nobody else makes it here. */
+  async namespace(name: string): Promise<void> {
+    await this.done("POST", "/api/v1/namespaces", { metadata: { name } });
+    await this.serviceAccount(name, "default");
+  }
+
+  async serviceAccount(namespace: string, name: string): Promise<void> {
+    const { status } = await this.ask("POST", `/api/v1/namespaces/${namespace}/serviceaccounts`, {
+      metadata: { name },
+    });
+    assert.ok(status === 201 || status === 409, String(status)); // A controller may have made it.
+  }
+
+  /** A service account's token; of a Pod's when `pod` is given. */
+  async token(namespace: string, account: string, audiences: readonly string[], pod?: object): Promise<string> {
+    const spec = {
+      audiences,
+      expirationSeconds: 3600,
+      ...(pod && { boundObjectRef: { kind: "Pod", apiVersion: "v1", ...pod } }),
+    };
+    const where = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+    return (await this.done("POST", where, { spec })).status.token;
+  }
+
+  /** For a daemon that stands for this user. */
+  kubeconfig(user: User, server = this.url): string {
+    const file = this.file(`${user.replaceAll(":", "-")}.kubeconfig`);
+    const cluster = { server, "certificate-authority-data": Buffer.from(this.ca).toString("base64") };
+    const config = {
+      ...{ apiVersion: "v1", kind: "Config", "current-context": "c" },
+      clusters: [{ name: "c", cluster }],
+      users: [{ name: "u", user: { token: tokenOf(user) } }],
+      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+    };
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    return file;
+  }
+
+  #isAlive(name: string): boolean {
+    const child = this.#children.get(name);
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
+  #writeKeys(): void {
+    const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    writeFileSync(this.file("sa.key"), privateKey.export({ type: "pkcs1", format: "pem" }), { mode: 0o600 });
+    writeFileSync(this.file("sa.pub"), publicKey.export({ type: "spki", format: "pem" }));
+    const lines = Object.entries(USERS).map(([user, groups]) => `${tokenOf(user as User)},${user},${user},"${groups}"`);
+    writeFileSync(this.file("tokens.csv"), `${lines.join("\n")}\n`, { mode: 0o600 });
+    mkdirSync(this.file("certs"));
+  }
+}

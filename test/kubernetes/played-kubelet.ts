@@ -1,0 +1,158 @@
+/**
+ * Runs Pods of a namespace as a kubelet would, as far as hosts need it: real agents on this machine, each with the arguments of its Pod and a
+ * token that the API server made for it. What a Pod may be short of is said by the test.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { AgentProcess } from "../host/agent-process.ts";
+import type { ApiServer } from "./api-server.ts";
+
+interface PlayedPod {
+  readonly name: string;
+  readonly uid: string;
+  // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+  spec: any;
+  agent: AgentProcess | undefined;
+}
+
+export interface PlayedKubeletOptions {
+  /** The platform as agents of this machine reach it, whatever the Pods' arguments say. */
+  readonly platform: () => string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** A status that a Pod has in place of running. */
+  readonly held?: (name: string) => object | undefined;
+}
+
+export class PlayedKubelet {
+  readonly #server: ApiServer;
+  readonly #namespace: string;
+  readonly #options: PlayedKubeletOptions;
+  readonly #folder = mkdtempSync(path.join(tmpdir(), "svc-pods-"));
+  readonly #pods = new Map<string, PlayedPod>();
+  readonly #ended: AgentProcess[] = [];
+  #running: Promise<void> | undefined;
+  #closed = false;
+  /** It sees nothing of the API server while this is set. */
+  paused = false;
+
+  constructor(server: ApiServer, namespace: string, options: PlayedKubeletOptions) {
+    this.#server = server;
+    this.#namespace = namespace;
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** By name. */
+  agent(name: string): AgentProcess | undefined {
+    return [...this.#pods.values()].find((pod) => pod.name === name)?.agent;
+  }
+
+  /** The node and all on it are gone at once; the API server hears nothing. */
+  async crash(name: string): Promise<void> {
+    const pod = [...this.#pods.values()].find((one) => one.name === name)!;
+    pod.agent!.child.kill("SIGKILL");
+    await pod.agent!.ended;
+    pod.agent = undefined;
+  }
+
+  get said(): string {
+    return [...this.#ended, ...[...this.#pods.values()].flatMap(({ agent }) => agent ?? [])]
+      .map(({ stdout, stderr }) => stdout + stderr)
+      .join("\n");
+  }
+
+  async stop(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+    await Promise.all([...this.#pods.values()].map(({ agent }) => agent?.end()));
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closed) {
+      if (!this.paused) await this.#look().catch((error) => process.stderr.write(`played kubelet: ${error}\n`));
+      await delay(100);
+    }
+  }
+
+  async #look(): Promise<void> {
+    const where = `/api/v1/namespaces/${this.#namespace}/pods`;
+    const answer = await this.#server.ask("GET", where).catch(() => undefined);
+    if (answer?.status !== 200) return;
+    const there = new Set<string>();
+    for (const { metadata, spec } of answer.body.items) {
+      const { uid, name, deletionTimestamp } = metadata;
+      there.add(uid);
+      if (!this.#pods.has(uid)) this.#pods.set(uid, { name, uid, spec, agent: undefined });
+      const pod = this.#pods.get(uid)!;
+      const held = this.#options.held?.(name);
+      if (held !== undefined) await this.#status(name, held);
+      else if (deletionTimestamp !== undefined) await this.#endPod(pod);
+      else if (pod.agent === undefined && spec.nodeName === undefined) await this.#startPod(pod);
+    }
+    for (const [uid, pod] of this.#pods) {
+      if (there.has(uid)) continue;
+      this.#pods.delete(uid);
+      this.#leave(pod);
+    }
+  }
+
+  #leave({ agent }: PlayedPod): void {
+    if (agent === undefined) return;
+    this.#ended.push(agent);
+    agent.child.kill("SIGTERM");
+  }
+
+  async #startPod(pod: PlayedPod): Promise<void> {
+    const { name, uid, spec } = pod;
+    const [container] = spec.containers;
+    const folder = path.join(this.#folder, uid);
+    mkdirSync(folder, { recursive: true });
+    const { audience } = spec.volumes.find((one: { name: string }) => one.name === "token").projected.sources[0]
+      .serviceAccountToken;
+    const token = await this.#server.token(this.#namespace, spec.serviceAccountName, [audience], { name, uid });
+    writeFileSync(path.join(folder, "token"), token);
+    const args = container.args.slice(2).map((arg: string) =>
+      arg
+        .replace(/^https?:\/\/[^#]*(?=#)/, this.#options.platform())
+        .replace("/var/run/secrets/svc", folder)
+        .replace(/^\/data/, path.join(folder, "data")),
+    );
+    const env = Object.fromEntries(
+      container.env
+        .filter(({ value }: { value: string }) => !value.startsWith("/data"))
+        .map(({ name: key, value }: { name: string; value: string }) => [key, value]),
+    );
+    const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;
+    const target = { apiVersion: "v1", kind: "Node", name: "n1" };
+    await this.#server.done("POST", where, { metadata: { name }, target });
+    pod.spec = { ...spec, nodeName: "n1" };
+    pod.agent = new AgentProcess(args, { ...env, ...this.#options.env });
+    const containerStatuses = [
+      { name: "host", image: "i", imageID: "i", ready: true, restartCount: 0, state: { running: {} } },
+    ];
+    const scheduled = { type: "PodScheduled", status: "True" };
+    await this.#status(name, { phase: "Running", conditions: [scheduled], containerStatuses });
+  }
+
+  async #endPod(pod: PlayedPod): Promise<void> {
+    const { agent, name } = pod;
+    if (agent?.isAlive) {
+      agent.child.kill("SIGTERM");
+      return;
+    }
+    if (agent === undefined && pod.spec.nodeName !== undefined) return; // Its node is gone: nobody says that it has ended.
+    const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}`;
+    await this.#server.ask("DELETE", where, { gracePeriodSeconds: 0, preconditions: { uid: pod.uid } });
+  }
+
+  async #status(name: string, status: object): Promise<void> {
+    const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/status`;
+    await this.#server.ask("PATCH", where, { status }, { type: "application/merge-patch+json" });
+  }
+}

@@ -1,0 +1,100 @@
+/** What a Pod waits for, in words, from the status as Kubernetes writes it; and the file of pools, with all that can be wrong in it. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { podWords, readPod } from "../../src/kubernetes/pod.ts";
+import { poolOf, readPoolsFile } from "../../src/kubernetes/pools-file.ts";
+import { RELEASE } from "./installed.ts";
+
+const pod = (status: object, metadata: object = {}) =>
+  readPod({ metadata: { name: "p", uid: "u", ...metadata }, spec: {}, status });
+const container = (state: object, restartCount = 0) => ({
+  conditions: [{ type: "PodScheduled", status: "True" }],
+  containerStatuses: [{ name: "host", state, restartCount }],
+});
+
+test("A Pod's state is told in words", () => {
+  const unschedulable = {
+    type: "PodScheduled",
+    status: "False",
+    reason: "Unschedulable",
+    message: "0/2 nodes are available: 2 Insufficient cpu.",
+  };
+  assert.equal(
+    podWords(pod({ conditions: [unschedulable] })),
+    "no node has room for it: Unschedulable: 0/2 nodes are available: 2 Insufficient cpu",
+  );
+  const gated = { type: "PodScheduled", status: "False", reason: "SchedulingGated" };
+  assert.equal(podWords(pod({ conditions: [gated] })), "its scheduling waits for a gate");
+  const pull = { waiting: { reason: "ImagePullBackOff", message: 'Back-off pulling image "a"' } };
+  assert.equal(podWords(pod(container(pull))), 'its container waits: ImagePullBackOff: Back-off pulling image "a"');
+  assert.equal(
+    podWords(pod(container({ waiting: { reason: "ContainerCreating" } }))),
+    "its container is being started",
+  );
+  assert.equal(podWords(pod(container({ running: { startedAt: "x" } }))), "it joins");
+  assert.equal(podWords(pod(container({ running: {} }, 3))), "it joins again (restart 3)");
+  assert.equal(
+    podWords(pod(container({ terminated: { reason: "OOMKilled", exitCode: 137 } }))),
+    "its program ended: OOMKilled 137",
+  );
+  assert.equal(
+    podWords(pod({ phase: "Failed", reason: "Evicted", message: "The node was low on memory." })),
+    "it failed: Evicted: The node was low on memory.",
+  );
+  assert.equal(podWords(pod({}, { deletionTimestamp: "2026-01-01T00:00:00Z" })), "it is being deleted");
+  assert.equal(podWords(pod({})), "it waits for a node");
+});
+
+test("The file of pools is read whole, and everything wrong in it is said at once", (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), "svc-pools-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, "pools.json");
+  const read = (value: unknown) => {
+    writeFileSync(file, typeof value === "string" ? value : JSON.stringify(value));
+    return readPoolsFile(file);
+  };
+  const [pool] = read({
+    ...RELEASE,
+    pools: [{ name: "a", cpu: 2, memory: 4, gpu: 1, gpuType: "NVIDIA_L4", trust: "shared" }],
+  }).pools;
+  assert.deepEqual(poolOf(pool!), {
+    ...{
+      name: "a",
+      vcpus: 2,
+      memoryGb: 4,
+      gpus: 1,
+      gpuProduct: "NVIDIA L4",
+      warm: 0,
+      idleMs: 600_000,
+      max: 10,
+      trust: "shared",
+    },
+  });
+  const wrong = {
+    ...RELEASE,
+    pools: [
+      { name: "A_", cpu: -1, memory: 4, colour: "red" },
+      { name: "b", cpu: 1, memory: 1, trust: "none" },
+    ],
+  };
+  assert.throws(
+    () => read(wrong),
+    (error: Error) => {
+      for (const words of [/pools\.0\.name/, /pools\.0\.cpu/, /colour/, /pools\.1\.trust/])
+        assert.match(error.message, words);
+      return true;
+    },
+  );
+  assert.throws(
+    () => read({ ...RELEASE, pools: [{ name: "a", cpu: 1, memory: 1, gpu: 1, gpuType: "GeForce 2" }] }),
+    /no GPU of the catalogue/,
+  );
+  const twice = { name: "a", cpu: 1, memory: 1 };
+  assert.throws(() => read({ ...RELEASE, pools: [twice, twice] }), /"a" is there twice/);
+  assert.throws(() => read({ ...RELEASE, pools: [] }), /pools/);
+  assert.throws(() => read("{"), /SVC_POOLS_FILE/);
+  assert.throws(() => readPoolsFile(path.join(folder, "none.json")), /no such file/);
+});
