@@ -1,6 +1,6 @@
 /** The programs of Kubernetes for tests, etcd and the API server: built once from their Go modules (test/kubernetes/program) and kept in a cache folder. */
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { CACHE } from "../../bench/processes.ts";
 import { onPath } from "../../src/lib/on-path.ts";
@@ -23,10 +23,12 @@ export async function buildKubernetes(): Promise<Found> {
   if ("program" in found) return found;
   const go = onPath("go", process.env.PATH ?? "");
   if (go === undefined) return { missing: "Kubernetes is built with Go, which is not installed" };
-  mkdirSync(CACHE, { recursive: true });
-  const coming = mkdtempSync(path.join(CACHE, "kubernetes-"));
+  // It stays until the build is done: one that is ended goes on there.
+  const coming = path.join(CACHE, "kubernetes-coming");
+  const sources = path.join(coming, String(process.pid));
+  mkdirSync(coming, { recursive: true });
+  cpSync(SOURCES, sources, { recursive: true });
   try {
-    cpSync(SOURCES, coming, { recursive: true });
     const modules = { GOMODCACHE: path.join(coming, "modules"), GOCACHE: path.join(coming, "compiled") };
     const env = { ...process.env, ...modules, CGO_ENABLED: "0", GOFLAGS: "-modcacherw -trimpath -mod=readonly" };
     const version = versionWanted();
@@ -36,13 +38,14 @@ export async function buildKubernetes(): Promise<Found> {
     const linked = named.flatMap((name) => facts.map((fact) => `-X ${name}.${fact}`)).join(" ");
     // Both processors are busy for minutes: what else runs there comes first.
     const args = ["-n", "19", go, "build", "-p", "2", "-ldflags", `-s -w ${linked}`, "-o", "kubernetes", "."];
-    const result = await runProcess("nice", args, { cwd: coming, env, signal: AbortSignal.timeout(BUILD_MAX_MS) });
+    const result = await runProcess("nice", args, { cwd: sources, env, signal: AbortSignal.timeout(BUILD_MAX_MS) });
     if (result.code !== 0) return { missing: `"go build" of it failed: ${result.stderr.trim().split("\n").at(-1)}` };
     mkdirSync(folder(), { recursive: true });
-    renameSync(path.join(coming, "kubernetes"), path.join(folder(), "kubernetes"));
+    renameSync(path.join(sources, "kubernetes"), path.join(folder(), "kubernetes"));
+    rmSync(coming, { recursive: true, force: true });
     return findKubernetes();
   } finally {
-    rmSync(coming, { recursive: true, force: true });
+    rmSync(sources, { recursive: true, force: true });
   }
 }
 
