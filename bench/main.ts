@@ -41,6 +41,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "made-up requests, frames, archives and texts: no crash, no hang, no 500; 5 rounds are a million",
     load: () => import("./fuzz.ts"),
   },
+  gateways: {
+    about: "processor time of a request with 0, 1 and 3 gateway processes; with 8 cores also what they bring",
+    load: () => import("./gateways.ts"),
+  },
   hosts: {
     about:
       "workers of a host that joined beside those of the platform's own machine; placing 3,000 workers on 100 hosts",

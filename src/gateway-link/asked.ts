@@ -64,6 +64,14 @@ export const ASKED: Readonly<Record<string, Asked>> = {
       value: await jobs.enqueue({ ...job, input }),
     }),
   },
+  call: {
+    waits: true,
+    async answer({ job, timeoutMs }: { job: NewJobValue; timeoutMs: number }, input, deps, signal) {
+      const { id, created } = await deps.jobs.enqueue({ ...job, input });
+      const { value, parts } = answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps);
+      return { value: { ...value, created }, parts };
+    },
+  },
   wait: {
     waits: true,
     answer: async ({ id, timeoutMs }: Id & { timeoutMs: number }, _body, deps, signal) =>

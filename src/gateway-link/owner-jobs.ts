@@ -27,6 +27,11 @@ export class OwnerJobs implements CallerJobs {
     return (await this.#link.ask<{ id: string; created: boolean }>("enqueue", { job }, [input])).value;
   }
 
+  async call({ input, ...job }: NewJob, timeoutMs: number, signal: AbortSignal) {
+    const answered = await this.#link.ask<MaybeJob & { created: boolean }>("call", { job, timeoutMs }, [input], signal);
+    return { created: answered.value.created, job: this.#job(answered) };
+  }
+
   async wait(id: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined> {
     return this.#job(await this.#link.ask("wait", { id, timeoutMs }, undefined, signal));
   }

@@ -48,14 +48,15 @@ const runsync: JobRoute = {
   namesJob: false,
   async handle(call, gateway) {
     const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
-    const { id } = await submit(call, gateway, {
+    const waitMs = wait ?? WAIT_DEFAULT_MS;
+    const { id, waited } = await submit(call, gateway, {
       jobId: runsyncJobId(gateway.owners.mark(gateway.newId(), call)),
       maxBytes: RUNSYNC_BODY_MAX_BYTES,
       retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
+      waitMs,
     });
-    const signal = gateway.callers.watch(call.req, call.res);
-    const job = ownJob(await gateway.queue.wait(id, wait ?? WAIT_DEFAULT_MS, signal), { ...call, jobId: id });
-    sendFinal(call, gateway, job);
+    const found = waited ?? { job: await gateway.queue.wait(id, waitMs, gateway.callers.watch(call.req, call.res)) };
+    sendFinal(call, gateway, ownJob(found.job, { ...call, jobId: id }));
   },
 };
 

@@ -1,6 +1,7 @@
 /** From the body of /run or /runsync to a durable job. */
 import { SvcError } from "../domain/errors.ts";
-import { IDEMPOTENCY_KEY_MAX_CHARS } from "../domain/limits.ts";
+import { IDEMPOTENCY_KEY_MAX_CHARS, INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import type { Job, NewJob } from "../queue/queue.ts";
 import { readBody } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { type JobRequest, parseJobRequest } from "./job-request.ts";
@@ -9,6 +10,15 @@ interface Submission {
   readonly jobId: string;
   readonly maxBytes: number;
   readonly retentionMs: number;
+  /** The caller waits so long for it. */
+  readonly waitMs?: number;
+}
+
+export interface Submitted {
+  readonly id: string;
+  readonly created: boolean;
+  /** It was waited for already: what came of it, undefined when it is gone. */
+  readonly waited?: { readonly job: Job | undefined };
 }
 
 interface SubmissionAs extends Submission {
@@ -19,11 +29,7 @@ interface SubmissionAs extends Submission {
 }
 
 /** Resolves when the job is committed. `created` is false when the Idempotency-Key named an earlier job. */
-export async function submit(
-  call: Call,
-  gateway: GatewayContext,
-  submission: Submission,
-): Promise<{ readonly id: string; readonly created: boolean }> {
+export async function submit(call: Call, gateway: GatewayContext, submission: Submission): Promise<Submitted> {
   const { req, principal } = call;
   const given = idempotencyKeyOf(req.headers["idempotency-key"]);
   // The keys of a worker's endpoint are its own: one that it guesses names no job of others.
@@ -35,15 +41,16 @@ export async function submit(
 export async function submitAs(
   { req, res, endpoint }: Call,
   gateway: GatewayContext,
-  { jobId, maxBytes, retentionMs, idempotencyKey, read }: SubmissionAs,
-): Promise<{ readonly id: string; readonly created: boolean }> {
+  { jobId, maxBytes, retentionMs, waitMs, idempotencyKey, read }: SubmissionAs,
+): Promise<Submitted> {
   refuseEncoding(req.headers["content-encoding"]);
   const body = await readBody(req, res, maxBytes, gateway.bodies);
+  let held = body.length;
   try {
     const request = read(body);
     // Before it is stored: a waiting worker gets it at once.
     gateway.traces?.jobSubmitted(jobId, endpoint, req.headers.traceparent?.toString());
-    const submitted = await gateway.queue.enqueue({
+    const job: NewJob = {
       id: jobId,
       endpointId: endpoint.id,
       input: request.input,
@@ -54,14 +61,22 @@ export async function submitAs(
       executionTimeoutMs: request.executionTimeoutMs ?? endpoint.executionTimeoutMs,
       ttlMs: request.ttlMs,
       retentionMs,
-    });
+    };
+    let submitted: Submitted;
+    if (waitMs !== undefined && gateway.queue.call !== undefined && held <= INLINE_BODY_MAX_BYTES) {
+      // It is on its way: while its caller waits it is no body that arrives.
+      gateway.bodies.give(held);
+      held = 0;
+      const { created, job: found } = await gateway.queue.call(job, waitMs, gateway.callers.watch(req, res));
+      submitted = { id: found?.id ?? jobId, created, waited: { job: found } };
+    } else submitted = await gateway.queue.enqueue(job);
     if (!submitted.created) gateway.traces?.jobDropped(jobId);
     return submitted;
   } catch (error) {
     gateway.traces?.jobDropped(jobId);
     throw error;
   } finally {
-    gateway.bodies.give(body.length);
+    gateway.bodies.give(held);
   }
 }
 

@@ -325,7 +325,14 @@ export interface QueueEvents {
 /** All that calls need. */
 export type CallerJobs = Pick<Queue, "enqueue" | "cancel" | "retry" | "purge"> &
   Pick<JobReader, "find" | "findExpired" | "input" | "list" | "counts" | "wait"> &
-  Pick<JobProgress, "takeChunks" | "readChunks">;
+  Pick<JobProgress, "takeChunks" | "readChunks"> & {
+    /** enqueue and wait in one, where that saves a way there and back. `created` as enqueue says it. */
+    readonly call?: (
+      job: NewJob,
+      timeoutMs: number,
+      signal: AbortSignal,
+    ) => Promise<{ readonly created: boolean; readonly job: Job | undefined }>;
+  };
 
 export interface JobQueue extends Queue, JobReader, JobProgress, WebhookOutbox, ScheduleBook, JobUpkeep {
   readonly events: QueueEvents;
