@@ -60,6 +60,8 @@ export interface PostgresServerOptions {
   /** It becomes a standby of that server, which streams to it. */
   readonly standbyOf?: PostgresServer;
   readonly port?: number;
+  /** Its write-ahead log lies there, on another disk. */
+  readonly walDir?: string;
 }
 
 export async function startPostgres(bin: string, given: PostgresServerOptions = {}): Promise<PostgresServer> {
@@ -133,7 +135,8 @@ export async function startPostgres(bin: string, given: PostgresServerOptions = 
       return { ...parts, start, kill, stop };
     }
     const made = ["-D", dataDir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-    await run(path.join(bin, "initdb"), [...made, "--no-instructions"], options);
+    const wal = given.walDir === undefined ? [] : ["-X", given.walDir];
+    await run(path.join(bin, "initdb"), [...made, ...wal, "--no-instructions"], options);
     await start();
     await sql("CREATE ROLE svc LOGIN");
     await database("svc");

@@ -1,6 +1,7 @@
 /** The queue on a PostgreSQL that is there and does not do as it is asked: full, impatient, without its standby. */
 import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { LEASE_MS } from "../../src/domain/limits.ts";
 import { DiskWatch } from "../../src/server/disk-watch.ts";
@@ -95,6 +96,42 @@ describe("the job queue on a PostgreSQL", { skip }, () => {
     for (const id of accepted) assert.equal((await queue.find(id))?.state, "IN_QUEUE");
     assert.equal((await queue.enqueue(newJob("e"))).created, true);
     assert.equal(await server.sql("SELECT to_regclass('svc_room_probe') IS NULL", "full_disk"), "t");
+  });
+
+  test("whose disk for its write-ahead log is full, and which ends of it, loses nothing that was accepted, and takes what waited when it is back", {
+    skip: whyNoSmallDisk,
+  }, async (t) => {
+    const { disk, fill, makeRoom, before } = smallDisk(t, 64, serverUser().uid);
+    const own = await startPostgres((found as { bin: string }).bin, {
+      durable: true,
+      walDir: path.join(disk, "wal"),
+      settings: { restart_after_crash: "off" },
+    });
+    const queue = await openedQueue(t, own.url);
+    before(async () => {
+      await queue.close();
+      await own.stop();
+    });
+    await queue.enqueue(newJob("e", { id: "done" }));
+    const done = await claimOne(queue, "e");
+    fill();
+    const accepted: string[] = [];
+    const away = { code: "DATABASE_AWAY", status: 503 };
+    await assert.rejects(async () => {
+      for (;;) {
+        const { id } = await queue.enqueue(newJob("filler", { input: Buffer.alloc(8_000, "1") }));
+        accepted.push(id);
+      }
+    }, away);
+    await assert.rejects(queue.enqueue(newJob("e")), away);
+    const result = queue.finish(done, { state: "COMPLETED", output: OUTPUT });
+    makeRoom();
+    await own.start();
+    assert.equal(await result, true);
+    assert.deepEqual((await queue.find("done"))?.output, OUTPUT);
+    assert.ok(accepted.length > 0);
+    for (const id of accepted) assert.equal((await queue.find(id))?.state, "IN_QUEUE");
+    assert.equal((await queue.enqueue(newJob("e"))).created, true);
   });
 
   test("whose role has time-outs waits for a lock all the same, and does again what somebody cancels", async (t) => {
