@@ -182,6 +182,41 @@ describe("svc platform migrate", { skip }, () => {
     await assert.rejects(other.start(env), /its platform was moved to .*data on /);
   });
 
+  test("a move that began is given up by hand, and the platform goes on where it was: before it and behind it", async (t) => {
+    const home = await openHome(t);
+    const { at, jobs } = await filled(home);
+    const { name, env } = await place();
+    const { dataDir } = home;
+    const goesOn = async (given?: Record<string, string>) => {
+      const platform = await home.start(given);
+      assert.equal((await platform.call(`${at("later")}/status/${jobs.waits}`)).status, "IN_QUEUE");
+      assert.equal((await platform.call(`${at("wide")}/runsync`, { input: { text: "!" } })).output, "sesamequiet!");
+      await platform.stop();
+    };
+    await killedAt(t, home, "Jobs", [], env);
+    await assert.rejects(home.start(), /To give it up: docs\/operate\/migrate\.md/);
+    rmSync(path.join(dataDir, "migration.json"));
+    await goesOn();
+    // What was copied is in the way until it is removed.
+    const { code, stderr } = await home.migrate([], env);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /a platform is being moved into it/);
+    await database.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION svc", name);
+    rmSync(path.join(path.dirname(bucket.folder), name), { recursive: true });
+    await ok(home.migrate([], env));
+    await goesOn(env);
+
+    await killedAt(t, home, "Jobs", ["--to", "disk"], env);
+    await assert.rejects(home.start(env), /To give it up: docs\/operate\/migrate\.md/);
+    rmSync(path.join(dataDir, "migration.json"));
+    for (const each of readdirSync(dataDir).filter((one) => one.startsWith("migrated-")))
+      rmSync(path.join(dataDir, each), { recursive: true });
+    await database.sql("DROP TABLE platform_migration", name);
+    await goesOn(env);
+    await ok(home.migrate(["--to", "disk"], env));
+    await goesOn();
+  });
+
   test("what is not the platform's own, or not empty, or not whole, is refused in words and left as it is", async (t) => {
     const home = await openHome(t);
     const { at, jobs } = await filled(home);
@@ -197,6 +232,10 @@ describe("svc platform migrate", { skip }, () => {
       }
     };
     await refused(/Which database is meant is not said/, {});
+    await refused(
+      /A bucket alone takes no platform: records and jobs go to a database/,
+      bucket.env as Record<string, string>,
+    );
     await refused(/can be read by other users/, {}, ["--to", "postgres://svc:hunter2@127.0.0.1/x"]);
     await refused(/has no database "nothing"/, env, ["--to", env.SVC_DATABASE_URL!.replace(name, "nothing")]);
     await refused(/is not s3:\/\/NAME/, env, ["--bucket", "layers"]);
@@ -253,21 +292,23 @@ async function ok(running: Promise<CliResult>): Promise<string> {
 }
 
 /** As soon as a step is said, the command is killed; the next one goes on. */
-async function killedAtEachStep(t: TestContext, { dataDir }: Home, args: string[], env: Record<string, string>) {
-  for (const step of ["Layers", "Records", "Jobs", "Counting"]) {
-    const command = [PROGRAM, "platform", "migrate", "--from", dataDir, ...args];
-    const child: ChildProcess = spawn(process.execPath, command, {
-      env: { ...BASE, ...env },
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    t.after(() => child.kill("SIGKILL"));
-    const ended = once(child, "exit");
-    const said: string[] = [];
-    createInterface(child.stderr!).on("line", (line) => {
-      said.push(line);
-      if (line.startsWith(step)) child.kill("SIGKILL");
-    });
-    const [code, signal] = await ended;
-    assert.deepEqual([code, signal], [null, "SIGKILL"], `${step}\n${said.join("\n")}`);
-  }
+async function killedAtEachStep(t: TestContext, home: Home, args: string[], env: Record<string, string>) {
+  for (const step of ["Layers", "Records", "Jobs", "Counting"]) await killedAt(t, home, step, args, env);
+}
+
+async function killedAt(t: TestContext, { dataDir }: Home, step: string, args: string[], env: Record<string, string>) {
+  const command = [PROGRAM, "platform", "migrate", "--from", dataDir, ...args];
+  const child: ChildProcess = spawn(process.execPath, command, {
+    env: { ...BASE, ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  t.after(() => child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  const said: string[] = [];
+  createInterface(child.stderr!).on("line", (line) => {
+    said.push(line);
+    if (line.startsWith(step)) child.kill("SIGKILL");
+  });
+  const [code, signal] = await ended;
+  assert.deepEqual([code, signal], [null, "SIGKILL"], `${step}\n${said.join("\n")}`);
 }

@@ -32,6 +32,11 @@ export interface MigrateFacts extends Moved {
 export async function migratePlatform(options: MigrateOptions): Promise<MigrateFacts> {
   const { config, to, dryRun } = options;
   const { dataDir, database, s3 } = config;
+  if (database === undefined && s3 !== undefined) {
+    throw new SvcError("USAGE", "A bucket alone takes no platform: records and jobs go to a database.", {
+      help: "Set SVC_DATABASE_URL too. To keep only layers there, start the platform with the bucket and deploy once more.",
+    });
+  }
   if (database === undefined) {
     throw new SvcError("USAGE", "Which database is meant is not said.", {
       help: "Set SVC_DATABASE_URL, or name it: --to postgres://USER@HOST/DATABASE.",
