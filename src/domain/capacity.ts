@@ -136,11 +136,11 @@ export function gpuClash(machine: Machine, taken: Iterable<Share>, share: Share)
 }
 
 /** Why no worker of this CPU size will ever fit on the machine, however empty; none when one does. */
-export function sizeProblems(machine: Machine, instanceIds: string): string[] {
+export function sizeProblems(machine: Machine, instanceIds: string, name = "this platform's machine"): string[] {
   const size = machineType(instanceIds);
   if (size === undefined || (size.vcpus <= machine.vcpus && size.memoryGb <= machine.memoryGb)) return [];
   return [
-    `cpu=${JSON.stringify(instanceIds)} is ${size.vcpus} vCPU and ${size.memoryGb} GB, and this platform's machine ` +
+    `cpu=${JSON.stringify(instanceIds)} is ${size.vcpus} vCPU and ${size.memoryGb} GB, and ${name} ` +
       `promises ${round(machine.vcpus)} vCPU and ${round(machine.memoryGb)} GB in all. Ask for less, or let the machine ` +
       "promise more (SVC_CPU_OVERCOMMIT, SVC_MEMORY_OVERCOMMIT).",
   ];

@@ -180,7 +180,9 @@ export function sizeProblemsAmong(fleet: Fleet, instanceIds: string): readonly s
   if (fleet.machines === undefined) return sizeProblems(fleet, instanceIds);
   const problems = fleet.machines.map((machine) => sizeProblems(machine, instanceIds));
   const largest = fleet.machines.reduce((a, b, i) => (i === 0 || b.vcpus > a.vcpus ? b : a), fleet.machines[0]!);
-  return problems.every((some) => some.length > 0) && largest !== undefined ? sizeProblems(largest, instanceIds) : [];
+  if (largest === undefined || problems.some((some) => some.length === 0)) return [];
+  if (fleet.machines.length === 1) return sizeProblems(largest, instanceIds);
+  return sizeProblems(largest, instanceIds, `the largest of ${fleet.machines.length} machines, ${largest.name},`);
 }
 
 interface Candidate {

@@ -109,7 +109,9 @@ export async function findWorkerPort({ url }: Pick<JoinAddress, "url">): Promise
         ? "There is no HTTPS at this address: a port for HTTP is written http://."
         : /certificate/.test(words)
           ? "Where an authority of your own has signed its certificate, name the file with that: NODE_EXTRA_CA_CERTS=FILE."
-          : "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
+          : /ECONNREFUSED/.test(words)
+            ? "Look whether the URL is right, and whether the platform listens there for other machines too (SVC_HOST=0.0.0.0 where it is started); a firewall or a proxy may stand between."
+            : "Look whether the URL is right, and whether this machine reaches it: a firewall, a proxy or DNS may stand between.",
       cause,
     });
   const sentAt = Date.now();

@@ -221,6 +221,7 @@ export class PlatformLink {
     else if (frame.type === FRAME.PING) connection.send(FRAME.PONG, 0);
     else if (frame.type === FRAME.REFUSED) {
       const { reason } = readHead(frame, (head) => refusedHead.parse(head));
+      this.#closed = true; // It is not dialled again.
       this.#options.events.refused(new SvcError("FORBIDDEN", `The platform lets this machine go: ${reason}.`));
     }
   }

@@ -153,6 +153,9 @@ test("The agent of a host is a service in the same way: its unit has what it joi
   assert.match(stdout, /^ExecReload=\/bin\/kill -USR2 \$MAINPID$/m, "what runs is handed over");
   const longer = await svc([...given, "--print", "--grace", "2h"]);
   assert.match(longer.stdout, / --grace 7200s [\s\S]*^TimeoutStopSec=7260$/m);
+  assert.doesNotMatch(stdout, /SupplementaryGroups/);
+  const containers = await svc([...given, "--print", "--driver", "docker"]);
+  assert.match(containers.stdout, /^SupplementaryGroups=docker$/m, "whom the engine listens to");
   const strange = await svc([...given, "--print", "--user", "Root User"]);
   assert.deepEqual([strange.code, strange.stdout], [2, ""]);
   const without = await svc(given);

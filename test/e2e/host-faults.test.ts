@@ -15,8 +15,9 @@ import { eventually } from "../eventually.ts";
 import { AgentProcess } from "../host/agent-process.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
 import { changingDisk, whyNoSmallDisk } from "../small-disk.ts";
-import { isHere, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
+import { hosts, isHere, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
 import { project, tempDir } from "./platform.ts";
+import { PULL_PROGRAM } from "./pull-program.ts";
 
 const found = await findPostgres();
 const withoutPostgres = "missing" in found && found.missing;
@@ -43,6 +44,61 @@ test("The job of a machine that is gone runs once more on another, and what the 
   assert.deepEqual(await result(platform, id, job), done);
   await result(platform, id, await run(platform, url, 6));
   assert.deepEqual(ran(), [5, 5, 6]);
+});
+
+test("A program that pulls its jobs on a machine that is gone is counted out, and its job runs on another", async (t) => {
+  const network = await networkOf(t);
+  if (network === undefined) return t.skip("network namespaces cannot be made here");
+  const { platform, join } = await startJoinable(t, {
+    SVC_HOST: "0.0.0.0",
+    SVC_WORKER_LISTEN: "tls://0.0.0.0:0",
+  });
+  await join("one", { url: `http://${network.address}:${new URL(platform.url).port}`, netns: network.id });
+  const declared =
+    'from svc import Endpoint\nEndpoint(name="program", command=["python", "worker.py"], protocol="pull", workers=(0, 1))\n';
+  const cwd = project(t, { "main.py": declared, "worker.py": PULL_PROGRAM });
+  const { code, stderr } = await platform.svc(["deploy"], { cwd });
+  assert.equal(code, 0, stderr);
+  const { id, url } = (await platform.endpoints())[0]!;
+  const gate = path.join(platform.shared, "gate");
+  const job = await platform.call(`${url}/run`, { body: { input: { wait: gate } } });
+  await eventually(async () => {
+    assert.equal((await platform.call(`${url}/status/${job.json.id}`)).json.status, "IN_PROGRESS");
+  });
+  await network.cut();
+  await join("two");
+  writeFileSync(gate, "");
+  assert.equal((await result(platform, id, job)).retries, 1);
+  await eventually(async () => {
+    const one = (await hosts(platform)).find(({ name }) => name === "one");
+    assert.deepEqual([one?.state, one?.workers], ["away", []]);
+  });
+  await network.mend();
+  await isHere(platform, "one");
+});
+
+test("A deploy for which no machine is there says so beside workers of before, and a machine with the label takes it up", async (t) => {
+  const { platform, join } = await startJoinable(t);
+  await join("one");
+  const source = (more: string) =>
+    `from svc import Endpoint\n\n\n@Endpoint(name="where", workers=(0, 1), idle_timeout=600${more})\ndef where(n: int) -> int:\n    return n\n`;
+  const deploy = (more: string) => platform.svc(["deploy"], { cwd: project(t, { "main.py": source(more) }) });
+  assert.equal((await deploy("")).code, 0);
+  const endpoint = (await platform.endpoints())[0]!;
+  const call = async () => (await platform.call(`${endpoint.url}/runsync`, { body: { input: { n: 1 } } })).json;
+  assert.equal((await call()).status, "COMPLETED");
+  const moved = await deploy(', hosts="rack-2"');
+  assert.equal(moved.code, 0, moved.stderr);
+  assert.match(moved.stderr, /There is no machine with the label "rack-2"\. Let one join with it/);
+  await join("two", { args: ["--labels", "rack-2"] });
+  await eventually(async () => {
+    assert.equal((await call()).status, "COMPLETED");
+    const two = (await hosts(platform)).find(({ name }) => name === "two");
+    assert.equal(two?.workers.length, 1);
+  });
+  const large = await deploy(', cpu="640-2560"');
+  assert.equal(large.code, 1, large.stdout);
+  assert.match(large.stderr, /and the largest of 2 machines, (one|two), promises \d+ vCPU and \d+ GB in all/);
 });
 
 test("A platform that is told to end, as for an upgrade, lets the jobs of its hosts finish, and the next one has its hosts back", async (t) => {

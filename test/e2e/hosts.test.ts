@@ -86,6 +86,7 @@ test("The jobs of a machine that is removed run elsewhere, and its agent ends wi
   await platform.query('mutation { removeHost(name: "one") }');
   assert.notEqual(await agent.ended, null);
   assert.match(agent.stderr + agent.stdout, /was removed/);
+  assert.doesNotMatch(agent.stdout, /"away"/, "nobody dials again");
   assert.equal((await result(platform, id, job)).output.n, 5);
   assert.deepEqual(
     (await hosts(platform)).map(({ name }) => name),

@@ -48,7 +48,7 @@ const createToken = command({
     this.terminal.note(`That machine must reach ${reached} and, on the same host, port ${made.port}.`);
     if (isLocal(reached)) {
       this.terminal.note(
-        `Only this machine itself reaches ${reached}: put this machine's address in its place, or set SVC_PUBLIC_URL.`,
+        `Only this machine itself reaches ${reached}: put this machine's address in its place, where the platform listens there too (SVC_HOST=0.0.0.0), or set SVC_PUBLIC_URL.`,
       );
     }
   },

@@ -44,9 +44,10 @@ export async function waitReady(
   }
 }
 
-/** Takes calls, or is meant not to; and no worker of an older build takes calls any more. */
+/** Takes calls, or is meant not to; and no worker of an older build takes calls any more, unless no machine is there for a newer one. */
 function isSettled({ status, pods }: EndpointRecord): boolean {
   if (status.state === "STOPPED") return true;
+  if (status.state === "READY" && status.reason !== "" && pods.every((pod) => !pod.current)) return true;
   const oldTakesCalls = pods.some((pod) => !pod.current && pod.state !== "DRAINING" && pod.state !== "FAILED");
   return status.state === "READY" && !oldTakesCalls;
 }
