@@ -37,6 +37,7 @@ from svc import Endpoint, Secret
 
 @Endpoint(name="wide", workers=(0, 1), env={"TOKEN": Secret("TOKEN"), "MODE": "quiet"})
 def wide(text: str) -> str:
+    print("said", text[:10])
     if text == "fail":
         raise ValueError("no such text")
     return os.environ["TOKEN"] + os.environ["MODE"] + text
@@ -162,6 +163,14 @@ describe("svc platform migrate", { skip }, () => {
     assert.equal((await status(jobs.waits!, "later")).status, "IN_QUEUE");
     assert.equal((await platform.call(`${at("later")}/health`)).jobs.inQueue, 1);
     assert.equal((await platform.call(`${at("wide")}/runsync`, { input: { text: "!" } })).output, "sesamequiet!");
+    const said = async () => {
+      const lines = (await platform.cli(["logs", "wide", "--grep", "said", "--json"])).trim().split("\n");
+      return lines.filter((line) => line !== "").map((line) => JSON.parse(line).text as string);
+    };
+    const before = ["said xxxxxxxxxx", "said fail"];
+    await eventually(async () => assert.deepEqual(await said(), [...before, "said !"]));
+    const logs = readdirSync(path.join(dataDir, "logs"));
+    assert.deepEqual(logs, [], "what workers printed is in the bucket now");
     const second = await platform.call(`${at("later")}/run`, { input: { text: "four" } });
     await platform.stop();
 
@@ -176,6 +185,7 @@ describe("svc platform migrate", { skip }, () => {
     await eventually(async () => assert.equal((await status(jobs.waits!, "later")).output, BIG.length));
     await eventually(async () => assert.equal((await status(second.id!, "later")).output, 4));
     assert.equal((await platform.call(`${at("wide")}/runsync`, { input: { text: "?" } })).output, "sesamequiet?");
+    await eventually(async () => assert.deepEqual(await said(), [...before, "said !", "said ?"]));
     await platform.stop();
     await assert.rejects(home.start(env), /holds an embedded platform[\s\S]*|svc platform migrate/);
     const other = await openHome(t);

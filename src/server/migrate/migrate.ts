@@ -1,6 +1,6 @@
 /**
  * `svc platform migrate`: what a platform keeps, from its data directory to PostgreSQL and a bucket, or back. The data directory
- * stays the platform's: its key, logs, volumes and certificates are not moved.
+ * stays the platform's: its key, volumes and certificates are not moved, and logs follow when it starts.
  *
  *   checks ──▶ marks on both sides ──▶ layers ──▶ records ──▶ jobs ──▶ counted again ──▶ the data directory changes ──▶ marks go
  */

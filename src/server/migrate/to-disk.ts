@@ -22,6 +22,7 @@ import { openSqliteStore, sqliteRecords } from "../../store/sqlite-store.ts";
 import { DATABASE_HOME_FILE, homeOf } from "../state.ts";
 import { ownDatabase, readMark, refuseMarked, requireCurrent, writeMark } from "./database-mark.ts";
 import { type MovedLayers, moveLayers } from "./layers.ts";
+import { logsToFiles } from "./logs.ts";
 import { endMove, type Moved, moveFolders, writeMove } from "./move.ts";
 import { bytesWords, jobWords, type MoveNeeds, type MoveResult, neededLayers, requireSame } from "./needs.ts";
 import { switchEntries } from "./switch.ts";
@@ -78,6 +79,7 @@ async function copied(needs: MoveNeeds, fresh: string): Promise<Moved> {
       }
       const layers = await layersOf(needs, fresh);
       const rows = await rowsOf(needs, fresh);
+      await logsToFiles(needs);
       await syncTree(fresh, SYNCS_AT_ONCE);
       return { ...rows, layers };
     } finally {
