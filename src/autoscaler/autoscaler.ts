@@ -36,6 +36,7 @@ export class Autoscaler {
   readonly #awake = new Set<string>();
   readonly #loads = new Map<string, Readonly<Record<"normal" | "lowPriority", LoadAverage>>>();
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
 
   constructor(deps: AutoscalerDeps) {
     this.#deps = deps;
@@ -60,7 +61,9 @@ export class Autoscaler {
     }, AUTOSCALER_TICK_MS);
   }
 
+  /** Nothing is started or stopped from then on, whoever wakes it: workers that end while the platform does want no others. */
   stop(): void {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#awake.clear();
@@ -71,6 +74,7 @@ export class Autoscaler {
    * workers is looked at as often as its load can change, not with every job that finds them busy.
    */
   wake(endpointId: string): void {
+    if (this.#isStopped) return;
     const state = this.#looking.get(endpointId);
     if (state !== undefined) {
       this.#looking.set(endpointId, "again");
@@ -84,7 +88,7 @@ export class Autoscaler {
       this.#looking.set(endpointId, "once");
       const hasWorkers = await this.#look(endpointId).catch(this.#deps.onError);
       if (hasWorkers) await delay(AUTOSCALER_PAUSE_MS);
-    } while (this.#looking.get(endpointId) === "again");
+    } while (this.#looking.get(endpointId) === "again" && !this.#isStopped);
     this.#looking.delete(endpointId);
   }
 
@@ -129,6 +133,7 @@ export class Autoscaler {
       switchesAtOnce: isLiveName(endpoint.name),
     };
     if (!isAwake) this.#loads.delete(endpointId);
+    if (this.#isStopped) return false;
     const decision = decide(sample);
     const start = mayStart(endpoint) ? decision.start : 0;
     await apply(endpoint, { ...decision, start });

@@ -105,3 +105,12 @@ test("A platform that starts looks at endpoints that want workers or have jobs, 
   await settled();
   assert.deepEqual(new Set(looked), new Set([endpoint, wanted].map(({ id }) => id)));
 });
+
+test("One that was stopped starts nothing, whoever wakes it, and does not finish a look", async () => {
+  const { autoscaler, endpoint, applied, settled } = loop();
+  autoscaler.wake(endpoint.id);
+  autoscaler.stop();
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual(applied, []);
+});
