@@ -142,7 +142,7 @@ export function placeAmong(
 /** The fleet as it were with what can be made. */
 export function asIfMade<F extends Fleet>(fleet: F): F {
   if (fleet.machines === undefined) return fleet;
-  const made = ({ closed: _, ...machine }: HostMachine) => machine;
+  const made = ({ closed: _, potential: __, ...machine }: HostMachine) => machine;
   return { ...fleet, machines: fleet.machines.map((one) => (one.potential ? made(one) : one)) };
 }
 

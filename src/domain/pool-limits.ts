@@ -7,6 +7,8 @@ const MB = 1024 * KB;
 export const POOLS_MAX = 50;
 /** Pods that are on their way at once, of all pools. */
 export const PODS_COMING_MAX = 20;
+/** Endpoints that wait and are looked at in one turn: as many Pods as may be on their way serve no more. */
+export const POOL_WISHES_MAX = 200;
 /** A Pod whose agent does not answer for so long is deleted. */
 export const POD_AWAY_MAX_MS = 60_000;
 /** A Pod whose program runs and has not joined for so long is deleted. */

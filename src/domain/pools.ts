@@ -7,9 +7,9 @@
  *
  * A pool of `trust: shared` holds its hosts for everybody from the start.
  */
-import { type Machine, type Need, needOn, placeBeside, type Share, usedBy } from "./capacity.ts";
+import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import { POD_AWAY_MAX_MS, PODS_COMING_MAX } from "./limits.ts";
+import { POD_AWAY_MAX_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
 
 /** Whose workers may meet on one host. */
 export const TRUSTS = ["environment", "endpoint", "shared"] as const;
@@ -99,7 +99,12 @@ export function canTake(pool: Pool, need: Need): boolean {
 /** In the order in which they are to be done. */
 export function decidePools(pools: readonly Pool[], hosts: readonly PoolHost[], wishes: readonly Wish[]): Step[] {
   const plan = new Plan(pools, hosts);
-  for (const wish of wishes) plan.serve(wish);
+  let looked = 0;
+  for (const wish of wishes) {
+    if (!pools.some((pool) => canTake(pool, wish.need))) continue;
+    plan.serve(wish);
+    if (++looked >= POOL_WISHES_MAX) break;
+  }
   plan.warm();
   return [...plan.steps(), ...plan.deletions()];
 }
@@ -110,6 +115,8 @@ interface Slot {
   readonly pool: Pool;
   readonly machine: Machine;
   readonly shares: Share[];
+  /** The sum of them. */
+  used: Used;
   holder: string;
   /** Workers were placed there in this plan. */
   isWanted: boolean;
@@ -120,20 +127,38 @@ class Plan {
   readonly #hosts: readonly PoolHost[];
   readonly #slots: Slot[];
   readonly #held: Step[] = [];
+  /** Images that could not be prepared somewhere. */
+  readonly #broken: ReadonlySet<string>;
+  readonly #slotOf: ReadonlyMap<PoolHost | undefined, Slot>;
+  /** On their way or to be made. */
+  #coming: number;
+  /** By pool: those that are there, away, on their way, or to be made. */
+  readonly #counts = new Map<string, number>();
 
   constructor(pools: readonly Pool[], hosts: readonly PoolHost[]) {
     this.#pools = pools;
     this.#hosts = hosts;
+    const here = hosts.filter(({ state }) => state === "here");
+    this.#broken = new Set(here.flatMap(({ problems }) => [...problems.keys()]));
     this.#slots = hosts.flatMap((host) => {
       const pool = pools.find(({ name }) => name === host.pool);
       if (pool === undefined || (host.state !== "coming" && host.state !== "here")) return [];
-      return { host, pool, machine: machineOf(pool), shares: [...host.shares], holder: host.holder, isWanted: false };
+      const machine = machineOf(pool);
+      const { holder, shares } = host;
+      return { host, pool, machine, shares: [...shares], used: usedBy(machine, shares), holder, isWanted: false };
     });
+    this.#slotOf = new Map(this.#slots.map((slot) => [slot.host, slot]));
+    this.#coming = this.#slots.filter(({ host }) => host?.state === "coming").length;
+    for (const { pool, state } of hosts) if (state !== "leaving" && state !== "over") this.#count(pool);
+  }
+
+  #count(pool: string): void {
+    this.#counts.set(pool, (this.#counts.get(pool) ?? 0) + 1);
   }
 
   serve(wish: Wish): void {
     // Elsewhere it would fail the same: no further host is made for it.
-    if (this.#hosts.some(({ state, problems }) => state === "here" && problems.has(wish.image))) return;
+    if (this.#broken.has(wish.image)) return;
     for (let n = 0; n < wish.missing; n++) {
       const slot = this.#slotFor(wish) ?? this.#make(this.#pools.find((pool) => canTake(pool, wish.need)));
       if (slot === undefined || !this.#put(slot, wish)) return;
@@ -169,7 +194,7 @@ class Plan {
     if (host.state === "over") return "it has ended";
     if (host.state === "away") return host.forMs > POD_AWAY_MAX_MS ? "its agent does not answer" : undefined;
     if (host.state === "leaving") return undefined;
-    const slot = this.#slots.find((one) => one.host === host);
+    const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
     if (host.shares.length > 0 || slot.isWanted || host.forMs < slot.pool.idleMs) return undefined;
     if (!isUnused(slot)) return "it was idle";
@@ -187,7 +212,8 @@ class Plan {
 
   /** Held for it already, else nobody's and here, else on its way. */
   #slotFor(wish: Wish): Slot | undefined {
-    const fits = (slot: Slot) => canTake(slot.pool, wish.need) && this.#shareOn(slot, wish.need) !== undefined;
+    const takes = new Set(this.#pools.filter((pool) => canTake(pool, wish.need)));
+    const fits = (slot: Slot) => takes.has(slot.pool) && this.#shareOn(slot, wish.need) !== undefined;
     const mine = (slot: Slot) => slot.holder === holderOf(slot.pool.trust, wish);
     const orders = [
       (slot: Slot) => slot.host?.state === "here" && mine(slot),
@@ -195,7 +221,7 @@ class Plan {
       (slot: Slot) => slot.host?.state !== "here" && (mine(slot) || slot.holder === ""),
     ];
     for (const order of orders) {
-      const found = this.#slots.find((slot) => order(slot) && fits(slot));
+      const found = this.#slots.find((slot) => !isFull(slot) && order(slot) && fits(slot));
       if (found !== undefined) return found;
     }
     return undefined;
@@ -205,6 +231,7 @@ class Plan {
     const share = this.#shareOn(slot, wish.need);
     if (share === undefined) return false;
     slot.shares.push(share);
+    slot.used = usedBy(slot.machine, slot.shares);
     slot.isWanted = true;
     const holder = holderOf(slot.pool.trust, wish);
     if (slot.holder === holder) return true;
@@ -214,19 +241,19 @@ class Plan {
     return true;
   }
 
-  #shareOn({ machine, shares }: Slot, need: Need): Share | undefined {
-    const placed = placeBeside(machine, usedBy(machine, shares), needOn(machine, need));
+  #shareOn({ machine, used }: Slot, need: Need): Share | undefined {
+    const placed = placeBeside(machine, used, needOn(machine, need));
     return "lack" in placed ? undefined : placed;
   }
 
   #make(pool: Pool | undefined): Slot | undefined {
     if (pool === undefined) return undefined;
-    const coming = this.#slots.filter(({ host }) => host?.state !== "here").length;
-    const there = this.#hosts.filter(({ pool: name, state }) => name === pool.name && state === "away").length;
-    const all = there + this.#slots.filter((slot) => slot.pool === pool).length;
-    if (coming >= PODS_COMING_MAX || all >= pool.max) return undefined;
+    if (this.#coming >= PODS_COMING_MAX || (this.#counts.get(pool.name) ?? 0) >= pool.max) return undefined;
+    this.#coming++;
+    this.#count(pool.name);
     const holder = pool.trust === "shared" ? HELD_FOR_ALL : "";
-    const slot: Slot = { host: undefined, pool, machine: machineOf(pool), shares: [], holder, isWanted: false };
+    const machine = machineOf(pool);
+    const slot = { host: undefined, pool, machine, shares: [], used: usedBy(machine, []), holder, isWanted: false };
     this.#slots.push(slot);
     return slot;
   }
@@ -235,4 +262,8 @@ class Plan {
 /** Nobody has used it, or everybody may. */
 function isUnused({ holder, shares }: Slot): boolean {
   return holder === "" || (holder === HELD_FOR_ALL && shares.length === 0);
+}
+
+function isFull({ used, machine }: Slot): boolean {
+  return used.vcpus >= machine.vcpus || used.memoryGb >= machine.memoryGb;
 }

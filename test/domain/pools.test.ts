@@ -139,6 +139,11 @@ test("GPUs are asked for where they are, whole and in parts", () => {
   assert.deepEqual(decidePools([l4], [], [wish("x", { need: { ...need, gpuIds: "HOPPER_141" } })]), []);
 });
 
+test("Those who can have no Pod keep nobody else from one, however many they are", () => {
+  const tooLarge = Array.from({ length: 500 }, (_, n) => wish(`large${n}`, { need: { ...NEED, vcpus: 64 } }));
+  assert.deepEqual(kinds(decidePools([pool()], [], [...tooLarge, wish("x")])), ["make 1 of a"]);
+});
+
 test("Whatever is wanted and there: nobody gets a host of another, no pool has too many, and nothing that works is deleted", () => {
   const states = fc.constantFrom("coming", "here", "away", "leaving", "over");
   const holders = fc.constantFrom("", "environment:e1", "environment:e2", "endpoint:x");

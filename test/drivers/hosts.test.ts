@@ -528,6 +528,7 @@ test("What can be made counts for nothing that is there, and for all that may co
   const fleet: Fleet = { ...MACHINE, machines: [made!] };
   assert.equal(wholeOf(fleet).vcpus, 0);
   const need = { vcpus: 1, memoryGb: 2, gpuIds: "", gpuPreference: [], gpuCount: 1 };
+  assert.equal(wholeOf(asIfMade(fleet)).vcpus, MACHINE.vcpus);
   assert.ok("lack" in placeAmong(fleet, [], need));
   assert.ok(!("lack" in placeAmong(asIfMade(fleet), [], need)));
 });
