@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Transform } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import { declaredBytes, drain as drainBody } from "../lib/request-body.ts";
 import { RateLimited } from "./rate-limits.ts";
 
@@ -94,7 +95,10 @@ export function readBody(
     };
     const onEnd = () => {
       stop();
-      resolve(chunks.length === 1 ? chunks[0]! : chunks.length === 0 ? EMPTY : Buffer.concat(chunks, bytes));
+      if (chunks.length < 2) return resolve(chunks[0] ?? EMPTY);
+      const body = Buffer.concat(chunks, bytes);
+      for (const chunk of chunks) freeBytes(chunk);
+      resolve(body);
     };
     const onClose = () => fail(new CallerGone());
     req.on("data", onData).on("end", onEnd).on("close", onClose);

@@ -2,12 +2,13 @@
  * A call of a load-balanced endpoint: forwarded to a worker as it came, without the platform's key and without what
  * belongs to one connection only. Both bodies stream.
  */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { LoadBalancedResponse } from "../domain/request.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import { declaredBytes, hasBody } from "../lib/request-body.ts";
 import { drain, inviteBody, limitedStream, readBody, tooLarge } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
@@ -99,7 +100,7 @@ function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse
   res.flushHeaders();
   // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
   const length = declaredLength(response);
-  const passing = length === undefined ? pipeline(body, res) : pipeline(body, exactly(length), res);
+  const passing = length === undefined ? pipeline(body, res) : pipeline(body, exactly(length, res), res);
   return passing.catch(() => void res.destroy());
 }
 
@@ -108,14 +109,15 @@ function declaredLength({ headers }: LoadBalancedResponse): number | undefined {
   return declared === undefined ? undefined : Number(declared[1]);
 }
 
-/** A stream whose function said its length: one of another length would put the connection out of step. */
-function exactly(length: number) {
+/** A stream whose function said its length: one of another length would put the connection out of step. Its parts are freed when they have left. */
+function exactly(length: number, res: ServerResponse) {
   return async function* (body: AsyncIterable<Buffer>) {
     let bytes = 0;
     for await (const chunk of body) {
       bytes += chunk.length;
       if (bytes > length) throw new Error("The body is longer than its content-length.");
       yield chunk;
+      if (res.writableLength === 0) freeBytes(chunk);
     }
     if (bytes < length) throw new Error("The body is shorter than its content-length.");
   };

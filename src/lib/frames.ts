@@ -2,6 +2,7 @@
  * Length-prefixed frames: u32 length | u8 type | u8 flags | u16 head length | u32 channel | head | body.
  * Described in docs/reference/protocol.md. Bodies are handed on as they are.
  */
+import { freeBytes } from "./free-bytes.ts";
 
 const PREFIX_BYTES = 12;
 
@@ -92,61 +93,95 @@ export function readHead<T>(frame: Frame, check: (head: unknown) => T): T {
   }
 }
 
-/** Cuts a byte stream into frames. Throws FrameError on a length outside the bounds: the link must be closed. */
+/**
+ * Cuts a byte stream into frames. Throws FrameError on a length outside the bounds: the link must be closed. A frame that comes in parts
+ * is put together where it will lie, and a chunk in which nothing lies any more is freed: what is pushed belongs to the reader.
+ */
 export class FrameReader {
   /** A longer frame is an error. */
   maxBytes: number;
-  #chunks: Buffer[] = [];
-  #buffered = 0;
+  /** Of a prefix that is not whole. */
+  #start: Buffer = EMPTY;
+  #coming: Coming | undefined;
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
   }
 
-  /** The frames completed by `chunk`, in order. Of those before it no more is copied than the frame that it completes. */
+  /** The frames completed by `chunk`, in order. */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
-    let bytes = chunk;
-    if (this.#buffered > 0) {
-      this.#chunks.push(chunk);
-      this.#buffered += chunk.length;
-      if (this.#buffered < 4) return frames;
-      const needed = this.#needed();
-      if (this.#buffered < needed) return frames;
-      frames.push(cut(Buffer.concat(this.#chunks, needed), 0, needed - 4));
-      bytes = chunk.subarray(chunk.length - (this.#buffered - needed));
-    }
+    const bytes = this.#start.length === 0 ? chunk : Buffer.concat([this.#start, chunk]);
     let start = 0;
-    while (bytes.length - start >= 4) {
-      const length = bytes.readUInt32BE(start);
-      this.#check(length);
-      if (bytes.length - start < 4 + length) break;
-      frames.push(cut(bytes, start, length));
-      start += 4 + length;
+    if (this.#coming !== undefined) {
+      start = this.#coming.take(bytes, 0);
+      if (this.#coming.isWhole) {
+        frames.push(this.#coming);
+        this.#coming = undefined;
+      }
     }
-    this.#buffered = bytes.length - start;
-    this.#chunks = this.#buffered === 0 ? [] : [start === 0 ? bytes : bytes.subarray(start)];
+    let isCopied = true;
+    while (bytes.length - start >= PREFIX_BYTES) {
+      const length = this.#lengthAt(bytes, start);
+      const end = start + 4 + length;
+      if (end > bytes.length) {
+        this.#coming = new Coming(bytes, start, length);
+        start += PREFIX_BYTES + this.#coming.take(bytes, start + PREFIX_BYTES);
+        break;
+      }
+      frames.push(cut(bytes, start, length));
+      isCopied = false;
+      start = end;
+    }
+    this.#start = start === bytes.length ? EMPTY : Buffer.from(bytes.subarray(start));
+    if (this.#start.length >= 4) this.#lengthAt(this.#start, 0);
+    if (isCopied) freeBytes(chunk);
     return frames;
   }
 
-  /** Bytes needed before the first frame is whole; avoids joining a large body's chunks again and again. */
-  #needed(): number {
-    const first = this.#chunks[0]!;
-    const start = first.length >= 4 ? first : Buffer.concat(this.#chunks, this.#buffered);
-    const length = start.readUInt32BE(0);
-    this.#check(length);
-    return 4 + length;
+  #lengthAt(bytes: Buffer, start: number): number {
+    const length = bytes.readUInt32BE(start);
+    if (length < 8 || length > this.maxBytes) throw new FrameError(`frame length ${length} is out of bounds`);
+    return length;
+  }
+}
+
+/** A frame whose prefix has come, and not yet all of the rest. */
+class Coming implements Frame {
+  readonly type: number;
+  readonly flags: number;
+  readonly channel: number;
+  readonly headBytes: Buffer;
+  readonly body: Buffer;
+  #filled = 0;
+
+  constructor(bytes: Buffer, start: number, length: number) {
+    const headLength = headLengthAt(bytes, start, length);
+    this.type = bytes[start + 4]!;
+    this.flags = bytes[start + 5]!;
+    this.channel = bytes.readUInt32BE(start + 8);
+    this.headBytes = Buffer.allocUnsafe(headLength);
+    this.body = Buffer.allocUnsafe(length - 8 - headLength);
   }
 
-  #check(length: number): void {
-    if (length < 8 || length > this.maxBytes) throw new FrameError(`frame length ${length} is out of bounds`);
+  get isWhole(): boolean {
+    return this.#filled === this.headBytes.length + this.body.length;
+  }
+
+  /** Copies what there is of it from `start` on; gives the number of bytes. */
+  take(bytes: Buffer, start: number): number {
+    const { headBytes, body } = this;
+    let taken = 0;
+    if (this.#filled < headBytes.length) taken = bytes.copy(headBytes, this.#filled, start);
+    const inBody = this.#filled + taken - headBytes.length;
+    if (inBody >= 0) taken += bytes.copy(body, inBody, start + taken);
+    this.#filled += taken;
+    return taken;
   }
 }
 
 function cut(bytes: Buffer, start: number, length: number): Frame {
-  const headLength = bytes.readUInt16BE(start + 6);
-  if (8 + headLength > length) throw new FrameError("frame head is longer than its frame");
-  const bodyStart = start + PREFIX_BYTES + headLength;
+  const bodyStart = start + PREFIX_BYTES + headLengthAt(bytes, start, length);
   return {
     type: bytes[start + 4]!,
     flags: bytes[start + 5]!,
@@ -154,4 +189,10 @@ function cut(bytes: Buffer, start: number, length: number): Frame {
     headBytes: bytes.subarray(start + PREFIX_BYTES, bodyStart),
     body: bytes.subarray(bodyStart, start + 4 + length),
   };
+}
+
+function headLengthAt(bytes: Buffer, start: number, length: number): number {
+  const headLength = bytes.readUInt16BE(start + 6);
+  if (8 + headLength > length) throw new FrameError("frame head is longer than its frame");
+  return headLength;
 }

@@ -90,6 +90,11 @@ export class Connection {
     return this.#socket.writableNeedDrain;
   }
 
+  /** All that was sent is with the kernel. */
+  get isFlushed(): boolean {
+    return this.#outgoing.length === 0 && this.#socket.writableLength === 0;
+  }
+
   /** Resolves when what was sent so far has left far enough that more may be sent. */
   async drained(): Promise<void> {
     this.#flush();

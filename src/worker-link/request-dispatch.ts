@@ -6,6 +6,7 @@ import { SvcError } from "../domain/errors.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
 import { FRAME, MORE } from "../domain/worker-protocol.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Own } from "../lib/own.ts";
 import type { Connection } from "./connection.ts";
@@ -133,6 +134,7 @@ export class RequestDispatch {
   }
 }
 
+/** The parts of `body` are freed when they have left. */
 async function sendBody(
   session: WorkerSession,
   work: RequestWork,
@@ -144,6 +146,7 @@ async function sendBody(
       if (!(await work.uploadRoom(chunk.length))) return;
       connection.send(FRAME.BODY, work.channel, undefined, chunk, MORE);
       await connection.drained();
+      if (connection.isFlushed) freeBytes(chunk);
     }
     connection.send(FRAME.BODY, work.channel);
   } catch {

@@ -18,7 +18,7 @@ test("A streamed body waits with its caller until the worker has room for more",
   const body = new Readable({
     highWaterMark: PART.length,
     read() {
-      this.push(parts++ < 40 ? PART : null);
+      this.push(parts++ < 40 ? Buffer.from(PART) : null);
     },
   });
   const answer = rig.request(body);
@@ -48,7 +48,7 @@ test("A body that waits for room ends with its caller", async (t) => {
   const caller = new Departure();
   const body = new Readable({
     read() {
-      this.push(PART);
+      this.push(Buffer.from(PART));
     },
   });
   const answer = rig.request(body, caller);
