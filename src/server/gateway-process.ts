@@ -35,7 +35,7 @@ export type GatewayReport =
 /** Runs until the process ends. */
 export async function runGatewayProcess(exit: (code: number) => void): Promise<void> {
   // Signals of a terminal or of a service manager reach the owner, which ends its gateways in order.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) process.on(signal, () => {});
   process.on("disconnect", () => exit(1));
   const log = createLog(lineWriter(process.stderr.fd, LOG_BACKLOG_MAX_BYTES), () => new Date());
   process.on("unhandledRejection", (error) =>

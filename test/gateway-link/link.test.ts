@@ -5,6 +5,9 @@ import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
+import { RATE_LIMITS_DEFAULT } from "../../src/gateway/rate-limits.ts";
+import { dialOwner } from "../../src/gateway-link/dial.ts";
+import type { OwnerLink } from "../../src/gateway-link/owner-link.ts";
 import { LINK_FRAME, LINK_VERSIONS } from "../../src/gateway-link/protocol.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
 import { eventually } from "../eventually.ts";
@@ -189,4 +192,37 @@ test("Questions whose heads are large, and bodies of megabytes, come through as 
   platform.work(() => ({ state: "FAILED", error: "e".repeat(200_000) }), "other");
   const failed = await platform.post("/v2/other/runsync", { input: {} });
   assert.equal(failed.json.error.length, 200_000);
+});
+
+test("Calls are counted for all gateways together, to the last one", async (t) => {
+  const { linked } = await started(t, {
+    settings: { rateLimits: { ...RATE_LIMITS_DEFAULT, purge: 3 } },
+    deps: { monotonic: () => 0 },
+  });
+  const { link: other } = await dialOwner(linked.linkPath, linked.secret);
+  t.after(() => other.close());
+  const take = (link: OwnerLink) => link.ask("rate", { endpointId: "jobs", rate: "purge" });
+  await take(linked.link);
+  await take(other);
+  await take(linked.link);
+  for (const link of [linked.link, other]) {
+    await assert.rejects(take(link), { code: "RATE_LIMITED", retryAfterS: 10 });
+  }
+});
+
+test("A gateway that asks for more than it reads is cut off", async (t) => {
+  const { platform, linked } = await started(t);
+  const output = Buffer.from(JSON.stringify("x".repeat(16 * 1024 * 1024)));
+  platform.work(() => ({ state: "COMPLETED", output }));
+  const { json } = await platform.post("/v2/jobs/runsync", { input: {} });
+  const socket = connect(linked.linkPath);
+  socket.on("error", () => {});
+  socket.pause();
+  socket.write(Buffer.concat(hello(linked)));
+  for (let n = 1; n <= 20; n++) {
+    socket.write(Buffer.concat(encodeFrame(LINK_FRAME.ASK, n, { op: "find", id: json.id })));
+  }
+  await eventually(() => assert.deepEqual(linked.gone, ["it does not read what it asked for"]));
+  socket.destroy();
+  await answersCalls(platform);
 });
