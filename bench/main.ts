@@ -69,6 +69,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
       "PostgreSQL's primary is killed under load, its synchronous standby promoted (--rounds: how often); nothing may be lost",
     load: () => import("./failover.ts"),
   },
+  ownership: {
+    about:
+      "schedules of replicas, network and database that a seed chooses: no job is lost or ends twice (--rounds: thousands)",
+    load: () => import("./ownership.ts"),
+  },
   postgres: {
     about:
       "the queue on PostgreSQL against the embedded one and against queues on the same PostgreSQL (--part deep: a million jobs)",

@@ -77,6 +77,7 @@ export const SIDEBAR: readonly Section[] = [
     text: "Explanation",
     items: entries({
       "explanation/cold-starts": "Cold starts",
+      "explanation/ownership": "Who owns a job",
       "reference/scaling": "Scaling, capacity and GPUs",
       "reference/pools": "Pools of Pods",
       "reference/durability": "What survives what",
@@ -174,6 +175,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0025-logs-in-a-bucket": "25. Logs in a bucket",
       "decisions/0026-gateway-processes": "26. Gateway processes",
       "decisions/0027-hosts-in-kubernetes": "27. Hosts in Kubernetes",
+      "decisions/0028-owners-of-shards": "28. Owners of shards",
     }),
   },
 ];

@@ -22,6 +22,8 @@ export interface NewJob {
   readonly ttlMs: number;
   /** How long its result is kept. */
   readonly retentionMs: number;
+  /** It may have been accepted before, and its answer lost: by id it is looked for first. */
+  readonly isSentAgain?: boolean;
 }
 
 export interface Job {

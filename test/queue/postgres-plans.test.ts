@@ -29,7 +29,7 @@ const skip = "missing" in found && found.missing;
 const ROWS = 100_000;
 /** Small, whatever happens: one row an endpoint or less, one a batch that is dropped all at once, or none yet. */
 const SMALL = /^(queue_shards|queue_endpoints|queue_journal|job_schedules|done_jobs_\d+)$/;
-const FENCE = { shards: [1], epochs: [1], nonces: [1], writer: 1, n: 1, lastSeq: 1 };
+const FENCE = { shards: [1], epochs: [1], nonces: [1], writer: 1, n: 1, after: 1, lastSeq: 1 };
 
 interface Plan {
   readonly "Node Type": string;

@@ -15,12 +15,15 @@ import {
 } from "./statement.ts";
 import type { Unit } from "./unit.ts";
 
-/** A batch wrote nothing: these were taken over. */
+/**
+ * A batch wrote nothing: these were taken over. With none, the database lacks the batch before it: a standby took over that had not got
+ * it. What is in memory is read again, and the work is done on that.
+ */
 export class ShardsLost extends Error {
   readonly shards: readonly number[];
 
   constructor(shards: readonly number[]) {
-    super("shards were taken over");
+    super("shards were taken over, or the end of what was written is lost");
     this.shards = shards;
   }
 }
@@ -33,6 +36,8 @@ export class Batches {
   readonly #shard: (endpoint: EndpointState) => number;
   /** Of statements, by name. */
   readonly #texts = new Map<string, string>();
+  /** The last that was carried out: without it in the rows, what is in memory is not what is in them. */
+  #last = 0;
   #sinceFold = 0;
   #mustFold = false;
 
@@ -43,8 +48,9 @@ export class Batches {
   }
 
   /** All was read again: what the journal has is added to `journalled`, and goes to the rows with the next batch. */
-  loaded(): void {
+  loaded(lastBatch: number): void {
     this.journalled.clear();
+    this.#last = lastBatch;
     this.#mustFold = true;
   }
 
@@ -78,7 +84,7 @@ export class Batches {
     for (const endpoint of unit.newEndpoints) shards.add(this.#shard(endpoint));
     // What the journal has of a shard is removed by the one that has the shard, and nobody else.
     if (mustFold) for (const endpoint of this.journalled) shards.add(this.#shard(endpoint));
-    const fence = this.#ownership.fence(shards, lastSeq);
+    const fence = this.#ownership.fence(shards, lastSeq, this.#last);
     if (mustFold) {
       const stored = [...this.journalled].filter((one) => one.number > 0 && !unit.newEndpoints.has(one));
       add(ENDPOINT_UP as Part<never>, stored.map(countsOf));
@@ -94,8 +100,10 @@ export class Batches {
         break;
       }
       if (answer!.own < fence.shards.length) throw new ShardsLost(await this.#lostOf(fence));
+      if (!answer!.follows) throw new ShardsLost([]);
       // An earlier try was committed while this one waited for it: the next look sees it.
     }
+    this.#last = fence.n;
     this.#sinceFold = mustFold ? 0 : this.#sinceFold + 1;
     if (mustFold) {
       this.#mustFold = false;

@@ -32,7 +32,7 @@ export function queueChanges(core: PostgresCore, bodies: StoredBodies): Changes 
         [job.input],
         ([input]) =>
           core.ask((earlier: string | undefined) => insertJob(core, job, input!, earlier), {
-            ...(job.idempotencyKey !== "" && { load: (query) => earlierJob(core, query, job) }),
+            ...((job.idempotencyKey !== "" || job.isSentAgain) && { load: (query) => earlierJob(core, query, job) }),
             careful: (query) => core.need(query, job.id),
             bytes: sizeInRow(input!),
           }),
@@ -62,6 +62,8 @@ async function keyHolder(query: Query, endpoint: number, job: NewJob): Promise<s
 }
 
 async function earlierJob(core: PostgresCore, query: Query, job: NewJob): Promise<string | undefined> {
+  if (job.isSentAgain) await core.need(query, job.id);
+  if (job.idempotencyKey === "") return undefined;
   const number = core.live.endpoints.get(job.endpointId)?.number ?? 0;
   return number === 0 ? undefined : keyHolder(query, number, job);
 }
@@ -78,6 +80,7 @@ export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier:
     if (id !== undefined) return { id, created: false };
   }
   if (core.record(job.id) !== undefined) {
+    if (job.isSentAgain) return { id: job.id, created: false };
     throw new SvcError("CONFLICT", `A job with the id ${job.id} exists already.`);
   }
   if (endpoint.inQueue + endpoint.delayed >= core.bounds.queuedMax) throw queueFull(endpoint);

@@ -104,14 +104,25 @@ export class Connections implements Db {
 
   /** Reads, on a connection of its own. Waits a bounded time for a database that is away. */
   async read<R>(text: string, values: readonly unknown[] = [], forMs = this.#waitMaxMs): Promise<R[]> {
+    return this.#reading((line) => this.#repeat(line, (client) => ask<R>(client, text, values), forMs));
+  }
+
+  async #reading<T>(work: (line: Line) => Promise<T>): Promise<T> {
     const line = this.#idle.pop() ?? (await new Promise<Line>((resolve) => this.#waiting.push(resolve)));
     try {
-      return await this.#repeat(line, (client) => ask<R>(client, text, values), forMs);
+      return await work(line);
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#idle.push(line);
       else next(line);
     }
+  }
+
+  /** Several reads that see the same, as often as it takes. */
+  readSame<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#reading((line) =>
+      this.#repeat(line, (client) => inSnapshot(queryOf(client), work), Number.POSITIVE_INFINITY, true),
+    );
   }
 
   /** What is under way ends; nothing is sent again. */
@@ -222,8 +233,13 @@ class Line {
   }
 }
 
-async function inTransaction<T>(query: Query, work: (query: Query) => Promise<T>): Promise<T> {
-  await query("BEGIN");
+/** Statements that see the same, whatever others write meanwhile. */
+export function inSnapshot<T>(query: Query, work: (query: Query) => Promise<T>): Promise<T> {
+  return inTransaction(query, work, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+}
+
+async function inTransaction<T>(query: Query, work: (query: Query) => Promise<T>, begin = "BEGIN"): Promise<T> {
+  await query(begin);
   try {
     const value = await work(query);
     await query("COMMIT");

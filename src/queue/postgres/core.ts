@@ -11,7 +11,7 @@ import { movedAway, takenOver } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { Batches, ShardsLost } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
-import type { Connections, Query } from "./connection.ts";
+import { type Connections, inSnapshot, type Query } from "./connection.ts";
 import { Heads } from "./heads.ts";
 import { type LoadedState, type LoadScope, loadState } from "./load.ts";
 import { Numbers, seqAt } from "./numbers.ts";
@@ -97,7 +97,7 @@ export class PostgresCore extends QueueMachine {
     const taken = await this.db.transaction((query) => takeShards(query, { owner, writer, nonce }, "all"));
     this.ownership.took(taken.won);
     this.given(taken.lastSeq);
-    this.#loaded(await this.db.onWriter((query) => loadState(query, this.#scope())));
+    this.#loaded(await this.db.onWriter((query) => inSnapshot(query, (same) => loadState(same, this.#scope()))));
     this.sweepAll();
   }
 
@@ -350,19 +350,17 @@ export class PostgresCore extends QueueMachine {
     const isLost = error instanceof ShardsLost;
     const reason = this.takeBack(error, isLost);
     this.unit = new Unit();
-    if (isLost) {
+    if (isLost && error.shards.length > 0) {
       this.lost(error.shards);
       this.dropped(this.dropShards(error.shards));
     }
-    this.#loaded(await this.db.insist((query) => loadState(query, this.#scope())));
+    this.#loaded(await this.db.insist((query) => inSnapshot(query, (same) => loadState(same, this.#scope()))));
     return reason;
   }
 
   #scope(): LoadScope {
-    return {
-      epochOf: (shard) => this.ownership.epochOf(shard),
-      shards: this.ownership.hasAll ? undefined : this.ownership.shards,
-    };
+    const { hasAll, shards, writer } = this.ownership;
+    return { epochOf: (shard) => this.ownership.epochOf(shard), shards: hasAll ? undefined : shards, writer };
   }
 
   #loaded(state: LoadedState): void {
@@ -370,7 +368,7 @@ export class PostgresCore extends QueueMachine {
     this.#records.clear();
     this.#batch.clear();
     this.live.load(state);
-    this.batches.loaded();
+    this.batches.loaded(state.lastBatch);
     this.#adopt(state);
   }
 

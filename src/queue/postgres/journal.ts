@@ -7,14 +7,26 @@ import type { Query } from "./connection.ts";
 import { shardOfNumber } from "./ownership.ts";
 import { COUNTED, ENDPOINT_UP } from "./statement.ts";
 
+interface Journalled {
+  /** By number of the endpoint, which is the first of its entry. */
+  readonly counts: ReadonlyMap<number, readonly number[]>;
+  /** The last batch of the writer; 0 when there is none. */
+  readonly lastBatch: number;
+}
+
 /** The last entry of each endpoint whose shard has an epoch. Entries of earlier versions have none: they are of any. */
 export async function journalled(
   query: Query,
   epochOf: (shard: number) => number | undefined,
-): Promise<Map<number, readonly number[]>> {
-  const rows = await query<{ counts: string }>("SELECT counts FROM queue_journal ORDER BY epoch, n");
+  writer = 0,
+): Promise<Journalled> {
+  const rows = await query<{ writer: number; n: number; counts: string }>(
+    "SELECT epoch AS writer, n, counts FROM queue_journal ORDER BY epoch, n",
+  );
   const last = new Map<number, readonly number[]>();
-  for (const { counts } of rows) {
+  let lastBatch = 0;
+  for (const { counts, ...batch } of rows) {
+    if (batch.writer === writer) lastBatch = batch.n;
     for (const entry of JSON.parse(counts) as number[][]) {
       const [number] = entry;
       const of = epochOf(shardOfNumber(number!));
@@ -22,7 +34,7 @@ export async function journalled(
         last.set(number!, entry.slice(0, COUNTED.length + 1));
     }
   }
-  return last;
+  return { counts: last, lastBatch };
 }
 
 const KEYS = ENDPOINT_UP.columns.map(({ type }, index) => `$${index + 1}::${type}[]`).join(", ");

@@ -15,6 +15,8 @@ export interface LoadedState extends StoredState {
   readonly runningRows: readonly ReadRow[];
   /** Endpoints whose counts are in the journal, and older in their rows. */
   readonly journalled: ReadonlySet<number>;
+  /** The last batch of the writer that was carried out; 0 when there is none. */
+  readonly lastBatch: number;
 }
 
 /** Which shards are read: `epochOf` has those alone. */
@@ -22,14 +24,16 @@ export interface LoadScope {
   readonly epochOf: (shard: number) => number | undefined;
   /** undefined: all. */
   readonly shards: readonly number[] | undefined;
+  /** Whose last batch is looked for. */
+  readonly writer?: number;
 }
 
-/** While nothing is written for these shards. */
-export async function loadState(query: Query, { epochOf, shards }: LoadScope): Promise<LoadedState> {
+/** `query`: of statements that see the same, for another may take the shards meanwhile and write. */
+export async function loadState(query: Query, { epochOf, shards, writer }: LoadScope): Promise<LoadedState> {
   const of = (number: string, and = "AND") =>
     shards === undefined ? "" : `${and} (${number} & 255) = ANY('{${shards.join(",")}}')`;
   const endpoints = await query<EndpointRow>(`SELECT * FROM queue_endpoints ${of("number", "WHERE")}`);
-  const counts = await journalled(query, epochOf);
+  const { counts, lastBatch } = await journalled(query, epochOf, writer);
   const byNumber = new Map(endpoints.map((row) => [row.number, { ...row }]));
   for (const [number, [, ...values]] of counts) {
     const row = byNumber.get(number);
@@ -67,5 +71,6 @@ export async function loadState(query: Query, { epochOf, shards }: LoadScope): P
       return { id, endpoint, bytes: bytes + chunks * STREAM_CHUNK_COST_BYTES };
     }),
     journalled: new Set(counts.keys()),
+    lastBatch,
   };
 }

@@ -65,7 +65,7 @@ export class Ownership {
   }
 
   /** Of the next batch. */
-  fence(shards: ReadonlySet<number>, lastSeq = 0): Fence {
+  fence(shards: ReadonlySet<number>, lastSeq = 0, after = 0): Fence {
     const held = [...shards].sort((a, b) => a - b).map((shard) => this.#holds.get(shard) ?? NOBODYS(shard));
     return {
       shards: held.map(({ shard }) => shard),
@@ -73,6 +73,7 @@ export class Ownership {
       nonces: held.map(({ nonce }) => nonce),
       writer: this.writer,
       n: ++this.#n,
+      after,
       lastSeq,
     };
   }

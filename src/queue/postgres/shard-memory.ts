@@ -8,7 +8,7 @@ import { SHARDS } from "./schema.ts";
 import { type KeeperOptions, ShardKeeper, type ShardMemory, type ShardRows } from "./shard-keeper.ts";
 import { beat, boundTake, forgetReplica, giveShard, type Replica, takeShards } from "./takeover.ts";
 
-interface KeepOptions extends Pick<KeeperOptions, "own"> {
+interface KeepOptions extends Pick<KeeperOptions, "own">, Partial<Pick<KeeperOptions, "shards" | "pause">> {
   /** Jobs of shards are at hand that were not. */
   readonly loaded: () => Promise<void>;
 }
@@ -20,7 +20,7 @@ export function keepShards(
     readonly moved?: (endpointIds: readonly string[]) => void;
     readonly gave?: (replica: string) => void;
   },
-  { own, loaded }: KeepOptions,
+  { loaded, ...others }: KeepOptions,
 ): ShardKeeper {
   const { moved = () => {}, gave = () => {} } = replica;
   const keeper: ShardKeeper = new ShardKeeper({
@@ -32,7 +32,7 @@ export function keepShards(
     pause: async (ms, signal) => {
       await delay(ms, undefined, { signal, ref: false }).catch(() => {});
     },
-    own,
+    ...others,
   });
   core.lost = (shards) => keeper.tell({ type: "lost", shards });
   core.db.onOutage(() => keeper.tell({ type: "away" }));
@@ -84,9 +84,8 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, gave }:
   return {
     async load(holds) {
       const epochs = new Map(holds.map(({ shard, epoch }) => [shard, epoch]));
-      // Nobody else can write for them, and this replica does not yet.
       const scope = { epochOf: (shard: number) => epochs.get(shard), shards: [...epochs.keys()] };
-      const state = await loadState((text, values) => db.read(text, values, Number.POSITIVE_INFINITY), scope);
+      const state = await db.readSame((query) => loadState(query, scope));
       await pipeline.between(async () => {
         const still = current(holds);
         core.add(state, still, RESTART_LEASE_GRACE_MS);

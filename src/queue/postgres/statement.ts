@@ -2,7 +2,8 @@
  * The one statement of a batch:
  *
  *   own      the rows of its shards, held FOR SHARE: who takes a shard over waits for the batch, and a batch that comes later finds none
- *   log      its row in the journal, once: when it is sent again nothing else of it is carried out
+ *   log      its row in the journal, once: when it is sent again nothing else of it is carried out; and only behind the row of the batch
+ *            before it, which a standby that took over may lack: then what is in memory is not what is in the rows
  *   …        the rows that changed, found by `seq` and fence alone
  *
  * and fails as a whole when it does not find every row that it is to change.
@@ -24,6 +25,8 @@ export interface StatementAnswer {
   readonly log: number;
   /** 1 when an earlier try was carried out. */
   readonly before: number;
+  /** Whether the batch before it is there. */
+  readonly follows: boolean;
   /** Of the chunks that are gone. */
   readonly refs: readonly string[] | null;
 }
@@ -39,7 +42,6 @@ export interface Column<T> {
 type JobColumn = Column<JobRecord>;
 const bytes = (body: unknown) => (typeof body === "string" ? null : (body as Uint8Array | null));
 const ref = (body: unknown) => (typeof body === "string" ? body : null);
-
 const SEQ: JobColumn = { name: "seq", type: "int8", of: (job) => job.seq };
 const WAS: JobColumn = { name: "was", type: "int8", of: (job) => job.storedFence };
 /** What a job's way changes. */
@@ -202,9 +204,8 @@ export const PROGRESS: Part<JobRecord> = {
 };
 
 type Tuple = Row;
-const at = (name: string, type: ColumnType, index: number) => column<Tuple>(name, type, (row) => row[index]);
 const tuple = (...columns: readonly (readonly [string, ColumnType])[]) =>
-  columns.map(([name, type], index) => at(name, type, index));
+  columns.map(([name, type], index) => column<Tuple>(name, type, (row) => row[index]));
 
 export const CHUNK_IN = inserted(
   "chunk_in",
@@ -322,6 +323,8 @@ export interface Fence {
   /** Names its batches; the journal has it in its column epoch. */
   readonly writer: number;
   readonly n: number;
+  /** Of the batch before it that was carried out; 0 when nothing depends on one. */
+  readonly after: number;
   /** The highest number given so far. */
   readonly lastSeq: number;
 }
@@ -344,9 +347,9 @@ export function statementOf(
   counts: string,
   texts = new Map<string, string>(),
 ): Statement | undefined {
-  const { shards, epochs, nonces, writer, n, lastSeq } = fence;
+  const { shards, epochs, nonces, writer, n, after, lastSeq } = fence;
   const values: unknown[] = [arrayOf("int4", shards), arrayOf("int8", epochs), arrayOf("int8", nonces)];
-  values.push(writer, n, counts, lastSeq, shards.length);
+  values.push(writer, n, counts, lastSeq, shards.length, after);
   const parts: Part<never>[] = [];
   let expected = 0;
   let bits = 0;
@@ -370,12 +373,13 @@ export function statementOf(
   return { name, text, values };
 }
 
-/** Its parameters: eight of the fence, the columns of each part, and how many rows have to be found. */
+/** Its parameters: nine of the fence, the columns of each part, and how many rows have to be found. */
 function textOf(parts: readonly Part<never>[]): string {
   const [writer, n, counts, lastSeq, shards] = ["$4::int8", "$5::int8", "$6::text", "$7::int8", "$8::int"];
-  let last = 8;
+  const follows = `($9::int8 = 0 OR EXISTS (SELECT FROM queue_journal WHERE epoch = ${writer} AND n = $9::int8))`;
+  let last = 9;
   const log = `log AS (INSERT INTO queue_journal SELECT ${writer}, ${n}, ${counts}, ${lastSeq}
-    WHERE (SELECT count(*) FROM own) = ${shards} ON CONFLICT DO NOTHING RETURNING 1)`;
+    WHERE (SELECT count(*) FROM own) = ${shards} AND ${follows} ON CONFLICT DO NOTHING RETURNING 1)`;
   const ctes = [OWN, log];
   for (const part of parts) {
     const arrays = part.columns.map(({ type }) => `$${++last}::${type}[]`);
@@ -389,6 +393,7 @@ function textOf(parts: readonly Part<never>[]): string {
   return `WITH ${ctes.join(",\n")}
     SELECT (SELECT count(*) FROM own)::int AS own, (SELECT count(*) FROM log)::int AS log,
       (SELECT count(*) FROM queue_journal WHERE epoch = ${writer} AND n = ${n})::int AS before,
+      ${follows} AS follows,
       ${refs} AS refs, ${LOOK_UP}, CASE WHEN ${ONCE} AND ${changed} <> $${++last}::int
         THEN 1 / (SELECT count(*) FROM own WHERE shard < 0) END AS missing`;
 }

@@ -49,7 +49,8 @@ export async function takeShards(query: Query, taker: Taker, wanted: readonly Se
   if (won.length === 0) return { won, lastSeq: 0 };
   // A statement of its own: it sees the batch that was waited for.
   const before = new Map(won.map(({ shard, epoch }) => [shard, epoch - 1]));
-  await storeCounts(query, [...(await journalled(query, (shard) => before.get(shard))).values()]);
+  const { counts } = await journalled(query, (shard) => before.get(shard));
+  await storeCounts(query, [...counts.values()]);
   const [row] = await query<{ last: number }>(LAST_SEQ);
   const lastSeq = Number(row!.last);
   const shards = won.map(({ shard }) => shard);

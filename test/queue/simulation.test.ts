@@ -1,0 +1,22 @@
+/**
+ * Replicas in turns that a seed chooses (simulation/world.ts). 300 schedules take about 10 s of processor time;
+ * `npm run bench -- ownership --rounds 100` tries 100,000. What fails is printed with its seed, and is tried again by
+ * SVC_SCHEDULE="<seed> <path>" npm test -- queue/simulation.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { replayed, trySchedules } from "./simulation/schedules.ts";
+
+test("however replicas, network and database fail, each job ends once, nothing accepted is lost, and each shard finds an owner", async () => {
+  assert.equal(await trySchedules(300, { replay: replayed() }), undefined);
+});
+
+for (const [fault, left] of [
+  ["fence", "a batch that is written whoever has its shards"],
+  ["nonce", "a batch that asks for the epoch alone, which may be given twice after a failover"],
+  ["journal", "a batch that is written again when it is sent again"],
+  ["tail", "a batch that does not ask for the one before it, which may be lost with the end of what was written"],
+] as const)
+  test(`the schedules find ${left}`, async () => {
+    assert.match((await trySchedules(1_500, { fault })) ?? "nothing was found", /SVC_SCHEDULE/);
+  });
