@@ -37,7 +37,7 @@ async def slow(name: str):
     note(name)
     raise ValueError("not now")
 
-@Endpoint(name="later", workers=(0, 1), retries=Retries(2, delay="3s"))
+@Endpoint(name="later", workers=(0, 1), retries=Retries(2, delay="8s"))
 def later(name: str, die: bool = False):
     attempt = note(name)
     if die and attempt == 1 and len(open(os.path.join(${JSON.stringify(folder)}, name)).readlines()) == 1:
