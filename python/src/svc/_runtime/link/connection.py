@@ -161,17 +161,16 @@ class Connection:
         self._up = False
         return None
 
-    def send(self, data: bytes) -> bool:
-        """Sends frames; False when the link is down, and nothing is kept then."""
+    def send(self, data: bytes, kept: list[bytes] | tuple = ()) -> bool:
+        """Sends frames. False when the link is down: of them only `kept` is kept then, for the next connection (up to a bound)."""
         with self._lock:
-            return self._send_locked(data)
-
-    def send_or_keep(self, data: bytes) -> None:
-        """Sends frames of a running job, or keeps them for the next connection (up to a bound)."""
-        with self._lock:
-            if not self._send_locked(data) and self._backlog_bytes + len(data) <= BACKLOG_MAX_BYTES:
-                self._backlog.append(data)
-                self._backlog_bytes += len(data)
+            if self._send_locked(data):
+                return True
+            for frame in kept:
+                if self._backlog_bytes + len(frame) <= BACKLOG_MAX_BYTES:
+                    self._backlog.append(frame)
+                    self._backlog_bytes += len(frame)
+            return False
 
     def _send_locked(self, data: bytes) -> bool:
         if not self._up:

@@ -79,7 +79,7 @@ def _job(worker, work: Work) -> bytes:
 
 
 def _stream(worker, work: Work, values) -> bytes:
-    chunks = Chunks(worker, work)
+    chunks = Chunks(work, lambda frame: worker.emit(frame, True))
     try:
         for value in values:
             chunks.add(value)
@@ -100,7 +100,7 @@ async def _job_async(worker, work: Work) -> bytes:
     if kind is GeneratorType:
         return job_result(work, True, await worker.in_thread(work, _stream, worker, work, value))
     if kind is AsyncGeneratorType:
-        chunks = Chunks(worker, work)
+        chunks = Chunks(work, worker.chunk_sender())
         async for item in value:
             chunks.add(item)
         return job_result(work, True, chunks.whole())
@@ -109,12 +109,12 @@ async def _job_async(worker, work: Work) -> bytes:
 
 
 class Chunks:
-    """The yields of a job: each goes out at once, all of them are its output."""
+    """The yields of a job: each goes out as it comes, all of them are its output."""
 
-    __slots__ = ("_parts", "_size", "_work", "_worker")
+    __slots__ = ("_parts", "_send", "_size", "_work")
 
-    def __init__(self, worker, work: Work) -> None:
-        self._worker = worker
+    def __init__(self, work: Work, send) -> None:
+        self._send = send
         self._work = work
         self._parts: list[bytes] = []
         work.started = True
@@ -127,7 +127,7 @@ class Chunks:
         if self._size > RESULT_MAX_BYTES:
             raise too_large(f"what the function yielded takes over {RESULT_MAX_BYTES} bytes")
         self._parts.append(part)
-        self._worker.emit(encode(CHUNK, self._work.channel, None, part), True)
+        self._send(encode(CHUNK, self._work.channel, None, part))
 
     def whole(self) -> bytes:
         return b"[" + b",".join(self._parts) + b"]"

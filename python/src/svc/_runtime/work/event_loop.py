@@ -29,6 +29,12 @@ class EventLoopWorker(Worker):
         super().__init__(*arguments)
         self.interruption = ThreadInterruption()
         self._out: list[bytes] = []
+        self._kept: list[bytes] = []
+        """Of those, what must not get lost with the link."""
+        self._turn = 0
+        """Counts the loop's turns in which something is sent."""
+        self._sends = False
+        """At the end of this turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poll: LoopPoll | None = None
         self._watch = LoopWatch(self, self.take_deferred)
@@ -141,25 +147,47 @@ class EventLoopWorker(Worker):
             self._ended.set_result(None)
 
     def transmit(self, data: bytes, keep: bool) -> bool:
-        """Frames of this turn go out in order and together; chunks, and what threads send, go at once."""
-        if threading.get_ident() == self._thread:
-            if not keep:
-                self.write(data)
-                return True
+        """Frames of this turn go out in order and together; progress, and what threads send, go at once."""
+        if threading.get_ident() != self._thread:
+            return super().transmit(data, keep)
+        self.write(data, keep)
+        if keep:
             self._flush()
-        return super().transmit(data, keep)
+        return True
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, keep: bool = False) -> None:
         """Sends with what else this turn of the loop makes."""
-        if not self._out:
-            self._loop.call_soon(self._flush)
+        if not self._sends:
+            self._sends = True
+            self._loop.call_soon(self._end_turn)
         self._out.append(data)
+        if keep:
+            self._kept.append(data)
+
+    def chunk_sender(self):
+        """Sends chunks with what else their turn makes; those at once whose generator has not awaited since the one before: it may compute."""
+        turn = self._turn
+
+        def send(data: bytes) -> None:
+            nonlocal turn
+            self.write(data, True)
+            if turn == self._turn:
+                self._flush()
+            turn = self._turn
+
+        return send
+
+    def _end_turn(self) -> None:
+        self._turn += 1
+        self._sends = False
+        self._flush()
 
     def _flush(self) -> None:
         out = self._out
         if out:
-            self.connection.send(out[0] if len(out) == 1 else b"".join(out))
+            self.connection.send(out[0] if len(out) == 1 else b"".join(out), self._kept)
             out.clear()
+            self._kept.clear()
         if self.draining:
             self._end_when_finished()
 

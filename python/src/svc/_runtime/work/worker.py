@@ -259,10 +259,7 @@ class Worker:
                 self.interruption.expose(exposed)
 
     def transmit(self, data: bytes, keep: bool) -> bool:
-        if not keep:
-            return self.connection.send(data)
-        self.connection.send_or_keep(data)
-        return True
+        return self.connection.send(data, (data,) if keep else ()) or keep
 
     def reporter(self, work: Work):
         """What `progress()` calls for this work; None for a request, which has no progress."""
