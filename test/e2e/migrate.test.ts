@@ -21,11 +21,15 @@ import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { findS3, type S3Server, startS3 } from "../s3.ts";
+import { embeddedOnly } from "../servers.ts";
 import { type CliResult, project, svc, tempDir } from "./platform.ts";
 import { startPlatformProcess } from "./platform-process.ts";
 
 const [postgres, s3] = await Promise.all([findPostgres(), findS3()]);
-const skip = ("missing" in postgres && postgres.missing) || ("missing" in s3 && s3.missing);
+const skip =
+  embeddedOnly("it begins with a data directory") ||
+  ("missing" in postgres && postgres.missing) ||
+  ("missing" in s3 && s3.missing);
 const BASE = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, CI: "1", NO_COLOR: "1" };
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
 type Answered = Record<string, any>;
