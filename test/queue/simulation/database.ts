@@ -212,6 +212,7 @@ export class Database {
   #storeCounts(values: readonly unknown[]): Values[] {
     const [numbers, ...columns] = values.slice(0, COUNTED.length + 1).map((column) => arrayIn(column as Buffer));
     for (const [n, number] of (numbers as number[]).entries()) {
+      if (!this.endpoints.has(number)) continue;
       const counts = Object.fromEntries(COUNTED.map((name, at) => [name, columns[at]![n]]));
       this.#set(this.endpoints, number, { ...this.endpoints.get(number)!, ...counts });
     }
@@ -292,6 +293,7 @@ export class Database {
       }
       case "endpoint_up": {
         const { number, ...all } = row;
+        if (!this.endpoints.has(number as number)) throw new Violation(`endpoint_up does not find ${number}`);
         return this.#set(this.endpoints, number as number, { ...this.endpoints.get(number as number)!, ...all });
       }
       case "journal_out":

@@ -5,7 +5,7 @@ import { schedules } from "./world.ts";
 
 export interface Replay {
   readonly seed: number;
-  readonly path: string;
+  readonly path?: string;
 }
 
 /** What SVC_SCHEDULE asks for. */
