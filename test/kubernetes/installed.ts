@@ -8,7 +8,7 @@ import { eventually } from "../eventually.ts";
 import type { ApiServer } from "./api-server.ts";
 import { PlayedKubelet, type PlayedKubeletOptions } from "./played-kubelet.ts";
 
-/** As in deploy/helm/svc/templates/role.yaml. */
+/** As docs/reference/pools.md lists them. */
 export const RULES = [
   { apiGroups: [""], resources: ["pods"], verbs: ["list", "watch", "create", "delete"] },
   { apiGroups: [""], resources: ["configmaps"], resourceNames: ["svc-hosts"], verbs: ["get"] },
