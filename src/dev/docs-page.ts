@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
+import { brotliDecompressSync } from "node:zlib";
 import { SvcError } from "../domain/errors.ts";
 import { VERSION } from "../domain/version.ts";
 import type { CallLines } from "./call-logs.ts";
@@ -96,8 +97,7 @@ class Assets {
     const known = this.#read.get(name);
     if (known !== undefined) return known;
     const { from, type } = FILES[name]!;
-    const file = from === "explorer" ? ownFile(name) : swaggerFile(name);
-    const content = contentOf(type, readFileSync(fileURLToPath(file)));
+    const content = contentOf(type, from === "explorer" ? readFileSync(ownFile(name)) : swaggerFile(name));
     this.#read.set(name, content);
     return content;
   }
@@ -114,10 +114,11 @@ function ownFile(name: string): URL {
   return existsSync(beside) ? beside : new URL(`../../../src/dev/explorer/${name}`, import.meta.url);
 }
 
-/** An installed svc carries the two files (packaging/package.ts); a clone has the package they are from. */
-function swaggerFile(name: string): URL | string {
-  const carried = new URL(`../../swagger-ui/${name}`, import.meta.url);
-  return existsSync(carried) ? carried : import.meta.resolve(`swagger-ui-dist/${name}`);
+/** An installed svc carries the two files, packed (packaging/package.ts); a clone has the package they are from. */
+function swaggerFile(name: string): Buffer {
+  const carried = new URL(`../../swagger-ui/${name}.br`, import.meta.url);
+  if (existsSync(carried)) return brotliDecompressSync(readFileSync(carried));
+  return readFileSync(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`)));
 }
 
 function page(assets: Assets, asksForToken: boolean): Content {

@@ -69,7 +69,7 @@ describe("the installed package", () => {
       [],
       "what nobody needs",
     );
-    const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js", "swagger-ui.css"];
+    const carried = ["LICENSE", "NOTICE", "swagger-ui-bundle.js.br", "swagger-ui.css.br"];
     assert.deepEqual(files(path.join(project, "node_modules/svc/dist/swagger-ui")), carried);
   });
 

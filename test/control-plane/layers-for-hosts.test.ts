@@ -192,7 +192,7 @@ test("a machine that joins is told where to dial, or that it cannot join and wha
   const { version, ...told } = (await there.json()) as Record<string, unknown>;
   assert.deepEqual(
     [told, typeof version],
-    [{ protocol: 1, port: 8788, host: "", fingerprint: "ab".repeat(32) }, "string"],
+    [{ protocol: 1, oldest: 1, port: 8788, host: "", fingerprint: "ab".repeat(32) }, "string"],
   );
   assert.equal((await fetch(`${platform.url}/hosts/join`, { method: "POST" })).status, 405);
   platform.workerPort.is = undefined;
