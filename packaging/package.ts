@@ -64,9 +64,9 @@ export async function makePackage(folder: string): Promise<Package> {
 }
 
 function carry(file: string, to: string): void {
-  if (!/\.(js|css)$/.test(file)) return cpSync(file, to);
   mkdirSync(path.dirname(to), { recursive: true });
-  writeFileSync(`${to}.br`, brotliCompressSync(readFileSync(file)));
+  if (/\.(js|css)$/.test(file)) writeFileSync(`${to}.br`, brotliCompressSync(readFileSync(file)));
+  else cpSync(file, to);
 }
 
 function isSource(file: string): boolean {
