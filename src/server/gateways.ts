@@ -198,10 +198,19 @@ export async function endLeftGateways(pids: readonly number[]): Promise<void> {
   const left = pids.filter(isGateway);
   for (const pid of left) process.kill(pid, "SIGKILL");
   const late = performance.now() + GATEWAY_END_MAX_MS;
-  while (left.some(isGateway) && performance.now() < late) await delay(GONE_POLL_MS);
+  while (!left.every(hasEnded) && performance.now() < late) await delay(GONE_POLL_MS);
 }
 
-/** One that has ended and is not collected yet has no words any more. */
+/** A process that is killed has no words any more before its sockets are closed, and is a zombie after. */
+function hasEnded(pid: number): boolean {
+  try {
+    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+  } catch {
+    return true;
+  }
+}
+
+/** A number may be another process's by now. */
 function isGateway(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "latin1").includes("\0--as-gateway\0");
