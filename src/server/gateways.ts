@@ -6,7 +6,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -31,6 +31,7 @@ import type { Config } from "./config.ts";
 import type { GatewayOrders, GatewayReport } from "./gateway-process.ts";
 
 const GONE_POLL_MS = 10;
+const GATEWAY_WORD = "\0--as-gateway\0";
 
 interface GatewaysNeeds {
   readonly config: Config;
@@ -193,29 +194,31 @@ export class Gateways {
   }
 }
 
-/** Ends gateways that outlived their platform, stopped as they were: they would hold its port. Resolves when they are gone. */
+/** Ends gateways that outlived their platform, stopped as they were: they would hold its port. Resolves when none holds it. */
 export async function endLeftGateways(pids: readonly number[]): Promise<void> {
-  const left = pids.filter(isGateway);
-  for (const pid of left) process.kill(pid, "SIGKILL");
+  for (const pid of pids) if (wordsOf(pid).includes(GATEWAY_WORD)) process.kill(pid, "SIGKILL");
   const late = performance.now() + GATEWAY_END_MAX_MS;
-  while (!left.every(hasEnded) && performance.now() < late) await delay(GONE_POLL_MS);
+  while (pids.some(mayListen) && performance.now() < late) await delay(GONE_POLL_MS);
 }
 
-/** A process that is killed has no words any more before its sockets are closed, and is a zombie after. */
-function hasEnded(pid: number): boolean {
+/** A process that ends has no words any more before its sockets are closed: that is when the last of its threads has ended. */
+function mayListen(pid: number): boolean {
+  const words = wordsOf(pid);
+  if (words !== "") return words.includes(GATEWAY_WORD);
   try {
-    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+    const isZombie = /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+    return !isZombie || readdirSync(`/proc/${pid}/task`).length > 1;
   } catch {
-    return true;
+    return false;
   }
 }
 
-/** A number may be another process's by now. */
-function isGateway(pid: number): boolean {
+/** "" of one that is gone, or ends. A number may be another process's by now. */
+function wordsOf(pid: number): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, "latin1").includes("\0--as-gateway\0");
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1");
   } catch {
-    return false;
+    return "";
   }
 }
 
