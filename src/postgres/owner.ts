@@ -12,6 +12,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
 import { OWNER_BEAT_MS, OWNER_SILENT_MS } from "../domain/limits.ts";
 import type { Postgres } from "./postgres.ts";
+import { makeTable } from "./tables.ts";
 
 export interface OwnerOptions {
   /** Of the data directory, which one process uses at a time. */
@@ -24,6 +25,10 @@ export interface OwnerOptions {
   readonly lost: (error: SvcError) => void;
   readonly silentMs?: number;
 }
+
+const TABLE = "platform_owner";
+const COLUMNS = `one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, home text NOT NULL, place text NOT NULL,
+  beat bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT now()`;
 
 interface Row {
   readonly id: string;
@@ -47,7 +52,7 @@ export class PlatformOwner {
   /** Resolves when this platform has the database, however long another one keeps it. */
   async take(signal?: AbortSignal): Promise<void> {
     const { home, place, waits, silentMs = OWNER_SILENT_MS } = this.#options;
-    await this.#makeTable();
+    await makeTable(this.#postgres, TABLE, COLUMNS);
     let seen: Row | undefined;
     let since = performance.now();
     for (let told = false; ; ) {
@@ -76,20 +81,6 @@ export class PlatformOwner {
     await this.#beating;
     // Whoever waits sees without it that nothing beats any more.
     await this.#postgres.query("DELETE FROM platform_owner WHERE id = $1", [this.#id]).catch(() => {});
-  }
-
-  async #makeTable(): Promise<void> {
-    const { rows } = await this.#postgres.query("SELECT to_regclass('platform_owner') AS there");
-    if (rows[0].there !== null) return;
-    try {
-      await this.#postgres.query(
-        `CREATE TABLE IF NOT EXISTS platform_owner (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL,
-           home text NOT NULL, place text NOT NULL, beat bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT now())`,
-      );
-    } catch (error) {
-      // Two that make it at once collide in PostgreSQL's own tables.
-      if ((error as { code?: string }).code !== "23505") throw error;
-    }
   }
 
   async #read(): Promise<Row | undefined> {

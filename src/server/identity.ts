@@ -12,6 +12,7 @@ import { SvcError } from "../domain/errors.ts";
 import type { SealedText } from "../lib/sealed-text.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import type { Postgres } from "../postgres/postgres.ts";
+import { makeTable } from "../postgres/tables.ts";
 import { openWebhookSecret } from "../webhooks/message.ts";
 import type { Config } from "./config.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
@@ -31,7 +32,7 @@ export async function shareIdentity(
   seal: SealedText,
   { dataDir, workerListen }: Needs,
 ): Promise<void> {
-  await makeTable(postgres);
+  await makeTable(postgres, "platform_identity", "name text PRIMARY KEY, sealed text NOT NULL");
   await share(postgres, seal, path.join(dataDir, WEBHOOK_SECRET), () => openWebhookSecret(webhookSecretFile(dataDir)));
   const isKnown = workerListen !== undefined || existsSync(path.join(dataDir, CERTIFICATE));
   await share(postgres, seal, path.join(dataDir, CERTIFICATE), isKnown && (() => openLinkCertificate(dataDir)));
@@ -87,15 +88,4 @@ async function read(postgres: Postgres, name: string): Promise<string | undefine
     name,
   ]);
   return rows[0]?.sealed;
-}
-
-async function makeTable(postgres: Postgres): Promise<void> {
-  const { rows } = await postgres.query("SELECT to_regclass('platform_identity') AS there");
-  if (rows[0].there !== null) return;
-  try {
-    await postgres.query("CREATE TABLE IF NOT EXISTS platform_identity (name text PRIMARY KEY, sealed text NOT NULL)");
-  } catch (error) {
-    // Two that make it at once collide in PostgreSQL's own tables.
-    if ((error as { code?: string }).code !== "23505") throw error;
-  }
 }

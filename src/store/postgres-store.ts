@@ -4,6 +4,7 @@ import { VERSION } from "../domain/version.ts";
 import type { SealedText } from "../lib/sealed-text.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import { isConstraintError } from "../postgres/problems.ts";
+import { hasTable } from "../postgres/tables.ts";
 import { ChangeFeed } from "./change-feed.ts";
 import { migrate, POSTGRES_STEPS } from "./migrations.ts";
 import { postgresDialect } from "./postgres-dialect.ts";
@@ -56,8 +57,7 @@ export function postgresRecords(postgres: Postgres): Kysely<Tables> {
 }
 
 async function refuseNewer(postgres: Postgres): Promise<void> {
-  const { rows: tables } = await postgres.query("SELECT to_regclass('kysely_migration') AS there");
-  if (tables[0].there === null) return;
+  if (!(await hasTable(postgres, "kysely_migration"))) return;
   const { rows } = await postgres.query<{ name: string }>("SELECT name FROM kysely_migration ORDER BY name");
   const unknown = rows.filter(({ name }) => !POSTGRES_STEPS.includes(name));
   if (unknown.length === 0) return;

@@ -262,6 +262,15 @@ describe("svc platform migrate", { skip }, () => {
     await refused(/holds tables that are not svc's: endpoints, invoices/);
     await database.sql("DROP TABLE invoices; DROP TABLE endpoints", name);
 
+    // Its key opens what this one's does not.
+    await database.sql(
+      `SET ROLE svc; CREATE TABLE platform_identity (name text PRIMARY KEY, sealed text NOT NULL);
+       INSERT INTO platform_identity VALUES ('webhook-secret', 'v1.x')`,
+      name,
+    );
+    await refused(/holds another platform already \(its table platform_identity has rows\)/);
+    await database.sql("DELETE FROM platform_identity", name);
+
     const other = await openHome(t);
     const elsewhere = await place();
     const living = await other.start(elsewhere.env);

@@ -4,10 +4,14 @@ import { SvcError } from "../../domain/errors.ts";
 import { OWNER_BEAT_MS, OWNER_SILENT_MS } from "../../domain/limits.ts";
 import { PlatformOwner } from "../../postgres/owner.ts";
 import type { Postgres } from "../../postgres/postgres.ts";
+import { hasTable, makeTable } from "../../postgres/tables.ts";
 import { POSTGRES_STEPS } from "../../store/migrations.ts";
 
 const TABLE = "platform_migration";
-const OWN_TABLES = [TABLE, "platform_owner"];
+const COLUMNS = "one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, words text NOT NULL, jobs text";
+const OWN_TABLES = [TABLE, "platform_owner", "platform_identity"];
+/** A row in one of them is of a platform. */
+const FILLED = ["api_keys", "apps", "endpoints", "open_jobs", "done_jobs", "platform_identity"];
 const TABLES_SHOWN = 3;
 
 export interface Mark {
@@ -17,20 +21,13 @@ export interface Mark {
   readonly jobs: string | null;
 }
 
-async function isThere(postgres: Postgres, table: string): Promise<boolean> {
-  const { rows } = await postgres.query("SELECT to_regclass($1) AS there", [table]);
-  return rows[0].there !== null;
-}
-
 export async function readMark(postgres: Postgres): Promise<Mark | undefined> {
-  if (!(await isThere(postgres, TABLE))) return undefined;
+  if (!(await hasTable(postgres, TABLE))) return undefined;
   return (await postgres.query<Mark>(`SELECT id, words, jobs FROM ${TABLE}`)).rows[0];
 }
 
 export async function writeMark(postgres: Postgres, id: string, words: string): Promise<void> {
-  await postgres.query(
-    `CREATE TABLE IF NOT EXISTS ${TABLE} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, words text NOT NULL, jobs text)`,
-  );
+  await makeTable(postgres, TABLE, COLUMNS);
   await postgres.query(
     `INSERT INTO ${TABLE} (id, words) VALUES ($1, $2) ON CONFLICT (one) DO UPDATE SET id = excluded.id, words = excluded.words`,
     [id, words],
@@ -61,17 +58,16 @@ export async function refuseUsed(postgres: Postgres): Promise<void> {
        AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1`,
   );
-  const names = rows.map(({ name }) => name).filter((name) => !OWN_TABLES.includes(name));
-  if (names.length === 0) return;
-  if (!(await isPlatform(postgres))) {
-    const shown = names.slice(0, TABLES_SHOWN).join(", ") + (names.length > TABLES_SHOWN ? ", …" : "");
+  const names = rows.map(({ name }) => name);
+  const others = names.filter((name) => !OWN_TABLES.includes(name));
+  if (others.length > 0 && !(await isPlatform(postgres))) {
+    const shown = others.slice(0, TABLES_SHOWN).join(", ") + (others.length > TABLES_SHOWN ? ", …" : "");
     throw new SvcError("CONFLICT", `The database holds tables that are not svc's: ${shown}.`, {
       where: postgres.name,
       help: "Make a database of its own for the platform.",
     });
   }
-  const counted = ["api_keys", "apps", "endpoints", "open_jobs", "done_jobs"].filter((name) => names.includes(name));
-  for (const name of counted) {
+  for (const name of FILLED.filter((one) => names.includes(one))) {
     const { rows: found } = await postgres.query(`SELECT 1 FROM ${name} LIMIT 1`);
     if (found.length === 0) continue;
     throw new SvcError("CONFLICT", `The database holds another platform already (its table ${name} has rows).`, {
@@ -87,7 +83,7 @@ export async function isPlatform(postgres: Postgres): Promise<boolean> {
 }
 
 async function stepsThere(postgres: Postgres): Promise<readonly string[]> {
-  if (!(await isThere(postgres, "kysely_migration"))) return [];
+  if (!(await hasTable(postgres, "kysely_migration"))) return [];
   const { rows } = await postgres.query<{ name: string }>("SELECT name::text AS name FROM kysely_migration");
   return rows.map(({ name }) => name);
 }
