@@ -1,9 +1,8 @@
 /** `svc platform backup` and `restore`: the data of this machine's platform, in a folder. */
 import path from "node:path";
-import { SvcError } from "../../domain/errors.ts";
 import { command, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 import { dataDir as directoryOf } from "../paths.ts";
-import { livingPlatform } from "../platform/record.ts";
+import { livingPlatform, requireStopped } from "../platform/record.ts";
 import { interruptible } from "../volume/transfer.ts";
 
 const dataDir = valueFlag(
@@ -53,12 +52,7 @@ export const restoreCommand = command({
     const { terminal } = this;
     const directory = directoryOf(this.env, flags.dataDir);
     const source = path.resolve(this.cwd, folder!);
-    const running = await livingPlatform(directory);
-    if (running !== undefined) {
-      throw new SvcError("CONFLICT", `The platform runs (process ${running.pid}) and uses these data.`, {
-        help: "Stop it first: svc platform stop.",
-      });
-    }
+    await requireStopped(directory, "these data");
     const { readBackup, restore } = await import("../../server/backup.ts");
     const { at, version } = readBackup(source);
     const before = await restore(directory, source);

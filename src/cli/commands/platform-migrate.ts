@@ -5,7 +5,7 @@ import { command, jsonFlag, switchFlag, valueFlag } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { formatSize } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
-import { livingPlatform } from "../platform/record.ts";
+import { requireStopped } from "../platform/record.ts";
 import { interruptible } from "../volume/transfer.ts";
 
 export const migrateCommand = command({
@@ -28,12 +28,7 @@ export const migrateCommand = command({
   },
   async run(flags) {
     const directory = directoryOf(this.env, flags.from);
-    const running = await livingPlatform(directory);
-    if (running !== undefined) {
-      throw new SvcError("CONFLICT", `The platform runs (process ${running.pid}) and uses these data.`, {
-        help: "Stop it first: svc platform stop.",
-      });
-    }
+    await requireStopped(directory, "these data");
     const { readConfig } = await import("../../server/config.ts");
     const { migratePlatform } = await import("../../server/migrate/migrate.ts");
     const to = flags.to === "disk" ? "disk" : "database";

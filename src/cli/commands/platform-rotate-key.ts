@@ -1,8 +1,7 @@
 /** `svc platform rotate-key`: a new key for the secrets of this machine's platform. */
-import { SvcError } from "../../domain/errors.ts";
 import { command, jsonFlag, valueFlag } from "../command.ts";
 import { dataDir as directoryOf } from "../paths.ts";
-import { livingPlatform } from "../platform/record.ts";
+import { requireStopped } from "../platform/record.ts";
 
 export const rotateKeyCommand = command({
   brief: "Seal all secrets with a new key",
@@ -16,12 +15,7 @@ export const rotateKeyCommand = command({
   },
   async run(flags) {
     const directory = directoryOf(this.env, flags.dataDir);
-    const running = await livingPlatform(directory);
-    if (running !== undefined) {
-      throw new SvcError("CONFLICT", `The platform runs (process ${running.pid}) and uses its key.`, {
-        help: "Stop it first: svc platform stop.",
-      });
-    }
+    await requireStopped(directory, "its key");
     const { readConfig } = await import("../../server/config.ts");
     const { rotateKey } = await import("../../server/rotate-key.ts");
     const { terminal } = this;

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { SvcError } from "../../domain/errors.ts";
 
 const PROBE_MS = 1_000;
 
@@ -24,6 +25,8 @@ export interface PlatformRecord {
   readonly database?: string;
   /** What survives what, of its commits. */
   readonly commits?: string;
+  /** Where what workers print is kept, and how long; undefined: in files. */
+  readonly logs?: string;
   /** A service manager started it, and would start it again. */
   readonly service?: boolean;
 }
@@ -43,6 +46,15 @@ export async function livingPlatform(dataDir: string): Promise<PlatformRecord | 
   const record = await readRecord(dataDir);
   if (record === undefined || !isAlive(record.pid)) return undefined;
   return (await listens(record)) || (await isPlatformProcess(record.pid)) ? record : undefined;
+}
+
+/** Throws CONFLICT while a platform runs there, also one that drains. */
+export async function requireStopped(dataDir: string, what: string): Promise<void> {
+  const running = await livingPlatform(dataDir);
+  if (running === undefined) return;
+  throw new SvcError("CONFLICT", `The platform runs (process ${running.pid}) and uses ${what}.`, {
+    help: "Stop it first: svc platform stop.",
+  });
 }
 
 export function logPath(dataDir: string): string {
