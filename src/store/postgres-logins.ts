@@ -2,6 +2,7 @@
  * Logins as rows, so that one may be opened at one platform of a database, approved at another and polled at a third. Time is the
  * database's. A key on its way to its machine is sealed, and its row goes as it is handed out.
  */
+import { type Kysely, sql } from "kysely";
 import { hashSecret, type KeyScope } from "../domain/api-key.ts";
 import {
   DEVICE_GRANTS_MAX,
@@ -28,6 +29,7 @@ import {
   tooManyWrongCodes,
   type WaitingLogin,
 } from "./logins.ts";
+import type { Tables } from "./tables.ts";
 
 const ALIVE = "expires_at > clock_timestamp()";
 const ms = (value: number) => `interval '${value} milliseconds'`;
@@ -104,7 +106,8 @@ export class PostgresLogins implements LoginStore {
     const [decided] = rows;
     if (decided?.state === "DENIED") return { error: "access_denied" };
     if (decided !== undefined) {
-      return { secret: this.#seal.open(decided.sealed!, labelOf(decided.code)), scopes: scopesOf(decided) };
+      const secret = this.#opened(decided);
+      return secret === undefined ? { error: "expired_token" } : { secret, scopes: scopesOf(decided) };
     }
     const [waits] = (await this.#postgres.query<{ early: boolean }>(WAITS, [hash])).rows;
     if (waits === undefined) return { error: "expired_token" };
@@ -118,6 +121,15 @@ export class PostgresLogins implements LoginStore {
     );
     const { rows } = await this.#postgres.query<{ count: number }>(WRONG, [address]);
     if (rows[0]!.count > DEVICE_GUESSES_MAX) throw tooManyWrongCodes();
+  }
+
+  /** Undefined: the key that sealed it is gone, and it with that. */
+  #opened({ sealed, code }: DecidedRow): string | undefined {
+    try {
+      return this.#seal.open(sealed!, labelOf(code));
+    } catch {
+      return undefined;
+    }
   }
 
   async #change(userCode: string, from: string, to: string, sealed: string | null = null): Promise<boolean> {
@@ -138,6 +150,20 @@ interface DecidedRow {
 
 function labelOf(code: string): string {
   return `device login ${code}`;
+}
+
+/** Part of the transaction in which `anew` seals all else that is stored. */
+export async function sealLoginsAnew(
+  db: Kysely<Tables>,
+  anew: (sealed: string, label: string) => string | undefined,
+): Promise<void> {
+  const approved = sql<{ readonly code: string; readonly sealed: string }>`SELECT user_code AS code, sealed
+    FROM device_logins WHERE sealed IS NOT NULL AND ${sql.raw(ALIVE)} FOR UPDATE`;
+  for (const { code, sealed } of (await approved.execute(db)).rows) {
+    const renewed = anew(sealed, labelOf(code));
+    if (renewed === undefined) continue;
+    await sql`UPDATE device_logins SET sealed = ${renewed} WHERE user_code = ${code}`.execute(db);
+  }
 }
 
 function scopesOf({ scopes }: { readonly scopes: string }): KeyScope[] {

@@ -5,6 +5,7 @@ import { secretLabel } from "../domain/secret.ts";
 import type { SealedText } from "../lib/sealed-text.ts";
 import type { SqliteDatabase } from "../lib/sqlite.ts";
 import type { Postgres } from "../postgres/postgres.ts";
+import { sealLoginsAnew } from "./postgres-logins.ts";
 import { WRITER_LOCK } from "./postgres-migrations.ts";
 import { postgresRecords } from "./postgres-store.ts";
 import { sealEnvAnew } from "./sealed-env.ts";
@@ -36,11 +37,15 @@ export async function sealPostgresAnew(postgres: Postgres, seal: SealedText): Pr
     .transaction()
     .execute(async (all) => {
       await WRITER_LOCK.execute(all);
-      return sealAllAnew(all, seal);
+      return sealAllAnew(all, seal, sealLoginsAnew);
     });
 }
 
-async function sealAllAnew(db: Kysely<Tables>, seal: SealedText): Promise<SealedAnew> {
+async function sealAllAnew(
+  db: Kysely<Tables>,
+  seal: SealedText,
+  more?: (db: Kysely<Tables>, anew: (sealed: string, label: string) => string | undefined) => Promise<void>,
+): Promise<SealedAnew> {
   const counts = { renewed: 0, unreadable: 0 };
   const anew = (sealed: string, label: string): string | undefined => {
     try {
@@ -64,5 +69,6 @@ async function sealAllAnew(db: Kysely<Tables>, seal: SealedText): Promise<Sealed
     await db.updateTable("registryAuths").where("id", "=", id).set({ sealed: renewed }).execute();
   }
   await sealEnvAnew(db, anew);
+  await more?.(db, anew);
   return counts;
 }

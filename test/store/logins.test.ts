@@ -10,6 +10,7 @@ import type { LoginStore } from "../../src/store/logins.ts";
 import { MemoryLogins } from "../../src/store/memory-logins.ts";
 import { PostgresLogins } from "../../src/store/postgres-logins.ts";
 import { openPostgresStore } from "../../src/store/postgres-store.ts";
+import { sealPostgresAnew } from "../../src/store/seal-anew.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 
 interface Opened {
@@ -154,5 +155,27 @@ describe("logins in PostgreSQL", { skip: "missing" in found && found.missing }, 
     const row = await server.sql("SELECT * FROM device_logins", name);
     assert.match(row, /APPROVED\|v1\./);
     assert.doesNotMatch(row, new RegExp(`the-secret|${deviceCode}`));
+  });
+
+  test("a secret on its way is sealed anew with a new key; where its key is lost, the login has expired", async () => {
+    const name = `logins_${++databases}`;
+    const access = { url: parseDatabaseUrl(await server.database(name)), passwordFile: undefined };
+    const postgres = new Postgres({ access, connectionsMax: 3 });
+    open.push(postgres);
+    await (await openPostgresStore(postgres)).close();
+    const [old, fresh] = [randomBytes(SEAL_KEY_BYTES), randomBytes(SEAL_KEY_BYTES)];
+    const [before, after] = [old, fresh].map((key) => new PostgresLogins(postgres, new SealedText(key), randomBytes));
+    const approved = async (secret: string) => {
+      const login = await before!.open(ANNA);
+      await before!.claim(login.userCode);
+      await before!.settle(login.userCode, secret);
+      return login.deviceCode;
+    };
+    const [one, other] = [await approved("svc_one"), await approved("svc_other")];
+    const both = new SealedText(fresh, old);
+    assert.deepEqual(await sealPostgresAnew(postgres, both), { renewed: 2, unreadable: 0 });
+    assert.deepEqual(await after!.poll(one), { secret: "svc_one", scopes: [...ANNA.scopes] });
+    assert.deepEqual(await before!.poll(other), { error: "expired_token" });
+    assert.deepEqual(await after!.poll(other), { error: "expired_token" }, "once is enough");
   });
 });
