@@ -37,10 +37,13 @@ export const LOG_HELD_ALL_MAX_BYTES = 64 * MB;
 /** An endpoint with so much of it lets its workers that print wait for the bucket, for this time at most. */
 export const LOG_HELD_WAIT_BYTES = 2 * MB;
 export const LOG_HELD_WAIT_MS = 2_000;
-/** Of one endpoint so much text, in so many objects, is kept in the bucket, and for so long. */
+/** Of one endpoint so much text, in so many objects, is kept in the bucket, and for so long unless SVC_LOG_RETENTION_S says otherwise. */
 export const LOG_KEPT_MAX_BYTES = 64 * MB;
 export const LOG_KEPT_CHUNKS_MAX = 4_096;
 export const LOG_KEPT_MS = 30 * 24 * 3_600_000;
+/** What that may say. */
+export const LOG_KEPT_LEAST_MS = 3_600_000;
+export const LOG_KEPT_MOST_MS = 10 * 365 * 24 * 3_600_000;
 /** What is too old is looked for so often, and so are objects that no row names; those are deleted when they are older than this. */
 export const LOG_SWEEP_MS = 3_600_000;
 export const LOG_ORPHAN_MS = 3_600_000;

@@ -29,6 +29,8 @@ export interface BucketLogsOptions {
   /** Logs of before there was a bucket: the sweep moves them there. */
   readonly files?: LogFiles;
   readonly waitMs?: number;
+  /** How long lines are kept. */
+  readonly keptMs?: number;
 }
 
 export class BucketLogs implements LogStore {
@@ -76,7 +78,8 @@ export class BucketLogs implements LogStore {
     this.#held.forget(endpointId);
     await this.#options.files?.forget(endpointId);
     await this.#writer.putsEnded(); // A row on its way would be left.
-    await this.#writer.delete(await this.#options.index.forget(endpointId));
+    // Nobody is to read them, wherever the bucket is.
+    await this.#remove(() => this.#options.index.forget(endpointId), true);
   }
 
   /** When all that has come is in the bucket. Throws what keeps it from getting there. */
@@ -86,18 +89,14 @@ export class BucketLogs implements LogStore {
 
   /** Moves logs from files, deletes what is too old, and objects that no row names. */
   async sweep(): Promise<void> {
-    const { index, objects, clock, files } = this.#options;
+    const { index, objects, clock, files, keptMs = LOG_KEPT_MS } = this.#options;
     if (files !== undefined) {
       for (const endpointId of await files.endpointIds()) {
         for await (const chunk of chunksOfFiles(files, endpointId)) await this.#writer.put(chunk);
         await files.forget(endpointId);
       }
     }
-    for (let isMore = true; isMore; ) {
-      const expired = await index.expire(clock() - LOG_KEPT_MS);
-      await this.#writer.delete(expired);
-      isMore = expired.length === LOG_CHUNKS_PAGE;
-    }
+    await this.#remove(() => index.expire(clock() - keptMs));
     const names: ChunkName[] = [];
     for await (const name of objects.list(clock() - LOG_ORPHAN_MS)) {
       names.push(name);
@@ -110,6 +109,20 @@ export class BucketLogs implements LogStore {
   async close(): Promise<number> {
     await this.#writer.close();
     return this.#held.unsaved();
+  }
+
+  /**
+   * Rows with their objects, some at a time. A bucket that does not delete ends it, unless `goesOn`: so what is left without a row, for
+   * the next sweep to find, is one step's.
+   */
+  async #remove(some: () => Promise<ChunkName[]>, goesOn = false): Promise<void> {
+    for (let isMore = true; isMore; ) {
+      const names = await some();
+      await this.#writer.delete(names).catch((error: unknown) => {
+        if (!goesOn) throw error;
+      });
+      isMore = names.length === LOG_CHUNKS_PAGE;
+    }
   }
 
   async #deleteOrphans(names: readonly ChunkName[]): Promise<void> {

@@ -24,8 +24,9 @@ const ENDPOINTS = `WITH RECURSIVE each AS (
     UNION ALL SELECT (SELECT min(endpoint_id) FROM log_chunks WHERE endpoint_id > each.id) FROM each WHERE each.id IS NOT NULL)
   SELECT id FROM each WHERE id IS NOT NULL`;
 const SURPLUS = `SELECT id FROM (
-    SELECT id, sum(bytes) OVER newer AS total, row_number() OVER newer AS n FROM log_chunks WHERE endpoint_id = ANY($1)
-    WINDOW newer AS (PARTITION BY endpoint_id ORDER BY last_at DESC, id DESC)) AS counted WHERE total > $2 OR n > $3`;
+    SELECT id, last_at, sum(bytes) OVER newer AS total, row_number() OVER newer AS n FROM log_chunks WHERE endpoint_id = ANY($1)
+    WINDOW newer AS (PARTITION BY endpoint_id ORDER BY last_at DESC, id DESC)) AS counted
+  WHERE total > $2 OR n > $3 ORDER BY last_at, id LIMIT ${LOG_CHUNKS_PAGE}`;
 
 export class ChunkIndex {
   readonly #postgres: Postgres;
@@ -79,12 +80,14 @@ export class ChunkIndex {
     return rows.map(({ id }) => id);
   }
 
-  /** Takes out all of an endpoint; resolves what their objects are called. */
+  /** Takes out some of an endpoint; resolves what their objects are called, as all that follow do. */
   async forget(endpointId: string): Promise<ChunkName[]> {
-    return this.#delete("endpoint_id = $1", [endpointId]);
+    return this.#delete(`id IN (SELECT id FROM log_chunks WHERE endpoint_id = $1 LIMIT ${LOG_CHUNKS_PAGE})`, [
+      endpointId,
+    ]);
   }
 
-  /** Takes out what these endpoints have above what is kept. */
+  /** Takes out some of what these endpoints have above what is kept, the oldest first. */
   async trim(endpointIds: readonly string[]): Promise<ChunkName[]> {
     return this.#delete(`id IN (${SURPLUS})`, [endpointIds, LOG_KEPT_MAX_BYTES, LOG_KEPT_CHUNKS_MAX]);
   }

@@ -73,14 +73,14 @@ export class ChunkWriter {
     await this.#putting.catch(() => {});
   }
 
-  /** Objects whose rows are gone. What cannot be deleted is found by the sweep. */
+  /** Objects whose rows are gone. Throws where the bucket does not delete one; the sweep finds those that are left. */
   async delete(names: readonly ChunkName[]): Promise<void> {
     const { objects } = this.#options;
     const next = names[Symbol.iterator]();
     const one = async () => {
       for (const name of next) await objects.delete(name);
     };
-    await Promise.all(Array.from({ length: Math.min(LOG_CHUNKS_AT_ONCE, names.length) }, one)).catch(() => {});
+    await Promise.all(Array.from({ length: Math.min(LOG_CHUNKS_AT_ONCE, names.length) }, one));
   }
 
   /** One chunk from elsewhere: its object, then its row. */
@@ -124,8 +124,9 @@ export class ChunkWriter {
       const kept = taken.filter((chunk) => !chunk.isGone());
       if (kept.length > 0) await index.put(kept.map(rowOf));
       const begun = kept.filter((chunk) => chunk.stored());
-      await this.delete(taken.filter((chunk) => !kept.includes(chunk)));
-      if (begun.length > 0) await this.delete(await index.trim(begun.map(({ endpointId }) => endpointId)));
+      const gone = taken.filter((chunk) => !kept.includes(chunk));
+      const surplus = begun.length === 0 ? [] : await index.trim(begun.map(({ endpointId }) => endpointId));
+      await this.delete([...gone, ...surplus]).catch(() => {});
     } catch (error) {
       for (const chunk of taken) chunk.failed();
       throw error;

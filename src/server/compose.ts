@@ -106,7 +106,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
   const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
   const mask = (id: string, text: string) => secrets.mask(id, text);
-  const logs = openLogs({ dataDir, postgres, bucket: inUse?.bucket, clock, now, mask, log, onError: reconcilerFailed });
+  const logs = openLogs({ config, postgres, bucket: inUse?.bucket, clock, now, mask, log, onError: reconcilerFailed });
 
   const words = new WorkerWords({ store, endpoints, secrets, logs: logs.store });
   const bootFailed = async (workerId: string, failure: BootFailure) => {

@@ -9,6 +9,9 @@ import {
   BODIES_KEPT_MAX_BYTES,
   FAILED_RETENTION_MS,
   GATEWAYS_MAX,
+  LOG_KEPT_LEAST_MS,
+  LOG_KEPT_MOST_MS,
+  LOG_KEPT_MS,
   PLATFORM_PORT_DEFAULT,
   QUEUED_MAX_JOBS,
   RATE_PUBLIC_PER_WINDOW,
@@ -187,6 +190,8 @@ const schema = z.object({
   SVC_RUNSYNC_RETENTION_S: retention(RUNSYNC_RETENTION_MS),
   SVC_RUNSYNC_WAIT_RETENTION_S: retention(RUNSYNC_WAIT_RETENTION_MS),
   SVC_FAILED_RETENTION_S: retention(FAILED_RETENTION_MS),
+  /** How long what workers print is kept in the bucket. */
+  SVC_LOG_RETENTION_S: number(LOG_KEPT_LEAST_MS / 1000, LOG_KEPT_MOST_MS / 1000).optional(),
   /** How far workers are kept from the machine and each other (docs/reference/config.md). */
   SVC_ISOLATION: z.enum(["none", "standard", "strict"]).default("standard"),
   /** Numbers of the users that workers run as where the platform is root, a user for each endpoint. */
@@ -256,6 +261,8 @@ export interface Config {
   readonly bodiesLimitBytes: number;
   /** Milliseconds that results are kept. */
   readonly retention: Readonly<Record<"runMs" | "runsyncMs" | "runsyncWaitMs" | "failedMs", number>>;
+  /** Milliseconds that logs in the bucket are kept. */
+  readonly logsKeptMs: number;
   readonly isolation: "none" | "standard" | "strict";
   /** First and last. */
   readonly workerUids: readonly [number, number];
@@ -331,6 +338,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       runsyncWaitMs: c.SVC_RUNSYNC_WAIT_RETENTION_S * 1000,
       failedMs: c.SVC_FAILED_RETENTION_S * 1000,
     },
+    logsKeptMs: readLogsKept(c),
     isolation: c.SVC_ISOLATION,
     workerUids: c.SVC_WORKER_UIDS,
     workerPaths: c.SVC_WORKER_PATHS,
@@ -349,6 +357,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     pools: readPools(c, env, c.SVC_WORKER_LISTEN !== undefined),
     database: readDatabase(c),
     s3: readS3(c),
+  });
+}
+
+/** Logs in files end with the room for them: nobody is to believe that they go by their age. */
+function readLogsKept(given: z.output<typeof schema>): number {
+  const { SVC_LOG_RETENTION_S: keptS = LOG_KEPT_MS / 1000 } = given;
+  const isCounted = given.SVC_DATABASE_URL !== undefined && given.SVC_S3_BUCKET !== undefined;
+  if (given.SVC_LOG_RETENTION_S === undefined || isCounted) return keptS * 1000;
+  throw new SvcError("CONFIG_INVALID", "SVC_LOG_RETENTION_S: counts only with SVC_DATABASE_URL and SVC_S3_BUCKET", {
+    help: "Without both, logs are files of a fixed size (docs/operate/object-storage.md).",
   });
 }
 

@@ -1,7 +1,8 @@
 /** Where what workers print is kept: in the data directory, or, with PostgreSQL and a bucket, there. */
 import path from "node:path";
+import { durationText } from "../domain/duration.ts";
 import { SvcError } from "../domain/errors.ts";
-import { LOG_SWEEP_MS } from "../domain/limits.ts";
+import { LOG_KEPT_MAX_BYTES, LOG_SWEEP_MS } from "../domain/limits.ts";
 import type { Log } from "../lib/log.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import { BucketLogs } from "../logs/bucket-logs.ts";
@@ -12,9 +13,12 @@ import type { Mask } from "../logs/log-lines.ts";
 import type { LogStore } from "../logs/log-store.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import type { Bucket } from "../s3/bucket.ts";
+import type { Config } from "./config.ts";
+
+const MB = 1024 * 1024;
 
 interface LogNeeds {
-  readonly dataDir: string;
+  readonly config: Pick<Config, "dataDir" | "logsKeptMs">;
   readonly postgres: Postgres | undefined;
   readonly bucket: Bucket | undefined;
   readonly clock: () => number;
@@ -27,11 +31,14 @@ interface LogNeeds {
 export interface OpenedLogs {
   readonly store: LogStore;
   readonly upkeep: readonly Pick<Reconciler, "start" | "stop">[];
+  /** Where, and how long; undefined: in files. */
+  readonly words?: string;
   /** Keeps what came so far, before the ways to the database and the bucket are closed. */
   close(): Promise<void>;
 }
 
-export function openLogs({ dataDir, postgres, bucket, log, ...needs }: LogNeeds): OpenedLogs {
+export function openLogs({ config, postgres, bucket, log, ...needs }: LogNeeds): OpenedLogs {
+  const { dataDir, logsKeptMs: keptMs } = config;
   const files = new LogFiles(path.join(dataDir, "logs"), needs.clock, needs.mask);
   if (postgres === undefined || bucket === undefined) return { store: files, upkeep: [], close: () => files.idle() };
   // The watch over the bucket says that it is away.
@@ -39,7 +46,7 @@ export function openLogs({ dataDir, postgres, bucket, log, ...needs }: LogNeeds)
     if (!(error instanceof SvcError && error.code.startsWith("BUCKET_"))) needs.onError(name, error);
   };
   const [objects, index] = [new ChunkObjects(bucket), new ChunkIndex(postgres)];
-  const logs = new BucketLogs({ ...needs, objects, index, files, onError });
+  const logs = new BucketLogs({ ...needs, keptMs, objects, index, files, onError });
   const sweeping = new Reconciler("log-sweep", LOG_SWEEP_MS, () => logs.sweep(), onError);
   const start = () => {
     sweeping.start();
@@ -49,5 +56,7 @@ export function openLogs({ dataDir, postgres, bucket, log, ...needs }: LogNeeds)
     const lost = await logs.close();
     if (lost > 0) log.error(`${lost} lines that workers printed are lost: the bucket did not take them in time`);
   };
-  return { store: logs, upkeep: [{ start, stop: () => sweeping.stop() }], close };
+  const words = `in the bucket, of each endpoint the newest ${LOG_KEPT_MAX_BYTES / MB} MiB, for ${durationText(keptMs)}`;
+  log.info(`logs are kept ${words}`);
+  return { store: logs, upkeep: [{ start, stop: () => sweeping.stop() }], words, close };
 }

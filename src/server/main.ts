@@ -132,6 +132,7 @@ export async function runPlatform(config: Config, program: readonly string[] = [
       localUrl,
       database: postgres?.name,
       commits: durability?.words,
+      logs: logs.words,
       snapshots: true,
       service,
       startedAt: Date.now(),

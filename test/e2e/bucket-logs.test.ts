@@ -43,6 +43,7 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
       ...bucket.env,
       SVC_DATABASE_URL: await database.database(name),
       SVC_S3_PREFIX: name,
+      SVC_LOG_RETENTION_S: "7200",
     });
     const dir = project(t, { "worker.py": WORKER }, "talk");
     const secret = await platform.svc(["secret", "set", "TOKEN"], { cwd: dir, input: TOKEN });
@@ -82,6 +83,8 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
     rmSync(logs, { recursive: true, force: true });
 
     const second = await platform.restart();
+    const status = await second.svc(["platform", "status", "--data-dir", platform.dataDir]);
+    assert.match(status.stdout, /^Logs {5}in the bucket, of each endpoint the newest 64 MiB, for 2h$/m);
     await say(second, "second");
     await eventually(() => assert.match(inBucket(), /second \*{8}/));
     await second.kill();

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import {
   existsSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -17,8 +18,10 @@ import { after, before, describe, type TestContext, test } from "node:test";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import {
   LOG_CHUNK_MAX_BYTES,
+  LOG_CHUNKS_PAGE,
   LOG_HELD_ALL_MAX_BYTES,
   LOG_HELD_MAX_BYTES,
+  LOG_KEPT_LEAST_MS,
   LOG_KEPT_MAX_BYTES,
   LOG_KEPT_MS,
   LOG_ORPHAN_MS,
@@ -249,6 +252,45 @@ describe("logs in a bucket", { skip }, () => {
     await again.idle();
     const { rows } = await postgres.query("SELECT id FROM log_chunks WHERE endpoint_id = 'b' ORDER BY last_at");
     assert.deepEqual(rows.map(({ id }) => id).slice(0, -1), ["full-8", "full-9", "full-10"]);
+  });
+
+  test("How long lines are kept is a setting; their rows and objects go together, some at a time, and no more when the bucket is away", async (t) => {
+    const own = await startS3((s3 as { program: string }).program);
+    t.after(() => own.stop());
+    const { open, files, folder, postgres } = await place(t, own);
+    const many = 2 * LOG_CHUNKS_PAGE + 1;
+    const now = Date.now() + 2 * LOG_ORPHAN_MS;
+    const [old, young] = [now - LOG_KEPT_LEAST_MS - 1, now - LOG_KEPT_LEAST_MS + 60_000];
+    const rows = async () => (await postgres.query("SELECT count(*) AS n FROM log_chunks")).rows[0].n;
+    const fill = async () => {
+      await postgres.query(`INSERT INTO log_chunks SELECT 'old-' || n, 'a', 1, ${old}, 1, 1 FROM generate_series(1, ${many}) AS n
+        UNION ALL SELECT 'young', 'a', 1, ${young}, 1, 1 ON CONFLICT DO NOTHING`);
+      mkdirSync(path.join(folder, "a"), { recursive: true });
+      const names = ["young", ...Array.from({ length: many }, (_, n) => `old-${n + 1}`)];
+      for (const name of names) writeFileSync(path.join(folder, "a", `${name}.ndjson.zst`), zstdCompressSync("{}\n"));
+    };
+    await fill();
+    const logs = open({ clock: () => now, keptMs: LOG_KEPT_LEAST_MS });
+    await open({ clock: () => now }).sweep();
+    assert.equal(files().length, many + 1, "not by default");
+    await logs.sweep();
+    assert.deepEqual([await rows(), files().map((file) => path.basename(file))], [1, ["young.ndjson.zst"]]);
+
+    await fill();
+    await own.kill();
+    await assert.rejects(logs.sweep(), { code: "BUCKET_AWAY" });
+    assert.equal(await rows(), many + 1 - LOG_CHUNKS_PAGE);
+    await own.start();
+    await logs.sweep();
+    assert.deepEqual([await rows(), files().length], [1, 1]);
+
+    await fill();
+    await own.kill();
+    await logs.forget("a");
+    assert.equal(await rows(), 0, "nobody reads what is to be forgotten");
+    await own.start();
+    await logs.sweep();
+    assert.deepEqual(files(), []);
   });
 
   test("A read says what the bucket lost, what is damaged there, and that the database is away, and gives all else", async (t) => {

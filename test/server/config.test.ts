@@ -45,3 +45,23 @@ test("Emulated GPUs are members of GpuType or product strings, and every other n
   assert.deepEqual(gpus("NVIDIA_L4, NVIDIA_L4,NVIDIA H200"), ["NVIDIA L4", "NVIDIA L4", "NVIDIA H200"]);
   assert.throws(() => gpus("NVIDIA_L4,L5"), { code: "CONFIG_INVALID", message: /SVC_EMULATED_GPUS.*"L5" is no GPU/ });
 });
+
+test("How long logs are kept is a number of seconds within bounds, and counts only where they are in a bucket", () => {
+  const both = { SVC_DATABASE_URL: "postgres://svc@db/svc", SVC_S3_BUCKET: "my-bucket" };
+  const keptMs = (text?: string, given: Record<string, string | undefined> = both) =>
+    readConfig({ SVC_DATA_DIR: "/d", ...given, SVC_LOG_RETENTION_S: text }).logsKeptMs;
+  assert.equal(keptMs(), 30 * 24 * 3_600_000);
+  assert.equal(keptMs("7200"), 7_200_000);
+  for (const wrong of ["0", "3599", "400000000", "30d", "NaN", "-1"]) {
+    assert.throws(
+      () => keptMs(wrong),
+      { code: "CONFIG_INVALID", message: /SVC_LOG_RETENTION_S.* from 3600 to / },
+      wrong,
+    );
+  }
+  for (const given of [{}, { SVC_DATABASE_URL: both.SVC_DATABASE_URL }, { SVC_S3_BUCKET: both.SVC_S3_BUCKET }]) {
+    assert.equal(keptMs(undefined, given), 30 * 24 * 3_600_000);
+    const refused = { code: "CONFIG_INVALID", message: /counts only with SVC_DATABASE_URL and SVC_S3_BUCKET/ };
+    assert.throws(() => keptMs("7200", given), refused);
+  }
+});
