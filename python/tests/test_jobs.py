@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -57,6 +59,24 @@ class Jobs(LauncherTest):
         link.send(protocol.DRAIN)
         self.assertEqual(link.expect(protocol.LOG).body, b"left\n")
         link.expect(protocol.GOODBYE)
+
+    def test_what_a_job_was_given_goes_with_it_without_a_collection_of_garbage(self):
+        count = "sum(type(each).__name__ == 'Work' for each in gc.get_objects())"
+        for kind, concurrency in (("def", 1), ("def", 2), ("async def", 2)):
+            source = f"import gc\ngc.disable()\n{kind} run(n):\n    1 / n\n    return {count}\n"
+            name = f"kind{concurrency}{len(kind)}"
+            link = self.ready(source, endpoint=name, module=name, concurrency=concurrency)
+            for channel in range(1, 6):
+                self.assertEqual(link.run(channel, {"n": 1}).json, 1)
+
+    def test_large_bodies_one_after_the_other_take_the_memory_of_one(self):
+        link = self.ready("import os\ndef run(text):\n    return {'text': text} if text else os.getpid()\n")
+        pid = link.run(1, {"text": ""}).json
+        text = "x" * 8_000_000
+        for channel in range(2, 22):
+            self.assertEqual(len(link.run(channel, {"text": text}).json["text"]), len(text))
+        status = Path(f"/proc/{pid}/status").read_text()
+        self.assertLess(int(re.search(r"VmHWM:\s+(\d+)", status)[1]), 100_000)
 
     def test_a_returned_error_fails_the_job_with_that_text(self):
         link = self.ready("def run():\n    return {'error': 'no such user'}\n")

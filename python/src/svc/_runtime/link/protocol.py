@@ -6,6 +6,7 @@ u32 length | u8 type | u8 flags | u16 head length | u32 channel | head (JSON) | 
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from struct import Struct
 
 from svc._runtime.limits import FRAME_MAX_BYTES
@@ -54,46 +55,67 @@ def parse_head(head: bytes) -> dict:
 
 
 class FrameReader:
-    """Cuts a byte stream into frames."""
+    """Cuts a byte stream into frames. A frame that comes in parts is put together where it will lie."""
 
-    __slots__ = ("_chunks", "_size", "_wanted")
+    __slots__ = ("_coming", "_start")
 
     def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._wanted = 4
+        self._start = b""
+        """Of a frame whose prefix and head have not all come."""
+        self._coming: _Coming | None = None
 
     def push(self, data: bytes) -> list[tuple[int, int, int, bytes, bytes]]:
         """The frames that `data` completes, in order, as (type, flags, channel, head, body)."""
-        if self._size:
-            # Chunks of a large body are joined once, when it is whole.
-            self._chunks.append(data)
-            self._size += len(data)
-            if self._size < self._wanted:
-                return []
-            data = b"".join(self._chunks)
-            self._chunks = []
-            self._size = 0
         frames = []
         start = 0
+        if self._coming is not None:
+            start = self._coming.add(data)
+            if self._coming.missing:
+                return frames
+            frames.append(self._coming.frame())
+            self._coming = None
+        elif self._start:
+            data = self._start + data
+            self._start = b""
         total = len(data)
         while total - start >= 12:
             length, type, flags, head_length, channel = _unpack(data, start)
             if length < 8 + head_length or length > FRAME_MAX_BYTES:
                 raise FrameError(f"frame length {length} is out of bounds")
             end = start + 4 + length
-            if end > total:
-                self._wanted = 4 + length
-                break
             body_start = start + 12 + head_length
+            if end > total:
+                if body_start <= total:
+                    self._coming = _Coming(type, flags, channel, data[start + 12 : body_start], end - body_start)
+                    self._coming.add(data[body_start:])
+                    return frames
+                break
             frames.append((type, flags, channel, data[start + 12 : body_start], data[body_start:end]))
             start = end
-        else:
-            self._wanted = 12
         if start < total:
-            self._chunks.append(data[start:] if start else data)
-            self._size = total - start
+            self._start = data[start:]
         return frames
+
+
+class _Coming:
+    """A frame of which the body has not all come: a large one is copied once."""
+
+    __slots__ = ("_body", "_frame", "missing")
+
+    def __init__(self, type: int, flags: int, channel: int, head: bytes, body_bytes: int) -> None:
+        self._frame = (type, flags, channel, head)
+        # It writes into these bytes, which nobody else has, and gives them back.
+        self._body = BytesIO(bytes(body_bytes))
+        self.missing = body_bytes
+
+    def add(self, data: bytes) -> int:
+        """Takes what belongs to it; gives the number of bytes."""
+        taken = self._body.write(data if len(data) <= self.missing else data[: self.missing])
+        self.missing -= taken
+        return taken
+
+    def frame(self) -> tuple[int, int, int, bytes, bytes]:
+        return (*self._frame, self._body.getvalue())
 
 
 def boot_failed(head: dict) -> bytes:

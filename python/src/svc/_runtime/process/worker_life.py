@@ -8,7 +8,7 @@ import threading
 from time import monotonic
 
 from svc import this_worker
-from svc._runtime.limits import RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
+from svc._runtime.limits import KEPT_BUFFER_BYTES, RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import boot_failed, encode
@@ -41,6 +41,7 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) 
             head = {"worker": start["worker"], **failure.fields}
             connection.open(boot_failed(head))
             return
+        _keep_large_buffers()
         worker.loop()
         worker.goodbye("drained")
     except WorkerFailed as failure:
@@ -99,6 +100,15 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
     return worker
+
+
+def _keep_large_buffers() -> None:
+    """From now on the C library keeps what a large body took for the next one: glibc does so up to the size of a block that it
+    was given back. Fresh pages for each copy of it cost more than the copying. These are never touched: they take no memory."""
+    try:
+        bytes(KEPT_BUFFER_BYTES)
+    except MemoryError:
+        pass
 
 
 def _leave_in_children(forked) -> None:

@@ -92,6 +92,7 @@ def job_call(work: Work, callables: dict):
         from svc._runtime.work.peer import accept_job
 
         accept_job(work, given, function.signature)
+    work.body = b""  # it may be large, and what is in it was taken out
     function.signature.check(given)
     if function.conversion is not None and work.converts:
         function.conversion.convert(given)

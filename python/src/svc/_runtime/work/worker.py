@@ -265,7 +265,8 @@ class Worker:
         """What `progress()` calls for this work; None for a request, which has no progress."""
         if work.type != protocol.JOB:
             return lambda value: None
-        return lambda value: self.emit(encode(protocol.PROGRESS, work.channel, None, codec.encode(value)), True)
+        channel = work.channel  # it must not hold the work, which has it: bodies would wait for a collection of garbage
+        return lambda value: self.emit(encode(protocol.PROGRESS, channel, None, codec.encode(value)), True)
 
     def capture_output(self) -> None:
         """From now on print() becomes LOG frames on the channel of its job."""
