@@ -71,7 +71,8 @@ export class KubernetesApi {
     const sent = body === undefined ? undefined : JSON.stringify(body);
     const headers = {
       authorization: `Bearer ${token}`,
-      accept: "application/json",
+      // The second is what the keys are in.
+      accept: "application/json, application/jwk-set+json",
       // Node says the length of a POST's body by itself, and not of a DELETE's: the API server would take it for the next request.
       ...(sent !== undefined && { "content-type": "application/json", "content-length": Buffer.byteLength(sent) }),
     };

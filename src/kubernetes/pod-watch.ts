@@ -9,6 +9,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import {
+  KUBERNETES_ANSWER_MAX_MS,
   KUBERNETES_EVENT_MAX_BYTES,
   KUBERNETES_RELIST_MS,
   KUBERNETES_RETRY_FIRST_MS,
@@ -43,6 +44,10 @@ export class PodWatch {
   #running: Promise<void> | undefined;
   #isKnown = false;
   #lists = 0;
+  /** The last one heard of; undefined: all is to be listed. */
+  #version: string | undefined;
+  /** Before the next try; grows until something is heard. */
+  #pauseMs = 0;
 
   constructor(options: PodWatchOptions) {
     this.#options = options;
@@ -79,26 +84,23 @@ export class PodWatch {
 
   async #run(): Promise<void> {
     const { signal } = this.#over;
-    let pauseMs = 0;
-    let version: string | undefined;
     let listedAt = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
       try {
-        if (version === undefined || performance.now() - listedAt > KUBERNETES_RELIST_MS) {
-          version = await this.#list();
+        if (this.#version === undefined || performance.now() - listedAt > KUBERNETES_RELIST_MS) {
+          await this.#list();
           listedAt = performance.now();
         }
-        this.#options.troubled(undefined);
-        pauseMs = 0;
-        version = await this.#watch(version);
+        await this.#watch();
+        if (this.#pauseMs === 0) continue;
       } catch (error) {
         if (signal.aborted) return;
         // What it remembers does not reach back so far: all is read anew.
-        if (error instanceof ApiRefusal && error.status === 410) version = undefined;
+        if (error instanceof ApiRefusal && error.status === 410) this.#version = undefined;
         else this.#options.troubled(wordsOf(error));
-        pauseMs = Math.min(KUBERNETES_RETRY_MAX_MS, Math.max(KUBERNETES_RETRY_FIRST_MS, pauseMs * 2));
-        await delay(pauseMs, undefined, { signal }).catch(() => {});
       }
+      this.#pauseMs = Math.min(KUBERNETES_RETRY_MAX_MS, Math.max(KUBERNETES_RETRY_FIRST_MS, this.#pauseMs * 2));
+      await delay(this.#pauseMs, undefined, { signal }).catch(() => {});
     }
   }
 
@@ -107,61 +109,63 @@ export class PodWatch {
     return `/api/v1/namespaces/${api.namespace}/pods?labelSelector=${encodeURIComponent(selector)}`;
   }
 
-  async #list(): Promise<string> {
+  async #list(): Promise<void> {
     const answer = listed.parse(await this.#options.api.ask("GET", this.#where, { signal: this.#over.signal }));
     const pods = answer.items.map(readPod);
     this.#pods.clear();
     for (const pod of pods) this.#pods.set(pod.metadata.uid, pod);
+    this.#version = answer.metadata.resourceVersion;
     this.#isKnown = true;
     this.#lists++;
+    this.#options.troubled(undefined);
     this.#options.changed();
-    return answer.metadata.resourceVersion;
   }
 
-  /** Resolves the version that the next one begins with. */
-  async #watch(from: string): Promise<string> {
+  /** One watch, until it ends. Throws when it cannot begin or is cut; a new one goes on from what was heard of. */
+  async #watch(): Promise<void> {
     const silence = new AbortController();
     const signal = AbortSignal.any([this.#over.signal, silence.signal]);
-    let version = from;
     let timer: NodeJS.Timeout | undefined;
-    const heard = () => {
+    const heard = (maxMs = KUBERNETES_SILENCE_MAX_MS) => {
       clearTimeout(timer);
-      timer = setTimeout(
-        () => silence.abort(new Error("it was silent for too long")),
-        KUBERNETES_SILENCE_MAX_MS,
-      ).unref();
+      timer = setTimeout(() => silence.abort(new Error("it was silent for too long")), maxMs).unref();
     };
-    heard();
+    heard(KUBERNETES_ANSWER_MAX_MS);
     try {
-      const options = `&watch=1&allowWatchBookmarks=true&timeoutSeconds=${KUBERNETES_WATCH_S}&resourceVersion=${from}`;
-      const answer = await this.#options.api.open(`${this.#where}${options}`, signal);
+      const options = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${KUBERNETES_WATCH_S}&resourceVersion=${this.#version}`;
+      // One that ends before anything was heard is not begun anew at once.
+      this.#pauseMs = Math.max(KUBERNETES_RETRY_FIRST_MS, this.#pauseMs);
+      const answer = await this.#options.api.open(`${this.#where}&${options}`, signal);
+      this.#options.troubled(undefined);
+      heard();
       let rest = "";
       for await (const part of answer.setEncoding("utf8") as AsyncIterable<string>) {
         heard();
+        this.#pauseMs = 0;
         const lines = (rest + part).split("\n");
         rest = lines.pop()!;
         if (rest.length > KUBERNETES_EVENT_MAX_BYTES) throw new Error("an event of the API server is too long");
-        for (const line of lines) if (line !== "") version = this.#happened(JSON.parse(line)) ?? version;
+        for (const line of lines) if (line !== "") this.#happened(JSON.parse(line));
       }
-      return version;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  #happened(value: unknown): string | undefined {
+  #happened(value: unknown): void {
     const { type, object } = happened.parse(value);
     if (type === "ERROR") {
       const { code = 0, reason = "", message = "" } = failed.parse(object);
       throw new ApiRefusal(code, reason, message);
     }
     const version = versioned.parse(object).metadata.resourceVersion;
-    if (type === "BOOKMARK") return version;
-    const pod = readPod(object);
-    if (type === "DELETED") this.#pods.delete(pod.metadata.uid);
-    else this.#pods.set(pod.metadata.uid, pod);
-    this.#options.changed();
-    return version;
+    if (type !== "BOOKMARK") {
+      const pod = readPod(object);
+      if (type === "DELETED") this.#pods.delete(pod.metadata.uid);
+      else this.#pods.set(pod.metadata.uid, pod);
+      this.#options.changed();
+    }
+    this.#version = version;
   }
 }
 

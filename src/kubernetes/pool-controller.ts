@@ -87,6 +87,8 @@ export class PoolController {
   readonly #refused = new Map<string, { readonly words: string; readonly until: number }>();
   /** By uid: until when its deletion is not tried again. */
   readonly #undeleted = new Map<string, number>();
+  /** Ends what is asked of the API server: its answer may be far. */
+  readonly #over = new AbortController();
   #trouble: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
@@ -123,6 +125,7 @@ export class PoolController {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#over.abort();
     await this.#watch.close();
     await this.#looking;
     this.#options.api.close();
@@ -264,10 +267,13 @@ export class PoolController {
     const pinned = fingerprint();
     if (this.#refused.has(pool.name) || pinned === undefined) return;
     const settings = file.pools.find(({ name }) => name === pool.name)!;
+    const { signal } = this.#over;
     const where = `/api/v1/namespaces/${api.namespace}`;
     const prefix = `${file.release}-${pool.name}`.slice(0, NAME_PREFIX_MAX_CHARS);
     try {
-      const owner = (await api.ask("GET", `${where}/configmaps/${file.owner}`)) as { metadata: { uid: string } };
+      const owner = (await api.ask("GET", `${where}/configmaps/${file.owner}`, { signal })) as {
+        metadata: { uid: string };
+      };
       const facts = {
         file,
         pool: settings,
@@ -277,10 +283,12 @@ export class PoolController {
       };
       for (let n = 0; n < count; n++) {
         const name = `${prefix}-${randomBytes(SUFFIX_BYTES).toString("hex")}`;
-        const made = await api.ask("POST", `${where}/pods`, { body: podSpec({ ...facts, name }) });
+        const made = await api.ask("POST", `${where}/pods`, { body: podSpec({ ...facts, name }), signal });
         this.#watch.note(readPod(made));
+        told("a Pod is made", { pod: name });
       }
     } catch (error) {
+      if (signal.aborted) return;
       const words = wordsOf(error);
       this.#refused.set(pool.name, { words, until: performance.now() + POOL_REFUSED_REST_MS });
       told("a Pod could not be made", { pool: pool.name, words });
@@ -294,11 +302,13 @@ export class PoolController {
     if (performance.now() < (this.#undeleted.get(uid) ?? 0)) return;
     this.#deleting.add(uid);
     try {
-      await api.ask("DELETE", `/api/v1/namespaces/${api.namespace}/pods/${name}`, { body: { preconditions: { uid } } });
+      const sent = { body: { preconditions: { uid } }, signal: this.#over.signal };
+      await api.ask("DELETE", `/api/v1/namespaces/${api.namespace}/pods/${name}`, sent);
       told("a Pod is deleted", { pod: name, why });
     } catch (error) {
       if (error instanceof ApiRefusal && (error.status === 404 || error.status === 409)) return;
       this.#deleting.delete(uid);
+      if (this.#over.signal.aborted) return;
       this.#undeleted.set(uid, performance.now() + POOL_REFUSED_REST_MS);
       told("a Pod could not be deleted", { pod: name, words: wordsOf(error) });
     }

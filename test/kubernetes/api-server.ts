@@ -10,7 +10,7 @@ import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, 
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { text } from "node:stream/consumers";
+import { text as textOf } from "node:stream/consumers";
 import getPort from "get-port";
 import { eventually } from "../eventually.ts";
 
@@ -166,15 +166,20 @@ export class ApiServer {
   ask(method: string, where: string, body?: object, given: { token?: string; type?: string } = {}): Promise<Answer> {
     const { token = tokenOf("admin"), type = "application/json" } = given;
     return new Promise((resolve, reject) => {
-      const headers = { authorization: `Bearer ${token}`, "content-type": type };
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const headers = {
+        ...{ authorization: `Bearer ${token}`, "content-type": type },
+        // Node does not say by itself how long the body of a DELETE is.
+        ...(text !== undefined && { "content-length": Buffer.byteLength(text) }),
+      };
       const sent = request(`${this.url}${where}`, { method, headers, ca: this.ca, agent: false }, (res) => {
-        text(res).then((answer) => {
+        textOf(res).then((answer) => {
           const isJson = res.headers["content-type"]?.startsWith("application/json");
           resolve({ status: res.statusCode!, body: isJson ? JSON.parse(answer) : answer });
         }, reject);
       });
       sent.once("error", reject);
-      sent.end(body === undefined ? undefined : JSON.stringify(body));
+      sent.end(text);
     });
   }
 

@@ -1,58 +1,66 @@
-/** The programs of Kubernetes for tests, etcd and the API server: built once from their Go modules (test/kubernetes/program) and kept in a cache folder. */
+/**
+ * What the tests of this folder need of Kubernetes: its daemons as one program (test/kubernetes/program), and Helm. `make test-cluster` builds
+ * both from their Go modules, and they are kept in a cache folder; without that the tests are skipped.
+ */
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { CACHE } from "../../bench/processes.ts";
-import { onPath } from "../../src/lib/on-path.ts";
-import { runProcess } from "../../src/lib/run-process.ts";
+import { type Found, goBuild } from "./go-build.ts";
 
 const SOURCES = path.join(import.meta.dirname, "program");
-const BUILD_MAX_MS = 2_400_000;
+const HELM_VERSION = "v3.20.2";
 
-export type Found = { readonly program: string } | { readonly missing: string };
+/** etcd, the API server, the controllers, the scheduler and the kubelet, as one program that was built before. */
+export function findKubernetes() {
+  return found(
+    "Kubernetes",
+    path.join(CACHE, `kubernetes-${versionWanted()}-${process.arch}-${digest()}`, "kubernetes"),
+  );
+}
 
-/** As it was built before: a build takes five minutes of two processors, longer than tests may hold up others. */
-export function findKubernetes(): Found {
-  const program = path.join(folder(), "kubernetes");
-  return existsSync(program) ? { program } : { missing: "Kubernetes is not built yet: make test-cluster builds it" };
+/** Helm, which was built before. */
+export function findHelm() {
+  return found("Helm", path.join(CACHE, `helm-${HELM_VERSION}-${process.arch}`, "helm"));
 }
 
 /** Builds it when it is missing. */
 export async function buildKubernetes(): Promise<Found> {
-  const found = findKubernetes();
-  if ("program" in found) return found;
-  const go = onPath("go", process.env.PATH ?? "");
-  if (go === undefined) return { missing: "Kubernetes is built with Go, which is not installed" };
-  // It stays until the build is done: one that is ended goes on there.
-  const coming = path.join(CACHE, "kubernetes-coming");
-  const sources = path.join(coming, String(process.pid));
-  mkdirSync(coming, { recursive: true });
-  cpSync(SOURCES, sources, { recursive: true });
-  try {
-    const modules = { GOMODCACHE: path.join(coming, "modules"), GOCACHE: path.join(coming, "compiled") };
-    const env = { ...process.env, ...modules, CGO_ENABLED: "0", GOFLAGS: "-modcacherw -trimpath -mod=readonly" };
-    const version = versionWanted();
-    const [major, minor] = version.replace("v", "").split(".");
-    const facts = [`gitVersion=${version}`, `gitMajor=${major}`, `gitMinor=${minor}`, "gitTreeState=clean"];
-    const named = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
-    const linked = named.flatMap((name) => facts.map((fact) => `-X ${name}.${fact}`)).join(" ");
-    // Both processors are busy for minutes: what else runs there comes first.
-    const args = ["-n", "19", go, "build", "-p", "2", "-ldflags", `-s -w ${linked}`, "-o", "kubernetes", "."];
-    const result = await runProcess("nice", args, { cwd: sources, env, signal: AbortSignal.timeout(BUILD_MAX_MS) });
-    if (result.code !== 0) return { missing: `"go build" of it failed: ${result.stderr.trim().split("\n").at(-1)}` };
-    mkdirSync(folder(), { recursive: true });
-    renameSync(path.join(sources, "kubernetes"), path.join(folder(), "kubernetes"));
-    rmSync(coming, { recursive: true, force: true });
-    return findKubernetes();
-  } finally {
-    rmSync(sources, { recursive: true, force: true });
-  }
+  const there = findKubernetes();
+  if ("program" in there) return there;
+  const version = versionWanted();
+  const [major, minor] = version.replace("v", "").split(".");
+  const facts = [`gitVersion=${version}`, `gitMajor=${major}`, `gitMinor=${minor}`, "gitTreeState=clean"];
+  const named = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
+  const linked = named.flatMap((name) => facts.map((fact) => `-X ${name}.${fact}`)).join(" ");
+  return goBuild({
+    ...{ name: "Kubernetes", program: there.at },
+    args: () => ["build", "-mod=readonly", "-p", "2", "-ldflags", `-s -w ${linked}`, "-o", "kubernetes", "."],
+    prepare: (sources) => cpSync(SOURCES, sources, { recursive: true }),
+  });
 }
 
-function folder(): string {
+/** The same for Helm. */
+export async function buildHelm(): Promise<Found> {
+  const there = findHelm();
+  if ("program" in there) return there;
+  const what = `helm.sh/helm/v3/cmd/helm@${HELM_VERSION}`;
+  return goBuild({
+    ...{ name: "Helm", program: there.at },
+    args: () => ["install", "-p", "2", "-ldflags", "-s -w", what],
+  });
+}
+
+function found(
+  name: string,
+  at: string,
+): { readonly program: string } | { readonly missing: string; readonly at: string } {
+  return existsSync(at) ? { program: at } : { missing: `${name} is not built yet: make test-cluster builds it`, at };
+}
+
+function digest(): string {
   const sources = ["main.go", "go.mod", "go.sum"].map((file) => readFileSync(path.join(SOURCES, file)));
-  const hash = createHash("sha256").update(Buffer.concat(sources)).digest("hex").slice(0, 12);
-  return path.join(CACHE, `kubernetes-${versionWanted()}-${process.arch}-${hash}`);
+  return createHash("sha256").update(Buffer.concat(sources)).digest("hex").slice(0, 12);
 }
 
 function versionWanted(): string {

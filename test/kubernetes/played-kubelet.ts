@@ -15,6 +15,7 @@ interface PlayedPod {
   // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
   spec: any;
   agent: AgentProcess | undefined;
+  isTold?: true;
 }
 
 export interface PlayedKubeletOptions {
@@ -50,14 +51,6 @@ export class PlayedKubelet {
   /** By name. */
   agent(name: string): AgentProcess | undefined {
     return [...this.#pods.values()].find((pod) => pod.name === name)?.agent;
-  }
-
-  /** The node and all on it are gone at once; the API server hears nothing. */
-  async crash(name: string): Promise<void> {
-    const pod = [...this.#pods.values()].find((one) => one.name === name)!;
-    pod.agent!.child.kill("SIGKILL");
-    await pod.agent!.ended;
-    pod.agent = undefined;
   }
 
   get said(): string {
@@ -143,10 +136,11 @@ export class PlayedKubelet {
   async #endPod(pod: PlayedPod): Promise<void> {
     const { agent, name } = pod;
     if (agent?.isAlive) {
-      agent.child.kill("SIGTERM");
+      // Once, as a kubelet does: a second one is a hurry.
+      if (pod.isTold === undefined) agent.child.kill("SIGTERM");
+      pod.isTold = true;
       return;
     }
-    if (agent === undefined && pod.spec.nodeName !== undefined) return; // Its node is gone: nobody says that it has ended.
     const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}`;
     await this.#server.ask("DELETE", where, { gracePeriodSeconds: 0, preconditions: { uid: pod.uid } });
   }
