@@ -576,6 +576,9 @@ function looking(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
       [0, "FAILED"],
     ]);
     assert.deepEqual(await list({ limit: 1, state: "IN_QUEUE" }), [[4, "IN_QUEUE"]]);
+    assert.deepEqual(await list({ limit: 9, state: "IN_PROGRESS" }), [[1, "IN_PROGRESS"]]);
+    assert.deepEqual(await list({ limit: 9, state: "IN_PROGRESS", before: ids[1]! }), []);
+    assert.deepEqual(await list({ limit: 9, state: "CANCELLED" }), []);
     assert.deepEqual(await list({ limit: 9, state: "FAILED" }), [[0, "FAILED"]]);
     assert.equal((await queue().list(e, { limit: 9, state: "FAILED" }))[0]?.error, "x");
     assert.deepEqual(await queue().list(unique("endpoint"), { limit: 9 }), []);

@@ -21,6 +21,7 @@ import {
   statementOf,
 } from "../../src/queue/postgres/statement.ts";
 import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
+import { explained, nodesOf, type Plan } from "../explained.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { postgresAt } from "./open-postgres-queue.ts";
 
@@ -30,18 +31,6 @@ const ROWS = 100_000;
 /** Small, whatever happens: one row an endpoint or less, one a batch that is dropped all at once, or none yet. */
 const SMALL = /^(queue_shards|queue_endpoints|queue_journal|job_schedules|done_jobs_\d+)$/;
 const FENCE = { shards: [1], epochs: [1], nonces: [1], writer: 1, n: 1, after: 1, lastSeq: 1 };
-
-interface Plan {
-  readonly "Node Type": string;
-  readonly "Relation Name"?: string;
-  readonly "Index Name"?: string;
-  readonly "Index Cond"?: string;
-  readonly Plans?: readonly Plan[];
-}
-
-function nodesOf(plan: Plan): Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
-}
 
 describe("what the queue asks of PostgreSQL", { skip }, () => {
   let server: PostgresServer;
@@ -73,11 +62,6 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
     rmSync(dir, { recursive: true });
   });
 
-  async function explained(text: string, values: readonly unknown[]): Promise<Plan[]> {
-    const { rows } = await postgres.query(`EXPLAIN (FORMAT JSON) ${text}`, values);
-    return nodesOf(rows[0]["QUERY PLAN"][0].Plan);
-  }
-
   function assertByKey(nodes: readonly Plan[], what: string): void {
     for (const node of nodes) {
       const table = node["Relation Name"] ?? "";
@@ -90,7 +74,7 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
     test(`a batch with ${part.name} finds its rows by key`, async () => {
       const items = Array.from({ length: 64 }, (_, n) => sample(part, n + 1));
       const statement = statementOf(new Map([[part as Part<never>, items]]), FENCE, "[]")!;
-      const nodes = await explained(statement.text, statement.values);
+      const nodes = await explained(postgres, statement.text, statement.values);
       assertByKey(nodes, part.name);
       const hot = nodes.filter((node) => /^(open|done)_jobs/.test(node["Relation Name"] ?? "") && node["Index Name"]);
       for (const node of hot) assert.match(node["Index Name"]!, /_pkey$/, `${part.name} goes by ${node["Index Name"]}`);
@@ -126,7 +110,7 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
   });
 
   test("the next jobs of an endpoint are read in their order, from where the last read ended", async () => {
-    const nodes = await explained(QUEUED, [2, 0, ROWS / 2, 256]);
+    const nodes = await explained(postgres, QUEUED, [2, 0, ROWS / 2, 256]);
     assertByKey(nodes, "reading on");
     assert.ok(
       nodes.some((node) => node["Index Name"] === "open_jobs_queued" && /seq >/.test(node["Index Cond"] ?? "")),

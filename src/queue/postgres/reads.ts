@@ -148,8 +148,7 @@ export async function newest(
     lists.push(`(SELECT ${columns} FROM ${table} WHERE ${where} AND seq < $1 ORDER BY seq DESC LIMIT $2)`);
   const running = [...core.live.running.values()].filter((job) => endpoints.includes(job.endpoint.number));
   for (const state of states) {
-    if (state === IN_PROGRESS)
-      lists.push(`(SELECT ${TABLES.open.columns} FROM open_jobs WHERE seq = ANY($3) AND seq < $1)`);
+    if (state === IN_PROGRESS) last(TABLES.open, "seq = ANY($3)");
     for (const endpoint of endpoints) {
       const of = `endpoint = ${endpoint} AND state = ${state}`;
       if (state === IN_QUEUE) {
