@@ -82,24 +82,23 @@ export class ChunkIndex {
 
   /** Takes out some of an endpoint; resolves what their objects are called, as all that follow do. */
   async forget(endpointId: string): Promise<ChunkName[]> {
-    return this.#delete(`id IN (SELECT id FROM log_chunks WHERE endpoint_id = $1 LIMIT ${LOG_CHUNKS_PAGE})`, [
-      endpointId,
-    ]);
+    return this.#delete(`SELECT id FROM log_chunks WHERE endpoint_id = $1 LIMIT ${LOG_CHUNKS_PAGE}`, [endpointId]);
   }
 
   /** Takes out some of what these endpoints have above what is kept, the oldest first. */
   async trim(endpointIds: readonly string[]): Promise<ChunkName[]> {
-    return this.#delete(`id IN (${SURPLUS})`, [endpointIds, LOG_KEPT_MAX_BYTES, LOG_KEPT_CHUNKS_MAX]);
+    return this.#delete(SURPLUS, [endpointIds, LOG_KEPT_MAX_BYTES, LOG_KEPT_CHUNKS_MAX]);
   }
 
   /** Takes out some of those whose last line is older than `before`. */
   async expire(before: number): Promise<ChunkName[]> {
     const oldest = `SELECT id FROM log_chunks WHERE last_at < $1 ORDER BY last_at, id LIMIT ${LOG_CHUNKS_PAGE}`;
-    return this.#delete(`id IN (${oldest})`, [before]);
+    return this.#delete(oldest, [before]);
   }
 
-  async #delete(which: string, values: readonly unknown[]): Promise<ChunkName[]> {
-    return (await this.#postgres.query<ChunkName>(`DELETE FROM log_chunks WHERE ${which} RETURNING ${NAME}`, values))
-      .rows;
+  /** As an array they are found by key, not by a look at every row. */
+  async #delete(ids: string, values: readonly unknown[]): Promise<ChunkName[]> {
+    const gone = `DELETE FROM log_chunks WHERE id = ANY(ARRAY(${ids})) RETURNING ${NAME}`;
+    return (await this.#postgres.query<ChunkName>(gone, values)).rows;
   }
 }
