@@ -47,9 +47,12 @@ export const bench: Bench = async ({ rounds, part }) => {
       return { conditions, ...(await measureDeep(server, rounds)) };
     }
     const serverPid = Number(readFileSync(path.join(server.dataDir, "postmaster.pid"), "utf8").split("\n")[0]);
+    const parts = { database: { pids: [serverPid], tree: true } };
+    const storedFirst = { SVC_DATABASE_URL: await server.database("stored_first"), SVC_EARLY_HANDOUT: "0" };
     const sides = {
       embedded: await side({ SVC_DURABILITY: "full" }),
-      postgres: await side({ SVC_DATABASE_URL: server.url }, { database: { pids: [serverPid], tree: true } }),
+      postgres: await side({ SVC_DATABASE_URL: server.url }, parts),
+      "postgres, stored first": await side(storedFirst, parts),
     };
     stops.push(
       ...Object.values(sides).map(

@@ -176,6 +176,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0026-gateway-processes": "26. Gateway processes",
       "decisions/0027-hosts-in-kubernetes": "27. Hosts in Kubernetes",
       "decisions/0028-owners-of-shards": "28. Owners of shards",
+      "decisions/0029-short-jobs-run-before-they-are-stored": "29. Short jobs run before they are stored",
     }),
   },
 ];

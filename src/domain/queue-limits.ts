@@ -7,6 +7,10 @@ export const BODY_SWEEP_NAMES = 1_000;
 /** Changes that are one statement: so many, and about so large. */
 export const QUEUE_BATCH_MAX_ITEMS = 1_000;
 export const QUEUE_BATCH_MAX_BYTES = 8 * 1024 * 1024;
+/** A job whose caller waits may run before it is stored when those of its endpoint take less on average, */
+export const EARLY_RUN_MAX_MS = 2;
+/** and its batch waits so long for its end. */
+export const EARLY_WAIT_MS = 2;
 /** So many batches write counts to the journal before they are written to the endpoints' rows. */
 export const QUEUE_FOLD_BATCHES = 500;
 /** Inputs of jobs that wait, over all endpoints, kept at hand. */

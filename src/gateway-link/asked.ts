@@ -60,15 +60,17 @@ const DONE: Answer = { value: {} };
 
 export const ASKED: Readonly<Record<string, Asked>> = {
   enqueue: {
-    answer: async ({ job }: { job: NewJobValue }, input, { jobs }) => ({
-      value: await jobs.enqueue({ ...job, input }),
-    }),
+    async answer({ job: { isAwaited, ...job } }: { job: NewJobValue }, input, { jobs }) {
+      // Whoever waits asks again.
+      const { id, created } = await jobs.enqueue({ ...job, input });
+      return { value: { id, created } };
+    },
   },
   call: {
     waits: true,
     async answer({ job, timeoutMs }: { job: NewJobValue; timeoutMs: number }, input, deps, signal) {
-      const { id, created } = await deps.jobs.enqueue({ ...job, input });
-      const { value, parts } = answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps);
+      const { id, created, job: ended } = await deps.jobs.enqueue({ ...job, input });
+      const { value, parts } = answerOf(ended ?? (await deps.jobs.wait(id, timeoutMs, signal)), deps);
       return { value: { ...value, created }, parts };
     },
   },

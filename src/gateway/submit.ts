@@ -61,6 +61,7 @@ export async function submitAs(
       executionTimeoutMs: request.executionTimeoutMs ?? endpoint.executionTimeoutMs,
       ttlMs: request.ttlMs,
       retentionMs,
+      ...(waitMs !== undefined && { isAwaited: true }),
     };
     let submitted: Submitted;
     if (waitMs !== undefined && gateway.queue.call !== undefined && held <= INLINE_BODY_MAX_BYTES) {
@@ -69,7 +70,10 @@ export async function submitAs(
       held = 0;
       const { created, job: found } = await gateway.queue.call(job, waitMs, gateway.callers.watch(req, res));
       submitted = { id: found?.id ?? jobId, created, waited: { job: found } };
-    } else submitted = await gateway.queue.enqueue(job);
+    } else {
+      const { id, created, job: found } = await gateway.queue.enqueue(job);
+      submitted = { id, created, ...(found !== undefined && { waited: { job: found } }) };
+    }
     if (!submitted.created) gateway.traces?.jobDropped(jobId);
     return submitted;
   } catch (error) {

@@ -40,6 +40,8 @@ export interface PostgresQueueOptions extends QueueOptions {
   readonly lost?: (error: SvcError) => void;
   /** Takes over work that nobody awaits: deletions of bodies that nothing names any more. */
   readonly own?: (work: Promise<unknown>) => void;
+  /** Short jobs whose callers wait may run before they are stored (early-jobs.ts); default true. */
+  readonly runsEarly?: boolean | undefined;
   /** One of several on the database; without it this platform takes the database over from whoever has it. */
   readonly replica?: ReplicaOptions;
 }
@@ -67,10 +69,18 @@ export function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQue
 export async function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue> {
   const { postgres, bodies: store, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
   const db = new Connections(postgres, options.waitMaxMs);
-  const core = new PostgresCore(db, store, { clock, monotonic }, boundsWith(bounds), storage, {
-    lost: options.lost ?? (() => {}),
-    own: options.own ?? ((work) => work.catch(() => {})),
-  });
+  const core = new PostgresCore(
+    db,
+    store,
+    { clock, monotonic },
+    boundsWith(bounds),
+    storage,
+    {
+      lost: options.lost ?? (() => {}),
+      own: options.own ?? ((work) => work.catch(() => {})),
+    },
+    { runsEarly: options.runsEarly },
+  );
   const delays = new DelayedJobs(core.steady, delayedRows(core));
   const { replica } = options;
   const keeper =

@@ -24,6 +24,16 @@ export interface NewJob {
   readonly retentionMs: number;
   /** It may have been accepted before, and its answer lost: by id it is looked for first. */
   readonly isSentAgain?: boolean;
+  /** Its caller waits for what comes of it: a short one may run before it is stored, and be stored with its end. */
+  readonly isAwaited?: boolean;
+}
+
+export interface Enqueued {
+  readonly id: string;
+  /** False when the idempotency key named an earlier job. */
+  readonly created: boolean;
+  /** It is final already: only of one that was awaited. */
+  readonly job?: Job;
 }
 
 export interface Job {
@@ -108,7 +118,7 @@ export interface Queue {
    * `created` is false when the idempotency key named an earlier job, whose id is returned. Throws QUEUE_FULL when as
    * many jobs as are allowed wait already, BODIES_FULL when its large input does not fit beside those of the endpoint.
    */
-  enqueue(job: NewJob): Promise<{ readonly id: string; readonly created: boolean }>;
+  enqueue(job: NewJob): Promise<Enqueued>;
   /**
    * Up to `count` jobs of the endpoint, best first (normal before low priority, then oldest). Waits until there is
    * at least one, and takes none more once their inputs are PREFETCH_MAX_BYTES together; resolves [] when `signal` aborts.

@@ -25,6 +25,7 @@ import {
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
 import { type DatabaseConfig, databaseKeys, readDatabase } from "./database-config.ts";
+import { flag } from "./flag.ts";
 import { type PoolsConfig, poolsKeys, readPools } from "./pools-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
 import { readSecretKeysConfig, type SecretKeysConfig, secretKeyKeys } from "./secret-keys.ts";
@@ -33,10 +34,6 @@ const MB = 1024 * 1024;
 /** What opens the bucket, the database and secrets is not for installers, which run code of packages. */
 const SECRET = /^(SVC_S3_|SVC_DATABASE_|SVC_SECRET_KEY|PGPASS|AWS_)/;
 
-const flag = z
-  .enum(["0", "1", "true", "false"])
-  .transform((text) => text === "1" || text === "true")
-  .or(z.boolean());
 const number = (min: number, max: number) => {
   const error = `must be a number from ${min} to ${max}`;
   return z.coerce.number({ error }).min(min, error).max(max, error);

@@ -5,6 +5,7 @@ import { SvcError } from "../domain/errors.ts";
 import { POSTGRES_CONNECTIONS_DEFAULT, POSTGRES_CONNECTIONS_MAX, POSTGRES_CONNECTIONS_MIN } from "../domain/limits.ts";
 import type { PostgresAccess } from "../postgres/connect.ts";
 import { type DatabaseUrl, parseDatabaseUrl } from "../postgres/database-url.ts";
+import { flag } from "./flag.ts";
 
 const connections = `must be a number from ${POSTGRES_CONNECTIONS_MIN} to ${POSTGRES_CONNECTIONS_MAX}`;
 
@@ -31,11 +32,14 @@ export const databaseKeys = {
     .min(POSTGRES_CONNECTIONS_MIN, connections)
     .max(POSTGRES_CONNECTIONS_MAX, connections)
     .default(POSTGRES_CONNECTIONS_DEFAULT),
+  /** Short jobs whose callers wait may run before they are stored. */
+  SVC_EARLY_HANDOUT: flag.default(true),
 };
 
 export interface DatabaseConfig {
   readonly access: PostgresAccess;
   readonly connectionsMax: number;
+  readonly runsEarly: boolean;
 }
 
 type Given = z.output<z.ZodObject<typeof databaseKeys>>;
@@ -43,7 +47,10 @@ type Given = z.output<z.ZodObject<typeof databaseKeys>>;
 /** Undefined without a URL. Throws CONFIG_INVALID. */
 export function readDatabase(given: Given): DatabaseConfig | undefined {
   const { SVC_DATABASE_URL: url, SVC_DATABASE_PASSWORD_FILE: passwordFile } = given;
-  if (url !== undefined) return { access: { url, passwordFile }, connectionsMax: given.SVC_DATABASE_CONNECTIONS_MAX };
+  if (url !== undefined) {
+    const { SVC_DATABASE_CONNECTIONS_MAX: connectionsMax, SVC_EARLY_HANDOUT: runsEarly } = given;
+    return { access: { url, passwordFile }, connectionsMax, runsEarly };
+  }
   if (passwordFile === undefined) return undefined;
   throw new SvcError("CONFIG_INVALID", "SVC_DATABASE_PASSWORD_FILE: counts only with SVC_DATABASE_URL", {
     help: "The keys are described in docs/reference/config.md.",

@@ -22,7 +22,11 @@ interface QueueNeeds extends Pick<PostgresQueueOptions, "clock" | "bounds" | "lo
 export async function openQueue(config: Config, needs: QueueNeeds): Promise<JobQueue> {
   const { database, postgres, bucket, lost, own, ...common } = needs;
   if (postgres !== undefined)
-    return openPostgresQueue({ ...common, postgres, bodies: await openBodies(config, bucket), lost, own });
+    return openPostgresQueue({
+      ...{ ...common, postgres, lost, own },
+      bodies: await openBodies(config, bucket),
+      runsEarly: config.database?.runsEarly,
+    });
   return openSqliteQueue({ ...common, database, blobDir: path.join(config.dataDir, "blobs") });
 }
 

@@ -4,9 +4,9 @@ import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { BUCKET_CACHE_BYTES } from "../domain/limits.ts";
 import type { BucketSettings } from "../s3/bucket-settings.ts";
+import { flag } from "./flag.ts";
 
 const MB = 1024 * 1024;
-const flag = z.enum(["0", "1", "true", "false"]).transform((text) => text === "1" || text === "true");
 const cacheMb = "must be a number from 1 to 1000000000";
 
 /** One line per key, as in config.ts. */

@@ -17,6 +17,9 @@ import {
   TIMED_OUT,
 } from "./job-row.ts";
 
+/** How much of the average the newest run is. */
+const RUNS_AVERAGED = 8;
+
 export interface EndpointState {
   readonly id: string;
   /** Its row's number; 0 while it has no row. */
@@ -39,6 +42,8 @@ export interface EndpointState {
   failing: Set<string>;
   /** Claims that wait for a job, longest waiting first. While there are any, no job of the endpoint is queued. */
   claims: PendingClaim[];
+  /** Milliseconds from the hand-out of a job to its end, newer ones counting more; undefined before the first. */
+  runMs: number | undefined;
 }
 
 export interface PendingClaim {
@@ -73,6 +78,8 @@ export interface RunningJob {
   readonly webhook: string;
   /** By the monotonic clock. Leases are in no row: whoever opens the rows gives every running job a whole one. */
   leaseUntil: number;
+  /** By the same clock: when its worker got it here. */
+  givenAt: number;
   /** What its stored chunks count. */
   chunkBytes: number;
   /** What refers to the file of the last progress update; null when it is in the row or there is none. */
@@ -148,7 +155,7 @@ export class LiveState {
   endpoint(id: string): EndpointState {
     const known = this.endpoints.get(id);
     if (known !== undefined) return known;
-    const endpoint: EndpointState = { id, number: 0, ...noJobs(), claims: [] };
+    const endpoint: EndpointState = { id, number: 0, ...noJobs(), claims: [], runMs: undefined };
     this.endpoints.set(id, endpoint);
     return endpoint;
   }
@@ -244,6 +251,7 @@ export class LiveState {
       method: row.method,
       webhook: row.webhook,
       leaseUntil: this.lease(),
+      givenAt: Number.NEGATIVE_INFINITY,
       chunkBytes: 0,
       outputFile: null,
     };
@@ -281,6 +289,18 @@ export class LiveState {
     endpoint.chunkBytes += bytes;
     const job = this.running.get(jobId);
     if (job !== undefined) job.chunkBytes += bytes;
+  }
+
+  /** A worker gets it now. */
+  given(job: RunningJob): void {
+    job.givenAt = this.#monotonic();
+  }
+
+  /** Its end has come in. */
+  ran({ endpoint, givenAt }: RunningJob): void {
+    const ms = this.#monotonic() - givenAt;
+    if (ms === Number.POSITIVE_INFINITY) return; // It was read from the rows.
+    endpoint.runMs = endpoint.runMs === undefined ? ms : endpoint.runMs + (ms - endpoint.runMs) / RUNS_AVERAGED;
   }
 
   /** The end of a lease that begins now. */

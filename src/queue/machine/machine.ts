@@ -133,8 +133,8 @@ export abstract class QueueMachine {
     this.storage = storage;
   }
 
-  /** Part of the next batch, which it makes so many bytes larger; resolves after its commit. */
-  abstract run<T>(work: () => T, options?: { readonly bytes?: number }): Promise<T>;
+  /** Part of the next batch, which it makes so many bytes larger; resolves after its commit. `ends`: the job that it ends. */
+  abstract run<T>(work: () => T, options?: { readonly bytes?: number; readonly ends?: string }): Promise<T>;
   /** As run, for what must not be lost: while it cannot be stored it waits, behind what came before. */
   abstract keep<T>(work: () => T): Promise<T>;
   /** Throws MOVED when another has the endpoint's jobs. */

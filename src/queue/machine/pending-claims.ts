@@ -98,15 +98,25 @@ export class PendingClaims {
 
   /** After the commit: answers the claims that were served. */
   deliver(): void {
-    if (this.#served.length === 0) return;
-    const served = this.#served;
-    this.#served = [];
+    if (this.#served.length > 0) this.#answer(this.#served.splice(0));
+  }
+
+  /** Before it: answers those that were given no other jobs than these. */
+  deliverEarly(isEarly: (jobId: string) => boolean): void {
+    const early = this.#served.filter(({ given }) => given.every(({ job }) => isEarly(job.id)));
+    if (early.length === 0) return;
+    this.#served = this.#served.filter((claim) => !early.includes(claim));
+    this.#answer(early);
+  }
+
+  #answer(served: readonly PendingClaim[]): void {
     for (const claim of served) {
       this.#bySignal.get(claim.signal)?.delete(claim);
-      const { endpoint } = claim;
+      const { endpoint, given } = claim;
+      for (const { job } of given) this.#live.given(job);
       if (claim.room > 0) endpoint.claims = endpoint.claims.filter((other) => other !== claim);
-      if (claim.given.some(({ input }) => typeof input === "string")) this.#readInputs(claim).catch(claim.reject);
-      else claim.resolve(claim.given.map(({ job, input }) => claimedJob(job, input as Uint8Array)));
+      if (given.some(({ input }) => typeof input === "string")) this.#readInputs(claim).catch(claim.reject);
+      else claim.resolve(given.map(({ job, input }) => claimedJob(job, input as Uint8Array)));
     }
   }
 

@@ -88,6 +88,7 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
   readonly finish = (claim: Claim, outcome: Outcome): Promise<boolean> => {
     const job = this.#machine.live.held(claim);
     if (job === undefined) return this.#rows.notHeld(claim);
+    this.#machine.live.ran(job);
     if (outcome.state === "FAILED" && outcome.again !== undefined) {
       const { error, again } = outcome;
       const waitMs = this.#waitBefore(job, again);
@@ -173,7 +174,7 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
       );
       return true;
     };
-    return this.#machine.run(work, { bytes: sizeInRow(output) + sizeInRow(error) });
+    return this.#machine.run(work, { bytes: sizeInRow(output) + sizeInRow(error), ends: claim.jobId });
   }
 
   /** `whole` is the job for those who wait, as its bodies are at hand. */

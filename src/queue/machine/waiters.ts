@@ -1,8 +1,10 @@
 import type { Job } from "../queue.ts";
 
+type Waiter = (job: Job | undefined) => void;
+
 /** Callers that wait for something to happen to a job. A waiter is called once and then forgotten. */
 export class Waiters {
-  readonly #byJob = new Map<string, Set<(job: Job | undefined) => void>>();
+  readonly #byJob = new Map<string, Set<Waiter>>();
 
   has(jobId: string): boolean {
     return this.#byJob.has(jobId);
@@ -29,17 +31,26 @@ export class Waiters {
         resolve(job);
       };
       const giveUp = () => {
-        const waiting = this.#byJob.get(jobId);
-        waiting?.delete(done);
-        if (waiting?.size === 0) this.#byJob.delete(jobId);
+        this.remove(jobId, done);
         done(undefined);
       };
       const timer = setTimeout(giveUp, timeoutMs);
       signal?.addEventListener("abort", giveUp);
-      const waiting = this.#byJob.get(jobId);
-      if (waiting === undefined) this.#byJob.set(jobId, new Set([done]));
-      else waiting.add(done);
+      this.add(jobId, done);
     });
+  }
+
+  /** `done` is called in the turn in which the job is notified, once. */
+  add(jobId: string, done: Waiter): void {
+    const waiting = this.#byJob.get(jobId);
+    if (waiting === undefined) this.#byJob.set(jobId, new Set([done]));
+    else waiting.add(done);
+  }
+
+  remove(jobId: string, done: Waiter): void {
+    const waiting = this.#byJob.get(jobId);
+    waiting?.delete(done);
+    if (waiting?.size === 0) this.#byJob.delete(jobId);
   }
 
   notify(jobId: string, job?: Job): void {

@@ -17,7 +17,7 @@ import {
 import type { EndpointState } from "../machine/live-state.ts";
 import { queueFull } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
-import type { NewJob, Queue } from "../queue.ts";
+import type { Enqueued, Job, NewJob, Queue } from "../queue.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import type { JobRecord } from "./records.ts";
@@ -69,7 +69,7 @@ async function earlierJob(core: PostgresCore, query: Query, job: NewJob): Promis
 }
 
 /** `earlier`: the job that the rows have under its idempotency key. */
-export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier: string | undefined) {
+export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier: string | undefined): Enqueued {
   const { live } = core;
   core.check(job.endpointId);
   const endpoint = live.endpoint(job.endpointId);
@@ -101,7 +101,13 @@ export function insertJob(core: PostgresCore, job: NewJob, input: Body, earlier:
   Object.assign(record, { state: IN_PROGRESS, fence, worker_id: claim.workerId, started_at: now });
   const running = live.start(record, fence, claim.workerId, now);
   core.claims.give(claim, running, typeof input === "string" ? job.input : input);
-  return { id: job.id, created: true };
+  const enqueued: { id: string; created: boolean; job?: Job } = { id: job.id, created: true };
+  if (core.early.allows(job, endpoint)) {
+    core.early.add(job.id, (ended) => {
+      if (ended !== undefined) enqueued.job = ended;
+    });
+  }
+  return enqueued;
 }
 
 function newRecord(core: PostgresCore, job: NewJob, endpoint: EndpointState, input: Body, now: number): JobRecord {

@@ -12,6 +12,7 @@ import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { Batches, ShardsLost } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
 import { type Connections, inSnapshot, type Query } from "./connection.ts";
+import { EarlyJobs, type EarlyOptions } from "./early-jobs.ts";
 import { Heads } from "./heads.ts";
 import { type LoadedState, type LoadScope, loadState } from "./load.ts";
 import { Numbers, seqAt } from "./numbers.ts";
@@ -33,6 +34,7 @@ export class PostgresCore extends QueueMachine {
   readonly pipeline: Pipeline;
   readonly ownership: Ownership;
   readonly batches: Batches;
+  readonly early: EarlyJobs;
   /** What the batch that is being made changes. */
   unit = new Unit();
   /** Chunks' references that are read before they are deleted. */
@@ -55,7 +57,7 @@ export class PostgresCore extends QueueMachine {
     bounds: QueueBounds,
     storage: StorageWatch,
     told: { lost(error: SvcError): void; own(work: Promise<unknown>): void },
-    ownership = new Ownership(),
+    { ownership = new Ownership(), ...early }: EarlyOptions & { readonly ownership?: Ownership } = {},
   ) {
     super(clocks, bounds, storage, {
       nextQueued: (endpoint, count) => this.heads.next(endpoint, count),
@@ -71,6 +73,7 @@ export class PostgresCore extends QueueMachine {
     this.#own = told.own;
     this.#numbers = new Numbers(clocks.clock);
     this.batches = new Batches(db, ownership, (endpoint) => this.shard(endpoint));
+    this.early = new EarlyJobs(() => (db.outage ?? storage.lack) === undefined, this.claims, this.finals, early);
     this.lost = () => {
       throw this.#lose(told.lost);
     };
@@ -78,8 +81,12 @@ export class PostgresCore extends QueueMachine {
       // Nothing is being written: every connection sees the same.
       load: (work) => work((text, values) => db.read(text, values, Number.POSITIVE_INFINITY)),
       alone: (work) => db.onWriter(work),
-      write: async () => {
+      handOut: () => {
         this.handOut();
+        return this.early.handOut();
+      },
+      inAMoment: this.early.inAMoment,
+      write: async () => {
         const gone = await this.batches.write(this.unit, this.lastSeq());
         for (const reference of gone) if (!this.taking.has(reference)) this.bodies.drop(reference);
       },
@@ -333,6 +340,7 @@ export class PostgresCore extends QueueMachine {
       const starves = endpoint.claims.length > 0 && endpoint.inQueue > 0;
       if (starves) this.feed(endpoint).catch(() => {}); // The claims were told.
     }
+    this.early.over();
   }
 
   /** The record stays as long as it is needed at hand. */
@@ -349,6 +357,7 @@ export class PostgresCore extends QueueMachine {
   async #rolledBack(error: unknown): Promise<unknown> {
     const isLost = error instanceof ShardsLost;
     const reason = this.takeBack(error, isLost);
+    this.early.over();
     this.unit = new Unit();
     if (isLost && error.shards.length > 0) {
       this.lost(error.shards);

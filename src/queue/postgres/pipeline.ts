@@ -4,6 +4,8 @@
  *   run(a) run(b) … ──setImmediate──▶ what they need is read ──▶ a b … handOut ──▶ sent … committed ──▶ promises settle, effects
  *                                          what comes meanwhile is the next batch ──▶ …
  *
+ * What was handed out early (early-jobs.ts) runs before it is sent: what comes within a moment, their ends among it, goes with them.
+ *
  * So batches grow by themselves with the time that a commit takes. Work is synchronous, sees what all work before it did, and must
  * throw before it changes anything. A batch that was not written is forgotten: what is in memory is read again.
  */
@@ -19,6 +21,8 @@ export interface RunOptions<L> {
   readonly bytes?: number;
   /** Its caller is told when the database stays away. */
   readonly isImpatient?: boolean;
+  /** The job that it ends. */
+  readonly ends?: string;
 }
 
 interface Item extends RunOptions<unknown> {
@@ -40,7 +44,11 @@ export interface PipelineHooks {
   load<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** On the writer's connection. */
   alone<T>(work: (query: Query) => Promise<T>): Promise<T>;
-  /** The last work of a batch, then its statement until it is carried out. Rejects when it was not and will not be. */
+  /** The last work of a batch. Resolves jobs that run already: their ends are worth a moment's wait. */
+  handOut(): ReadonlySet<string>;
+  /** Calls `done` when that moment is over, unless what is returned is called before. */
+  inAMoment(done: () => void): () => void;
+  /** Its statement until it is carried out. Rejects when it was not and will not be. */
   write(): Promise<void>;
   /** After the promises of the batch were settled. */
   committed(): void;
@@ -58,6 +66,8 @@ export class Pipeline {
   #writing: readonly Item[] = [];
   #running: Promise<void> | undefined;
   #ended: unknown;
+  /** A batch waits for the ends of these. */
+  #coming: { readonly jobs: Set<string>; readonly came: () => void } | undefined;
 
   constructor(hooks: PipelineHooks) {
     this.#hooks = hooks;
@@ -112,6 +122,7 @@ export class Pipeline {
         error: undefined,
         failed: false,
       });
+      if (item.ends !== undefined) this.#cameIn(item.ends);
       this.#running ??= this.#drain().finally(() => {
         this.#running = undefined;
       });
@@ -137,11 +148,16 @@ export class Pipeline {
   #take(): Item[] {
     const first = this.#pending[0]!;
     if (first.work === undefined || first.isCareful) return this.#pending.splice(0, 1);
+    return this.#takeWork();
+  }
+
+  #takeWork(batch: readonly Item[] = [], fits: (item: Item) => boolean = () => true): Item[] {
     let bytes = 0;
     let count = 0;
+    for (const item of batch) bytes += item.bytes ?? 0;
     for (const item of this.#pending) {
-      if (item.work === undefined || item.isCareful || count === QUEUE_BATCH_MAX_ITEMS) break;
-      if (bytes > QUEUE_BATCH_MAX_BYTES) break;
+      if (item.work === undefined || item.isCareful || !fits(item)) break;
+      if (batch.length + count === QUEUE_BATCH_MAX_ITEMS || bytes > QUEUE_BATCH_MAX_BYTES) break;
       bytes += item.bytes ?? 0;
       count++;
     }
@@ -156,10 +172,19 @@ export class Pipeline {
     }
   }
 
-  async #batch(batch: readonly Item[]): Promise<void> {
+  async #batch(batch: Item[]): Promise<void> {
     try {
       const loaded = batch.some(isNeedy) ? await this.#load(batch) : [];
       for (const [index, item] of batch.entries()) attempt(item, loaded[index]);
+      const early = this.#hooks.handOut();
+      if (early.size > 0) {
+        await this.#comeIn(early);
+        if (this.#ended !== undefined) return;
+        const more = this.#takeWork(batch, (item) => !isNeedy(item));
+        batch.push(...more);
+        for (const item of more) attempt(item, undefined);
+        this.#hooks.handOut();
+      }
       await this.#hooks.write();
     } catch (error) {
       await this.#rollBack(batch, error);
@@ -172,6 +197,28 @@ export class Pipeline {
     }
     this.#writing = [];
     this.#hooks.committed();
+  }
+
+  /** Resolves when all these ended, or that takes too long. */
+  async #comeIn(early: ReadonlySet<string>): Promise<void> {
+    const jobs = new Set(early);
+    for (const { ends } of this.#pending) if (ends !== undefined) jobs.delete(ends);
+    if (jobs.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const callOff = this.#hooks.inAMoment(resolve);
+      this.#coming = {
+        jobs,
+        came() {
+          callOff();
+          resolve();
+        },
+      };
+    });
+    this.#coming = undefined;
+  }
+
+  #cameIn(jobId: string): void {
+    if (this.#coming?.jobs.delete(jobId) && this.#coming.jobs.size === 0) this.#coming.came();
   }
 
   #load(items: readonly Item[]): Promise<unknown[]> {

@@ -97,6 +97,7 @@ export function insertJob(core: QueueCore, job: NewJob, input: Body): { id: stri
     method: job.method,
     webhook: job.webhook,
     leaseUntil: live.lease(),
+    givenAt: Number.NEGATIVE_INFINITY,
     chunkBytes: 0,
     outputFile: null,
   };

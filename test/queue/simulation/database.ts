@@ -285,6 +285,10 @@ export class Database {
         if (this.done.has(seq)) throw new Violation(`job ${stored!.id} ends twice`);
         this.#set(this.open, seq, undefined);
         return this.#set(this.done, seq, { ...stored!, state: COMPLETED, ...changes } as Row);
+      case "done_in":
+        if ([...this.open.values(), ...this.done.values()].some(({ id }) => id === row.id))
+          throw new Violation(`job ${row.id} ends in the batch that stores it, and is there already`);
+        return this.#set(this.done, seq, { ...BARE, ...row } as unknown as Row);
       case "open_out":
         return this.#set(this.open, seq, undefined);
       case "endpoint_in": {

@@ -188,15 +188,16 @@ export class World {
     const draw = (below: number) => Math.floor(this.#random() * below);
     const told = { lost: () => {}, own: (work: Promise<unknown>) => this.#own(work) };
     const db = this.#connections(replica) as unknown as Connections;
-    const core = new PostgresCore(
-      db,
-      {} as BodyStore,
-      { clock, monotonic },
-      boundsWith(),
-      UNWATCHED,
-      told,
-      new Ownership(draw),
-    );
+    const core = new PostgresCore(db, {} as BodyStore, { clock, monotonic }, boundsWith(), UNWATCHED, told, {
+      ownership: new Ownership(draw),
+      inAMoment: (done) => {
+        let isOff = false;
+        this.#own(this.#step(replica, "moment").then(() => isOff || done()));
+        return () => {
+          isOff = true;
+        };
+      },
+    });
     const bodies = new StoredBodies(core, core.bodies);
     const jobs = new RunningJobs(core, bodies, new DelayedJobs(core.steady, delayedRows(core)), runningRows(core));
     const keeper = keepShards(
@@ -306,7 +307,7 @@ export class World {
     const common = { method: "", webhook: "", idempotencyKey: "", lowPriority: false };
     const times = { executionTimeoutMs: 60_000, ttlMs: 10 ** 12, retentionMs: 10 ** 12 };
     const accepted = await this.#anywhere("submit", (replica, isSentAgain) => {
-      const job: NewJob = { id, endpointId, input: INPUT, ...common, ...times, isSentAgain };
+      const job: NewJob = { id, endpointId, input: INPUT, ...common, ...times, isSentAgain, isAwaited: true };
       return replica.queue.enqueue(job);
     });
     if (accepted !== undefined) this.#accepted.add(id);
