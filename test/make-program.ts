@@ -15,6 +15,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
@@ -27,7 +28,7 @@ const SOURCE = path.join(ROOT, "bin/svc.ts");
 const SOURCES = ["bin/*.ts", "src/**/*.ts", "test/make-program.ts", "packaging/bundle.ts"];
 const KEPT_MS = 3_600_000;
 
-/** Resolves the file of the program, which stays until the sources change. */
+/** Resolves the file of the program, which stays until the sources change. Beside it is a folder for a search path, with `svc` in it. */
 export async function makeProgram(): Promise<string> {
   const kept = path.join(ROOT, "node_modules/.cache/program");
   const folder = path.join(kept, digestOfSources());
@@ -56,10 +57,18 @@ export async function makeProgram(): Promise<string> {
     logLevel: "error",
     plugins: [places, packages],
   });
+  mkdirSync(path.join(made, "bin"));
+  writeFileSync(path.join(made, "bin/svc"), commandOf(program), { mode: 0o755 });
   // Tests run as other users too.
   chmodSync(made, 0o755);
   renameSync(made, folder);
   return program;
+}
+
+/** As bin/svc of a clone: code that earlier processes compiled is kept. */
+function commandOf(program: string): string {
+  const kept = `NODE_COMPILE_CACHE=\${NODE_COMPILE_CACHE:-${path.join(ROOT, "node_modules/.cache/tests")}}`;
+  return `#!/bin/sh\nexport ${kept}\nexec "${process.execPath}" "${program}" "$@"\n`;
 }
 
 /** Each file of ours takes itself for the source that it is. */
