@@ -146,7 +146,8 @@ test("What stands wrongly before a platform is named before anything is started"
   assert.match(await behind(old), /does not speak TLS 1\.3\./);
   // A front that tells who calls, before it passes anything on.
   const tells = createRawServer((socket) => {
-    const onward = connect(workerPort, "127.0.0.1", () => onward.write("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n"));
+    const onward = connect(workerPort, "127.0.0.1");
+    onward.write("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n");
     pipeline(socket, onward, socket, () => {});
   });
   assert.match(
