@@ -7,7 +7,7 @@ const ROOT = path.resolve(import.meta.dirname, "..");
 export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
 
 /** A folder for a search path: its `svc` is that program. */
-export const BIN = path.join(process.env.SVC_TEST_PROGRAM ? path.dirname(PROGRAM) : ROOT, "bin");
+export const BIN = path.dirname(PROGRAM);
 
 /** That command. */
 export const SVC = path.join(BIN, "svc");
