@@ -132,7 +132,7 @@ class Jobs(LauncherTest):
 
     def test_sync_functions_with_concurrency_run_in_that_many_threads(self):
         link = self.ready(
-            "import threading\nbarrier = threading.Barrier(2)\ndef run():\n    barrier.wait(10)\n    return threading.active_count()\n",
+            "import threading\nbarrier = threading.Barrier(2)\ndef run():\n    barrier.wait(60)\n    return threading.active_count()\n",
             concurrency=2,
         )
         link.job(1)

@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import LauncherTest, alive, protocol, wait_until
+from support import WAIT_S, LauncherTest, alive, protocol, wait_until
 
 from svc._runtime.link.platform_link import PlatformLink
 from svc._runtime.link.protocol import FrameReader, encode
@@ -204,7 +204,7 @@ class BrokenLink(unittest.TestCase):
         def greeted() -> socket.socket:
             link.tick()
             platform, _ = server.accept()
-            platform.settimeout(15)
+            platform.settimeout(WAIT_S)
             platform.sendall(encode(protocol.WELCOME, 0, {"protocol": 1}))
             wait_until(lambda: select.select([link.descriptor], [], [], 0)[0])
             self.assertEqual(link.readable(), [])
@@ -229,7 +229,7 @@ class GivingUp(LauncherTest):
         link = self.ready("import os\ndef run():\n    return [os.getpid(), os.getppid()]\n")
         pids = link.run(1).json
         self.platform.vanish()
-        self.assertEqual(self.process.wait(10), 0)
+        self.assertEqual(self.process.wait(WAIT_S), 0)
         wait_until(lambda: not any(alive(pid) for pid in pids))
 
 
