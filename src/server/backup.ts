@@ -16,6 +16,7 @@ import { syncTree } from "../lib/sync-tree.ts";
 import { DATABASE_FILE, openPlatformDatabase } from "../store/platform-database.ts";
 import { dataVersion, stepsToDo } from "./data-version.ts";
 import { snapshotFolder } from "./snapshots.ts";
+import { databaseOf } from "./state.ts";
 
 const MANIFEST = "backup.json";
 const VOLUMES = "volumes";
@@ -28,6 +29,8 @@ export interface BackupFacts {
   /** ISO 8601. */
   readonly at: string;
   readonly volumes: boolean;
+  /** The PostgreSQL that has the records and jobs, which are not in the backup; undefined: they are. */
+  readonly database: string | undefined;
   readonly files: number;
   readonly bytes: number;
 }
@@ -79,7 +82,13 @@ export async function backUp(
     await copyEntries(dataDir, part, leftOut, signal);
     await (holder === undefined ? copyHere(dataDir, part) : copyOf(holder, dataDir, part, signal));
     await copyEntries(dataDir, part, leftOut, signal);
-    const facts = { version: dataVersion(dataDir), at: new Date().toISOString(), volumes, ...(await sizeOf(part)) };
+    const facts = {
+      version: dataVersion(dataDir),
+      at: new Date().toISOString(),
+      volumes,
+      database: databaseOf(dataDir),
+      ...(await sizeOf(part)),
+    };
     writeFileSync(path.join(part, MANIFEST), `${JSON.stringify(facts, undefined, 2)}\n`, { mode: 0o600 });
     await syncTree(part, SYNCS_AT_ONCE);
     await rename(part, target);

@@ -132,6 +132,7 @@ export async function runPlatform(config: Config, program: readonly string[] = [
       localUrl,
       database: postgres?.name,
       commits: durability?.words,
+      bucket: config.s3 && `${config.s3.name}/${config.s3.prefix}`,
       logs: logs.words,
       snapshots: true,
       service,

@@ -155,6 +155,13 @@ export function homeOf(dataDir: string, name: string): string {
   return (JSON.parse(readFileSync(file, "utf8")) as { home: string }).home;
 }
 
+/** What the PostgreSQL is called that the directory's platform has its records in; undefined: they are in the directory. */
+export function databaseOf(dataDir: string): string | undefined {
+  const file = path.join(dataDir, DATABASE_HOME_FILE);
+  if (!existsSync(file)) return undefined;
+  return (JSON.parse(readFileSync(file, "utf8")) as { database: string }).database;
+}
+
 /** Its jobs and files would look like those of endpoints that are gone, and be removed. */
 function refuseEmbedded(connection: DatabaseSync, dataDir: string): void {
   const tables = connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'endpoints'").get();
@@ -176,9 +183,8 @@ function refuseEmbedded(connection: DatabaseSync, dataDir: string): void {
 }
 
 function refuseWithoutPostgres(dataDir: string): void {
-  const file = path.join(dataDir, DATABASE_HOME_FILE);
-  if (!existsSync(file)) return;
-  const { database } = JSON.parse(readFileSync(file, "utf8")) as { database: string };
+  const database = databaseOf(dataDir);
+  if (database === undefined) return;
   throw new SvcError("DATA_DIRECTORY", `The data directory belongs to a platform whose apps are in ${database}.`, {
     where: dataDir,
     help: `Set SVC_DATABASE_URL. To begin anew without that database, remove ${DATABASE_HOME_FILE} in it.`,

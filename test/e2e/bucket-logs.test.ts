@@ -84,6 +84,7 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
 
     const second = await platform.restart();
     const status = await second.svc(["platform", "status", "--data-dir", platform.dataDir]);
+    assert.match(status.stdout, /^Bucket {3}layers\/talk_1\/$/m);
     assert.match(status.stdout, /^Logs {5}in the bucket, of each endpoint the newest 64 MiB, for 2h$/m);
     await say(second, "second");
     await eventually(() => assert.match(inBucket(), /second \*{8}/));

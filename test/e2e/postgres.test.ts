@@ -68,6 +68,8 @@ describe("a platform on PostgreSQL", { skip }, () => {
     const status = await ok(["platform", "status", "--data-dir", platform.dataDir]);
     assert.match(status, /Commits {2}a commit survives a crash of the database; .*no synchronous standby/);
     assert.match(status, new RegExp(`Database PostgreSQL 127.0.0.1:${server.port}/life`));
+    const copied = await ok(["platform", "backup", path.join(tempDir(t), "copy"), "--data-dir", platform.dataDir]);
+    assert.match(copied, /^Records {2}not copied, nor jobs: they are in PostgreSQL 127\.0\.0\.1:\d+\/life, which/m);
 
     await platform.kill();
     running = await platform.restart();

@@ -14,7 +14,7 @@ export const backupCommand = command({
   brief: "Copy the platform's data into a folder, also while it runs",
   text:
     "Copies what the platform keeps into a new folder: jobs, builds, secrets and the key that opens them, of one moment. The platform goes on " +
-    "meanwhile. Volumes are copied only with --volumes: workers may write to them meanwhile.",
+    "meanwhile. Volumes are copied only with --volumes: workers may write to them meanwhile. What is in PostgreSQL or a bucket is not copied.",
   examples: [
     ["svc platform backup /var/backups/svc-monday", "Jobs, builds, keys, secrets, logs"],
     ["svc platform backup /mnt/svc --volumes", "Files of volumes too"],
@@ -34,6 +34,10 @@ export const backupCommand = command({
     );
     if (flags.json) return terminal.json({ path: target, ...facts });
     terminal.out(`Backup   ${target} (${facts.files} files, ${(facts.bytes / 1_000_000).toFixed(1)} MB)`);
+    if (facts.database !== undefined) {
+      terminal.out(`Records  not copied, nor jobs: they are in ${facts.database}, which has backups of its own`);
+      terminal.out("Layers   not copied where they are in a bucket");
+    }
     if (!facts.volumes) terminal.out("Volumes  not copied (--volumes copies them)");
     terminal.out("It opens all secrets: keep it as safe as the data directory.");
     terminal.out(`To put it back: svc platform stop, then svc platform restore ${target}`);
@@ -54,10 +58,11 @@ export const restoreCommand = command({
     const source = path.resolve(this.cwd, folder!);
     await requireStopped(directory, "these data");
     const { readBackup, restore } = await import("../../server/backup.ts");
-    const { at, version } = readBackup(source);
+    const { at, version, database } = readBackup(source);
     const before = await restore(directory, source);
     if (flags.json) return terminal.json({ dataDir: directory, at, version, before });
     terminal.out(`Restored ${directory} as it was at ${at}${version === undefined ? "" : ` (svc ${version})`}.`);
+    if (database !== undefined) terminal.out(`Its records and jobs are as they are now in ${database}.`);
     if (before !== undefined) terminal.out(`What was there is in ${before}; remove it when you do not need it.`);
     terminal.out("Next: svc platform start. Workers start anew; jobs that ran at that moment run again.");
   },

@@ -68,7 +68,12 @@ function bucketOf(url: string | undefined): Record<string, string> {
 function show({ terminal }: CliContext, facts: MigrateFacts): void {
   const { to, dataDir, database, bucket, dryRun, records, jobs, layers } = facts;
   const all = Object.values(records).reduce((sum, n) => sum + n, 0);
-  const shown = [`${records.endpoints} endpoints`, `${records.builds} builds`, `${records.secrets} secrets`];
+  const counted = (n: number, what: string) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  const shown = [
+    counted(records.endpoints, "endpoint"),
+    counted(records.builds, "build"),
+    counted(records.secrets, "secret"),
+  ];
   const place = bucket === "" ? database : `${database}, bucket ${bucket}`;
   terminal.out(to === "disk" ? `From     ${place}` : `From     ${dataDir}`);
   terminal.out(to === "disk" ? `To       ${dataDir}` : `To       ${place}`);

@@ -142,6 +142,7 @@ const status = command({
       if (record.gateways !== undefined) terminal.out(`Gateways ${gatewaysLine(record.gateways)}`);
       if (record.database !== undefined) terminal.out(`Database ${record.database}`);
       if (record.commits !== undefined) terminal.out(`Commits  ${record.commits}`);
+      if (record.bucket !== undefined) terminal.out(`Bucket   ${record.bucket}`);
       if (record.logs !== undefined) terminal.out(`Logs     ${record.logs}`);
     }
     terminal.out(`Data     ${directory}`);

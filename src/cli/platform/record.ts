@@ -25,6 +25,8 @@ export interface PlatformRecord {
   readonly database?: string;
   /** What survives what, of its commits. */
   readonly commits?: string;
+  /** Its bucket with the prefix; undefined: layers are in the data directory. */
+  readonly bucket?: string;
   /** Where what workers print is kept, and how long; undefined: in files. */
   readonly logs?: string;
   /** A service manager started it, and would start it again. */

@@ -47,7 +47,7 @@ export async function refuseMarked(postgres: Postgres): Promise<void> {
   if (mark === undefined) return;
   throw new SvcError("DATABASE_REFUSED", `The database cannot be used: ${mark.words}`, {
     where: postgres.name,
-    help: "End the move with svc platform migrate, or use another database (docs/operate/migrate.md).",
+    help: "A move that has not ended goes on with svc platform migrate; after one that has, empty the database or use another (docs/operate/migrate.md).",
   });
 }
 
