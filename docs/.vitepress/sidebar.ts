@@ -69,6 +69,7 @@ export const SIDEBAR: readonly Section[] = [
       "operate/monitor": "Monitor and alert",
       "operate/capacity": "Capacity",
       "operate/gateways": "More cores for calls",
+      "operate/several-platforms": "Several platforms",
       "operate/checklist": "Security checklist",
       "operate/moving": "Move from a similar service",
     }),
@@ -177,6 +178,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0027-hosts-in-kubernetes": "27. Hosts in Kubernetes",
       "decisions/0028-owners-of-shards": "28. Owners of shards",
       "decisions/0029-short-jobs-run-before-they-are-stored": "29. Short jobs run before they are stored",
+      "decisions/0030-platforms-that-wait-take-calls": "30. Platforms that wait take calls",
     }),
   },
 ];

@@ -2,6 +2,8 @@
 // Command line
 export const PLATFORM_START_TIMEOUT_MS = 60_000;
 export const DEPLOY_READY_MAX_MS = 30 * 60_000;
+/** `svc platform status` waits so long for what a platform says itself. */
+export const STATUS_ANSWER_MAX_MS = 5_000;
 export const DRAIN_WAIT_MAX_MS = 15 * 60_000;
 export const CONNECT_MAX_MS = 10_000;
 /** A shell waits for the names that it completes. */

@@ -33,6 +33,16 @@ export const REPLICA_BEAT_MS = 1_000;
 export const REPLICA_SILENT_MS = 3_000;
 /** A replica that has been silent for so long and owns nothing is forgotten. */
 export const REPLICA_FORGET_MS = 60_000;
+/** A platform that waits for the database's owner says so often that it is there, and its row is forgotten after this time. */
+export const WAITING_BEAT_MS = 1_000;
+export const WAITING_FORGET_S = 600;
+/** Its link to the owner is dialled again after this time, doubled each time up to the second. One that says nothing for so long is given up. */
+export const REPLICA_REDIAL_MIN_MS = 100;
+export const REPLICA_REDIAL_MAX_MS = 1_000;
+export const REPLICA_LINK_SILENCE_MS = 6_000;
+/** Calls are held so long while no platform has the database, and so many of them. */
+export const REPLICA_HELD_MAX_MS = 60_000;
+export const REPLICA_HELD_MAX = 4_096;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
 /** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */

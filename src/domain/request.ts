@@ -21,6 +21,8 @@ export interface LoadBalancedRequest {
   readonly publicRoutes?: string;
   /** When the caller has gone the function is cancelled. */
   readonly departure: Departure;
+  /** Called each time that it goes to a worker, just before. */
+  readonly handedOut?: () => void;
 }
 
 /** Whether the caller has gone. There is one for each request, so it has one listener where an AbortSignal has a list. */

@@ -1,6 +1,6 @@
 /** A gateway's way to its owner. */
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { LINK_GREETING_MAX_MS } from "../domain/limits.ts";
@@ -23,6 +23,14 @@ export async function dialOwner(
 ): Promise<{ readonly link: OwnerLink; readonly settings: SharedSettings }> {
   const socket = connect(socketPath);
   await once(socket, "connect");
+  return greetOwner(socket, secret);
+}
+
+/** The same on a connection that is there. `secret`: undefined where both have proved themselves already. */
+export async function greetOwner(
+  socket: Socket,
+  secret: string | undefined,
+): Promise<{ readonly link: OwnerLink; readonly settings: SharedSettings }> {
   const connection = new Connection(socket);
   const late = setTimeout(() => connection.destroy(), LINK_GREETING_MAX_MS);
   const early: Frame[] = [];

@@ -32,8 +32,10 @@ export class ForwardedRequest {
   /** Resolves when the answer has been sent. Rejects with what no caller gets to see. */
   async pass(forwarder: RequestForwarder, drained: () => Promise<void>): Promise<void> {
     try {
+      const { tells, ...request } = this.#request;
       const { body, ...value } = await forwarder.forward({
-        ...this.#request,
+        ...request,
+        ...(tells && { handedOut: () => this.#send(LINK_FRAME.TAKEN, {}) }),
         body: this.#body,
         departure: this.#departure,
       });

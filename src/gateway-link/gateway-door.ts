@@ -1,5 +1,5 @@
 /**
- * The owner's end: gateways dial in on a private socket, prove themselves by a secret, and ask. What changed in the store is told to all
+ * The owner's end: gateways dial in, prove themselves by a secret on the private socket, and before they come here over TLS, and ask. What changed in the store is told to all
  * of them; a gateway that does not answer that in time is counted out: without its link nothing that it still knows reaches anything.
  */
 import { hash, timingSafeEqual } from "node:crypto";
@@ -17,12 +17,13 @@ import type { SharedSettings } from "./settings.ts";
 
 const helloHead = z.object({
   link: z.tuple([z.int(), z.int()]),
-  secret: z.string().max(200),
+  secret: z.string().max(200).optional(),
   pid: z.int(),
 });
 
 export interface GatewayDoorDeps extends AskedOf {
-  readonly secret: string;
+  /** Undefined: whoever is accepted has proved itself. */
+  readonly secret: string | undefined;
   readonly settings: SharedSettings;
   /** The gateway of this process has no link any more. */
   gone(pid: number, reason: string): void;
@@ -33,6 +34,7 @@ export class GatewayDoor {
   readonly #sessions = new Set<GatewaySession>();
   readonly #connections = new Set<Connection>();
   #greeting = 0;
+  #isClosed = false;
   #server: Server | undefined;
 
   constructor(deps: GatewayDoorDeps) {
@@ -41,7 +43,7 @@ export class GatewayDoor {
 
   async listen(socketPath: string): Promise<void> {
     rmSync(socketPath, { force: true });
-    const server = createServer((socket) => this.#accept(socket));
+    const server = createServer((socket) => this.accept(socket));
     await new Promise<void>((resolve, reject) => {
       server.on("error", reject);
       server.listen(socketPath, resolve);
@@ -65,14 +67,15 @@ export class GatewayDoor {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     const server = this.#server;
     const closed = server && new Promise<void>((resolve) => server.close(() => resolve()));
     for (const connection of this.#connections) connection.destroy();
     await closed;
   }
 
-  #accept(socket: Socket): void {
-    if (this.#greeting >= LINK_GREETERS_MAX) {
+  accept(socket: Socket): void {
+    if (this.#isClosed || this.#greeting >= LINK_GREETERS_MAX) {
       socket.destroy();
       return;
     }
@@ -136,6 +139,7 @@ export class GatewayDoor {
 }
 
 /** In the same time whatever was sent. */
-function isSame(given: string, secret: string): boolean {
+function isSame(given = "", secret: string | undefined): boolean {
+  if (secret === undefined) return true;
   return timingSafeEqual(hash("sha256", given, "buffer"), hash("sha256", secret, "buffer"));
 }

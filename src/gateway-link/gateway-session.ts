@@ -59,6 +59,9 @@ export class GatewaySession {
       case LINK_FRAME.ACKED:
         this.#acks.get(parseHead<{ seq: number }>(frame).seq)?.();
         break;
+      case LINK_FRAME.PING:
+        this.#connection.send(LINK_FRAME.PONG, 0);
+        break;
       case LINK_FRAME.PONG:
         break;
       default:

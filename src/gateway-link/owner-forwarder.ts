@@ -12,7 +12,10 @@ import { errorOf, type FailedHead, LINK_FRAME, readValue } from "./protocol.ts";
 import { SendWindow } from "./send-window.ts";
 
 export type ResponseValue = Omit<LoadBalancedResponse, "body">;
-export type RequestValue = Omit<LoadBalancedRequest, "body" | "departure">;
+export interface RequestValue extends Omit<LoadBalancedRequest, "body" | "departure" | "handedOut"> {
+  /** The gateway wants to know when a worker gets it. */
+  readonly tells?: true;
+}
 
 export class OwnerForwarder implements RequestForwarder {
   readonly #link: OwnerLink;
@@ -53,10 +56,10 @@ class Forwarded implements Open {
   }
 
   send(): void {
-    const { body, departure, ...request } = this.#request;
+    const { body, departure, handedOut, ...request } = this.#request;
     departure.onGone = () => this.#link.send(LINK_FRAME.CANCEL, this.#channel, {});
     const isWhole = Buffer.isBuffer(body);
-    const value: RequestValue = request;
+    const value: RequestValue = handedOut === undefined ? request : { ...request, tells: true };
     this.#link.send(
       LINK_FRAME.ASK,
       this.#channel,
@@ -72,6 +75,10 @@ class Forwarded implements Open {
     const more = (frame.flags & MORE) !== 0;
     if (frame.type === LINK_FRAME.WINDOW) {
       this.#upload.widen(parseHead<{ bytes: number }>(frame).bytes);
+      return false;
+    }
+    if (frame.type === LINK_FRAME.TAKEN) {
+      this.#request.handedOut?.();
       return false;
     }
     if (frame.type === LINK_FRAME.ANSWER) this.#answered(frame, more);

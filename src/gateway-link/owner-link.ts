@@ -7,6 +7,7 @@ import { SvcError } from "../domain/errors.ts";
 import { CHANNEL_MAX, GATEWAY_FRAME_MAX_BYTES } from "../domain/limits.ts";
 import { MORE } from "../domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../lib/frames.ts";
+import { Standstill } from "../lib/standstill.ts";
 import type { Connection } from "../worker-link/connection.ts";
 import { errorOf, type FailedHead, LINK_FRAME, readValue, sendValue } from "./protocol.ts";
 
@@ -34,6 +35,7 @@ export class OwnerLink {
   readonly #open = new Map<number, Open>();
   readonly #onChange: ((change: Changed) => void)[] = [];
   #next = 0;
+  #watch: NodeJS.Timeout | undefined;
   onClosed: (reason: string) => void = () => {};
   /** The owner wants it to end, after at most `graceMs`. */
   onClose: (graceMs: number) => void = () => {};
@@ -103,8 +105,24 @@ export class OwnerLink {
     return this.#connection.drained();
   }
 
+  /** Gives the owner up when nothing was heard of it for so long: one that vanishes closes nothing. */
+  watch(silenceMaxMs: number): void {
+    const stood = new Standstill(silenceMaxMs / 2);
+    this.#watch = setInterval(() => {
+      const silentMs = performance.now() - this.#connection.lastHeard;
+      const wasStopped = stood.happened(); // What came meanwhile is not read yet.
+      if (silentMs > silenceMaxMs && !wasStopped) this.#connection.destroy();
+      else if (silentMs > silenceMaxMs / 4) this.#connection.send(LINK_FRAME.PING, 0);
+    }, silenceMaxMs / 4);
+  }
+
   close(): void {
     this.#connection.close();
+  }
+
+  /** Now: what waits fails at once. */
+  destroy(): void {
+    this.#connection.destroy();
   }
 
   #onFrame(frame: Frame): void {
@@ -122,6 +140,7 @@ export class OwnerLink {
   }
 
   #lost(reason: string): void {
+    clearInterval(this.#watch);
     this.onClosed(reason);
     for (const open of this.#open.values()) open.lost(noOwner());
     this.#open.clear();

@@ -7,11 +7,12 @@
  *   ASK n {op, …} body ──────────────────▶            n: a number that the gateway chooses, for as long as it is open
  *         ◀──────── ANSWER n …, or FAILED n {code, message}
  *   CANCEL n ────────────────────────────▶            nobody waits for it any more
+ *         ◀──────── TAKEN n                          of a request that asked for it: a worker gets it now
  *   BODY n, WINDOW n                  both ways       of a request that streams: its bytes, and room for more
  *   TELL {what, …} ──────────────────────▶            not answered
  *         ◀──────── CHANGED {seq, table, id}          drop what you know of it,
  *   ACKED {seq} ─────────────────────────▶            it is dropped
- *         ◀──────── CLOSE {graceMs}, PING;  PONG ───▶
+ *         ◀──────── CLOSE {graceMs};  PING, PONG      both ways
  *
  * Nothing in it says that both are on one machine.
  */
@@ -40,6 +41,7 @@ export const LINK_FRAME = {
   CHANGED: 68,
   ACKED: 69,
   CLOSE: 70,
+  TAKEN: 71,
 } as const;
 
 /** Flag: the body begins with the length of a text and that text, which is the head. */

@@ -9,25 +9,40 @@ import { Agent, request } from "../lib/http.ts";
 import { framingOf, passedHeaders, sendBack } from "../lib/proxy.ts";
 import { drain } from "./body.ts";
 import type { GatewayLog } from "./context.ts";
-import { dialPrivately } from "./private-calls.ts";
 import { sendError } from "./respond.ts";
 
 /** Answered where the body is read. */
 const EXPECT = new Set(["expect"]);
 
+/** Two of them have no body, and what they do is done as well twice. */
+const BARE = new Set(["GET", "HEAD"]);
+
 export class PassOn {
-  readonly #socketPath: string;
-  readonly #secret: Uint8Array;
+  readonly #dial: (caller: Socket) => Socket | Promise<Socket>;
   readonly #log: GatewayLog;
   readonly #agents = new WeakMap<Socket, InstanceType<typeof Agent>>();
 
-  constructor(socketPath: string, secret: Uint8Array, log: GatewayLog) {
-    this.#socketPath = socketPath;
-    this.#secret = secret;
+  /** `dial`: a connection to the owner that counts as the caller's. */
+  constructor(dial: (caller: Socket) => Socket | Promise<Socket>, log: GatewayLog) {
+    this.#dial = dial;
     this.#log = log;
   }
 
   readonly answer = (req: IncomingMessage, res: ServerResponse): void => {
+    this.pass(req, res).catch((error) => {
+      this.#log.error("a request was not passed on", { method: req.method, error: (error as Error).cause ?? error });
+      sendError(req, res, error, { closing: true });
+    });
+  };
+
+  /** Rejects where nothing was answered, and another owner may be asked. */
+  readonly pass = (req: IncomingMessage, res: ServerResponse): Promise<void> =>
+    new Promise((resolve, reject) => {
+      res.once("close", resolve);
+      this.#pass(req, res, reject);
+    });
+
+  #pass(req: IncomingMessage, res: ServerResponse, failed: (error: SvcError) => void): void {
     const headers = [...passedHeaders(req.rawHeaders, EXPECT), ...framingOf(req)];
     const agent = this.#agentOf(req.socket);
     const upstream = request({ agent, method: req.method, path: req.url, headers: headers as never });
@@ -42,12 +57,17 @@ export class PassOn {
           if (!req.complete) drain(req, () => req.socket.end());
         });
     });
-    upstream.on("error", (error) => {
+    let isSent = false;
+    upstream.on("error", (cause) => {
       if (answered || res.destroyed) return;
-      this.#log.error("a request was not passed on", { method: req.method, error });
-      sendError(req, res, new SvcError("SHUTTING_DOWN", "The platform does not answer.", { help: "Try again soon." }), {
-        closing: true,
-      });
+      const help = "Try again soon.";
+      const error = new SvcError("SHUTTING_DOWN", "The platform does not answer.", { help, cause });
+      if (!isSent || BARE.has(req.method ?? "")) {
+        failed(error);
+        return;
+      }
+      this.#log.error("a request was not passed on", { method: req.method, error: cause });
+      sendError(req, res, error, { closing: true });
     });
     res.once("close", () => {
       if (!res.writableFinished) upstream.destroy();
@@ -60,14 +80,26 @@ export class PassOn {
       else socket.once("end", sendsNoMore);
     });
     res.once("close", () => socket.off("end", sendsNoMore));
-    req.pipe(upstream);
-  };
+    // Nothing of it is taken before there is a connection.
+    upstream.once("socket", () => {
+      isSent = true;
+      req.pipe(upstream);
+    });
+  }
 
   #agentOf(caller: Socket): InstanceType<typeof Agent> {
     const known = this.#agents.get(caller);
     if (known !== undefined) return known;
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    agent.createConnection = () => dialPrivately(this.#socketPath, this.#secret, caller);
+    agent.createConnection = (_options, made) => {
+      const dialled = this.#dial(caller);
+      if (!(dialled instanceof Promise)) return dialled;
+      dialled.then(
+        (socket) => made?.(null, socket),
+        (error) => made?.(error, undefined as never),
+      );
+      return undefined;
+    };
     this.#agents.set(caller, agent);
     caller.once("close", () => agent.destroy());
     return agent;

@@ -4,7 +4,7 @@
  *
  *   secret (32 bytes) | length (1 byte) | JSON [caller's address, port that it called]
  *
- * From then on the connection counts as the caller's own.
+ * From then on the connection counts as the caller's own. Over TLS, between platforms that have proved themselves, there is no secret.
  */
 import { timingSafeEqual } from "node:crypto";
 import { chmodSync, rmSync } from "node:fs";
@@ -24,7 +24,7 @@ export class PrivateCalls {
 
   async listen(socketPath: string, secret: Uint8Array): Promise<void> {
     rmSync(socketPath, { force: true });
-    const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => this.#greet(socket, secret));
+    const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => this.greet(socket, secret));
     await new Promise<void>((resolve, reject) => {
       // Later ones are of single connections: their callers are told that by the gateway.
       server.on("error", reject);
@@ -39,20 +39,21 @@ export class PrivateCalls {
     if (server !== undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
   }
 
-  #greet(socket: Socket, secret: Uint8Array): void {
+  /** One that came elsewhere. */
+  greet(socket: Socket, secret: Uint8Array): void {
     const late = setTimeout(() => socket.destroy(), LINK_GREETING_MAX_MS);
     socket.on("error", () => socket.destroy());
     socket.once("close", () => clearTimeout(late));
     let length: number | undefined;
     const read = () => {
       if (length === undefined) {
-        const start: Buffer | null = socket.read(PRIVATE_SECRET_BYTES + 1);
+        const start: Buffer | null = socket.read(secret.length + 1);
         if (start === null) return;
-        if (!timingSafeEqual(start.subarray(0, PRIVATE_SECRET_BYTES), secret)) {
+        if (!timingSafeEqual(start.subarray(0, secret.length), secret)) {
           socket.destroy();
           return;
         }
-        length = start[PRIVATE_SECRET_BYTES]!;
+        length = start[secret.length]!;
       }
       const caller: Buffer | null = socket.read(length);
       if (caller === null) return;
@@ -73,9 +74,13 @@ export class PrivateCalls {
 
 /** The gateway's end: a connection that counts as the caller's. */
 export function dialPrivately(socketPath: string, secret: Uint8Array, caller: Socket): Socket {
-  const { remoteAddress = "", localPort = 0 } = caller;
-  const told = Buffer.from(JSON.stringify([remoteAddress, localPort]));
   const socket = connect(socketPath);
-  socket.write(Buffer.concat([secret, Buffer.of(told.length), told]));
+  socket.write(Buffer.concat([secret, toldOf(caller)]));
   return socket;
+}
+
+/** What is said of a caller before its HTTP. */
+export function toldOf({ remoteAddress = "", localPort = 0 }: Socket): Buffer {
+  const told = Buffer.from(JSON.stringify([remoteAddress, localPort]));
+  return Buffer.concat([Buffer.of(told.length), told]);
 }

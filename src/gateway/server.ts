@@ -36,6 +36,8 @@ const ARRIVAL_DEFAULT: Arrival = {
   checkMs: ARRIVAL_CHECK_MS,
 };
 
+const NO_SECRET = Buffer.alloc(0);
+
 /** node:http keeps the response that is being sent there. */
 type ClientSocket = Socket & { _httpMessage?: ServerResponse | null };
 
@@ -45,6 +47,8 @@ export interface Gateway {
   listen(host: string, port: number, shared?: boolean): Promise<{ readonly port: number }>;
   /** Answers what gateway processes pass on, whose connections begin with the secret. */
   listenPrivately(socketPath: string, secret: Uint8Array): Promise<void>;
+  /** The same of one connection whose other end has proved itself; what is said of the caller comes first. */
+  acceptPrivately(socket: Socket): void;
   /**
    * Stops accepting and answers what runs; a further request on a connection gets SHUTTING_DOWN. After `graceMs` those
    * who still wait for a job are answered with it as it is (it goes on), and what is left is closed.
@@ -52,8 +56,6 @@ export interface Gateway {
   close(graceMs: number): Promise<void>;
   /** Closes the connections that wait for nothing: their descriptors are needed. */
   closeUnused(): void;
-  /** Whether a worker of another endpoint waits for an answer of this one. */
-  peersWait(endpointId: string): boolean;
   readonly context: GatewayContext;
 }
 
@@ -114,13 +116,13 @@ export function createGateway(deps: GatewayDeps): Gateway {
   return {
     server,
     context,
-    peersWait: (endpointId) => context.peers.waitFor(endpointId),
     listen: (host, port, shared = false) => listen(server, host, port, shared),
     async listenPrivately(socketPath, secret) {
       await privateCalls.listen(socketPath, secret);
       // From then on node:http looks after connections: slow ones, idle ones.
       server.emit("listening");
     },
+    acceptPrivately: (socket) => privateCalls.greet(socket, NO_SECRET),
     closeUnused: () => closeUnused(server, connections),
     close: (graceMs) => {
       // Called again while it closes, it shortens the grace.

@@ -2,7 +2,8 @@
  * One platform has a database at a time:
  *
  *   no row ──▶ owned ──beat each second──▶ owned … ──close──▶ no row
- *                ▲ its beat stood still for OWNER_SILENT_MS of the observer's clock, or the row is of the same data directory
+ *                ▲ its beat stood still for OWNER_SILENT_MS of the observer's clock, it is known to be gone, or the row is of the same data
+ *                │ directory
  *                └── another platform, which waits until then
  *
  * Nothing that is stored depends on these times: writes of the store go one after another, those of the queue are fenced.
@@ -15,6 +16,8 @@ import type { Postgres } from "./postgres.ts";
 import { makeTable } from "./tables.ts";
 
 export interface OwnerOptions {
+  /** Of this process; default: a new one. */
+  readonly id?: string;
   /** Of the data directory, which one process uses at a time. */
   readonly home: string;
   /** Machine and data directory, for people. */
@@ -39,14 +42,28 @@ interface Row {
 export class PlatformOwner {
   readonly #postgres: Postgres;
   readonly #options: OwnerOptions;
-  readonly #id = randomUUID();
+  readonly id: string;
   readonly #closing = new AbortController();
   #timer: NodeJS.Timeout | undefined;
+  #gone: string | undefined;
+  #nudged = new AbortController();
   #beating: Promise<void> = Promise.resolve();
 
   constructor(postgres: Postgres, options: OwnerOptions) {
     this.#postgres = postgres;
     this.#options = options;
+    this.id = options.id ?? randomUUID();
+  }
+
+  /** The process of this id, which had it, has ended: its silence need not be waited for. */
+  gone(id: string): void {
+    this.#gone = id;
+    this.nudge();
+  }
+
+  /** Whoever waits looks at once. */
+  nudge(): void {
+    this.#nudged.abort();
   }
 
   /** Resolves when this platform has the database, however long another one keeps it. */
@@ -56,22 +73,28 @@ export class PlatformOwner {
     let seen: Row | undefined;
     let since = performance.now();
     for (let told = false; ; ) {
-      const stands = performance.now() - since >= silentMs;
+      const nudge = new AbortController();
+      this.#nudged = nudge;
+      const stands = performance.now() - since >= silentMs || (seen !== undefined && seen.id === this.#gone);
       const { rows } = await this.#postgres.query<Row>(
         `INSERT INTO platform_owner AS o (id, home, place) VALUES ($1, $2, $3)
          ON CONFLICT (one) DO UPDATE SET id = $1, home = $2, place = $3, beat = 0, since = now()
            WHERE o.home = $2 OR (o.id = $4 AND o.beat = $5)
          RETURNING id, place, beat`,
-        [this.#id, home, place, stands ? (seen?.id ?? null) : null, stands ? (seen?.beat ?? null) : null],
+        [this.id, home, place, stands ? (seen?.id ?? null) : null, stands ? (seen?.beat ?? null) : null],
       );
       if (rows.length > 0) return this.#beat();
       const other = await this.#read();
       if (other === undefined) continue;
-      if (other.id !== seen?.id || other.beat !== seen.beat) since = performance.now();
+      const isNew = other.id !== seen?.id || other.beat !== seen.beat;
+      if (isNew) since = performance.now();
       seen = other;
+      // It beat once more after it was looked at last.
+      if (isNew && other.id === this.#gone) continue;
       if (!told) waits(other.place);
       told = true;
-      await pause(OWNER_BEAT_MS, undefined, { signal });
+      const woken = signal === undefined ? nudge.signal : AbortSignal.any([signal, nudge.signal]);
+      await pause(OWNER_BEAT_MS, undefined, { signal: woken }).catch(() => signal?.throwIfAborted());
     }
   }
 
@@ -80,7 +103,7 @@ export class PlatformOwner {
     clearTimeout(this.#timer);
     await this.#beating;
     // Whoever waits sees without it that nothing beats any more.
-    await this.#postgres.query("DELETE FROM platform_owner WHERE id = $1", [this.#id]).catch(() => {});
+    await this.#postgres.query("DELETE FROM platform_owner WHERE id = $1", [this.id]).catch(() => {});
   }
 
   async #read(): Promise<Row | undefined> {
@@ -103,13 +126,13 @@ export class PlatformOwner {
 
   async #beatOnce(): Promise<boolean> {
     const beat = "UPDATE platform_owner SET beat = beat + 1 WHERE id = $1";
-    if ((await this.#postgres.query(beat, [this.#id])).rowCount === 1) return true;
+    if ((await this.#postgres.query(beat, [this.id])).rowCount === 1) return true;
     // A standby that took over may lack the row.
     const { home, place, lost } = this.#options;
     const again = "INSERT INTO platform_owner (id, home, place) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-    if ((await this.#postgres.query(again, [this.#id, home, place])).rowCount === 1) return true;
+    if ((await this.#postgres.query(again, [this.id, home, place])).rowCount === 1) return true;
     const other = await this.#read();
-    if (other === undefined || other.id === this.#id) return true;
+    if (other === undefined || other.id === this.id) return true;
     const message = `Another platform has taken the database: ${other.place}.`;
     lost(
       new SvcError("DATABASE_REFUSED", message, {

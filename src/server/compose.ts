@@ -13,9 +13,12 @@ import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import type { DriverHooks } from "../drivers/worker-driver.ts";
-import { createGateway, type Gateway } from "../gateway/server.ts";
+import { PeerCalls } from "../gateway/peer-calls.ts";
+import { PublicRate } from "../gateway/public-rate.ts";
+import { RateLimiter } from "../gateway/rate-limits.ts";
+import type { Gateway } from "../gateway/server.ts";
+import type { Backing } from "../gateway-link/backing.ts";
 import type { Log } from "../lib/log.ts";
-import { openFilesMax } from "../lib/open-files.ts";
 import { createOwner } from "../lib/own.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { SecretValues } from "../logs/secret-values.ts";
@@ -34,16 +37,17 @@ import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import { bucketNotices, layerUrls, openArtifacts, openBucket } from "./artifacts.ts";
 import type { Config } from "./config.ts";
-import { connectionsMax } from "./connections-max.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { makeDriver } from "./driver.ts";
+import { directFront } from "./front.ts";
 import { makeHosts } from "./hosts.ts";
 import { openLogs } from "./logs.ts";
 import { makeManagement } from "./management.ts";
 import { openQueue } from "./open-queue.ts";
 import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
+import type { Replica } from "./replica.ts";
 import { derivedKeys } from "./secret-keys.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
@@ -69,7 +73,8 @@ function isSaidElsewhere(error: unknown): boolean {
   return error instanceof SvcError && SAID_ELSEWHERE.has(error.code);
 }
 
-export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls) {
+/** `replica`: takes calls for another platform while that has the database, and then for this one. */
+export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls, replica?: Replica) {
   const clock = Date.now;
   const now = () => performance.now();
   const { dataDir } = config;
@@ -83,7 +88,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   const own = createOwner(log, isSaidElsewhere);
   const lost = Promise.withResolvers<SvcError>();
-  const state = await openState({ config, log, lost: lost.resolve, full: (error) => storage.noticed(error) });
+  const state = await openState({
+    ...{ config, log, replica },
+    lost: lost.resolve,
+    full: (error) => storage.noticed(error),
+  });
   const { database, postgres, secretKeys, seal } = state;
   database.onFailure = (error) => storage.noticed(error);
   const store = withWorkerTokens(state.store);
@@ -190,6 +199,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     },
   });
 
+  const peers = new PeerCalls();
   const boots = new BootRecord(now);
   const broken = new BrokenCode({ queue, endpoints, boots, link });
   const callerWaits = (endpointId: string) => {
@@ -221,7 +231,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     link,
     clock,
     now,
-    peersWait: (endpointId) => gateway.peersWait(endpointId),
+    peersWait: (endpointId) => peers.waitFor(endpointId),
     wake: (endpointId) => autoscaler.wake(endpointId),
     workerEnded: (endpointId) => {
       autoscaler.wake(endpointId);
@@ -318,10 +328,9 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler.wake(id);
   });
 
-  const signingKeys = derivedKeys(secretKeys, "signed urls");
   const management = makeManagement({
     ...{ config, store, artifacts, keys, link, driver, seal, ticketKeys, clock, now, own, log },
-    signingKey: signingKeys[0],
+    signingKey: derivedKeys(secretKeys, "signed urls")[0],
     hosts: view,
     workerPort: urls.workers,
     ...telemetry,
@@ -347,36 +356,27 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     ],
     publicUrl: urls.public,
   });
-  const gateway: Gateway = createGateway({
+  const backing: Backing = {
     queue,
     endpoints,
     endpointNamed: (name) => findNamedEndpoint(store, name),
     keys,
+    signer: createSignerFinder(keysOf(store), clock),
     forwarder: link,
     pull: link.pull,
     workers: pool,
     sourceOf: createSourceLayers(store),
-    newId: () => timeOrderedUuid(),
-    signing: { keys: signingKeys, find: createSignerFinder(keysOf(store), clock) },
-    ownerKeys: derivedKeys(secretKeys, "job owners"),
-    now: clock,
-    settings: {
-      domain: config.domain,
-      requestTimeoutMs: config.requestTimeoutMs,
-      rateLimits: config.rateLimits,
-      publicCallsMax: config.publicCallsMax,
-      trustedProxies: config.trustedProxies,
-      retention: config.retention,
-      connectionsMax: connectionsMax(openFilesMax()),
-    },
+    rates: config.rateLimits && new RateLimiter(config.rateLimits, now),
+    publicRate: new PublicRate(config.publicCallsMax, now),
+    peers,
     traces: telemetry.traces,
     requestEnded: telemetry.requestEnded,
-    acceptFailed: (error) => {
-      if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
-    },
-    fallback: (req, res) => own("the management API", management(req, res)),
-    log,
-  });
+    fallback: management,
+  };
+  const acceptFailed = (error: Error) => {
+    if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
+  };
+  const gateway: Gateway = replica?.gateway ?? directFront({ config, secretKeys, log, own, acceptFailed }, backing);
   return {
     storage,
     own,
@@ -391,6 +391,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     autoscaler,
     reconcilers,
     gateway,
+    backing,
     telemetry,
   };
 }

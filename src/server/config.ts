@@ -24,11 +24,12 @@ import {
   WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
-import { type DatabaseConfig, databaseKeys, readDatabase } from "./database-config.ts";
+import { type DatabaseConfig, databaseKeys, readDatabase, readReplica } from "./database-config.ts";
 import { flag } from "./flag.ts";
 import { type PoolsConfig, poolsKeys, readPools } from "./pools-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
 import { readSecretKeysConfig, type SecretKeysConfig, secretKeyKeys } from "./secret-keys.ts";
+import { dialledAddress, tlsAddress } from "./tls-address.ts";
 
 const MB = 1024 * 1024;
 /** What opens the bucket, the database and secrets is not for installers, which run code of packages. */
@@ -85,14 +86,6 @@ const folders = z.string().transform((text, context): readonly string[] => {
   return paths;
 });
 
-/** `tls://host:port`, the host perhaps an IPv6 address in brackets. */
-const tlsAddress = z.string().transform((text, context) => {
-  const [, host = "", port] = /^tls:\/\/(\[[\da-fA-F:.]+\]|[\w.-]+):(\d{1,5})$/.exec(text) ?? [];
-  if (host !== "" && Number(port) <= 65535) return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
-  context.addIssue(`"${text}" is not tls://HOST:PORT`);
-  return z.NEVER;
-});
-
 /** Comma list of addresses and networks. */
 const networks = z.string().transform((text, context): readonly string[] => {
   const parts = text.split(",").map((part) => part.trim());
@@ -143,7 +136,7 @@ const schema = z.object({
   /** Workers of other machines dial in here, by TLS. */
   SVC_WORKER_LISTEN: tlsAddress.optional(),
   /** Where they reach that port, when it is elsewhere than where the platform listens. */
-  SVC_WORKER_PUBLIC: tlsAddress.refine(({ port }) => port > 0, "has to name a port").optional(),
+  SVC_WORKER_PUBLIC: dialledAddress.optional(),
   /** Labels of the platform's own machine, for hosts= of endpoints: comma list. */
   SVC_HOST_LABELS: labels.default([]),
   /** Workers also run on the platform's own machine, not only on hosts that joined. */
@@ -286,6 +279,10 @@ export interface Config {
   readonly pools: PoolsConfig | undefined;
   /** Where the store is kept; undefined: in the data directory. */
   readonly database: DatabaseConfig | undefined;
+  /** Where it listens for others on the same database; used only with one. */
+  readonly replicaListen: { readonly host: string; readonly port: number };
+  /** Where those reach it; undefined: there. */
+  readonly replicaPublic: { readonly host: string; readonly port: number } | undefined;
   /** Where layers and large bodies are kept; undefined: on the disk. */
   readonly s3: S3Config | undefined;
 }
@@ -353,6 +350,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     secretKeys: readSecretKeysConfig(c),
     pools: readPools(c, env, c.SVC_WORKER_LISTEN !== undefined),
     database: readDatabase(c),
+    ...readReplica(c),
     s3: readS3(c),
   });
 }

@@ -6,6 +6,7 @@ import { POSTGRES_CONNECTIONS_DEFAULT, POSTGRES_CONNECTIONS_MAX, POSTGRES_CONNEC
 import type { PostgresAccess } from "../postgres/connect.ts";
 import { type DatabaseUrl, parseDatabaseUrl } from "../postgres/database-url.ts";
 import { flag } from "./flag.ts";
+import { dialledAddress, tlsAddress } from "./tls-address.ts";
 
 const connections = `must be a number from ${POSTGRES_CONNECTIONS_MIN} to ${POSTGRES_CONNECTIONS_MAX}`;
 
@@ -34,7 +35,32 @@ export const databaseKeys = {
     .default(POSTGRES_CONNECTIONS_DEFAULT),
   /** Short jobs whose callers wait may run before they are stored. */
   SVC_EARLY_HANDOUT: flag.default(true),
+  /** Where other platforms on the same database dial in, by TLS; default: a free port that only this machine reaches. */
+  SVC_REPLICA_LISTEN: tlsAddress.optional(),
+  /** Where they reach that, when it is elsewhere than where the platform listens. */
+  SVC_REPLICA_PUBLIC: dialledAddress.optional(),
 };
+
+const ANY_HOST = new Set(["0.0.0.0", "::"]);
+
+/** Throws CONFIG_INVALID. */
+export function readReplica({ SVC_DATABASE_URL, SVC_REPLICA_LISTEN: listen, SVC_REPLICA_PUBLIC: reached }: Given) {
+  const given = listen === undefined ? "SVC_REPLICA_PUBLIC" : "SVC_REPLICA_LISTEN";
+  if (SVC_DATABASE_URL === undefined && (listen ?? reached) !== undefined) {
+    throw new SvcError("CONFIG_INVALID", `${given}: counts only with SVC_DATABASE_URL`, { help: DESCRIBED });
+  }
+  if (listen === undefined && reached !== undefined) {
+    throw new SvcError("CONFIG_INVALID", `${given}: counts only with SVC_REPLICA_LISTEN`, { help: DESCRIBED });
+  }
+  if (listen !== undefined && ANY_HOST.has(listen.host) && reached === undefined) {
+    throw new SvcError("CONFIG_INVALID", `${given}: where others reach ${listen.host} has to be said`, {
+      help: "Set SVC_REPLICA_PUBLIC=tls://HOST:PORT to this machine's address.",
+    });
+  }
+  return { replicaListen: listen ?? { host: "127.0.0.1", port: 0 }, replicaPublic: reached };
+}
+
+const DESCRIBED = "The keys are described in docs/reference/config.md.";
 
 export interface DatabaseConfig {
   readonly access: PostgresAccess;
@@ -53,6 +79,6 @@ export function readDatabase(given: Given): DatabaseConfig | undefined {
   }
   if (passwordFile === undefined) return undefined;
   throw new SvcError("CONFIG_INVALID", "SVC_DATABASE_PASSWORD_FILE: counts only with SVC_DATABASE_URL", {
-    help: "The keys are described in docs/reference/config.md.",
+    help: DESCRIBED,
   });
 }

@@ -6,6 +6,7 @@
 import { SvcError } from "../domain/errors.ts";
 import { GATEWAY_END_MAX_MS, LOG_BACKLOG_MAX_BYTES } from "../domain/limits.ts";
 import { PassOn } from "../gateway/pass-on.ts";
+import { dialPrivately } from "../gateway/private-calls.ts";
 import { createGateway } from "../gateway/server.ts";
 import { dialOwner } from "../gateway-link/dial.ts";
 import { keysOfOwner, ownerDeps } from "../gateway-link/owner-deps.ts";
@@ -62,7 +63,8 @@ async function serve(orders: GatewayOrders, log: Log, exit: (code: number) => vo
     : undefined;
   const own = createOwner(log, (error) => error instanceof SvcError);
   const keys = keysOfOwner(link);
-  const passOn = new PassOn(orders.callsPath, Buffer.from(orders.secret, "base64url"), log);
+  const secret = Buffer.from(orders.secret, "base64url");
+  const passOn = new PassOn((caller) => dialPrivately(orders.callsPath, secret, caller), log);
   const { domain, requestTimeoutMs, trustedProxies, retention, signingKeys, ownerKeys } = settings;
   const connections = connectionsMax(openFilesMax());
   const gateway = createGateway({

@@ -69,7 +69,7 @@ export class Gateways {
     this.#needs = needs;
     this.#door = new GatewayDoor({
       secret: this.#secret.toString("base64url"),
-      settings: sharedSettings(context),
+      settings: { ...sharedSettings(context), countsCalls: needs.config.rateLimits !== undefined },
       ...askedOf(context, keysOf(store), own),
       gone: (pid, reason) => this.#gone(pid, reason),
     });
@@ -130,8 +130,7 @@ export class Gateways {
       host: config.host,
       port: this.#port,
     };
-    // One that has ended, or never began, says so itself.
-    if (child.connected) child.send(orders, () => {});
+    child.send(orders, () => {}); // One that has ended already says so itself.
     const late = setTimeout(() => child.kill("SIGKILL"), GATEWAY_START_MAX_MS);
     const said = await Promise.race([
       new Promise<GatewayReport>((resolve) => {

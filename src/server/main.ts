@@ -2,24 +2,17 @@
  * The platform's life: open → listen → recover → serve → drain → close. Workers are started by the launcher and
  * outlive a crash of this process; `stop` ends them unless the platform is only replaced.
  */
-import { createHash } from "node:crypto";
-import { accessSync, chmodSync, constants, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { accessSync, chmodSync, constants, readFileSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { ensureFirstKey } from "../control-plane/keys.ts";
 import { SvcError } from "../domain/errors.ts";
-import {
-  LOG_BACKLOG_MAX_BYTES,
-  RESTART_LEASE_GRACE_MS,
-  SOCKET_PATH_MAX_BYTES,
-  STOP_AWAY_MS,
-  STOP_GRACE_MS,
-} from "../domain/limits.ts";
+import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_AWAY_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
-import { createLog, lineWriter } from "../lib/log.ts";
+import { createLog, type Log, lineWriter } from "../lib/log.ts";
 import { makeFolder } from "../lib/make-folder.ts";
+import { createOwner } from "../lib/own.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import { DATABASE_FILE } from "../store/platform-database.ts";
@@ -29,27 +22,12 @@ import type { Config } from "./config.ts";
 import { noteVersion } from "./data-version.ts";
 import { endLeftGateways, Gateways } from "./gateways.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
+import { privateSocket } from "./private-socket.ts";
+import { Replica } from "./replica.ts";
+import type { RunningPlatform } from "./running-platform.ts";
 import { Snapshots } from "./snapshots.ts";
 import { HISTORY_FILE } from "./telemetry.ts";
-
-export interface RunningPlatform {
-  readonly url: string;
-  /** Only at the first start of a data directory. */
-  readonly firstKey: string | undefined;
-  /** What the machine lacks of what keeps workers apart, in words. */
-  readonly missing: readonly string[];
-  /**
-   * `now` ends running jobs; otherwise they get a grace to finish, which a later call with `now` cuts short. No worker is
-   * left either way.
-   */
-  stop(options: { now: boolean }): Promise<void>;
-  /** Resolves why it must end, when another platform has taken its database. */
-  readonly lost: Promise<SvcError>;
-  /** Copies the databases for the backups that wait for it. */
-  snapshot(): void;
-  /** Logs a failure that no part of the platform took for its own. */
-  defect(error: unknown): void;
-}
+import { waitingPlatform } from "./waiting.ts";
 
 /** `program`: the words that start svc, for processes of the platform's own. */
 export async function runPlatform(config: Config, program: readonly string[] = []): Promise<RunningPlatform> {
@@ -58,12 +36,67 @@ export async function runPlatform(config: Config, program: readonly string[] = [
   // umask the platform was started with.
   process.umask(0o022);
   openDataDir(config.dataDir);
+  const at = new Addresses(config);
+  if (config.database === undefined) return start(config, program, log, at);
+  const statusPath = privateSocket(config.dataDir, "replicas");
+  const own = createOwner(log, (error) => error instanceof SvcError);
+  const taken = (port: number) => at.taken(port);
+  const replica = new Replica({ ...{ config, log, own, statusPath, taken }, url: () => at.url });
+  const started = start(config, program, log, at, { replica, statusPath });
+  const first = await Promise.race([started, replica.waits.then(() => undefined)]);
+  if (first !== undefined) return first;
+  const recordFile = recordOf(config);
+  const { workersReach, gateways } = earlier(recordFile);
+  const waits = {
+    ...at.recorded,
+    waits: true,
+    startedAt: Date.now(),
+    service: isService(config),
+    replicas: statusPath,
+  };
+  await writeFileAtomic(recordFile, JSON.stringify({ ...waits, workersReach, gateways }));
+  started.catch(() => rmSync(recordFile, { force: true }));
+  return waitingPlatform({ url: at.url, replica, started, log });
+}
+
+/** Where the platform is reached, once it listens. */
+class Addresses {
+  readonly #config: Config;
+  port = 0;
+  url: string;
+  localUrl = "";
+  workerPort: WorkerPort | undefined;
+
+  constructor(config: Config) {
+    this.#config = config;
+    this.url = config.publicUrl ?? "";
+  }
+
+  taken(port: number): void {
+    const { host, publicUrl } = this.#config;
+    this.port = port;
+    this.url = publicUrl ?? `http://${shownHost(host)}:${port}`;
+    this.localUrl = `http://${localHost(host)}:${port}`;
+  }
+
+  get recorded() {
+    const { url, port, localUrl } = this;
+    return { pid: process.pid, url, port, localUrl, version: VERSION };
+  }
+}
+
+/** `several`: what it needs where others may have the same database; it has it when this goes on. */
+async function start(
+  config: Config,
+  program: readonly string[],
+  log: Log,
+  at: Addresses,
+  several?: { readonly replica: Replica; readonly statusPath: string },
+): Promise<RunningPlatform> {
   const socketPath = privateSocket(config.dataDir);
-  let url = config.publicUrl ?? "";
-  let localUrl = "";
-  let workerPort: WorkerPort | undefined;
-  const urls = { public: () => url, local: () => localUrl, workers: () => workerPort };
-  const platform = await compose(config, socketPath, log, urls).catch(cannotStart);
+  const urls = { public: () => at.url, local: () => at.localUrl, workers: () => at.workerPort };
+  const replica = several?.replica;
+  const platform = await compose(config, socketPath, log, urls, replica).catch(cannotStart);
   const {
     storage,
     bucket,
@@ -77,11 +110,12 @@ export async function runPlatform(config: Config, program: readonly string[] = [
     autoscaler,
     reconcilers,
     gateway,
+    backing,
     telemetry,
     own,
   } = platform;
   const { store, database, postgres, durability } = state;
-  const recordFile = path.join(config.dataDir, "platform.json");
+  const recordFile = recordOf(config);
   const databases = { [DATABASE_FILE]: database.connection, [HISTORY_FILE]: telemetry.history };
   const snapshots = new Snapshots(config.dataDir, databases, log);
   await endLeftGateways(earlier(recordFile).gateways?.pids ?? []);
@@ -102,18 +136,13 @@ export async function runPlatform(config: Config, program: readonly string[] = [
           changed: writeRecord,
         });
   try {
-    let port = 0;
-    const taken = (found: number) => {
-      port = found;
-      url = config.publicUrl ?? `http://${shownHost(config.host)}:${port}`;
-      localUrl = `http://${localHost(config.host)}:${port}`;
-    };
-    if (gateways === undefined) taken((await gateway.listen(config.host, config.port)).port);
-    else await gateways.start(taken);
+    if (gateways !== undefined) await gateways.start((port) => at.taken(port));
+    else if (replica !== undefined) await replica.listen();
+    else at.taken((await gateway.listen(config.host, config.port)).port);
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);
-    workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config));
-    const workersDial = workerPort && dialled(workerPort);
+    at.workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config));
+    const workersDial = at.workerPort && dialled(at.workerPort);
     await driver.open();
     const missing = driver.missingIsolation ?? [];
     if (missing.length > 0)
@@ -126,23 +155,21 @@ export async function runPlatform(config: Config, program: readonly string[] = [
     telemetry.start();
     const firstKey = await ensureFirstKey(store);
     await noteVersion(config.dataDir);
-    const service = config.installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
+    await replica?.serve(backing, store);
     const facts = {
-      port,
-      localUrl,
       database: postgres?.name,
       commits: durability?.words,
       bucket: config.s3 && `${config.s3.name}/${config.s3.prefix}`,
       logs: logs.words,
+      replicas: several?.statusPath,
       snapshots: true,
-      service,
+      service: isService(config),
       startedAt: Date.now(),
-      version: VERSION,
     };
-    record = { pid: process.pid, url, workersDial, workersReach, ...facts };
+    record = { ...at.recorded, workersDial, workersReach, ...facts };
     writeRecord();
     await recorded;
-    log.info("the platform listens", { url, workersDial });
+    log.info("the platform listens", { url: at.url, workersDial });
     const hurry = new AbortController();
     const end = async () => {
       const graceMs = hurry.signal.aborted ? 0 : STOP_GRACE_MS;
@@ -181,6 +208,8 @@ export async function runPlatform(config: Config, program: readonly string[] = [
       clearInterval(looks);
       await queue.close();
       bucket?.bucket.close();
+      // Who waits for the database knows by the end of its link.
+      await replica?.close();
       await state.close();
       record = undefined;
       await recorded.catch(() => {});
@@ -194,7 +223,7 @@ export async function runPlatform(config: Config, program: readonly string[] = [
       return stopping;
     };
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
-    return { url, firstKey, missing, lost: state.lost, stop, snapshot: () => snapshots.make(), defect };
+    return { url: at.url, firstKey, missing, lost: state.lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
     gateways?.kill();
     await gateways?.close(0).catch(() => {});
@@ -206,9 +235,19 @@ export async function runPlatform(config: Config, program: readonly string[] = [
     await bucket?.watch.stop();
     await telemetry.close();
     await queue.close().catch(() => {});
+    await replica?.close().catch(() => {});
     await state.close().catch(() => {});
     return cannotStart(error);
   }
+}
+
+function recordOf({ dataDir }: Config): string {
+  return path.join(dataDir, "platform.json");
+}
+
+/** A service manager started it, and would start it again. */
+function isService({ installerEnv }: Config): boolean {
+  return installerEnv.INVOCATION_ID !== undefined && process.ppid === 1;
 }
 
 /** Workers that outlived an earlier platform reached it by another address. Its record stays when it is killed. */
@@ -274,26 +313,6 @@ function closeToOthers(dataDir: string): void {
   if ((statSync(dataDir).mode & 0o077) !== 0) {
     throw new Error("other users can look into it, and this user cannot close it to them (chmod 700)");
   }
-}
-
-/** In a folder of its own, the only one that workers see beside their code: in the data directory, or where that path is too long for the kernel, in a folder of ours under the temp folder. */
-function privateSocket(dataDir: string, folder = "run"): string {
-  const near = path.join(dataDir, folder, "platform.sock");
-  if (Buffer.byteLength(near) <= SOCKET_PATH_MAX_BYTES) {
-    mkdirSync(path.dirname(near), { recursive: true, mode: 0o700 });
-    return near;
-  }
-  // Not userInfo(): an id need not have an account.
-  const dir = path.join(
-    tmpdir(),
-    `svc-${process.getuid?.() ?? "user"}-${createHash("sha256")
-      .update(`${folder === "run" ? "" : folder}${dataDir}`)
-      .digest("hex")
-      .slice(0, 16)}`,
-  );
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  chmodSync(dir, 0o700); // Throws when another user made it first.
-  return path.join(dir, "platform.sock");
 }
 
 /** Where this machine itself reaches a server that listens on `host`. */

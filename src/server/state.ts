@@ -25,6 +25,7 @@ import { refuseNewer } from "./data-version.ts";
 import { shareIdentity } from "./identity.ts";
 import { refuseMarked } from "./migrate/database-mark.ts";
 import { refuseMoving } from "./migrate/move.ts";
+import type { Replica } from "./replica.ts";
 import { keyId, readSecretKeys, type SecretKeys } from "./secret-keys.ts";
 
 /** Says that the directory belongs to a platform whose store is in PostgreSQL. */
@@ -51,6 +52,8 @@ interface StateNeeds {
   readonly log: Log;
   /** Called when the data directory is this process's, before its keys are read. */
   readonly beforeKeys?: () => Promise<void>;
+  /** Takes calls for the platform that has the database while this one waits for it. */
+  readonly replica?: Pick<Replica, "id" | "take" | "other"> | undefined;
   /** Another platform took the database: this one must end. */
   readonly lost: (error: SvcError) => void;
   /** Told of writes for which PostgreSQL has no room. */
@@ -83,7 +86,7 @@ export async function openState({ config, beforeKeys, ...needs }: StateNeeds): P
       };
     }
     refuseEmbedded(database.connection, dataDir);
-    const opened = await openPostgres(config.database, config, { database, seal, ...needs });
+    const opened = await openPostgres(config.database, config, { database, seal, secretKeys, ...needs });
     tellSealed(needs.log, secretKeys, opened.sealedAnew);
     return { ...common, ...opened };
   } catch (error) {
@@ -98,10 +101,12 @@ async function openPostgres(
   {
     database,
     seal,
+    secretKeys,
     log,
+    replica,
     lost,
     full,
-  }: Omit<StateNeeds, "config" | "beforeKeys"> & Pick<PlatformState, "database" | "seal">,
+  }: Omit<StateNeeds, "config" | "beforeKeys"> & Pick<PlatformState, "database" | "seal" | "secretKeys">,
 ) {
   const { dataDir } = config;
   const postgres = new Postgres({
@@ -113,14 +118,14 @@ async function openPostgres(
       else log.info("the database is back");
     },
   });
-  const owner = new PlatformOwner(postgres, {
-    home: homeOf(dataDir, postgres.name),
-    place: `${dataDir} on ${hostname()}`,
-    waits: (place) => log.info(`Another platform uses ${postgres.name}: ${place}. This one waits until that ends.`),
-    lost,
-  });
+  const [home, place] = [homeOf(dataDir, postgres.name), `${dataDir} on ${hostname()}`];
+  const waits = (other: string) => {
+    if (replica !== undefined) replica.other(other);
+    else log.info(`Another platform uses ${postgres.name}: ${other}. This one waits until that ends.`);
+  };
+  const owner = new PlatformOwner(postgres, { id: replica?.id ?? randomUUID(), home, place, waits, lost });
   try {
-    await owner.take();
+    await (replica?.take({ postgres, seal, secretKeys, owner, home, place }) ?? owner.take());
     await refuseMarked(postgres);
     const store = await openPostgresStore(postgres, seal);
     await shareIdentity(postgres, seal, config);

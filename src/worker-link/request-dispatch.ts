@@ -81,7 +81,8 @@ export class RequestDispatch {
     const { connection } = session;
     const work = new RequestWork(session, pending, this.#place);
     session.add(work);
-    const { id, method, path, query, headers, body, publicRoutes } = pending.request;
+    const { id, method, path, query, headers, body, publicRoutes, handedOut } = pending.request;
+    handedOut?.();
     const head = { id, method, path, query, headers, timeoutMs: work.timeoutMs, publicRoutes };
     if (Buffer.isBuffer(body)) connection.send(FRAME.REQUEST, work.channel, head, body);
     else {

@@ -6,7 +6,7 @@ import path from "node:path";
 import { hashSecret, type KeyChecker } from "../../src/domain/api-key.ts";
 import type { GatewayDeps } from "../../src/gateway/context.ts";
 import { PassOn } from "../../src/gateway/pass-on.ts";
-import { PRIVATE_SECRET_BYTES } from "../../src/gateway/private-calls.ts";
+import { dialPrivately, PRIVATE_SECRET_BYTES } from "../../src/gateway/private-calls.ts";
 import { createGateway, type Gateway } from "../../src/gateway/server.ts";
 import type { KnownSecret } from "../../src/gateway-link/asked.ts";
 import { askedOf } from "../../src/gateway-link/asked-of.ts";
@@ -50,7 +50,7 @@ export async function linkGateway(deps: GatewayDeps, secrets: readonly string[])
   await door.listen(linkPath);
   const { link, settings } = await dialOwner(linkPath, secret.toString("base64url"));
   const keys = keysOfOwner(link);
-  const passOn = new PassOn(callsPath, secret, deps.log);
+  const passOn = new PassOn((caller) => dialPrivately(callsPath, secret, caller), deps.log);
   const gateway = createGateway({
     ...ownerDeps(link, settings, deps.traces),
     keys: checkKeys(keys, deps.now),

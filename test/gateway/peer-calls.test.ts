@@ -21,11 +21,11 @@ async function settled(condition: () => boolean): Promise<void> {
 test("a job whose caller is a worker marks its endpoint as waited for, until it is answered", async (t) => {
   const platform = await startPlatform(t, { deps: { endpoints } });
   const call = platform.post("/v2/jobs/runsync", { input: {} }, AS_WORKER);
-  await settled(() => (platform.linked?.owner ?? platform.gateway).peersWait("jobs"));
-  assert.equal((platform.linked?.owner ?? platform.gateway).peersWait("other"), false);
+  await settled(() => (platform.linked?.owner ?? platform.gateway).context.peers.waitFor("jobs"));
+  assert.equal((platform.linked?.owner ?? platform.gateway).context.peers.waitFor("other"), false);
   platform.work(() => ({ state: "COMPLETED", output: Buffer.from("1") }));
   assert.equal((await call).json.status, "COMPLETED");
-  await settled(() => !(platform.linked?.owner ?? platform.gateway).peersWait("jobs"));
+  await settled(() => !(platform.linked?.owner ?? platform.gateway).context.peers.waitFor("jobs"));
 });
 
 test("so does a request, and a caller that leaves", async (t) => {
@@ -33,7 +33,7 @@ test("so does a request, and a caller that leaves", async (t) => {
   const forward = () => new Promise<LoadBalancedResponse>(() => {});
   const platform = await startPlatform(t, { deps: { endpoints }, forward });
   const request = fetch(`${platform.url}/lb/web/x`, { headers: AS_WORKER, signal: abort.signal });
-  await settled(() => (platform.linked?.owner ?? platform.gateway).peersWait("web"));
+  await settled(() => (platform.linked?.owner ?? platform.gateway).context.peers.waitFor("web"));
   abort.abort();
   await assert.rejects(request);
 });
@@ -43,7 +43,7 @@ test("a call with a key marks nothing", async (t) => {
   const call = platform.post("/v2/jobs/runsync?wait=1000", { input: {} });
   let waited = false;
   platform.queue.events.jobQueued(() => {
-    waited = (platform.linked?.owner ?? platform.gateway).peersWait("jobs");
+    waited = (platform.linked?.owner ?? platform.gateway).context.peers.waitFor("jobs");
   });
   await call;
   assert.equal(waited, false);

@@ -70,8 +70,7 @@ export async function runFile(
   if (user !== undefined) for (const dir of [folder, temp, logs]) chownSync(dir, user.uid, user.gid);
   // A worker may be another user.
   chmodSync(folder, 0o755);
-  const minutes = minutesOf(file);
-  const limit = minutes === undefined ? limits.fileMaxMs : minutes * 60_000;
+  const limit = limitOf(file) ?? limits.fileMaxMs;
   const env = { ...(user?.env ?? process.env), ...more, TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
   const { ending, output } = await guarded(file, { ...limits, fileMaxMs: limit }, env, signal, user);
   const tests = readReport(report);
@@ -196,9 +195,9 @@ function readReport(report: string): ReportedTest[] {
 }
 
 /** A file that needs longer says so in a line of its own: "// May take N minutes." */
-export function minutesOf(file: string): number | undefined {
+function limitOf(file: string): number | undefined {
   const minutes = /^\/\/ May take (\d+) minutes\.$/m.exec(readFileSync(file, "utf8"))?.[1];
-  return minutes === undefined ? undefined : Number(minutes);
+  return minutes === undefined ? undefined : Number(minutes) * 60_000;
 }
 
 function processLine({ pid, command }: Ending["left"][number]): string {

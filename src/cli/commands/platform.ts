@@ -8,6 +8,7 @@ import { clockTime, dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
 import { takeHeap } from "../platform/heap.ts";
 import { livingPlatform, logPath, type PlatformRecord, runningPlatform } from "../platform/record.ts";
+import { askReplicas, replicaLines } from "../platform/replicas.ts";
 import { stopPlatform } from "../platform/stop.ts";
 import { backupCommand, restoreCommand } from "./platform-backup.ts";
 import { imagesCommands } from "./platform-images.ts";
@@ -128,11 +129,16 @@ const status = command({
     const directory = directoryOf(this.env, flags.dataDir);
     const record = await runningPlatform(directory);
     if (record === undefined) this.answerNo();
+    const several = record?.replicas === undefined ? undefined : await askReplicas(record.replicas);
     if (flags.json) {
-      terminal.json({ running: record !== undefined, ...record, dataDir: directory, log: logPath(directory) });
+      const { held, replicas } = several ?? {};
+      const told = { running: record !== undefined, ...record, replicas, held };
+      terminal.json({ ...told, dataDir: directory, log: logPath(directory) });
       return;
     }
-    terminal.out(`State    ${record === undefined ? "stopped" : "running"}`);
+    // It may have taken the place of another since it wrote its record.
+    const waits = several?.replicas.some(({ id, owns }) => id === several.id && !owns) ?? record?.waits;
+    terminal.out(`State    ${record === undefined ? "stopped" : waits ? "waiting" : "running"}`);
     if (record !== undefined) {
       terminal.out(`URL      ${record.url}`);
       terminal.out(
@@ -144,6 +150,7 @@ const status = command({
       if (record.commits !== undefined) terminal.out(`Commits  ${record.commits}`);
       if (record.bucket !== undefined) terminal.out(`Bucket   ${record.bucket}`);
       if (record.logs !== undefined) terminal.out(`Logs     ${record.logs}`);
+      if (several !== undefined) terminal.out(`Replicas ${replicaLines(several).join("\n         ")}`);
     }
     terminal.out(`Data     ${directory}`);
     terminal.out(`Log      ${logPath(directory)}`);

@@ -29,6 +29,10 @@ export interface PlatformRecord {
   readonly bucket?: string;
   /** Where what workers print is kept, and how long; undefined: in files. */
   readonly logs?: string;
+  /** Another platform has its database: it takes calls for that. */
+  readonly waits?: boolean;
+  /** With a database: the socket where it says which platforms are on that. */
+  readonly replicas?: string;
   /** A service manager started it, and would start it again. */
   readonly service?: boolean;
 }

@@ -9,7 +9,7 @@ import { POSTGRES_STEPS } from "../../store/migrations.ts";
 
 const TABLE = "platform_migration";
 const COLUMNS = "one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, words text NOT NULL, jobs text";
-const OWN_TABLES = [TABLE, "platform_owner", "platform_identity"];
+const OWN_TABLES = [TABLE, "platform_owner", "platform_replicas", "platform_identity"];
 /** A row in one of them is of a platform. */
 const FILLED = ["api_keys", "apps", "endpoints", "open_jobs", "done_jobs", "platform_identity"];
 const TABLES_SHOWN = 3;

@@ -1,0 +1,118 @@
+/**
+ * Where a gateway's questions go, while that changes:
+ *
+ *   ask ──▶ the backing ──▶ an answer
+ *            │ there is none, or it says that it is no more the one (its link broke, it stops, its jobs have moved)
+ *            └──▶ held until there is another, for REPLICA_HELD_MAX_MS, and no more than REPLICA_HELD_MAX of them ──▶ asked again
+ */
+import { SvcError } from "../domain/errors.ts";
+import { REPLICA_HELD_MAX, REPLICA_HELD_MAX_MS } from "../domain/limits.ts";
+import type { Backing } from "./backing.ts";
+
+export interface AskOptions {
+  /** Nobody waits any more. */
+  readonly signal?: AbortSignal | undefined;
+  /** Whether it may be asked again of another; default: always. */
+  readonly mayRepeat?: () => boolean;
+}
+
+/** `again`: an earlier one may have carried it out. */
+type Work<T> = (backing: Backing, again: boolean) => T | Promise<T>;
+
+export class Route {
+  #backing: Backing | undefined;
+  readonly #held = new Set<() => void>();
+  #isClosed = false;
+
+  get backing(): Backing | undefined {
+    return this.#backing;
+  }
+
+  /** How many wait for one. */
+  get held(): number {
+    return this.#held.size;
+  }
+
+  set(backing: Backing | undefined): void {
+    this.#backing = backing;
+    for (const look of [...this.#held]) look();
+  }
+
+  /** There will be none any more: who is held, or comes while there is none, is refused. */
+  close(): void {
+    this.#isClosed = true;
+    for (const look of [...this.#held]) look();
+  }
+
+  /** At once where the answer is. Throws, or rejects with, what the last one that was asked says. */
+  ask<T>(work: Work<T>, options: AskOptions = {}): T | Promise<T> {
+    const backing = this.#backing;
+    if (backing === undefined) return this.#askNext(work, options, undefined, nobody(), false);
+    try {
+      const asked = work(backing, false);
+      if (!(asked instanceof Promise)) return asked;
+      return asked.catch((error) => this.#askNext(work, options, backing, error, true));
+    } catch (error) {
+      return this.#askNext(work, options, backing, error, true);
+    }
+  }
+
+  async #askNext<T>(
+    work: Work<T>,
+    options: AskOptions,
+    before: Backing | undefined,
+    reason: unknown,
+    wasAsked: boolean,
+  ): Promise<T> {
+    const until = performance.now() + REPLICA_HELD_MAX_MS;
+    let error = reason;
+    for (let asked = before, again = wasAsked; ; again = true) {
+      if (!hasMoved(error) || options.mayRepeat?.() === false) throw error;
+      const backing = await this.#next(asked, error, until, options.signal);
+      try {
+        return await work(backing, again);
+      } catch (failed) {
+        error = failed;
+        asked = backing;
+      }
+    }
+  }
+
+  /** The next one. Rejects with `error` when none comes. */
+  #next(asked: Backing | undefined, error: unknown, until: number, signal?: AbortSignal): Promise<Backing> {
+    return new Promise((resolve, reject) => {
+      const over = () => {
+        this.#held.delete(look);
+        clearTimeout(late);
+        signal?.removeEventListener("abort", refuse);
+      };
+      const refuse = () => {
+        over();
+        reject(error);
+      };
+      const look = () => {
+        const backing = this.#backing;
+        if (backing !== undefined && backing !== asked) {
+          over();
+          resolve(backing);
+        } else if (this.#isClosed) refuse();
+      };
+      const late = setTimeout(refuse, Math.max(0, until - performance.now()));
+      if (signal?.aborted || this.#held.size >= REPLICA_HELD_MAX) return refuse();
+      signal?.addEventListener("abort", refuse);
+      this.#held.add(look);
+      look();
+    });
+  }
+}
+
+/** Whoever said so is not the one any more. */
+function hasMoved(error: unknown): boolean {
+  return error instanceof SvcError && (error.code === "SHUTTING_DOWN" || error.code === "MOVED");
+}
+
+function nobody(): SvcError {
+  return new SvcError("SHUTTING_DOWN", "No platform has the database at the moment, or none that can be reached.", {
+    help: "Try again in a moment; what was accepted before goes on.",
+  });
+}

@@ -1,0 +1,107 @@
+/**
+ * Platforms on one database find each other by a table: each raises its beat once a second, and says where others reach it and what their
+ * links have to speak. Who has the database is in `platform_owner`. Nothing depends on these times.
+ */
+import type { SvcError } from "../domain/errors.ts";
+import { WAITING_BEAT_MS, WAITING_FORGET_S } from "../domain/limits.ts";
+import type { Postgres } from "./postgres.ts";
+import { makeTable } from "./tables.ts";
+
+export interface ReplicaRow {
+  readonly id: string;
+  /** Machine and data directory, for people. */
+  readonly place: string;
+  /** Where callers reach it. */
+  readonly url: string;
+  /** `host:port` for other replicas. */
+  readonly address: string;
+  readonly firstLink: number;
+  readonly lastLink: number;
+  readonly version: string;
+}
+
+export interface SeenReplica extends ReplicaRow {
+  readonly owns: boolean;
+  /** Milliseconds since it was last heard of, by the database's clock. */
+  readonly silentMs: number;
+}
+
+export interface ReplicasOptions {
+  /** Of the data directory, which one process uses at a time. */
+  readonly home: string;
+  /** As it is now. */
+  readonly row: () => ReplicaRow;
+}
+
+const COLUMNS = `r.id, r.place, r.url, r.address, r.first_link AS "firstLink", r.last_link AS "lastLink", r.version`;
+
+const TABLE_COLUMNS = `id text PRIMARY KEY, home text NOT NULL, place text NOT NULL, url text NOT NULL, address text NOT NULL,
+  first_link int NOT NULL, last_link int NOT NULL, version text NOT NULL, beat bigint NOT NULL DEFAULT 0,
+  seen timestamptz NOT NULL DEFAULT clock_timestamp(), since timestamptz NOT NULL DEFAULT clock_timestamp()`;
+
+export class Replicas {
+  readonly #postgres: Postgres;
+  readonly #options: ReplicasOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(postgres: Postgres, options: ReplicasOptions) {
+    this.#postgres = postgres;
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    await makeTable(this.#postgres, "platform_replicas", TABLE_COLUMNS);
+    await this.#beat();
+    this.#again();
+  }
+
+  /** Says at once what has changed. */
+  async tell(): Promise<void> {
+    await this.#beat();
+  }
+
+  /** Whoever has the database; undefined: nobody, or one that is not here. */
+  async owner(): Promise<ReplicaRow | undefined> {
+    const text = `SELECT ${COLUMNS} FROM platform_owner o JOIN platform_replicas r ON r.id = o.id`;
+    return (await this.#postgres.query<ReplicaRow>(text)).rows[0];
+  }
+
+  async list(): Promise<readonly SeenReplica[]> {
+    const { rows } = await this.#postgres.query<SeenReplica>(
+      `SELECT ${COLUMNS}, o.id IS NOT NULL AS owns,
+         greatest(0, extract(epoch FROM clock_timestamp() - r.seen) * 1000)::float8 AS "silentMs"
+       FROM platform_replicas r LEFT JOIN platform_owner o ON o.id = r.id ORDER BY owns DESC, r.since, r.id`,
+    );
+    return rows;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#beating;
+    await this.#postgres.query("DELETE FROM platform_replicas WHERE id = $1", [this.#options.row().id]).catch(() => {});
+  }
+
+  #again(): void {
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      // While the database is away nobody sees it.
+      this.#beating = this.#beat().catch((_error: SvcError) => {});
+      this.#beating.then(() => this.#again()).catch(() => {});
+    }, WAITING_BEAT_MS).unref();
+  }
+
+  async #beat(): Promise<void> {
+    const { home, row } = this.#options;
+    const { id, place, url, address, firstLink, lastLink, version } = row();
+    await this.#postgres.query(
+      `WITH gone AS (DELETE FROM platform_replicas WHERE id <> $1 AND (home = $2 OR seen < now() - $9::int * interval '1 second'))
+       INSERT INTO platform_replicas AS r (id, home, place, url, address, first_link, last_link, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+       ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), beat = r.beat + 1, url = $4, address = $5`,
+      [id, home, place, url, address, firstLink, lastLink, version, WAITING_FORGET_S],
+    );
+  }
+}

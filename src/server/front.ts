@@ -1,0 +1,110 @@
+/** The platform's gateway: over what this process has itself, or over a route, where that may be another platform for a time. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SvcError } from "../domain/errors.ts";
+import type { GatewayDeps } from "../gateway/context.ts";
+import { answerPull, findPull } from "../gateway/pull-routes.ts";
+import { sendError } from "../gateway/respond.ts";
+import { createGateway, type Gateway } from "../gateway/server.ts";
+import type { Backing } from "../gateway-link/backing.ts";
+import type { Route } from "../gateway-link/route.ts";
+import { routedDeps, routedSigner } from "../gateway-link/routed-deps.ts";
+import type { Log } from "../lib/log.ts";
+import { openFilesMax } from "../lib/open-files.ts";
+import type { Own } from "../lib/own.ts";
+import { timeOrderedUuid } from "../lib/uuid.ts";
+import type { Config } from "./config.ts";
+import { connectionsMax } from "./connections-max.ts";
+import { derivedKeys, type SecretKeys } from "./secret-keys.ts";
+
+interface FrontNeeds {
+  readonly config: Config;
+  readonly secretKeys: SecretKeys;
+  readonly log: Log;
+  readonly own: Own;
+  /** A connection could not be accepted. */
+  readonly acceptFailed: (error: Error) => void;
+}
+
+/** Of a platform that is alone: nothing stands between. */
+export function directFront(needs: FrontNeeds, backing: Backing): Gateway {
+  const { signer, pull, fallback, ...asked } = backing;
+  return createGateway({
+    ...common(needs, signer),
+    ...asked,
+    ...(pull !== undefined && { pull }),
+    fallback: (req, res) => needs.own("the management API", Promise.resolve(fallback(req, res))),
+  });
+}
+
+/** Why this platform takes no calls at the moment; undefined: it does. */
+type NotReady = () => string | undefined;
+
+export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady): Gateway {
+  const gateway: Gateway = createGateway({
+    ...common(needs, (signer) => routedSigner(route, signer)),
+    ...routedDeps(route, needs.config.traces),
+    // Whoever has the jobs answers them.
+    pull: "elsewhere",
+    fallback: (req, res) => needs.own("answering a request", passed(req, res)),
+  });
+  const passed = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    if (answersHealth(req, res, notReady)) return;
+    // Whoever asks whether it is ready wants to know it now.
+    const mayRepeat = () => !asksForHealth(req);
+    try {
+      await route.ask(
+        (backing) => {
+          const { pull } = backing;
+          const pulled = pull && findPull(req.url ?? "/");
+          if (pulled === undefined || pull === undefined) return backing.fallback(req, res);
+          return answerPull(req, res, pulled, pull, gateway.context);
+        },
+        { mayRepeat },
+      );
+    } catch (error) {
+      sendError(req, res, error, { closing: true });
+      if (!(error instanceof SvcError)) throw error;
+    }
+  };
+  return gateway;
+}
+
+function common({ config, secretKeys, acceptFailed, log }: FrontNeeds, find: Backing["signer"]) {
+  const { domain, requestTimeoutMs, rateLimits, publicCallsMax, trustedProxies, retention } = config;
+  return {
+    newId: () => timeOrderedUuid(),
+    signing: { keys: derivedKeys(secretKeys, "signed urls"), find },
+    ownerKeys: derivedKeys(secretKeys, "job owners"),
+    now: Date.now,
+    settings: {
+      ...{ domain, requestTimeoutMs, rateLimits, publicCallsMax, trustedProxies, retention },
+      connectionsMax: connectionsMax(openFilesMax()),
+    },
+    acceptFailed,
+    log,
+  } satisfies Partial<GatewayDeps>;
+}
+
+function asksForHealth(req: IncomingMessage): boolean {
+  const path = pathOf(req);
+  return (path === "/healthz" || path === "/readyz") && (req.method === "GET" || req.method === "HEAD");
+}
+
+function pathOf({ url = "/" }: IncomingMessage): string {
+  return url.split("?", 1)[0]!;
+}
+
+/** Of this process, not of the one that its calls go to. */
+function answersHealth(req: IncomingMessage, res: ServerResponse, notReady: NotReady): boolean {
+  const reason = notReady();
+  if (reason === undefined || !asksForHealth(req)) return false;
+  const isReady = pathOf(req) === "/healthz";
+  const body = Buffer.from(JSON.stringify(isReady ? { status: "ok" } : { status: "not ready", reasons: [reason] }));
+  res.writeHead(isReady ? 200 : 503, {
+    "content-type": "application/json",
+    "content-length": body.length,
+    "cache-control": "no-store",
+  });
+  res.end(req.method === "HEAD" ? undefined : body);
+  return true;
+}

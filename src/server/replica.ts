@@ -1,0 +1,313 @@
+/**
+ * One of several platforms on a database. One has it, and does all that a platform does; the others take calls for it:
+ *
+ *   waits ──▶ a link to the owner: what the gateway is asked goes there ──▶ the owner has ended, or is silent ──▶ owns
+ *               └── none: calls are held                                          calls are held, then answered here
+ *
+ * A call that was on its way when its owner ended is sent to the next, a job under the same id.
+ */
+import { randomUUID } from "node:crypto";
+import type { Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { SvcError } from "../domain/errors.ts";
+import { REPLICA_LINK_SILENCE_MS, REPLICA_REDIAL_MAX_MS, REPLICA_REDIAL_MIN_MS } from "../domain/limits.ts";
+import { VERSION } from "../domain/version.ts";
+import { LauncherProcess } from "../drivers/launcher-process.ts";
+import type { Gateway } from "../gateway/server.ts";
+import { askedOfBacking, type Backing } from "../gateway-link/backing.ts";
+import { greetOwner } from "../gateway-link/dial.ts";
+import { GatewayDoor } from "../gateway-link/gateway-door.ts";
+import { LINK_VERSIONS } from "../gateway-link/protocol.ts";
+import { dialReplica, ReplicaDoor, type ReplicaProtocol } from "../gateway-link/replica-door.ts";
+import { Route } from "../gateway-link/route.ts";
+import { sharedSettings } from "../gateway-link/settings.ts";
+import type { Log } from "../lib/log.ts";
+import type { Own } from "../lib/own.ts";
+import type { SealedText } from "../lib/sealed-text.ts";
+import type { Certificate } from "../lib/self-signed-certificate.ts";
+import type { PlatformOwner } from "../postgres/owner.ts";
+import type { Postgres } from "../postgres/postgres.ts";
+import { type ReplicaRow, Replicas } from "../postgres/replicas.ts";
+import { keysOf } from "../store/key-check.ts";
+import type { Store } from "../store/store.ts";
+import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
+import type { Config } from "./config.ts";
+import { routedFront } from "./front.ts";
+import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
+import { linkBacking } from "./link-backing.ts";
+import type { SecretKeys } from "./secret-keys.ts";
+import { StatusSocket } from "./status-socket.ts";
+
+interface ReplicaNeeds {
+  readonly config: Config;
+  readonly log: Log;
+  readonly own: Own;
+  readonly statusPath: string;
+  /** Where callers reach this platform, once it listens. */
+  readonly url: () => string;
+  /** The port that it listens on. */
+  readonly taken: (port: number) => void;
+}
+
+/** What is open when it has to wait. */
+interface Way {
+  readonly postgres: Postgres;
+  readonly seal: SealedText;
+  readonly secretKeys: SecretKeys;
+  readonly owner: PlatformOwner;
+  readonly home: string;
+  readonly place: string;
+}
+
+export class Replica {
+  readonly id = randomUUID();
+  readonly #needs: ReplicaNeeds;
+  readonly #route = new Route();
+  readonly #waiting = Promise.withResolvers<void>();
+  /** It wants the database no more. */
+  readonly #stop = new AbortController();
+  /** No link to another is wanted any more. */
+  readonly #over = new AbortController();
+  #way!: Way;
+  #gateway!: Gateway;
+  #listening: Promise<{ readonly port: number }> | undefined;
+  #replicas: Replicas | undefined;
+  #status: StatusSocket | undefined;
+  #spans: OpenTraces | undefined;
+  #certificate: Certificate | undefined;
+  #door: ReplicaDoor | undefined;
+  #address = "";
+  /** Of an owner: where gateways of others ask. */
+  #gateways: GatewayDoor | undefined;
+  #follows: Promise<void> = Promise.resolve();
+  #ends: Promise<void> | undefined;
+
+  constructor(needs: ReplicaNeeds) {
+    this.#needs = needs;
+    this.#waiting.promise.catch(() => {});
+  }
+
+  /** Resolves when another has the database, and this one takes calls for it. */
+  get waits(): Promise<void> {
+    return this.#waiting.promise;
+  }
+
+  /** It stays the same, whoever has the database. */
+  get gateway(): Gateway {
+    return this.#gateway;
+  }
+
+  /** Resolves when the database is this platform's, which has done nothing else yet. */
+  async take(way: Way): Promise<void> {
+    const { config, log, own } = this.#needs;
+    this.#way = way;
+    const acceptFailed = (error: Error) => log.error("a connection could not be accepted", { error });
+    const front = { config, log, own, acceptFailed, secretKeys: way.secretKeys };
+    this.#gateway = routedFront(front, this.#route, () => this.#notReady());
+    try {
+      await way.owner.take(this.#stop.signal);
+    } finally {
+      // Its own stop has its calls answered first.
+      await this.#ends;
+      this.#over.abort();
+      await this.#follows;
+      await this.#spans?.close();
+    }
+  }
+
+  /** Another has the database: from now on this one takes calls for it. */
+  other(place: string): void {
+    const { config, log, own } = this.#needs;
+    const waits = `Another platform uses ${this.#way.postgres.name}: ${place}.`;
+    if (config.gateways > 0) {
+      log.info(`${waits} This one waits until that ends. With SVC_GATEWAYS it takes no calls meanwhile.`);
+      return;
+    }
+    log.info(`${waits} This one takes calls for it, and its place when that ends.`);
+    // It was killed here: the workers that it left are counted out by whoever has the database since.
+    LauncherProcess.earlier(config.dataDir)?.kill();
+    this.#follows = this.#begin().catch((error) => {
+      this.#waiting.reject(error);
+      this.#stop.abort(error);
+    });
+    own("waiting for the database", this.#follows);
+  }
+
+  /** Listens for callers. Throws PORT_IN_USE. */
+  listen(): Promise<{ readonly port: number }> {
+    const { config, taken } = this.#needs;
+    this.#listening ??= this.#gateway.listen(config.host, config.port).then((listening) => {
+      taken(listening.port);
+      return listening;
+    });
+    return this.#listening;
+  }
+
+  /** Questions are answered here from now on, also those of others' gateways. */
+  async serve(backing: Backing, store: Store): Promise<void> {
+    const { config, log, own } = this.#needs;
+    const { postgres, seal } = this.#way;
+    const gateways = new GatewayDoor({
+      ...askedOfBacking(backing, keysOf(store), own),
+      secret: undefined,
+      settings: {
+        ...sharedSettings(this.#gateway.context),
+        countsCalls: config.rateLimits !== undefined,
+        // Each has them from the keys of its data directory.
+        signingKeys: undefined,
+        ownerKeys: [],
+      },
+      gone: (_pid, reason) => log.info("a platform that takes calls has left", { reason }),
+    });
+    store.onChange(({ table, id }) => (table === "hosts" ? undefined : gateways.changed({ table, id })));
+    this.#route.set(backing);
+    this.#certificate ??= await shareReplicaCertificate(postgres, seal);
+    this.#gateways = gateways;
+    await this.#open();
+    await this.#replicas!.tell();
+  }
+
+  /** A platform that waits answers what it was asked, and then waits no more. */
+  stopWaiting(graceMs: number): void {
+    this.#ends ??= this.#gateway.close(graceMs);
+    if (graceMs === 0) this.#needs.own("closing connections", this.#gateway.close(0));
+    this.#stop.abort();
+  }
+
+  /** Links of others end. */
+  async close(): Promise<void> {
+    this.#route.close();
+    await this.#gateways?.close();
+    await this.#door?.close();
+    await this.#status?.close();
+    await this.#replicas?.close();
+  }
+
+  async #begin(): Promise<void> {
+    const { config, log } = this.#needs;
+    if (config.traces) {
+      this.#spans = await openTraces({ clock: Date.now, told: (line, facts) => log.info(line, facts) });
+    }
+    await this.listen();
+    await this.#open();
+    this.#waiting.resolve();
+    await this.#follow();
+  }
+
+  /** The door, where the certificate is known, and what others and people see of this platform. */
+  async #open(): Promise<void> {
+    const { config, url, statusPath } = this.#needs;
+    const { postgres, home, place } = this.#way;
+    if (this.#certificate !== undefined && this.#door === undefined) {
+      this.#door = new ReplicaDoor(this.#certificate, (socket, protocol) => this.#accept(socket, protocol));
+      const { host, port } = config.replicaListen;
+      const taken = await this.#door.listen({ host, port });
+      const reached = config.replicaPublic ?? { host, port: taken };
+      this.#address = `${reached.host.includes(":") ? `[${reached.host}]` : reached.host}:${reached.port}`;
+    }
+    if (this.#replicas !== undefined) return;
+    const links = { firstLink: LINK_VERSIONS.min, lastLink: LINK_VERSIONS.max };
+    const row = () => ({ id: this.id, place, url: url(), address: this.#address, ...links, version: VERSION });
+    this.#replicas = new Replicas(postgres, { home, row });
+    await this.#replicas.start();
+    this.#status = new StatusSocket(async () => ({
+      id: this.id,
+      held: this.#route.held,
+      replicas: await this.#replicas!.list(),
+    }));
+    await this.#status.listen(statusPath);
+  }
+
+  /** Nobody but the owner has anything to say. */
+  #accept(socket: Socket, protocol: ReplicaProtocol): void {
+    if (this.#gateways === undefined) socket.destroy();
+    else if (protocol === "link") this.#gateways.accept(socket);
+    else this.#gateway.acceptPrivately(socket);
+  }
+
+  /** Keeps a link to whoever has the database. */
+  async #follow(): Promise<void> {
+    const { signal } = this.#over;
+    const { owner, postgres, seal } = this.#way;
+    let linked = "";
+    let told: string | undefined = "";
+    for (let pauseMs = REPLICA_REDIAL_MIN_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, REPLICA_REDIAL_MAX_MS)) {
+      let row: ReplicaRow | undefined;
+      try {
+        row = await this.#replicas!.owner();
+        if (this.#certificate === undefined) {
+          this.#certificate = await readReplicaCertificate(postgres, seal);
+          await this.#open();
+        }
+        if (row !== undefined && this.#certificate !== undefined && row.id !== this.id) {
+          const reason = await this.#useLink(row, this.#certificate, () => {
+            linked = row!.id;
+            told = "";
+            pauseMs = REPLICA_REDIAL_MIN_MS / 2;
+          });
+          if (!signal.aborted) this.#needs.log.info("the link to the platform that has the database ended", { reason });
+          owner.nudge();
+          continue;
+        }
+      } catch (error) {
+        // It had a door, which nobody listens at any more: its process has ended.
+        if (row !== undefined && row.id === linked && isRefused(error)) owner.gone(linked);
+        // Once for each owner: why it cannot be reached is now this, now that.
+        if (row?.id !== told && !signal.aborted)
+          this.#needs.log.error("calls are held: the platform that has the database cannot be reached", { error });
+        told = row?.id;
+        if (error instanceof SvcError && error.code === "DATA_DIRECTORY") throw error;
+      }
+      await pause(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Resolves why it ended, when it has. Throws PLATFORM_UNREACHABLE. */
+  async #useLink(row: ReplicaRow, certificate: Certificate, opened: () => void): Promise<string> {
+    const { log } = this.#needs;
+    const { signal } = this.#over;
+    const at = addressOf(row);
+    const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
+    const dialCalls = () => dialReplica(at, certificate, "calls");
+    const backing = linkBacking({ link, settings, spans: this.#spans, dialCalls, log });
+    const closed = new Promise<string>((resolve) => {
+      link.onClosed = (reason) => {
+        if (this.#route.backing === backing) this.#route.set(undefined);
+        resolve(reason);
+      };
+    });
+    // It gives the database away: nothing is asked of it any more.
+    link.onClose = () => link.destroy();
+    link.watch(REPLICA_LINK_SILENCE_MS);
+    const end = () => link.destroy();
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+    opened();
+    this.#route.set(backing);
+    log.info("takes calls for the platform that has the database", { place: row.place, address: row.address });
+    const reason = await closed;
+    signal.removeEventListener("abort", end);
+    return reason;
+  }
+
+  #notReady(): string | undefined {
+    if (this.#ends !== undefined) return "The platform stops.";
+    return this.#route.backing === undefined ? "No platform on the database can be reached." : undefined;
+  }
+}
+
+function addressOf({ address, place, firstLink, lastLink, version }: ReplicaRow) {
+  const { min, max } = LINK_VERSIONS;
+  if (firstLink > max || lastLink < min) {
+    const message = `The platform that has the database, ${place}, has svc ${version}: this one, ${VERSION}, cannot take calls for it.`;
+    throw new SvcError("PLATFORM_UNREACHABLE", message, { help: "Upgrade one release at a time." });
+  }
+  const [, host = "", port] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
+  if (host !== "") return { host, port: Number(port) };
+  throw new SvcError("PLATFORM_UNREACHABLE", `The platform that has the database, ${place}, is still starting.`);
+}
+
+function isRefused(error: unknown): boolean {
+  const { cause } = error as { cause?: NodeJS.ErrnoException };
+  return cause?.code === "ECONNREFUSED";
+}

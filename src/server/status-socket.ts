@@ -1,0 +1,41 @@
+/** Answers `svc platform status` on a socket of this user alone: whoever connects gets one JSON object. */
+import { chmodSync, rmSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+
+export class StatusSocket {
+  readonly #read: () => Promise<object>;
+  readonly #sockets = new Set<Socket>();
+  #server: Server | undefined;
+
+  constructor(read: () => Promise<object>) {
+    this.#read = read;
+  }
+
+  async listen(socketPath: string): Promise<void> {
+    rmSync(socketPath, { force: true });
+    const server = createServer((socket) => this.#answer(socket));
+    await new Promise<void>((resolve, reject) => {
+      server.on("error", reject);
+      server.listen(socketPath, resolve);
+    });
+    chmodSync(socketPath, 0o600);
+    this.#server = server;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    const closed = server && new Promise<void>((resolve) => server.close(() => resolve()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  #answer(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => this.#sockets.delete(socket));
+    this.#read().then(
+      (status) => socket.end(JSON.stringify(status)),
+      () => socket.destroy(),
+    );
+  }
+}

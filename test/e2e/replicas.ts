@@ -1,0 +1,180 @@
+/** Several platforms on one database and one bucket, each a process with a data directory of its own. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { TestContext } from "node:test";
+import getPort from "get-port";
+import { eventually } from "../eventually.ts";
+import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
+import { COMPILED } from "../program.ts";
+import { findS3, type S3Server, startS3 } from "../s3.ts";
+import { type Answer, project, startPlatform, svc, type TestPlatform } from "./platform.ts";
+import { type PlatformProcess, startPlatformProcess } from "./platform-process.ts";
+
+export interface ReplicaServers {
+  readonly postgres: PostgresServer;
+  readonly s3: S3Server;
+  stop(): Promise<void>;
+}
+
+/** Why there are none, or false. */
+export async function lacksServers(): Promise<string | false> {
+  const [postgres, s3] = [await findPostgres(), await findS3()];
+  if ("missing" in postgres) return postgres.missing;
+  return "missing" in s3 ? s3.missing : false;
+}
+
+export async function startServers(): Promise<ReplicaServers> {
+  const [postgres, s3] = [await findPostgres(), await findS3()];
+  const database = await startPostgres((postgres as { bin: string }).bin);
+  const bucket = await startS3((s3 as { program: string }).program);
+  return {
+    postgres: database,
+    s3: bucket,
+    stop: async () => {
+      await Promise.all([database.stop(), bucket.stop()]);
+    },
+  };
+}
+
+/** A way to a port that can be cut: what is open is reset, and what comes is refused. */
+export class TcpWay {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #isCut = false;
+  readonly port: number;
+  /** Where it leads. */
+  readonly to: number;
+
+  private constructor(server: Server, to: number) {
+    this.#server = server;
+    this.port = (server.address() as AddressInfo).port;
+    this.to = to;
+    server.on("connection", (socket) => this.#pass(socket));
+  }
+
+  static async open(t: TestContext): Promise<TcpWay> {
+    const server = createServer({ allowHalfOpen: true });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const way = new TcpWay(server, await getPort({ host: "127.0.0.1" }));
+    t.after(() => {
+      way.cut();
+      way.#server.close();
+    });
+    return way;
+  }
+
+  cut(): void {
+    this.#isCut = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  mend(): void {
+    this.#isCut = false;
+  }
+
+  #pass(socket: Socket): void {
+    if (this.#isCut) {
+      socket.destroy();
+      return;
+    }
+    const other = connect({ port: this.to, host: "127.0.0.1", allowHalfOpen: true });
+    for (const [one, peer] of [
+      [socket, other],
+      [other, socket],
+    ] as const) {
+      this.#sockets.add(one);
+      one.on("error", () => one.destroy());
+      one.on("close", () => {
+        this.#sockets.delete(one);
+        peer.destroy();
+      });
+      one.pipe(peer);
+    }
+  }
+}
+
+export interface Second extends PlatformProcess {
+  readonly dataDir: string;
+  /** What it logged. */
+  readonly said: readonly string[];
+}
+
+export interface Replicas {
+  /** Has the database at first. */
+  readonly first: TestPlatform;
+  /** Another one on the same database, with the same keys; resolves when it takes calls. */
+  another(env?: Record<string, string>): Promise<Second>;
+  /** With the key of the first, whoever is called. */
+  call(
+    platform: { readonly url: string },
+    path: string,
+    options?: Parameters<TestPlatform["call"]>[1],
+  ): Promise<Answer>;
+  /** Deploys through the first; resolves the paths of the endpoints by their names. */
+  deploy(worker: string): Promise<Record<string, string>>;
+  status(dataDir: string): Promise<{ readonly replicas?: readonly ReplicaStatus[]; readonly [name: string]: unknown }>;
+}
+
+export interface ReplicaStatus {
+  readonly url: string;
+  readonly owns: boolean;
+  readonly silentMs: number;
+}
+
+export async function startReplicas(
+  t: TestContext,
+  { postgres, s3 }: ReplicaServers,
+  database: string,
+  given: Record<string, string> = {},
+): Promise<Replicas> {
+  const url = await postgres.database(database);
+  const env = { SVC_DATABASE_URL: url, ...s3.env, SVC_S3_PREFIX: `${database}/`, ...given };
+  const first = await startPlatform(t, env);
+  return {
+    first,
+    async another(more = {}) {
+      const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
+      const dataDir = path.join(dir, "data");
+      mkdirSync(dataDir, { mode: 0o700 });
+      copyFileSync(path.join(first.dataDir, "secret.key"), path.join(dataDir, "secret.key"));
+      const said: string[] = [];
+      const running = await startPlatformProcess({
+        dataDir,
+        env: {
+          ...{ PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, SVC_EMULATE_GPU: "1" },
+          ...{ SVC_WORKER_PATHS: first.shared, ...env, ...more },
+        },
+        onLogLine: (line) => said.push(line),
+      });
+      // The folder goes last: a platform that still stops writes to it.
+      t.after(async () => {
+        await running.end("SIGQUIT");
+        rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      });
+      return { ...running, dataDir, said };
+    },
+    call: (platform, at, options) => first.call(new URL(at, platform.url).href, options),
+    async deploy(worker) {
+      const { code, stderr } = await first.svc(["deploy"], { cwd: project(t, { "worker.py": worker }) });
+      assert.equal(code, 0, stderr);
+      const endpoints = await first.endpoints();
+      return Object.fromEntries(endpoints.map(({ name, url: at }) => [name, new URL(at).pathname]));
+    },
+    async status(dataDir) {
+      return JSON.parse((await svc(["platform", "status", "--json", "--data-dir", dataDir])).stdout);
+    },
+  };
+}
+
+/** Resolves when calls through it reach the owner. */
+export function isReady({ call }: Replicas, platform: { readonly url: string }): Promise<void> {
+  return eventually(async () => {
+    const { status, text } = await call(platform, "/readyz", { key: null });
+    assert.equal(status, 200, text);
+  });
+}

@@ -1,0 +1,130 @@
+/** The port where platforms on one database dial each other: who gets in, and what strangers can do there. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect as connectTcp, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { type ConnectionOptions, connect, createServer } from "node:tls";
+import { LINK_GREETERS_MAX } from "../../src/domain/limits.ts";
+import {
+  dialReplica,
+  REPLICA_PROTOCOLS,
+  ReplicaDoor,
+  type ReplicaProtocol,
+} from "../../src/gateway-link/replica-door.ts";
+import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
+import { eventually } from "../eventually.ts";
+
+const OURS = selfSignedCertificate("svc replica link");
+const HOST = "127.0.0.1";
+
+async function open(t: TestContext) {
+  const accepted: ReplicaProtocol[] = [];
+  const heard: string[] = [];
+  const door = new ReplicaDoor(OURS, (socket, protocol) => {
+    accepted.push(protocol);
+    socket.on("data", (bytes) => {
+      heard.push(bytes.toString());
+      socket.write("you said it");
+    });
+  });
+  const port = await door.listen({ host: HOST, port: 0 });
+  t.after(() => door.close());
+  return { accepted, heard, port };
+}
+
+/** Resolves when the other end, or this one, has closed it. */
+async function closed(socket: Socket): Promise<void> {
+  socket.on("error", () => {});
+  socket.resume();
+  if (!socket.closed) await new Promise((resolve) => socket.once("close", resolve));
+}
+
+test("Both ends have the same key: they agree on what they speak, and bytes go both ways", async (t) => {
+  const { accepted, heard, port } = await open(t);
+  for (const protocol of ["link", "calls"] as const) {
+    const socket = await dialReplica({ host: HOST, port }, OURS, protocol);
+    socket.write(`hello ${protocol}`);
+    assert.equal((await once(socket, "data"))[0].toString(), "you said it");
+    socket.destroy();
+  }
+  assert.deepEqual(
+    [accepted, heard],
+    [
+      ["link", "calls"],
+      ["hello link", "hello calls"],
+    ],
+  );
+});
+
+test("Who has no key, another key, another protocol or an older TLS is not let in, and says nothing to anybody", async (t) => {
+  const { accepted, heard, port } = await open(t);
+  const other = selfSignedCertificate("svc replica link");
+  const ALPNProtocols = [REPLICA_PROTOCOLS.link];
+  const strangers: Record<string, ConnectionOptions> = {
+    "no certificate": { ALPNProtocols },
+    "a certificate of its own, of the same name": { ALPNProtocols, ...other },
+    "no protocol": { ...OURS },
+    "another protocol": { ...OURS, ALPNProtocols: ["http/1.1"] },
+    "TLS 1.2": { ...OURS, ALPNProtocols, maxVersion: "TLSv1.2" },
+  };
+  for (const [who, options] of Object.entries(strangers)) {
+    const socket = connect({ ...options, host: HOST, port, rejectUnauthorized: false });
+    socket.on("secureConnect", () => socket.write(Buffer.alloc(1_000_000)));
+    await closed(socket);
+    assert.deepEqual([accepted, heard], [[], []], who);
+  }
+  // The certificate alone is known to whoever listens on the way; its key is not.
+  assert.throws(() => connect({ cert: OURS.cert, key: other.key, host: HOST, port, rejectUnauthorized: false }));
+});
+
+test("Bytes that are no TLS, and frames of 4 GiB, end the connection", async (t) => {
+  const { accepted, port } = await open(t);
+  for (const said of [
+    Buffer.from("GET / HTTP/1.1\r\n\r\n"),
+    Buffer.alloc(64, 0xff),
+    Buffer.from([0x16, 3, 1, 0xff, 0xff]),
+  ]) {
+    const socket = connectTcp(port, HOST);
+    socket.end(said);
+    await closed(socket);
+  }
+  assert.deepEqual(accepted, []);
+});
+
+test("Strangers who say nothing, or little by little, are few at a time, and keep nobody out for ever", async (t) => {
+  const { accepted, port } = await open(t);
+  const silent = Array.from({ length: LINK_GREETERS_MAX + 20 }, () => connectTcp(port, HOST));
+  for (const socket of silent) socket.on("error", () => {});
+  const ended = silent.map((socket) => closed(socket));
+  for (const socket of silent) socket.write(Buffer.of(0x16));
+  // Those beyond the bound go at once, the others after the time for a greeting.
+  await Promise.race(ended);
+  await eventually(async () => {
+    const socket = await dialReplica({ host: HOST, port }, OURS, "link");
+    socket.write("here");
+    await once(socket, "data");
+    socket.destroy();
+  });
+  await Promise.all(ended);
+  assert.deepEqual(accepted.at(-1), "link");
+});
+
+test("What answers with another certificate is told nothing", async (t) => {
+  const heard: string[] = [];
+  const stranger = createServer(
+    { ...selfSignedCertificate("svc replica link"), ALPNProtocols: ["svc-link"] },
+    (socket) => {
+      socket.on("error", () => {});
+      socket.on("data", (bytes) => heard.push(bytes.toString()));
+    },
+  );
+  stranger.listen(0, HOST);
+  await once(stranger, "listening");
+  t.after(() => stranger.close());
+  const { port } = stranger.address() as { port: number };
+  await assert.rejects(dialReplica({ host: HOST, port }, OURS, "link"), {
+    code: "PLATFORM_UNREACHABLE",
+    message: /is no platform on the same database/,
+  });
+  assert.deepEqual(heard, []);
+});
