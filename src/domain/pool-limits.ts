@@ -11,6 +11,8 @@ export const PODS_COMING_MAX = 20;
 export const POOL_WISHES_MAX = 200;
 /** A Pod whose agent does not answer for so long is deleted. */
 export const POD_AWAY_MAX_MS = 60_000;
+/** One that is away for less counts as one that is on its way: no other is made in its place. */
+export const POD_BACK_MAX_MS = 5_000;
 /** A Pod whose program runs and has not joined for so long is deleted. */
 export const POD_JOIN_MAX_MS = 300_000;
 /** What the agent and the launcher need of a Pod's memory, beside what workers have. */

@@ -9,7 +9,7 @@
  */
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import { POD_AWAY_MAX_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
+import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
 
 /** Whose workers may meet on one host. */
 export const TRUSTS = ["environment", "endpoint", "shared"] as const;
@@ -142,7 +142,7 @@ class Plan {
     this.#broken = new Set(here.flatMap(({ problems }) => [...problems.keys()]));
     this.#slots = hosts.flatMap((host) => {
       const pool = pools.find(({ name }) => name === host.pool);
-      if (pool === undefined || (host.state !== "coming" && host.state !== "here")) return [];
+      if (pool === undefined || !isCounted(host)) return [];
       const machine = machineOf(pool);
       const { holder, shares } = host;
       return { host, pool, machine, shares: [...shares], used: usedBy(machine, shares), holder, isWanted: false };
@@ -257,6 +257,11 @@ class Plan {
     this.#slots.push(slot);
     return slot;
   }
+}
+
+/** It can be filled: it is here, on its way, or away for a moment, as between its joining and its link, and when the platform starts anew. */
+function isCounted({ state, forMs }: PoolHost): boolean {
+  return state === "here" || state === "coming" || (state === "away" && forMs < POD_BACK_MAX_MS);
 }
 
 /** Nobody has used it, or everybody may. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Need } from "../../src/domain/capacity.ts";
-import { POD_AWAY_MAX_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
+import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
 import {
   canTake,
   decidePools,
@@ -62,6 +62,13 @@ test("As many Pods are made as those who wait need, two workers of one vCPU on a
 test("What is on its way counts: looking twice makes nothing twice", () => {
   const coming = [host("p1", { state: "coming" }), host("p2", { state: "coming" }), host("p3", { state: "coming" })];
   assert.deepEqual(decidePools([pool()], coming, [wish("x", { missing: 5 })]), []);
+});
+
+test("A Pod whose link is not there yet, or is away for a moment, is no reason for another", () => {
+  const away = (forMs: number) => [host("p1", { state: "away", forMs })];
+  assert.deepEqual(decidePools([pool()], away(0), [wish("x")]), []);
+  assert.deepEqual(decidePools([pool({ warm: 1 })], away(0), []), []);
+  assert.deepEqual(kinds(decidePools([pool()], away(POD_BACK_MAX_MS), [wish("x")])), ["make 1 of a"]);
 });
 
 test("No more than twenty are on their way at once, of all pools, and no pool exceeds its number", () => {

@@ -1,0 +1,135 @@
+/** What becomes of a platform's Pods, and of what runs in them, when the API server, a node, or the platform itself is away. */
+// May take 15 minutes.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { project } from "../e2e/platform.ts";
+import { eventually } from "../eventually.ts";
+import { ApiServer } from "./api-server.ts";
+import { findKubernetes } from "./find.ts";
+import { startInCluster } from "./installed.ts";
+
+const APP = (...names: string[]) => `
+import time
+from svc import Endpoint
+${names
+  .map(
+    (name) => `
+@Endpoint(name="${name}", cpu="cpu3c-1-2", workers=(0, 2), idle_timeout=1)
+def ${name}(n, seconds=0):
+    time.sleep(seconds)
+    return n + 1
+`,
+  )
+  .join("")}`;
+const POOL = { name: "small", cpu: 2, memory: 4, warm: 0, idle: 600, max: 3 };
+const LONG_MS = 240_000;
+
+const found = findKubernetes();
+const skip = "missing" in found ? found.missing : false;
+
+describe("Pods as hosts, when something fails", { skip }, () => {
+  let server: ApiServer;
+  before(async () => {
+    if ("program" in found) server = await ApiServer.start(found.program);
+  });
+  after(() => server?.stop());
+
+  test("While the API server is away calls go on, further endpoints start in the Pod that is there, and a platform that starts anew has it", async (t) => {
+    const { platform, pods, joined, restart } = await startInCluster(t, server, [POOL]);
+    const dir = project(t, { "app.py": APP("one", "two") });
+    const deployed = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(deployed.code, 0, deployed.stderr);
+    const call = async (name: string, on = platform) => {
+      const { stdout, stderr } = await on.svc(["call", name, "n=1"], { cwd: dir });
+      assert.equal(stdout.trim(), "2", stderr);
+    };
+    await call("one");
+    const [before] = await pods();
+    await server.down();
+    try {
+      await eventually(async () => {
+        const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+        assert.match(stdout + stderr, /The API server of Kubernetes cannot be used/);
+      });
+      await call("one");
+      await call("two");
+      await platform.kill();
+      const next = await restart();
+      await joined(1, next);
+      await call("two", next);
+    } finally {
+      await server.up();
+    }
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.doesNotMatch(stdout + stderr, /API server/);
+    }, LONG_MS);
+    assert.deepEqual(
+      (await pods()).map(({ metadata }) => metadata.uid),
+      [before.metadata.uid],
+    );
+  });
+
+  test("An API server that answers nothing for a while is no reason to make more Pods than are needed", async (t) => {
+    const { platform, pods, joined } = await startInCluster(t, server, [POOL]);
+    const dir = project(t, { "app.py": APP("slow") });
+    server.signal("SIGSTOP");
+    const deploying = platform.svc(["deploy"], { cwd: dir });
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.match(
+        stdout + stderr,
+        /The pool small gets no further Pods: |The API server of Kubernetes cannot be used/,
+      );
+    }, LONG_MS).finally(() => server.signal("SIGCONT"));
+    const { code, stderr } = await deploying;
+    assert.equal(code, 0, stderr);
+    await joined(1);
+    assert.equal((await platform.svc(["call", "slow", "n=1"], { cwd: dir })).stdout.trim(), "2");
+    assert.equal((await pods()).length, 1);
+  });
+
+  test("An image that cannot be pulled is said in words, and the Pod is used once it could be", async (t) => {
+    let isThere = false;
+    const waiting = { reason: "ImagePullBackOff", message: 'Back-off pulling image "svc/platform"' };
+    const containerStatuses = [
+      { name: "host", image: "i", imageID: "", ready: false, restartCount: 0, state: { waiting } },
+    ];
+    const scheduled = { type: "PodScheduled", status: "True" };
+    const held = { phase: "Pending", conditions: [scheduled], containerStatuses };
+    const { platform } = await startInCluster(t, server, [POOL], { held: () => (isThere ? undefined : held) });
+    const dir = project(t, { "app.py": APP("pulled") });
+    const deploying = platform.svc(["deploy"], { cwd: dir });
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.match(
+        stdout + stderr,
+        /The pool small waits for its Pod svc-small-\w+: its container waits: ImagePullBackOff: Back-off pulling image "svc\/platform"/,
+      );
+    });
+    isThere = true;
+    const { code, stderr } = await deploying;
+    assert.equal(code, 0, stderr);
+    assert.equal((await platform.svc(["call", "pulled", "n=1"], { cwd: dir })).stdout.trim(), "2");
+  });
+
+  test("A Pod that somebody deletes lets its job finish, and the next call gets another Pod", async (t) => {
+    const { platform, pods, where } = await startInCluster(t, server, [POOL]);
+    const dir = project(t, { "app.py": APP("left") });
+    assert.equal((await platform.svc(["deploy"], { cwd: dir })).code, 0);
+    const [endpoint] = await platform.endpoints();
+    const job = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: 1, seconds: 3 } } });
+    const status = async () => (await platform.call(`${endpoint!.url}/status/${job.json.id}`)).json;
+    await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"));
+    const [pod] = await pods();
+    await server.done("DELETE", `${where}/pods/${pod.metadata.name}`, { gracePeriodSeconds: 60 });
+    await eventually(async () => assert.equal((await status()).status, "COMPLETED"));
+    const done = await status();
+    assert.deepEqual([done.output, done.retries ?? 0], [2, 0]);
+    assert.equal((await platform.svc(["call", "left", "n=2"], { cwd: dir })).stdout.trim(), "3");
+    await eventually(async () => {
+      const names = (await pods()).map(({ metadata }) => metadata.name);
+      assert.ok(names.length === 1 && names[0] !== pod.metadata.name, String(names));
+    });
+  });
+});
