@@ -61,6 +61,7 @@ export const SIDEBAR: readonly Section[] = [
       "guide/production#upgrade": "Upgrade and the way back",
       "reference/containers": "Workers in containers",
       "operate/more-machines": "More machines",
+      "operate/kubernetes": "On a Kubernetes cluster",
       "operate/postgresql": "Records in PostgreSQL",
       "operate/object-storage": "Layers in a bucket",
       "operate/migrate": "Move a platform to PostgreSQL",

@@ -34,13 +34,13 @@ describe("Pods as hosts, when something fails", { skip }, () => {
   });
   after(() => server?.stop());
 
-  test("While the API server is away calls go on, further endpoints start in the Pod that is there, and a platform that starts anew has it", async (t) => {
-    const { platform, pods, joined, restart } = await startInCluster(t, server, [POOL]);
+  test("While the API server is away calls go on, and further endpoints start in the Pod that is there", async (t) => {
+    const { platform, pods } = await startInCluster(t, server, [POOL]);
     const dir = project(t, { "app.py": APP("one", "two") });
     const deployed = await platform.svc(["deploy"], { cwd: dir });
     assert.equal(deployed.code, 0, deployed.stderr);
-    const call = async (name: string, on = platform) => {
-      const { stdout, stderr } = await on.svc(["call", name, "n=1"], { cwd: dir });
+    const call = async (name: string) => {
+      const { stdout, stderr } = await platform.svc(["call", name, "n=1"], { cwd: dir });
       assert.equal(stdout.trim(), "2", stderr);
     };
     await call("one");
@@ -53,10 +53,6 @@ describe("Pods as hosts, when something fails", { skip }, () => {
       });
       await call("one");
       await call("two");
-      await platform.kill();
-      const next = await restart();
-      await joined(1, next);
-      await call("two", next);
     } finally {
       await server.up();
     }

@@ -1,0 +1,28 @@
+{{- define "svc.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "svc.labels" -}}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{ include "svc.selector" . }}
+{{- end }}
+
+{{- define "svc.selector" -}}
+app.kubernetes.io/name: svc
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "svc.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "svc.sealing" -}}
+{{ .Values.sealingSecret.name | default (printf "%s-sealing" (include "svc.name" .)) }}
+{{- end }}
+
+{{- /* The Pods of hosts: what src/kubernetes/pod-spec.ts puts on them. */ -}}
+{{- define "svc.hostSelector" -}}
+svc/release: {{ include "svc.name" . }}
+{{- end }}

@@ -1,0 +1,176 @@
+/** The Helm chart: what it renders is what the API server takes, and what the platform reads; wrong values are named; what is stored outlives upgrades. */
+// May take 10 minutes.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { VERSION } from "../../src/domain/version.ts";
+import { readPoolsFile } from "../../src/kubernetes/pools-file.ts";
+import { tempDir } from "../e2e/platform.ts";
+import { ApiServer } from "./api-server.ts";
+import { findHelm, findKubernetes } from "./find.ts";
+import { CHART, Helm, VERSION as KUBERNETES, NEEDED, placeOf } from "./helm.ts";
+import { RULES } from "./installed.ts";
+
+const FULL = {
+  image: { repository: "registry.example.com/svc", tag: "1", pullPolicy: "Always", pullSecrets: ["pull"] },
+  postgres: { ...NEEDED.postgres, passwordSecret: { name: "database", key: "pw" } },
+  s3: {
+    ...{ bucket: "layers", endpoint: "http://s3.example.org", region: "eu-1", prefix: "svc" },
+    keysSecret: { name: "s3", idKey: "id", secretKey: "secret" },
+  },
+  sealingSecret: { name: "sealing", key: "keys" },
+  platform: {
+    ...{ replicas: 2, publicUrl: "https://svc.example.org", disk: 40, env: { SVC_DOMAIN: "example.org" } },
+    nodeSelector: { pool: "platform" },
+    tolerations: [{ key: "a", operator: "Exists" }],
+    affinity: { nodeAffinity: {} },
+  },
+  service: { type: "LoadBalancer", port: 80, annotations: { a: "b" } },
+  serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/svc" } },
+  hosts: {
+    grace: 60,
+    disk: 10,
+    pools: [
+      { name: "small", cpu: 1, memory: 2, warm: 1 },
+      { name: "gpu", cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4", nodeSelector: { gpu: "l4" }, max: 4 },
+    ],
+  },
+  networkPolicy: { allow: ["10.1.2.0/24"] },
+  metrics: { serviceMonitor: true, keySecret: { name: "metrics", key: "key" } },
+};
+const KEYS = { ...NEEDED, s3: { bucket: "layers", accessKeyId: "a", secretAccessKey: "b" } };
+
+const helm = findHelm();
+const kubernetes = findKubernetes();
+const withoutHelm = "missing" in helm ? helm.missing : false;
+const skip = withoutHelm || ("missing" in kubernetes && kubernetes.missing);
+
+test("The chart has the platform's version", () => {
+  const text = readFileSync(path.join(CHART, "Chart.yaml"), "utf8");
+  assert.deepEqual(
+    [...text.matchAll(/^(?:appV|v)ersion: (.*)$/gm)].map(([, version]) => version),
+    [VERSION, VERSION],
+  );
+});
+
+describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
+  const opened = (t: Parameters<typeof tempDir>[0]) => new Helm("program" in helm ? helm.program : "", tempDir(t));
+
+  test("Helm's own check finds nothing in it", async (t) => {
+    for (const values of [NEEDED, FULL, KEYS]) await opened(t).done(["lint", "--strict", CHART], values);
+  });
+
+  test("Values that are missing, unknown or of another kind are named", async (t) => {
+    const wrong: [object, RegExp][] = [
+      [{}, /postgres/],
+      [{ postgres: NEEDED.postgres }, /bucket/],
+      [{ ...NEEDED, postgres: { url: "mysql://x" } }, /postgres.*url|\/postgres\/url/],
+      [{ ...NEEDED, colour: "red" }, /colour/],
+      [{ ...NEEDED, image: { tag: 3 } }, /image.*tag/],
+      [{ ...NEEDED, platform: { replicas: 0 } }, /replicas/],
+      [{ ...NEEDED, platform: { env: { SVC_DOMAIN: 1 } } }, /SVC_DOMAIN/],
+      [{ ...NEEDED, service: { type: "Headless" } }, /service.*type/],
+      [{ ...NEEDED, hosts: { pools: [] } }, /pools/],
+      [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1 }] } }, /memory/],
+      [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1, memory: 1, trust: "none" }] } }, /trust/],
+      [{ ...NEEDED, metrics: { serviceMonitor: true } }, /keySecret/],
+    ];
+    const one = opened(t);
+    for (const [values, words] of wrong) {
+      const { code, stderr } = await one.run(["template", "svc", CHART, ...KUBERNETES], values);
+      assert.notEqual(code, 0, JSON.stringify(values));
+      assert.match(stderr, words);
+    }
+  });
+
+  test("The platform reads the pools that it renders, with the names of its other objects", async (t) => {
+    const objects = await opened(t).template("apps", FULL, "second-release");
+    const { yaml } = objects.find(({ kind }) => kind === "ConfigMap")!;
+    const file = path.join(tempDir(t), "pools.json");
+    writeFileSync(file, yaml.slice(yaml.indexOf("pools.json: |") + "pools.json: |".length));
+    const read = readPoolsFile(file);
+    assert.deepEqual(
+      [read.release, read.owner, read.platform, read.serviceAccount, read.image, read.pools.map(({ name }) => name)],
+      [
+        ...["second-release", "second-release-hosts", "http://second-release-hosts.apps.svc:7878"],
+        ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu"]],
+      ],
+    );
+    const names = objects.map(({ kind, name }) => `${kind} ${name}`);
+    for (const one of ["ServiceAccount second-release-host", "Service second-release-hosts"])
+      assert.ok(names.includes(one), names.join("\n"));
+  });
+
+  test("No secret stands in the Deployment, and its program is an ordinary user without rights to its own files", async (t) => {
+    for (const values of [NEEDED, KEYS]) {
+      const { yaml } = (await opened(t).template("apps", values)).find(({ kind }) => kind === "Deployment")!;
+      assert.doesNotMatch(yaml, /postgres:\/\/|value: "?b"?$/m);
+      for (const line of ["runAsNonRoot: true", "readOnlyRootFilesystem: true", "drop: [ALL]", "RuntimeDefault"])
+        assert.ok(yaml.includes(line), line);
+    }
+  });
+});
+
+describe("The chart on an API server", { skip }, () => {
+  let server: ApiServer;
+  before(async () => {
+    if ("program" in kubernetes) server = await ApiServer.start(kubernetes.program);
+  });
+  after(() => server?.stop());
+  const opened = (t: Parameters<typeof tempDir>[0]) =>
+    new Helm("program" in helm ? helm.program : "", tempDir(t), server.kubeconfig("admin"));
+
+  test("The API server takes each of its objects as it is, without a field that it does not know", async (t) => {
+    await server.namespace("check");
+    for (const values of [NEEDED, FULL, KEYS]) {
+      for (const object of await opened(t).template("check", values)) {
+        if (object.kind === "ServiceMonitor") continue; // Of an operator that is not here.
+        const where = `${placeOf(object, "check")}?dryRun=All&fieldValidation=Strict`;
+        const { status, body } = await server.ask("POST", where, object.yaml, { type: "application/yaml" });
+        // The Pod of helm test is refused for want of its service account alone.
+        assert.ok(status === 201, `${object.kind} ${object.name}: ${JSON.stringify(body)}\n${object.yaml}`);
+      }
+    }
+  });
+
+  test("An upgrade keeps the key that seals; uninstalling leaves that key alone, and a later install takes it up", async (t) => {
+    const one = opened(t);
+    const to = ["svc", CHART, "--namespace", "kept", "--create-namespace"];
+    await one.done(["install", ...to], NEEDED);
+    const where = "/api/v1/namespaces/kept";
+    const key = async () => (await server.done("GET", `${where}/secrets/svc-sealing`)).data["secret.key"];
+    const first = await key();
+    assert.equal(Buffer.from(Buffer.from(first, "base64").toString(), "base64").length, 32);
+    await one.done(["upgrade", ...to], { ...NEEDED, platform: { replicas: 2 } });
+    assert.equal(await key(), first);
+    await one.done(["uninstall", "svc", "--namespace", "kept"]);
+    assert.equal(await key(), first);
+    const lists = ["configmaps", "services", "serviceaccounts", "secrets"].map((kind) => `${where}/${kind}`);
+    const apis = ["apps/v1/namespaces/kept/deployments", "rbac.authorization.k8s.io/v1/namespaces/kept/roles"];
+    const left: string[] = [];
+    for (const place of [...lists, ...apis.map((api) => `/apis/${api}`)])
+      left.push(
+        ...(await server.done("GET", place)).items.map((item: { metadata: { name: string } }) => item.metadata.name),
+      );
+    assert.deepEqual(
+      left.filter((name) => name !== "kube-root-ca.crt"),
+      ["svc-sealing"],
+    );
+    await one.done(["install", ...to], NEEDED);
+    assert.equal(await key(), first);
+  });
+
+  test("The rights that the other tests give the platform are those of the chart", async (t) => {
+    const one = opened(t);
+    await one.done(["install", "svc", CHART, "--namespace", "rights", "--create-namespace"], NEEDED);
+    const where = "/apis/rbac.authorization.k8s.io/v1";
+    assert.deepEqual((await server.done("GET", `${where}/namespaces/rights/roles/svc`)).rules, RULES);
+    assert.equal((await server.done("GET", `${where}/namespaces/rights/roles`)).items.length, 1);
+    const own = (await server.done("GET", `${where}/clusterrolebindings`)).items.filter(
+      ({ subjects = [] }: { subjects?: { namespace?: string }[] }) =>
+        subjects.some(({ namespace }) => namespace === "rights"),
+    );
+    assert.deepEqual(own, [], "nothing in the whole cluster");
+  });
+});
