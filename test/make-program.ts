@@ -15,6 +15,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
@@ -25,13 +26,14 @@ import { asNodeSees, COMMONJS, NATIVE } from "../packaging/bundle.ts";
 const ROOT = path.resolve(import.meta.dirname, "..");
 const SOURCE = path.join(ROOT, "bin/svc.ts");
 const SOURCES = ["bin/*.ts", "src/**/*.ts", "test/make-program.ts", "packaging/bundle.ts"];
+const STARTER = path.join(ROOT, "src/cli/platform/start.ts");
 const KEPT_MS = 3_600_000;
 
-/** Resolves the file of the program, which stays until the sources change. */
+/** Resolves the file of the program, which stays until the sources change. Its folder is one for a search path: `svc` is there. */
 export async function makeProgram(): Promise<string> {
   const kept = path.join(ROOT, "node_modules/.cache/program");
   const folder = path.join(kept, digestOfSources());
-  const program = path.join(folder, "svc.mjs");
+  const program = path.join(folder, "bin/svc.mjs");
   if (existsSync(program)) return program;
   mkdirSync(kept, { recursive: true });
   for (const name of readdirSync(kept)) {
@@ -42,7 +44,7 @@ export async function makeProgram(): Promise<string> {
   const made = mkdtempSync(path.join(kept, "new-"));
   await build({
     absWorkingDir: ROOT,
-    entryPoints: { svc: SOURCE },
+    entryPoints: { "bin/svc": SOURCE },
     outdir: made,
     outExtension: { ".js": ".mjs" },
     bundle: true,
@@ -54,25 +56,38 @@ export async function makeProgram(): Promise<string> {
     external: NATIVE,
     banner: { js: COMMONJS },
     logLevel: "error",
-    plugins: [places, packages],
+    plugins: [placesFor(folder), packages],
   });
+  writeFileSync(path.join(made, "bin/svc"), commandOf(program), { mode: 0o755 });
   // Tests run as other users too.
   chmodSync(made, 0o755);
   renameSync(made, folder);
   return program;
 }
 
-/** Each file of ours takes itself for the source that it is. */
-const places: Plugin = {
-  name: "places",
-  setup({ onLoad }) {
-    onLoad({ filter: /\.ts$/ }, async ({ path: file }) => {
-      if (file.includes("/node_modules/")) return undefined;
-      const text = await readFile(file, "utf8");
-      return { contents: text.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(file).href)), loader: "ts" };
-    });
-  },
-};
+/** As bin/svc of a clone: code that earlier processes compiled is kept. */
+function commandOf(program: string): string {
+  const kept = `NODE_COMPILE_CACHE=\${NODE_COMPILE_CACHE:-${path.join(ROOT, "node_modules/.cache/tests")}}`;
+  return `#!/bin/sh\nexport ${kept}\nexec "${process.execPath}" "${program}" "$@"\n`;
+}
+
+/** Each file of ours takes itself for the source that it is, but for the one that says what a further process is started with. */
+function placesFor(folder: string): Plugin {
+  return {
+    name: "places",
+    setup({ onLoad }) {
+      onLoad({ filter: /\.ts$/ }, async ({ path: file }) => {
+        if (file.includes("/node_modules/")) return undefined;
+        const text = await readFile(file, "utf8");
+        const place = file === STARTER ? path.join(folder, "src/cli/platform/start.mjs") : file;
+        return {
+          contents: text.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(place).href)),
+          loader: "ts",
+        };
+      });
+    },
+  };
+}
 
 /** A package that is imported when it is needed has all its names. */
 const packages: Plugin = {

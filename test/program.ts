@@ -6,6 +6,12 @@ const ROOT = path.resolve(import.meta.dirname, "..");
 /** What Node is given where a test of the whole starts svc: what the runner made of the sources (make-program.ts), or else the sources. */
 export const PROGRAM = process.env.SVC_TEST_PROGRAM ?? path.join(ROOT, "bin/svc.ts");
 
+/** A folder for a search path: its `svc` is that program. */
+export const BIN = path.dirname(PROGRAM);
+
+/** That command. */
+export const SVC = path.join(BIN, "svc");
+
 /**
  * The same for a process with this environment, which may name another one. What is preloaded changes modules, which the sources
  * alone have.

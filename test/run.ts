@@ -8,6 +8,7 @@
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, tmpdir } from "node:os";
 import path from "node:path";
+import { keepSeconds, longestFirst } from "./harness/order.ts";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
 import { type StartedServers, startServers } from "./servers.ts";
@@ -37,14 +38,21 @@ const wanted = process.argv.slice(onServers || throughGateways ? 3 : 2);
 const kinds = onServers ? WITH_SERVERS : throughGateways ? THROUGH_GATEWAYS : "test/**/*.test.ts";
 const files = globSync(kinds, { cwd: root })
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
-  .sort((a, b) => Number(b.includes("e2e")) - Number(a.includes("e2e")) || a.localeCompare(b))
+  .sort()
   .map((file) => path.join(root, file));
 if (files.length === 0) {
   console.error(`No test file matches ${wanted.join(" ")}.`);
   process.exit(1);
 }
 
-const runs = files.flatMap((file) => {
+interface Run {
+  readonly file: string;
+  readonly asUser: boolean;
+  readonly withServers: boolean;
+  readonly gateways: boolean;
+}
+
+const all = files.flatMap((file): Run[] => {
   const ofAll = !onServers && !throughGateways && wanted.length === 0;
   const isOne = (names: readonly string[]) => ofAll && names.some((name) => file.endsWith(name));
   const plain = { file, asUser: false, withServers: onServers, gateways: throughGateways };
@@ -56,11 +64,12 @@ const runs = files.flatMap((file) => {
   ];
 });
 
+const runs = longestFirst(all, nameOf);
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop.abort());
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failed: string[] = [];
-const times: { file: string; seconds: number; cpuSeconds: number }[] = [];
+const times: { file: string; run: string; seconds: number; cpuSeconds: number }[] = [];
 const started = performance.now();
 // Compiled code of earlier processes: a test starts dozens.
 process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
@@ -80,6 +89,7 @@ const cpuS = times.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
 console.log(
   `\n${files.length} files in ${tookS.toFixed(1)} s, ${cpuS.toFixed(1)} s of processor time; the slowest: ${slowest.join(", ")}`,
 );
+if (!stop.signal.aborted) keepSeconds(Object.fromEntries(times.map(({ run, seconds }) => [run, seconds])));
 if (process.env.SVC_TEST_TIMES) writeFileSync(process.env.SVC_TEST_TIMES, `${JSON.stringify(times)}\n`);
 const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
 console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
@@ -119,15 +129,21 @@ function idleProcessors(): () => number {
 
 async function runNext(): Promise<void> {
   const number = next++;
-  const { file, asUser, withServers, gateways } = runs[number]!;
+  const run = runs[number]!;
+  const { file, asUser, withServers, gateways } = run;
   const env = { ...(withServers ? (servers as StartedServers).env : {}), ...(gateways ? GATEWAYS_ENV : {}) };
   const result =
     withServers && typeof servers !== "object" ? skippedWhole(file, servers!) : await runOne(file, number, asUser, env);
-  times.push({ file, seconds: result.seconds, cpuSeconds: result.cpuSeconds });
-  tell(
-    result,
-    `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}${gateways ? " (through gateways)" : ""}`,
-  );
+  times.push({ file, run: nameOf(run), seconds: result.seconds, cpuSeconds: result.cpuSeconds });
+  tell(result, howOf(run));
+}
+
+function nameOf(run: Run): string {
+  return path.relative(root, run.file) + howOf(run);
+}
+
+function howOf({ asUser, withServers, gateways }: Run): string {
+  return `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}${gateways ? " (through gateways)" : ""}`;
 }
 
 function runOne(file: string, number: number, asUser: boolean, env: NodeJS.ProcessEnv): Promise<FileResult> {

@@ -25,7 +25,7 @@ export async function setUp(files: readonly string[]): Promise<() => Promise<voi
   if (needs("postgres.ts")) await findPostgres();
   if (needs("s3.ts")) await findS3();
   if (needs("client-packages.ts")) await installClients();
-  if (files.some((file) => /\/test\/(e2e|campaign|security|dev)\//.test(file)))
+  if (files.some((file) => /\/test\/(e2e|campaign|security|dev|cli|console|docs|host|build)\//.test(file)))
     process.env.SVC_TEST_PROGRAM ??= await makeProgram();
   const folder = needs("package.ts") ? mkdtempSync(path.join(tmpdir(), "svc-dist-")) : undefined;
   if (folder !== undefined) {

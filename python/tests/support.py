@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -23,7 +24,8 @@ sys.path.insert(0, str(SOURCE))
 from svc._runtime.link import protocol  # noqa: E402
 from svc._runtime.link.protocol import FrameReader, encode  # noqa: E402
 
-WAIT_S = 15.0
+# A machine may have much else to do.
+WAIT_S = 60.0
 NAMES = {
     value: name
     for name, value in vars(protocol).items()
@@ -54,6 +56,7 @@ class Link:
         self._reader = FrameReader()
         self.hello = self._read_one()
         self._lock = threading.Lock()
+        self._held: bytearray | None = None
         self.bytes_read = 0
         self.reading = threading.Event()
         """Cleared: nothing more is read, beyond the read that waits."""
@@ -85,8 +88,20 @@ class Link:
             self.reading.wait()
 
     def send(self, type: int, channel: int = 0, head: dict | None = None, body: bytes = b"", flags: int = 0) -> None:
+        frame = encode(type, channel, head, body, flags)
         with self._lock:
-            self.sock.sendall(encode(type, channel, head, body, flags))
+            if self._held is None:
+                self.sock.sendall(frame)
+            else:
+                self._held += frame
+
+    @contextlib.contextmanager
+    def together(self):
+        """What is sent meanwhile leaves as one at the end: the other side reads all of it before it does anything else."""
+        self._held = bytearray()
+        yield
+        frames, self._held = self._held, None
+        self.sock.sendall(frames)
 
     def expect(self, type: int, channel: int | None = None, timeout: float = WAIT_S, **head) -> Frame:
         """The next frame of this type; others are set aside for later calls."""

@@ -374,9 +374,9 @@ class Waiting(CallingTest):
             "SVC_APP": "shop",
         }
         script = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
-        self.assertTrue(arrived.wait(10))
+        self.assertTrue(arrived.wait(60))
         script.send_signal(signal.SIGINT)
-        self.assertIn("KeyboardInterrupt", script.communicate(timeout=10)[1])
+        self.assertIn("KeyboardInterrupt", script.communicate(timeout=60)[1])
         self.assertEqual(self.platform.seen("cancel")[0].path, "/v2/ep-1/cancel/sync-1")
 
 
@@ -393,7 +393,7 @@ class InAnEventLoop(CallingTest):
         everybody = threading.Barrier(20)
 
         def answer(request):
-            everybody.wait(10)
+            everybody.wait(60)
             return completed(request.json["input"]["x"])
 
         self.jobs = answer
@@ -531,7 +531,7 @@ class Many(CallingTest):
         def answer(request):
             x = request.json["input"]["x"]
             if x == 0:
-                others.wait(20)
+                others.wait(60)
             return completed(x)
 
         self.jobs = answer
@@ -556,7 +556,7 @@ class Many(CallingTest):
 
         def items():
             yield 1
-            second.wait(20)
+            second.wait(60)
             yield 2
 
         for ordered in (True, False):
@@ -585,9 +585,9 @@ class Many(CallingTest):
         for number, way in enumerate(ways, 1):
             script = subprocess.Popen([sys.executable, "-c", declared + way], env=environment, stderr=subprocess.DEVNULL)
             for _ in range(3):
-                self.assertTrue(three.acquire(timeout=20))
+                self.assertTrue(three.acquire(timeout=60))
             script.send_signal(signal.SIGINT)
-            self.assertNotEqual(script.wait(20), 0)
+            self.assertNotEqual(script.wait(60), 0)
             cancelled = {request.path for request in self.platform.seen("cancel")}
             self.assertEqual(len(cancelled), 3 * number, way)
 

@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import LauncherTest, alive, protocol, wait_until
+from support import WAIT_S, LauncherTest, alive, protocol, wait_until
 
 from svc._runtime.confine import kernel
 
@@ -19,9 +19,10 @@ class Starting(LauncherTest):
     def test_a_limit_of_descriptors_lowered_below_what_it_has_open_does_not_end_it(self):
         link = self.ready("def run():\n    return 1\n")
         _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (1, hard))
-        # A spare fork that is there already needs no descriptor: it takes the first.
-        started = [self.start() for _ in range(4)]
+        # A spare fork that is there already needs no descriptor: it takes the first. Before it waits again it raises the limit.
+        with self.launcher.together():
+            started = [self.start() for _ in range(4)]
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (1, hard))
         refused = self.launcher.expect(protocol.EXITED).head
         self.assertEqual((refused["cause"], refused["worker"] in started), ("machine", True))
         self.assertEqual(self.ready().run(1).json, 1)
@@ -318,7 +319,7 @@ class Ending(LauncherTest):
         )
         pids = link.run(1).json
         self.launcher.send(protocol.SHUTDOWN, 0, {"graceMs": 5000})
-        self.assertEqual(self.process.wait(10), 0)
+        self.assertEqual(self.process.wait(WAIT_S), 0)
         wait_until(lambda: not any(alive(pid) for pid in pids))
 
     def test_a_killed_launcher_takes_its_workers_along(self):

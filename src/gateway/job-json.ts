@@ -2,6 +2,7 @@
 import type { Job } from "../queue/queue.ts";
 
 const OUTPUT = ',"output":';
+const END = Buffer.from("}");
 
 /** `withOutput` false leaves the output out. `now`: milliseconds since the epoch, for times that still run. */
 export function jobJson(job: Job, now: number, withOutput = true): Buffer {
@@ -15,6 +16,13 @@ export function jobJson(job: Job, now: number, withOutput = true): Buffer {
   bytes.set(output, headBytes + OUTPUT.length);
   bytes[bytes.length - 1] = 0x7d;
   return bytes;
+}
+
+/** The same in parts: a large output is not copied. */
+export function jobParts(job: Job, now: number): readonly Uint8Array[] {
+  const head = jobHead(job, now);
+  if (job.output === null || job.output.length === 0) return [Buffer.from(head), END];
+  return [Buffer.from(head + OUTPUT), job.output, END];
 }
 
 /**

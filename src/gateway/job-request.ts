@@ -1,5 +1,5 @@
 /**
- * The body of /run and /runsync. It is parsed to check it; the bytes of `input` go on as they came.
+ * The body of /run and /runsync. It is parsed to check it, without long texts in `input`; the bytes of that go on as they came.
  *
  *   { "input": {…}, "method"?: text, "webhook"?: URL,
  *     "policy"?: { "executionTimeout"?: ms, "ttl"?: ms, "lowPriority"?: bool } }      other keys pass
@@ -15,7 +15,8 @@ import {
   METHOD_MAX_CHARS,
   WEBHOOK_MAX_CHARS,
 } from "../domain/limits.ts";
-import { topLevelSpan } from "../lib/json-span.ts";
+import { type Span, topLevelSpan } from "../lib/json-span.ts";
+import { withoutTexts } from "../lib/json-texts.ts";
 import { firstJsonError } from "./json-error.ts";
 
 export interface JobRequest {
@@ -32,7 +33,10 @@ export interface JobRequest {
 /** Throws BAD_INPUT with every problem at once. */
 export function parseJobRequest(raw: Buffer): JobRequest {
   const body = withoutMark(raw);
-  const { input, method, webhook, policy } = parseObject(body, '{"input":{"name":"Ada"}}');
+  const longTexts: Span[] = [];
+  const span = topLevelSpan(body, "input", longTexts);
+  const inInput = longTexts.filter(({ start, end }) => span !== undefined && start >= span.start && end <= span.end);
+  const { input, method, webhook, policy } = parseObject(body, '{"input":{"name":"Ada"}}', inInput);
   const problems: string[] = [];
   if (!isObject(input)) problems.push(inputProblem(input));
   if (!isAbsent(method) && typeof method !== "string") problems.push(`"method" must be a text, not ${kindOf(method)}.`);
@@ -44,9 +48,8 @@ export function parseJobRequest(raw: Buffer): JobRequest {
   const rules = policyOf(policy, problems);
   if (problems.length > 0) throw new SvcError("BAD_INPUT", problems.join(" "));
 
-  const span = topLevelSpan(body, "input")!;
   return {
-    input: body.subarray(span.start, span.end),
+    input: body.subarray(span!.start, span!.end),
     method: typeof method === "string" ? method : "",
     webhook: typeof webhook === "string" ? webhook : "",
     lowPriority: rules.lowPriority,
@@ -65,7 +68,9 @@ export function parseOpenAiRequest(
   hasBody: boolean,
 ): JobRequest & { readonly streams: boolean } {
   const body = hasBody ? withoutMark(raw) : NO_BODY;
-  const { stream } = parseObject(body, OPENAI_EXAMPLE);
+  const longTexts: Span[] = [];
+  topLevelSpan(body, "stream", longTexts);
+  const { stream } = parseObject(body, OPENAI_EXAMPLE, longTexts);
   const input = Buffer.concat([Buffer.from(`{"openai_route":"${route}","openai_input":`), body, Buffer.from("}")]);
   const rules = { lowPriority: false, executionTimeoutMs: undefined, ttlMs: JOB_TTL_DEFAULT_MS };
   return { input, method: "", webhook: "", ...rules, streams: stream === true };
@@ -73,15 +78,14 @@ export function parseOpenAiRequest(
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** `example`: what could be sent. Throws BAD_INPUT. */
-function parseObject(body: Buffer, example: string): JsonObject {
+/** `example`: what could be sent; `unread`: texts that nobody wants to know. Throws BAD_INPUT. */
+function parseObject(body: Buffer, example: string, unread: readonly Span[]): JsonObject {
   if (!isUtf8(body)) throw new SvcError("BAD_INPUT", "The body is not UTF-8 text.", { help: "Send JSON in UTF-8." });
-  const text = body.toString("utf8");
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(withoutTexts(body, unread));
   } catch {
-    throw notJson(text, example);
+    throw notJson(body.toString("utf8"), example);
   }
   if (isObject(value)) return value;
   throw new SvcError("BAD_INPUT", `The body must be an object like ${example}, not ${kindOf(value)}.`);

@@ -1,5 +1,5 @@
 /** Every route below /v2/<endpoint> but the stream and the OpenAI route, in the order of the reference. */
-
+import type { ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import { isFinal, JOB_STATES, type JobState, runJobId, runsyncJobId } from "../domain/job.ts";
 import {
@@ -14,11 +14,11 @@ import {
 } from "../domain/limits.ts";
 import type { Job } from "../queue/queue.ts";
 import type { Call, GatewayContext, Retention } from "./context.ts";
-import { checkedJobJson, jobJson, withCreatedAt, withExpired, withInput } from "./job-json.ts";
+import { checkedJobJson, jobJson, jobParts, withCreatedAt, withExpired, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
 import { openai } from "./openai.ts";
 import { flag, wholeNumber } from "./query.ts";
-import { sendJson, sendObject } from "./respond.ts";
+import { sendJson, sendJsonParts, sendObject } from "./respond.ts";
 import { jobTiming, serverTiming } from "./server-timing.ts";
 import { stream } from "./stream.ts";
 import { submit } from "./submit.ts";
@@ -64,7 +64,12 @@ const runsync: JobRoute = {
 function sendFinal({ res }: Call, { now, forwarder }: GatewayContext, job: Job): void {
   const at = now();
   const timing = jobTiming(job, at, forwarder.bootOf?.(job.workerId));
-  sendJson(res, jobJson(job, at), ["Server-Timing", serverTiming(timing)]);
+  sendJob(res, job, at, ["Server-Timing", serverTiming(timing)]);
+}
+
+function sendJob(res: ServerResponse, job: Job, at: number, headers: readonly string[] = []): void {
+  if ((job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES) sendJson(res, jobJson(job, at), headers);
+  else sendJsonParts(res, jobParts(job, at), headers);
 }
 
 /** The job as it is now; with ?input=true its input and the time of its submission too. */
@@ -76,10 +81,9 @@ const status: JobRoute = {
   namesJob: true,
   async handle(call, gateway) {
     const job = await jobOf(call, gateway);
-    const object = jobJson(job, gateway.now());
-    if (!flag(call.query, "input")) return sendJson(call.res, object);
+    if (!flag(call.query, "input")) return sendJob(call.res, job, gateway.now());
     const input = await gateway.queue.input(job.id);
-    const timed = withCreatedAt(object, job);
+    const timed = withCreatedAt(jobJson(job, gateway.now()), job);
     sendJson(call.res, input === undefined ? timed : withInput(timed, input));
   },
 };

@@ -30,6 +30,21 @@ export function endWith(res: ServerResponse, body: Buffer): void {
   else res.end(body);
 }
 
+/** As sendJson, of a body in parts, which leave as they are. */
+export function sendJsonParts(
+  res: ServerResponse,
+  parts: readonly Uint8Array[],
+  headers: readonly string[] = [],
+): void {
+  if (res.destroyed) return;
+  const length = parts.reduce((sum, part) => sum + part.byteLength, 0);
+  res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(length), ...headers]);
+  res.cork();
+  for (const part of parts) res.write(part);
+  res.end();
+  res.uncork();
+}
+
 export function sendObject(res: ServerResponse, body: object): void {
   sendJson(res, Buffer.from(JSON.stringify(body)));
 }

@@ -1,6 +1,7 @@
 /** From the body of /run or /runsync to a durable job. */
 import { SvcError } from "../domain/errors.ts";
 import { IDEMPOTENCY_KEY_MAX_CHARS, INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import type { Job, NewJob } from "../queue/queue.ts";
 import { readBody } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
@@ -71,7 +72,8 @@ export async function submitAs(
       const { created, job: found } = await gateway.queue.call(job, waitMs, gateway.callers.watch(req, res));
       submitted = { id: found?.id ?? jobId, created, waited: { job: found } };
     } else {
-      const { id, created, job: found } = await gateway.queue.enqueue(job);
+      const { id, created, job: found, letGo } = await gateway.queue.enqueue(job);
+      if (letGo) freeBytes(body);
       submitted = { id, created, ...(found !== undefined && { waited: { job: found } }) };
     }
     if (!submitted.created) gateway.traces?.jobDropped(jobId);

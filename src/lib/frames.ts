@@ -24,6 +24,8 @@ const EMPTY = Buffer.alloc(0);
 /** A frame that is to be sent. Its bytes are made when it leaves, those of several in one piece. */
 export class OutgoingFrame {
   readonly bytes: number;
+  /** Its body is nobody's any more when it has left. */
+  readonly freesBody: boolean;
   readonly #type: number;
   readonly #flags: number;
   readonly #channel: number;
@@ -32,7 +34,15 @@ export class OutgoingFrame {
   readonly #body: Uint8Array;
 
   /** `head` undefined is the empty head. */
-  constructor(type: number, channel: number, head?: object | string, body: Uint8Array = EMPTY, flags = 0) {
+  constructor(
+    type: number,
+    channel: number,
+    head?: object | string,
+    body: Uint8Array = EMPTY,
+    flags = 0,
+    freesBody = false,
+  ) {
+    this.freesBody = freesBody;
     this.#type = type;
     this.#flags = flags;
     this.#channel = channel;

@@ -1,6 +1,6 @@
 /**
  * Where the value of a top-level key lies in the bytes of a JSON object, so that it can be passed on as it came.
- * The text must be valid JSON (JSON.parse took it) and an object. A key that stands twice: the last one, as JSON.parse has it.
+ * The text must be valid JSON and an object. A key that stands twice: the last one, as JSON.parse has it.
  */
 
 export interface Span {
@@ -18,8 +18,11 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 /** To ask the runtime costs as much as to read so many bytes. */
 const SHORT_BYTES = 256;
+/** A text that is longer is a long one. */
+const LONG_BYTES = 64 * 1024;
 
-export function topLevelSpan(json: Buffer, key: string): Span | undefined {
+/** Of bytes that turn out to be no JSON it may be anything. Long texts on the way, in the value or not, are put to `longTexts`. */
+export function topLevelSpan(json: Buffer, key: string, longTexts: Span[] = []): Span | undefined {
   let span: Span | undefined;
   let at = skipSpace(json, 0) + 1; // behind "{"
   for (;;) {
@@ -28,7 +31,7 @@ export function topLevelSpan(json: Buffer, key: string): Span | undefined {
     const keyEnd = stringEnd(json, at);
     const matches = keyIs(json, at, keyEnd, key);
     const start = skipSpace(json, skipSpace(json, keyEnd) + 1); // behind ":"
-    const end = valueEnd(json, start);
+    const end = valueEnd(json, start, longTexts);
     if (matches) span = { start, end };
     at = skipSpace(json, end);
     if (json[at] === COMMA) at++;
@@ -36,9 +39,13 @@ export function topLevelSpan(json: Buffer, key: string): Span | undefined {
 }
 
 function keyIs(json: Buffer, start: number, end: number, key: string): boolean {
-  const escaped = json.indexOf(BACKSLASH, start);
-  if (escaped !== -1 && escaped < end) return JSON.parse(json.toString("utf8", start, end)) === key;
-  return end - start - 2 === Buffer.byteLength(key) && json.toString("utf8", start + 1, end - 1) === key;
+  const text = json.toString("utf8", start + 1, end - 1);
+  if (text === key || !text.includes("\\")) return text === key;
+  try {
+    return JSON.parse(`"${text}"`) === key;
+  } catch {
+    return false; // It is no JSON.
+  }
 }
 
 function skipSpace(json: Buffer, from: number): number {
@@ -66,10 +73,10 @@ function stringEnd(json: Buffer, start: number): number {
   return json.length;
 }
 
-function valueEnd(json: Buffer, start: number): number {
+function valueEnd(json: Buffer, start: number, longTexts: Span[]): number {
   const first = json[start];
-  if (first === QUOTE) return stringEnd(json, start);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return nestedEnd(json, start);
+  if (first === QUOTE) return textEnd(json, start, longTexts);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return nestedEnd(json, start, longTexts);
   let at = start; // number, true, false, null
   for (; at < json.length; at++) {
     const byte = json[at]!;
@@ -78,11 +85,17 @@ function valueEnd(json: Buffer, start: number): number {
   return at;
 }
 
-function nestedEnd(json: Buffer, start: number): number {
+function textEnd(json: Buffer, start: number, longTexts: Span[]): number {
+  const end = stringEnd(json, start);
+  if (end - start > LONG_BYTES) longTexts.push({ start, end });
+  return end;
+}
+
+function nestedEnd(json: Buffer, start: number, longTexts: Span[]): number {
   let depth = 0;
   for (let at = start; at < json.length; at++) {
     const byte = json[at];
-    if (byte === QUOTE) at = stringEnd(json, at) - 1;
+    if (byte === QUOTE) at = textEnd(json, at, longTexts) - 1;
     else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
     else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
   }

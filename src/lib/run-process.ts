@@ -36,6 +36,9 @@ export function runProcess(
       detached: group,
       stdio: ["pipe", "pipe", "pipe"],
     });
+    child.on("error", reject);
+    // Without a free descriptor there are no pipes either.
+    if (child.stdout === undefined) return;
     const stop = () => {
       end(child, group, "SIGTERM");
       setTimeout(() => end(child, group, "SIGKILL"), KILL_GRACE_MS).unref();
@@ -56,7 +59,6 @@ export function runProcess(
     };
     const stdout = collect(child.stdout);
     const stderr = collect(child.stderr);
-    child.on("error", reject);
     child.on("exit", () => signal?.aborted && reject(signal.reason));
     child.on("close", (code) => {
       signal?.removeEventListener("abort", stop);

@@ -3,6 +3,7 @@
  *
  *   acquire ──▶ an idle connection, a new one, or the next that is released
  *                  │ the server is away: again and again, with a pause that doubles, for POSTGRES_WAIT_MAX_MS
+ *                  │ it has no connection free, and this side has some: the next that is released
  *                  ▼
  *   release ──▶ idle; one that was lost, or whose transaction did not end, is closed
  *
@@ -22,6 +23,7 @@ import { connectPostgres, type PostgresAccess } from "./connect.ts";
 import { databaseName } from "./database-url.ts";
 import {
   isConnectionLost,
+  isCrowded,
   isOfServer,
   isUnconfirmed,
   type Notice,
@@ -61,7 +63,9 @@ export class Postgres {
   readonly #idle: Client[] = [];
   readonly #waiting: Waiting[] = [];
   readonly #closing = new AbortController();
+  /** With those that are made now. */
   #open = 0;
+  #connecting = 0;
   #away: SvcError | undefined;
   #awayAt = 0;
 
@@ -82,9 +86,12 @@ export class Postgres {
   async connect({
     signal,
     waitMaxMs = this.#waitMaxMs,
+    hasOthers = () => false,
   }: {
     signal?: AbortSignal;
     waitMaxMs?: number;
+    /** Then a server that has no connection free is not away. */
+    hasOthers?: () => boolean;
   } = {}): Promise<Client> {
     const ends = signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal]);
     const until = performance.now() + waitMaxMs;
@@ -94,6 +101,7 @@ export class Postgres {
         this.#noticed(undefined);
         return client;
       } catch (error) {
+        if (isCrowded(error) && hasOthers()) throw error;
         const problem = this.problem(error);
         if (problem.code !== "DATABASE_AWAY" || ends.aborted || performance.now() + pauseMs > until) throw problem;
         await pause(pauseMs, undefined, { signal: ends }).catch(() => {
@@ -117,11 +125,20 @@ export class Postgres {
     if (idle !== undefined) return this.#lend(idle);
     if (this.#open >= this.#options.connectionsMax) return this.#wait();
     this.#open += 1;
+    const hasOthers = () => this.#open - this.#connecting > 0;
+    this.#connecting += 1;
     try {
-      return this.#lend(this.#watched(await this.connect()));
+      return this.#lend(this.#watched(await this.connect({ hasOthers })));
     } catch (error) {
-      this.#left();
-      throw error;
+      if (!isCrowded(error) || !hasOthers()) {
+        this.#left();
+        throw error;
+      }
+      this.#open -= 1;
+      const free = this.#idle.pop();
+      return free === undefined ? this.#wait() : this.#lend(free);
+    } finally {
+      this.#connecting -= 1;
     }
   }
 

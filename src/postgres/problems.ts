@@ -16,8 +16,9 @@ export class PostgresRefusal extends Error {
   }
 }
 
+const CROWDED = "53300";
 /** Not there now, and perhaps soon: the server starts, stops, fails over, or has no free connection. */
-const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25006", "08P01"]);
+const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P04", "57P05", CROWDED, "25006", "08P01"]);
 /** Something else than the platform ended the statement, its wait for a lock, or its transaction: it may be sent again. */
 const ENDED_STATES = new Set(["57014", "55P03", "25P03", "25P04"]);
 const AWAY_ERRNO = new Set([
@@ -77,6 +78,11 @@ export function isUnconfirmed(notice: Notice): boolean {
   return notice.routine === "SyncRepWaitForLSN";
 }
 
+/** The server, or its user, has as many connections as it may. */
+export function isCrowded(error: unknown): boolean {
+  return failureOf(error instanceof SvcError ? error.cause : error).code === CROWDED;
+}
+
 /** A broken constraint: uniqueness, reference, not null, check. */
 export function isConstraintError(error: unknown): boolean {
   return (failureOf(error).code ?? "").startsWith("23");
@@ -124,7 +130,7 @@ function problemOf(error: unknown, url: DatabaseUrl, where: string): Problem {
     case "25P03":
     case "25P04":
       return away(`${where} ended what the platform asked before it was done: ${message}.`, ENDED);
-    case "53300":
+    case CROWDED:
       return away(
         `${where} has no connection free.`,
         "Raise its max_connections, or lower SVC_DATABASE_CONNECTIONS_MAX; the platform goes on trying.",

@@ -29,6 +29,8 @@ export interface NewJob {
 }
 
 export interface Enqueued {
+  /** Nobody has the bytes of its input any more: their memory may be given back. */
+  readonly letGo?: boolean;
   readonly id: string;
   /** False when the idempotency key named an earlier job. */
   readonly created: boolean;
@@ -73,6 +75,8 @@ export interface Claim {
 export interface ClaimedJob extends Claim {
   readonly endpointId: string;
   readonly input: Uint8Array;
+  /** Nobody else has these bytes: their memory may be given back once they were sent. */
+  readonly isInputOwn?: boolean;
   readonly method: string;
   readonly executionTimeoutMs: number;
   /** Milliseconds from submission to this claim. */

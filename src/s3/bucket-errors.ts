@@ -18,6 +18,8 @@ const REFUSED: Words = {
   help: "Allow it to list the bucket, and to get, put and delete objects there (docs/operate/object-storage.md).",
 };
 const WRONG_KEYS: Words = { what: ({ name }) => `The keys for the bucket "${name}" are wrong.`, help: KEYS };
+/** Of Node: whose certificate it is, by whom, until when. */
+const CERTIFICATE = /^(CERT_|ERR_TLS_CERT|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_CERT)/;
 const EXPIRED: Words = {
   what: ({ name }) => `The credentials for the bucket "${name}" have expired.`,
   help: "Give the platform new ones, or let it take them where they are renewed (a role of the machine or the Pod).",
@@ -70,17 +72,26 @@ export function inWords(error: unknown, settings: BucketSettings): SvcError {
   if (words !== undefined) {
     return new SvcError("BUCKET_REFUSED", words.what(settings), { help: words.help, cause: error });
   }
+  if (CERTIFICATE.test((error as { code?: string } | undefined)?.code ?? "")) {
+    const message = `The certificate of the bucket "${settings.name}"${at(settings)} is not trusted: ${reasonOf(error)}.`;
+    return new SvcError("BUCKET_REFUSED", message, {
+      help: "Where an authority of your own has signed it, start the platform with NODE_EXTRA_CA_CERTS=FILE (PEM); or correct SVC_S3_ENDPOINT.",
+      cause: error,
+    });
+  }
   const status = statusOf(error);
   if (status >= 400 && status < 500 && !MAY_GO_BETTER.has(status)) {
     const message = `The bucket "${settings.name}" refuses a request of the platform: ${reasonOf(error)}.`;
     return new SvcError("BUCKET_REFUSED", message, { help: "Check the settings SVC_S3_… and the key.", cause: error });
   }
-  const { name, endpoint } = settings;
-  const where = endpoint === undefined ? "" : ` at ${new URL(endpoint).host}`;
-  return new SvcError("BUCKET_AWAY", `The bucket "${name}"${where} does not answer: ${reasonOf(error)}.`, {
-    help: "Try again in a moment; what runs goes on meanwhile.",
-    cause: error,
-  });
+  return new SvcError(
+    "BUCKET_AWAY",
+    `The bucket "${settings.name}"${at(settings)} does not answer: ${reasonOf(error)}.`,
+    {
+      help: "Try again in a moment; what runs goes on meanwhile.",
+      cause: error,
+    },
+  );
 }
 
 /** Too slow, at the same time as another, too many. */
@@ -110,6 +121,10 @@ function reasonOf(error: unknown): string {
   const inner = errors?.at(-1);
   if (error.message === "" && inner !== undefined) return reasonOf(inner);
   return error.message.replace(/\.$/, "") || code || error.name;
+}
+
+function at({ endpoint }: BucketSettings): string {
+  return endpoint === undefined ? "" : ` at ${new URL(endpoint).host}`;
 }
 
 function below(prefix: string): string {

@@ -47,7 +47,7 @@ export class Bucket {
   readonly #client: S3Client;
   #told: BucketTold = () => {};
 
-  private constructor(settings: BucketSettings, sdk: typeof import("@aws-sdk/client-s3")) {
+  private constructor(settings: BucketSettings, sdk: typeof import("@aws-sdk/client-s3"), answerMaxMs: number) {
     this.settings = settings;
     this.#sdk = sdk;
     const { endpoint, region, pathStyle, keys } = settings;
@@ -62,7 +62,7 @@ export class Bucket {
       maxAttempts: BUCKET_TRIES_MAX,
       requestHandler: {
         connectionTimeout: BUCKET_CONNECT_MAX_MS,
-        socketTimeout: BUCKET_ANSWER_MAX_MS,
+        socketTimeout: answerMaxMs,
         httpsAgent: { maxSockets: BUCKET_CONNECTIONS_MAX },
         httpAgent: { maxSockets: BUCKET_CONNECTIONS_MAX },
       },
@@ -72,9 +72,9 @@ export class Bucket {
   }
 
   /** Asks nothing of the bucket yet. */
-  static async open(settings: BucketSettings): Promise<Bucket> {
+  static async open(settings: BucketSettings, answerMaxMs = BUCKET_ANSWER_MAX_MS): Promise<Bucket> {
     // 20 MB and 0.3 s that a platform without a bucket does not need.
-    return new Bucket(settings, await import("@aws-sdk/client-s3"));
+    return new Bucket(settings, await import("@aws-sdk/client-s3"), answerMaxMs);
   }
 
   /** From now on. */

@@ -130,7 +130,8 @@ export class Gateways {
       host: config.host,
       port: this.#port,
     };
-    child.send(orders, () => {}); // One that has ended already says so itself.
+    // One that has ended, or never began, says so itself.
+    if (child.connected) child.send(orders, () => {});
     const late = setTimeout(() => child.kill("SIGKILL"), GATEWAY_START_MAX_MS);
     const said = await Promise.race([
       new Promise<GatewayReport>((resolve) => {

@@ -13,6 +13,7 @@ import {
 } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
@@ -49,8 +50,9 @@ export class Connection {
     });
   }
 
-  send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0): void {
-    const frame = new OutgoingFrame(type, channel, head, body, flags);
+  /** `freesBody`: its memory is given back when it has left; nobody else may have it. */
+  send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0, freesBody = false): void {
+    const frame = new OutgoingFrame(type, channel, head, body, flags, freesBody);
     this.#outgoing.push(frame);
     this.#outgoingBytes += frame.bytes;
     if (type === FRAME.JOB || type === FRAME.REQUEST) this.#expectsAnswer = true;
@@ -179,7 +181,11 @@ export class Connection {
       return;
     }
     this.#socket.cork();
-    for (const frame of frames) for (const part of frame.parts()) this.#socket.write(part);
+    for (const frame of frames) {
+      const [start, body] = frame.parts();
+      this.#socket.write(start!);
+      if (body !== undefined) this.#socket.write(body, frame.freesBody ? () => freeBytes(body) : undefined);
+    }
     this.#socket.uncork();
   };
 

@@ -156,5 +156,5 @@ function send(session: WorkerSession, queue: Queue & JobProgress, job: ClaimedJo
   const traceparent = trace === undefined ? "" : `,"traceparent":"${trace}"`;
   const rest = `${attempt}${method}${traceparent}`;
   const head = `{"job":"${job.jobId}","fence":${job.fence},"timeoutMs":${job.executionTimeoutMs}${rest}}`;
-  session.connection.send(FRAME.JOB, channel, head, job.input);
+  session.connection.send(FRAME.JOB, channel, head, job.input, 0, job.isInputOwn);
 }

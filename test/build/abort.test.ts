@@ -6,9 +6,9 @@ import path from "node:path";
 import { describe, test } from "node:test";
 import { buildProject } from "../../src/build/build.ts";
 import { eventually } from "../eventually.ts";
+import { PROGRAM } from "../program.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
 
-const SVC = path.resolve(import.meta.dirname, "../../bin/svc.ts");
 const WORKER = `from svc import Endpoint\n\n\n@Endpoint(name="w", dependencies=["six"])\ndef w(): ...\n`;
 
 /** A project, and an installer that writes half a package, starts a helper, and never ends by itself. */
@@ -60,7 +60,7 @@ describe("a build that is stopped while it installs", () => {
 
   test("by Ctrl-C ends with 130 and leaves nothing either", async (t) => {
     const { left, projectDir, cacheDir, env } = stuckInstall(t);
-    const child = spawn(process.execPath, [SVC, "build"], {
+    const child = spawn(process.execPath, [PROGRAM, "build"], {
       cwd: projectDir,
       env: { ...env, SVC_CACHE_DIR: cacheDir },
       stdio: ["ignore", "ignore", "pipe"],

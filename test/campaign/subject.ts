@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { type PlatformProcess, ROOT, startPlatformProcess } from "../e2e/platform-process.ts";
+import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
-import { COMPILED } from "../program.ts";
+import { COMPILED, SVC } from "../program.ts";
 
 const DISK_MB = 192;
 const INTERRUPTS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -124,7 +124,7 @@ export class Subject {
       SVC_CACHE_DIR: path.join(this.dir, "cache"),
     };
     try {
-      return await runProcess(path.join(ROOT, "bin/svc"), ["deploy", "--app", "campaign"], {
+      return await runProcess(SVC, ["deploy", "--app", "campaign"], {
         cwd: project,
         env,
         signal,

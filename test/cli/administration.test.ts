@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { COMPILED, PROGRAM } from "../program.ts";
 import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { type Outcome, type Sandbox, sandbox } from "./run-svc.ts";
 
@@ -209,10 +209,9 @@ def broken(): ...
 
 /** A command that goes on while the test looks at what it prints. */
 function start({ cwd, configDir, dataDir }: Sandbox, args: string[], stream: "stdout" | "stderr") {
-  const main = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
     cwd,
-    env: { PATH: process.env.PATH, HOME: cwd, SVC_CONFIG_DIR: configDir, SVC_DATA_DIR: dataDir },
+    env: { PATH: process.env.PATH, HOME: cwd, SVC_CONFIG_DIR: configDir, SVC_DATA_DIR: dataDir, ...COMPILED },
   });
   let text = "";
   child[stream].setEncoding("utf8").on("data", (chunk: string) => {

@@ -8,10 +8,10 @@ import { SDK_NAMES } from "../../src/build/endpoint-findings.ts";
 import { withoutTags } from "../../src/cli/plain-value.ts";
 import { failureLine } from "../../src/domain/job.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { SVC } from "../program.ts";
 import { CTRL_C, openPseudoTerminal } from "./pseudo-terminal.ts";
 import { sandbox } from "./run-svc.ts";
 
-const SVC = fileURLToPath(new URL("../../bin/svc", import.meta.url));
 const WORKER = 'from svc import Endpoint\n\n@Endpoint(name="w")\ndef w(): ...\n';
 
 test("svc deploy in a home folder asks on a terminal, and refuses elsewhere unless it is forced", async () => {
@@ -51,9 +51,10 @@ test("settings of a platform that could not start with them are told before one 
 test("a folder that is gone is told, and is no defect of svc", async () => {
   const box = await sandbox();
   const gone = join(box.cwd, "gone");
+  const clone = fileURLToPath(new URL("../../bin/svc", import.meta.url));
   for (const words of ["status", "deploy", ""]) {
     await mkdir(gone);
-    const script = `cd '${gone}' && rmdir '${gone}' && '${SVC}' ${words}`;
+    const script = `cd '${gone}' && rmdir '${gone}' && '${clone}' ${words}`;
     const { code, stderr } = await runProcess("sh", ["-c", script], { env: box.env });
     assert.equal(code, 1);
     assert.match(stderr, /error: The folder that svc was called in does not exist any more\.\n {2}Change into/);

@@ -7,12 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after } from "node:test";
-import { fileURLToPath } from "node:url";
 import { keepLog } from "../harness/test-logs.ts";
-import { COMPILED } from "../program.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
 import { dropServersOf, serversEnv } from "../servers.ts";
-
-const MAIN = fileURLToPath(new URL("../../bin/svc.ts", import.meta.url));
 
 export interface Outcome {
   readonly code: number | null;
@@ -65,11 +62,11 @@ export async function sandbox(): Promise<Sandbox> {
     await dropServersOf(dataDir);
     await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
-  return { cwd, configDir, dataDir, env: own, command: (args) => [MAIN, ...args], svc };
+  return { cwd, configDir, dataDir, env: own, command: (args) => [PROGRAM, ...args], svc };
 }
 
 async function runSvc(args: readonly string[], options: Required<Pick<RunOptions, "cwd" | "env">> & RunOptions) {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: options.cwd, env: options.env });
+  const child = spawn(process.execPath, [PROGRAM, ...args], { cwd: options.cwd, env: options.env });
   child.stdin.on("error", () => {}).end(options.input ?? "");
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };

@@ -4,6 +4,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { project } from "../e2e/platform.ts";
+import { SVC } from "../program.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 
@@ -72,7 +73,7 @@ export const seconds: Endpoints["model"]["methods"]["wait"]["output"] = 1.5;
 
 test("svc types prints types with which calls of the project's endpoints compile, and wrong ones do not", async (t) => {
   const cwd = project(t, { "worker.py": WORKER, "calls.ts": CALLS, "package.json": `{"type":"module"}` }, "shop");
-  const { code, stdout, stderr } = await runProcess(path.join(ROOT, "bin/svc"), ["types"], { cwd, env: process.env });
+  const { code, stdout, stderr } = await runProcess(SVC, ["types"], { cwd, env: process.env });
   assert.equal(code, 0, stderr);
   assert.match(stdout, /\/\*\* Resizes \*\\\/ an image\. \*\//);
   writeFileSync(path.join(cwd, "endpoints.d.ts"), stdout);

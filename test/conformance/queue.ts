@@ -313,6 +313,19 @@ function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.deepEqual([job?.state, job?.error, job?.output], ["TIMED_OUT", "too long", null]);
   });
 
+  test("bytes of a large input that were let go of, or given to one worker, are read again for the next", async () => {
+    const e = unique("e");
+    const given = large("a");
+    const { letGo } = await queue().enqueue(newJob(e, { input: given }));
+    if (letGo) given.fill(0);
+    for (const workerId of ["w1", "w2"]) {
+      const job = await claimOne(e, workerId);
+      assert.ok(large("a").equals(job.input));
+      if (job.isInputOwn) job.input.fill(0);
+      await queue().release(job, "handed-back");
+    }
+  });
+
   test("large outputs and large errors come back unchanged", async () => {
     const e = unique("endpoint");
     const [ok, bad] = [await enqueued(e), await enqueued(e)];

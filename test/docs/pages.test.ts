@@ -7,6 +7,7 @@ import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { ROOT, startPlatform, type TestPlatform, tempDir } from "../e2e/platform.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
+import { BIN } from "../program.ts";
 import { findS3, startS3 } from "../s3.ts";
 import { missing, type Page, readPage, scriptOf } from "./page.ts";
 
@@ -57,7 +58,7 @@ async function follow(t: TestContext, platform: TestPlatform, name: string, page
       string,
       string
     >),
-    PATH: [path.join(ROOT, "bin"), path.dirname(process.execPath), process.env.PATH].join(":"),
+    PATH: [BIN, path.dirname(process.execPath), process.env.PATH].join(":"),
     HOME: process.env.HOME,
     PYTHONPATH: path.join(ROOT, "python/src"),
     PYTHONDONTWRITEBYTECODE: "1",

@@ -8,9 +8,10 @@ import { after, before, describe, test } from "node:test";
 import { VERSION } from "../../src/domain/version.ts";
 import { CTRL_C, openPseudoTerminal, type PseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { SVC } from "../program.ts";
 import { embeddedOnly } from "../servers.ts";
 import { EARLIER, type EarlierData, hasLaterTables, inDatabase, openEarlier } from "./earlier-data/open.ts";
-import { project, ROOT, startPlatform, tempDir } from "./platform.ts";
+import { project, startPlatform, tempDir } from "./platform.ts";
 
 const FILES = {
   "tasks.py": `import os
@@ -170,7 +171,7 @@ describe("What cannot be backed up or restored is refused in words, and nothing 
       ["Ctrl+C", 130, (terminal: PseudoTerminal) => terminal.type(CTRL_C)],
       ["its death", 1, () => holder.kill("SIGKILL")],
     ] as const) {
-      const command = [path.join(ROOT, "bin/svc"), "platform", "backup", path.join(dir, "b")];
+      const command = [SVC, "platform", "backup", path.join(dir, "b")];
       const terminal = openPseudoTerminal(command, { cwd: dir, env });
       t.after(() => terminal.close());
       await eventually(() => assert.equal(readdirSync(snapshots).length, 1));
@@ -211,7 +212,7 @@ test("svc upgrade says what changes, backs up, takes the steps, and tells a way 
   assert.deepEqual([unasked.code, hasLaterTables(dataDir)], [2, false]);
   assert.match(unasked.stderr, /asks before it changes anything.*\n.*--force/);
 
-  const command = [path.join(ROOT, "bin/svc"), "upgrade"];
+  const command = [SVC, "upgrade"];
   const terminal = openPseudoTerminal(command, {
     cwd: dataDir,
     env: { ...env, PATH: process.env.PATH!, HOME: process.env.HOME! },

@@ -5,7 +5,8 @@ import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { CTRL_D, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { SVC } from "../program.ts";
+import { project, startPlatform } from "./platform.ts";
 
 const WORKER = `
 from svc import Endpoint
@@ -87,7 +88,7 @@ test("svc call prints what functions, classes and routes give back, and fails as
 
   // On a terminal what is typed is the input, up to Ctrl+D; what moves while it waits leaves nothing behind.
   const onTerminal = (...words: string[]) => {
-    const terminal = openPseudoTerminal([path.join(ROOT, "bin/svc"), "call", ...words], {
+    const terminal = openPseudoTerminal([SVC, "call", ...words], {
       cwd,
       env: {
         PATH: process.env.PATH ?? "",

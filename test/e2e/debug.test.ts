@@ -11,7 +11,8 @@ import { DebugLink } from "../../src/dev/debug-link.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { startSvcRun } from "../dev/svc-run.ts";
 import { eventually } from "../eventually.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { SVC } from "../program.ts";
+import { project, startPlatform } from "./platform.ts";
 
 const HELLO = `from svc import Endpoint
 
@@ -259,7 +260,7 @@ test("svc run --debug on a terminal says how to attach, breakpoint() is a prompt
     PLATFORM_API_KEY: platform.key,
     SVC_CONFIG_DIR: path.join(platform.dir, "config"),
   };
-  const terminal = openPseudoTerminal([path.join(ROOT, "bin/svc"), "run", "--debug", "--port", "0"], { cwd, env });
+  const terminal = openPseudoTerminal([SVC, "run", "--debug", "--port", "0"], { cwd, env });
   t.after(terminal.close);
   await terminal.shows(/Listening on http:\/\/localhost:\d+, .*Ctrl\+C stops it/);
   const port = Number(

@@ -7,6 +7,7 @@ import { inflateSync } from "node:zlib";
 import { Endpoint } from "../../src/client/endpoint.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
+import { SVC } from "../program.ts";
 import { environment, execute, kernelOf } from "./notebook/kernel.ts";
 import { ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
@@ -218,7 +219,7 @@ test("Every example works as its README says", async (t) => {
     const sources = code.map(({ source }: { source: string[] }) => source.join(""));
     const cwd = path.join(tempDir(t), "notebook");
     mkdirSync(cwd);
-    const env = { ...kernelOf(platform, bin), SVC_COMMAND: path.join(ROOT, "bin/svc") };
+    const env = { ...kernelOf(platform, bin), SVC_COMMAND: SVC };
     const outputs = await execute(bin, sources, cwd, env);
     assert.deepEqual(
       outputs.flat().flatMap(({ ename, evalue }) => (ename === undefined ? [] : [`${ename}: ${evalue}`])),

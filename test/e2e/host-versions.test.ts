@@ -1,5 +1,5 @@
 // May take 12 minutes.
-/** Hosts and platforms of different versions, installed by npm: what goes on over an upgrade of either, and what is refused in words. */
+/** Hosts and platforms of different versions, as npm installs them: what goes on over an upgrade of either, and what is refused in words. */
 import assert from "node:assert/strict";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -17,8 +17,8 @@ const LATER = { version: "0.3.0", protocol: 3, oldest: 2 };
 
 async function startWith(t: TestContext, platformVersion: typeof FIRST, hostVersion: typeof FIRST) {
   const [platforms, hosts] = [npmPrefix(t), npmPrefix(t)];
-  await platforms.install(platformVersion);
-  await hosts.install(hostVersion);
+  await platforms.place(platformVersion);
+  await hosts.place(hostVersion);
   const port = await getPort({ host: "127.0.0.1" });
   const joinable = await startJoinable(t, {
     SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}`,
@@ -77,7 +77,7 @@ test("A host that is newer than its platform joins while both speak the same, an
   assert.match(await shown(platform), /It has svc 0\.1\.9, and the platform 0\.1\.7/);
   assert.equal(await agent.signal("SIGINT"), 0);
 
-  await hosts.install(NEXT);
+  await hosts.place(NEXT);
   const refused = new AgentProcess([`${platform.url}#${"a".repeat(64)}`, "--data-dir", path.join(tempDir(t), "host")], {
     ...onHost.env,
     SVC_HOST_TOKEN: "svch_any",
@@ -94,7 +94,7 @@ test("A host that its platform left two versions behind says what to do, and is 
   const { agent } = await join("one", onHost);
   const { id, url } = await deploy();
   await result(platform, id, await run(platform, url, 1));
-  await platforms.install(LATER);
+  await platforms.place(LATER);
   await platform.kill();
   const later = await platform.restart();
   await eventually(() =>
@@ -113,7 +113,7 @@ test("A host that its platform left two versions behind says what to do, and is 
   assert.equal(await late.ended, 1, late.stdout);
   assert.match(late.stderr, /this machine's is too old\.[\s\S]*Install svc 0\.3\.0 on this machine/);
 
-  await hosts.install(LATER);
+  await hosts.place(LATER);
   agent.child.kill("SIGUSR2");
   await isHere(later, "one");
   await result(later, id, await run(later, url, 2));

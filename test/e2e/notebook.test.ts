@@ -4,8 +4,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { SVC } from "../program.ts";
 import { environment, execute, kernelOf } from "./notebook/kernel.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { project, startPlatform } from "./platform.ts";
 
 const WORKER = `from svc import Endpoint
 
@@ -28,7 +29,7 @@ def area(r: int) -> int:
     return math.floor(r) * factor + helper()`,
   "svc.deploy(area)",
   area(3),
-  `%env SVC_COMMAND=${path.join(ROOT, "bin/svc")}`,
+  `%env SVC_COMMAND=${SVC}`,
   "svc.deploy(area)\nsvc.deploy(area)",
   "await area(2)",
   area(5),
@@ -142,7 +143,7 @@ test("a notebook shows jobs as tables and maps with a line that moves; a cell's 
     WORKER,
     "await double(1)",
     `%%writefile worker.py\n${WORKER}`,
-    `import subprocess\nsubprocess.run([${JSON.stringify(path.join(ROOT, "bin/svc"))}, "deploy"], check=True, capture_output=True).returncode`,
+    `import subprocess\nsubprocess.run([${JSON.stringify(SVC)}, "deploy"], check=True, capture_output=True).returncode`,
     "from worker import double\nlist(double.map(range(30), concurrency=2, progress=True))",
     "job = double.spawn(21)\njob.wait()\njob",
     "failed = double.spawn(-1)\ntry:\n    failed.wait()\nexcept Exception:\n    pass\nfailed",

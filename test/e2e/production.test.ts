@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { SETTINGS_FILE } from "../../src/cli/platform/service-unit.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { CONFIG_KEYS, readConfig } from "../../src/server/config.ts";
+import { BIN } from "../program.ts";
 import { ROOT } from "./platform.ts";
 
 const TASKS = `from svc import Endpoint
@@ -37,7 +38,7 @@ test("The commands of the guide for production work one after the other", async 
   const { SVC_PUBLIC_URL: _, ...own } = given;
   const env = {
     ...own,
-    PATH: `${path.join(ROOT, "bin")}:${process.env.PATH}`,
+    PATH: `${BIN}:${process.env.PATH}`,
     HOME: process.env.HOME,
     SVC_DATA_DIR: path.join(home, "data"),
     SVC_CONFIG_DIR: path.join(home, "config"),

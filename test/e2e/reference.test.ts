@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { BIN } from "../program.ts";
 import { project, ROOT, startPlatform, svc } from "./platform.ts";
 
 /** The first block of a page that has `part` in it. */
@@ -59,7 +60,7 @@ test("Examples of the reference run as they stand: routes, signed URLs, WebSocke
     "shop",
   );
   const env = {
-    PATH: `${path.join(ROOT, "bin")}:${process.env.PATH}`,
+    PATH: `${BIN}:${process.env.PATH}`,
     HOME: process.env.HOME,
     PYTHONPATH: path.join(ROOT, "python/src"),
     SVC_CONFIG_DIR: path.join(platform.dir, "config"),

@@ -9,7 +9,8 @@ import { describe, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
+import { SVC } from "../program.ts";
+import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const HELLO = `from svc import Endpoint, progress
 from helper import WORD
@@ -323,7 +324,7 @@ describe("svc run", { concurrency: 2 }, () => {
       PLATFORM_API_KEY: platform.key,
       SVC_CONFIG_DIR: config,
     };
-    const command = [path.join(ROOT, "bin/svc"), "run", "--port", "0"];
+    const command = [SVC, "run", "--port", "0"];
     const output = openSync(log, "w");
     const child = spawn(command[0]!, command.slice(1), { cwd, env, stdio: ["ignore", output, output] });
     closeSync(output);

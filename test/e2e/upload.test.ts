@@ -7,8 +7,9 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
+import { SVC } from "../program.ts";
 import { embeddedOnly } from "../servers.ts";
-import { project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
+import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const WORKER = `
 from pathlib import Path
@@ -135,7 +136,7 @@ test("A deploy that was ended in the middle of the upload is continued by the ne
     cut = () => up.destroy();
     ended.abort();
   });
-  const first = runProcess(path.join(ROOT, "bin/svc"), ["deploy"], {
+  const first = runProcess(SVC, ["deploy"], {
     cwd: dir,
     env: {
       PATH: process.env.PATH,

@@ -5,6 +5,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { SVC } from "../program.ts";
 import { project, ROOT, startPlatform } from "./platform.ts";
 
 const WORKER = `
@@ -104,7 +105,7 @@ test("Files go into a volume and out of it, workers have them, and links of a wo
   await run("create", "scratch");
   writeFileSync(path.join(cwd, "huge"), "");
   truncateSync(path.join(cwd, "huge"), 50_000_000_000);
-  const terminal = openPseudoTerminal([path.join(ROOT, "bin/svc"), "volume", "put", "scratch", "huge"], {
+  const terminal = openPseudoTerminal([SVC, "volume", "put", "scratch", "huge"], {
     cwd,
     env: {
       PATH: process.env.PATH!,

@@ -53,6 +53,30 @@ for (const [title, body, ...says] of REFUSED) {
   });
 }
 
+const LONG = "x".repeat(100_000);
+
+for (const [title, body] of [
+  ["a line break", `{"input":{"a":"${LONG}\n"}}`],
+  ["a wrong escape", `{"input":{"a":"${LONG}\\q${LONG}"}}`],
+  ["half an escape", `{"input":{"a":"${LONG}\\u12"}}`],
+  ["no end", `{"input":{"a":"${LONG}}}`],
+  ["something behind it", `{"input":{"a":"${LONG}" "${LONG}"}}`],
+  ["a key without a value", `{"input":{"${LONG}"}}`],
+] as const) {
+  test(`refused: a long text with ${title}, as a short one is`, () => {
+    assert.throws(() => parse(body), /not valid JSON at line/);
+  });
+}
+
+test("long texts in the input pass on byte for byte; elsewhere they are read", () => {
+  const input = `{"${LONG}":"${LONG}é\\n\\u00e9","b":["${LONG}"]}`;
+  const { method, ...request } = parse(`{"method":"m","input":${input},"other":"${LONG}"}`);
+  assert.equal(request.input.toString(), input);
+  assert.equal(method, "m");
+  assert.throws(() => parse(`{"input":{},"method":"${LONG}"}`), /100000 characters/);
+  assert.throws(() => parse(`{"input":"${LONG}"}`), /not a text/);
+});
+
 test("input passes on byte for byte; everything else has its default", () => {
   const request = parse('{"other": 1, "input": { "a" : 1.00, "big": 12345678901234567890 } }');
   assert.equal(request.input.toString(), '{ "a" : 1.00, "big": 12345678901234567890 }');

@@ -70,7 +70,8 @@ export async function runFile(
   if (user !== undefined) for (const dir of [folder, temp, logs]) chownSync(dir, user.uid, user.gid);
   // A worker may be another user.
   chmodSync(folder, 0o755);
-  const limit = limitOf(file) ?? limits.fileMaxMs;
+  const minutes = minutesOf(file);
+  const limit = minutes === undefined ? limits.fileMaxMs : minutes * 60_000;
   const env = { ...(user?.env ?? process.env), ...more, TMPDIR: temp, SVC_TEST_LOGS: logs, SVC_TEST_REPORT: report };
   const { ending, output } = await guarded(file, { ...limits, fileMaxMs: limit }, env, signal, user);
   const tests = readReport(report);
@@ -195,9 +196,9 @@ function readReport(report: string): ReportedTest[] {
 }
 
 /** A file that needs longer says so in a line of its own: "// May take N minutes." */
-function limitOf(file: string): number | undefined {
+export function minutesOf(file: string): number | undefined {
   const minutes = /^\/\/ May take (\d+) minutes\.$/m.exec(readFileSync(file, "utf8"))?.[1];
-  return minutes === undefined ? undefined : Number(minutes) * 60_000;
+  return minutes === undefined ? undefined : Number(minutes);
 }
 
 function processLine({ pid, command }: Ending["left"][number]): string {

@@ -18,10 +18,10 @@ import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts"
 import { Reception } from "../../src/worker-link/reception.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { PROGRAM } from "../program.ts";
 import { openPlatformEnd } from "./joined.ts";
 import { TOKEN } from "./platform-end.ts";
 
-const MAIN = path.resolve(import.meta.dirname, "../../bin/svc.ts");
 const PIN = "ab".repeat(32);
 
 test("An address has a URL and a fingerprint; what is wrong with one is said with the way to get it right", () => {
@@ -146,7 +146,8 @@ test("What stands wrongly before a platform is named before anything is started"
   assert.match(await behind(old), /does not speak TLS 1\.3\./);
   // A front that tells who calls, before it passes anything on.
   const tells = createRawServer((socket) => {
-    const onward = connect(workerPort, "127.0.0.1", () => onward.write("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n"));
+    const onward = connect(workerPort, "127.0.0.1");
+    onward.write("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n");
     pipeline(socket, onward, socket, () => {});
   });
   assert.match(
@@ -364,7 +365,7 @@ test("Only its launcher comes in by the agent's socket, and no call of the platf
 
 function openTerminal(t: TestContext, args: readonly string[], dir: string) {
   const env = { PATH: process.env.PATH ?? "", HOME: dir, SVC_HOST_TOKEN: TOKEN, TERM: "xterm" };
-  const terminal = openPseudoTerminal([process.execPath, MAIN, "worker", "join", ...args], {
+  const terminal = openPseudoTerminal([process.execPath, PROGRAM, "worker", "join", ...args], {
     cwd: dir,
     env,
     columns: 80,

@@ -195,6 +195,31 @@ describe("the way to PostgreSQL", { skip }, () => {
     await assert.rejects(postgres.acquire(), { code: "SHUTTING_DOWN" });
   });
 
+  test("where the server gives fewer connections than the platform may open, those that it has are used in turns", async () => {
+    await server.sql("CREATE ROLE few LOGIN CONNECTION LIMIT 2");
+    const url = new URL(server.url);
+    url.username = "few";
+    const told: unknown[] = [];
+    const access = { url: parseDatabaseUrl(url.href), passwordFile: undefined };
+    const both = [60_000, 200].map(
+      (waitMaxMs) => new Postgres({ access, connectionsMax: 8, waitMaxMs, told: (away) => told.push(away) }),
+    );
+    const [postgres, late] = [both[0]!, both[1]!];
+    const all = await Promise.all(Array.from({ length: 40 }, () => postgres.query("SELECT pg_sleep(0.01), 1 AS n")));
+    assert.deepEqual([all.length, told], [40, []]);
+    await Promise.all([1, 2].map(() => postgres.query("SELECT pg_sleep(0.1)")));
+    await assert.rejects(late.acquire(), {
+      code: "DATABASE_AWAY",
+      message: /has no connection free/,
+      help: /SVC_DATABASE_CONNECTIONS_MAX/,
+    });
+    assert.equal(told.length, 1);
+    await postgres.close();
+    await eventually(() => late.query("SELECT 1"));
+    assert.deepEqual(told.slice(1), [undefined]);
+    await late.close();
+  });
+
   test("a connection whose transaction did not end is not lent again", async () => {
     const postgres = open({ connectionsMax: 1 });
     const left = await postgres.acquire();

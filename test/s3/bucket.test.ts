@@ -1,10 +1,16 @@
 /** Requests to a bucket, and what servers answer that refuse, are slow, break off or do not know what AWS added. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { BUCKET_TRIES_MAX } from "../../src/domain/limits.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { Bucket } from "../../src/s3/bucket.ts";
 import type { BucketSettings } from "../../src/s3/bucket-settings.ts";
 
@@ -12,7 +18,12 @@ const KEYS = { id: "AKID", secret: "a secret that is never told" };
 type Answer = (res: ServerResponse, req: IncomingMessage) => void;
 
 /** A server that gives one answer after the other, the last one again and again. */
-async function serve(t: TestContext, answers: readonly Answer[], settings: Partial<BucketSettings> = {}) {
+async function serve(
+  t: TestContext,
+  answers: readonly Answer[],
+  settings: Partial<BucketSettings> = {},
+  answerMaxMs?: number,
+) {
   const requests: IncomingMessage[] = [];
   const server = createServer((req, res) => {
     requests.push(req.resume());
@@ -22,7 +33,7 @@ async function serve(t: TestContext, answers: readonly Answer[], settings: Parti
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const all = { name: "layers", region: undefined, prefix: "some/", pathStyle: true, keys: KEYS, ...settings };
-  const bucket = await Bucket.open({ endpoint: `http://localhost:${port}`, ...all });
+  const bucket = await Bucket.open({ endpoint: `http://localhost:${port}`, ...all }, answerMaxMs);
   t.after(() => {
     bucket.close();
     server.close();
@@ -103,6 +114,54 @@ test("a server that cuts connections is away, and one that cuts an object off is
   const { bucket, requests } = await serve(t, [half, whole]);
   assert.equal((await bucket.read("one"))!.toString(), "0123456789");
   assert.equal(requests.length, 2);
+});
+
+test("a server that takes a request and says nothing is asked again, and away then", async (t) => {
+  const silent: Answer = () => {};
+  const recovers = await serve(t, [silent, fine], {}, 200);
+  await recovers.bucket.put("one", Buffer.from("bytes"));
+  assert.equal(recovers.requests.length, 2);
+  const { bucket, requests } = await serve(t, [silent], {}, 200);
+  const words = /The bucket "layers" at localhost:\d+ does not answer: it took too long\.$/;
+  await assert.rejects(bucket.put("one", Buffer.from("bytes")), { code: "BUCKET_AWAY", message: words });
+  assert.equal(requests.length, BUCKET_TRIES_MAX);
+});
+
+test("a certificate that is not trusted is said to be, and is with its authority's file", async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), "svc-s3-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [trusted, other] = ["localhost", "elsewhere.test"].map((name) => selfSignedCertificate(name));
+  const asked = async ({ key, cert }: { key: string; cert: string }, isTrusted: boolean) => {
+    const server = createTlsServer({ key, cert }, (req, res) => {
+      req.resume().on("end", () => fine(res, req));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const ca = path.join(folder, "ca.pem");
+    writeFileSync(ca, cert);
+    const endpoint = `https://localhost:${(server.address() as AddressInfo).port}`;
+    const settings = { endpoint, name: "layers", prefix: "", pathStyle: true, keys: KEYS };
+    const code = `const { Bucket } = await import(${JSON.stringify(path.resolve("src/s3/bucket.ts"))});
+      const bucket = await Bucket.open(${JSON.stringify(settings)});
+      console.log(JSON.stringify(await bucket.put("one", Buffer.from("x")).then(() => "fine", ({ code, message, help }) => [code, message, help])));`;
+    const env = { PATH: process.env.PATH, ...(isTrusted && { NODE_EXTRA_CA_CERTS: ca }) };
+    const { stdout, stderr } = await runProcess(process.execPath, ["--input-type=module", "-e", code], { env });
+    server.close();
+    server.closeAllConnections();
+    assert.notEqual(stdout, "", stderr);
+    return JSON.parse(stdout) as string | string[];
+  };
+  assert.equal(await asked(trusted!, true), "fine");
+  for (const [certificate, isTrusted, why] of [
+    [trusted!, false, /self-signed certificate/],
+    [other!, true, /does not match|altnames/i],
+  ] as const) {
+    const [code, message, help] = (await asked(certificate, isTrusted)) as string[];
+    assert.equal(code, "BUCKET_REFUSED");
+    assert.match(message!, /^The certificate of the bucket "layers" at localhost:\d+ is not trusted: /);
+    assert.match(message!, why);
+    assert.match(help!, /NODE_EXTRA_CA_CERTS=FILE/);
+  }
 });
 
 test("what is refused is told in words with what to do, at once, and never with the secret", async (t) => {

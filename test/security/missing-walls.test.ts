@@ -7,6 +7,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { project, ROOT, svc, tempDir } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
+import { SVC } from "../program.ts";
 import { ASKS, makeHostileInstaller } from "./hostile-installer.ts";
 
 const WORKER = `
@@ -22,7 +23,7 @@ def looks(path, write=False):
 `;
 
 function limited(t: TestContext, dir: string, env: Record<string, string> = {}) {
-  const start = [path.join(ROOT, "bin/svc"), "platform", "start", "--foreground", "--port", "0"];
+  const start = [SVC, "platform", "start", "--foreground", "--port", "0"];
   const child = spawn("setpriv", ["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", ...start], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dir, ...env },
     stdio: ["ignore", "pipe", "pipe"],

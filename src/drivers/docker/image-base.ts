@@ -98,15 +98,17 @@ function packFolder(dir: string): Readable {
   const child = spawn("tar", ["-C", dir, "--one-file-system", "--numeric-owner", ...excludes, "-c", "."], {
     stdio: ["ignore", "pipe", "pipe"],
   });
+  const stream = new PassThrough();
+  child.on("error", (error) => {
+    stream.destroy(new SvcError("TOOL_MISSING", `The program tar cannot be run: ${error.message}.`));
+  });
+  // Without a free descriptor there are no pipes either.
+  if (child.stdout === undefined) return stream;
   let said = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     said = (said + text).slice(-2000);
   });
-  const stream = new PassThrough();
   child.stdout.pipe(stream, { end: false });
-  child.on("error", (error) => {
-    stream.destroy(new SvcError("TOOL_MISSING", `The program tar cannot be run: ${error.message}.`));
-  });
   child.on("close", (code) => {
     // A file that changed meanwhile is code 1; a live system always has some.
     if (code === 0 || code === 1) stream.end();

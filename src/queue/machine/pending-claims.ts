@@ -168,8 +168,9 @@ export class PendingClaims {
     const jobs: ClaimedJob[] = [];
     try {
       for (const { job, input } of claim.given) {
-        const bytes = typeof input === "string" ? await this.#hooks.keep(() => this.#hooks.readBody(input)) : input;
-        if (bytes !== undefined) jobs.push(claimedJob(job, bytes));
+        const isInputOwn = typeof input === "string";
+        const bytes = isInputOwn ? await this.#hooks.keep(() => this.#hooks.readBody(input)) : input;
+        if (bytes !== undefined) jobs.push({ ...claimedJob(job, bytes), ...(isInputOwn && { isInputOwn }) });
         else await this.inputLost(job);
       }
     } catch (error) {

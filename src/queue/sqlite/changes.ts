@@ -41,7 +41,7 @@ export function queueChanges(core: QueueCore, bodies: StoredBodies): Changes {
   };
 }
 
-export function insertJob(core: QueueCore, job: NewJob, input: Body): { id: string; created: boolean } {
+export function insertJob(core: QueueCore, job: NewJob, input: Body): Awaited<ReturnType<Queue["enqueue"]>> {
   const { live } = core;
   const endpoint = live.endpoint(job.endpointId);
   core.number(endpoint);
@@ -79,7 +79,7 @@ export function insertJob(core: QueueCore, job: NewJob, input: Body): { id: stri
   if (claim === undefined) {
     live.count(endpoint, IN_QUEUE, job.lowPriority, 1);
     core.touch(endpoint);
-    return { id: job.id, created: true };
+    return { id: job.id, created: true, ...(typeof input === "string" && { letGo: true }) };
   }
   const running: RunningJob = {
     seq,

@@ -27,8 +27,6 @@ LOG_FRAME_MAX_BYTES = 64 * 1024
 LOG_RATE_BYTES_PER_S = 1024 * 1024
 LOG_BURST_BYTES = 2 * 1024 * 1024
 PIPE_READ_BYTES = 64 * 1024
-# The largest block that glibc keeps when it is given back (DEFAULT_MMAP_THRESHOLD_MAX), with what it adds to one.
-KEPT_BUFFER_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
 # Kept for the platform while the link is down.
 BACKLOG_MAX_BYTES = 16 * 1024 * 1024

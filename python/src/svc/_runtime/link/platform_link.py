@@ -120,8 +120,8 @@ class PlatformLink:
         self._welcome = True
         self._pause = 0.0
         # Ends and their reasons come first: the platform counts out whoever is not among the workers.
-        kept, self._kept, self._kept_bytes, self._kept_output_bytes = self._kept, [], 0, 0
-        self._write(b"".join(kept))
+        if self._write(b"".join(self._kept)):
+            self._kept, self._kept_bytes, self._kept_output_bytes = [], 0, 0
         self._write(encode(protocol.WORKERS, 0, self._workers()))
         self.welcomed()
         return True
@@ -140,10 +140,10 @@ class PlatformLink:
             self.next_try = 0.0
 
     def send(self, frame: bytes) -> None:
-        """A frame that must arrive: kept while the link is down."""
-        if self._welcome:
-            self._write(frame)
-        elif self._kept_bytes + len(frame) <= LAUNCHER_BACKLOG_MAX_BYTES:
+        """A frame that must arrive: kept while the link is down, also where that is only seen now."""
+        if self._welcome and self._write(frame):
+            return
+        if self._kept_bytes + len(frame) <= LAUNCHER_BACKLOG_MAX_BYTES:
             self._kept.append(frame)
             self._kept_bytes += len(frame)
 
@@ -160,18 +160,20 @@ class PlatformLink:
         self._write(frame)
         return True
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> bool:
+        """False when nothing of it can leave: the link is broken, which the loop sees next."""
         if self._out or not data:
             self._out += data
-            return
+            return True
         try:
             sent = self._sock.send(data)
         except BlockingIOError:
             sent = 0
         except OSError:
-            return  # the loop sees the hang-up next
+            return False
         if sent < len(data):
             self._out += data[sent:]
+        return True
 
     def writable(self) -> None:
         try:
