@@ -51,7 +51,11 @@ export async function holdDocker(): Promise<{ readonly docker: TestDocker; relea
   const rootfs = path.join(CACHE, `rootfs-${SUITE}-${process.arch}.tar`);
   const env = { SVC_DRIVER: "docker", SVC_CPU_IMAGE: IMAGE, SVC_GPU_IMAGE: IMAGE };
   const engine = new Docker();
-  const bridge = async () => (await engine.getNetwork("bridge").inspect()).IPAM!.Config![0]!.Gateway!;
+  const bridge = async () => {
+    const { Gateway, Subnet } = (await engine.getNetwork("bridge").inspect()).IPAM!.Config![0]!;
+    // Docker 20 does not say it of the bridge that a daemon finds at its start: it is the first of the network.
+    return Gateway ?? Subnet!.replace(/\.0\/\d+$/, ".1");
+  };
   const offer = { image: IMAGE, rootfs, env, engine, bridge };
   let release = async () => {};
   try {
