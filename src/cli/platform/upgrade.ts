@@ -7,6 +7,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { VERSION } from "../../domain/version.ts";
 import { backUp } from "../../server/backup.ts";
 import { dataVersion } from "../../server/data-version.ts";
+import { databaseOf } from "../../server/state.ts";
 import { lackingSteps, takeSteps } from "../../server/upgrade.ts";
 import type { CliContext } from "../context.ts";
 import { livingPlatform, type PlatformRecord } from "./record.ts";
@@ -18,6 +19,8 @@ export class Upgrade {
   readonly #dataDir: string;
   readonly #backup: string;
   readonly #running: PlatformRecord | undefined;
+  /** The PostgreSQL with the records and jobs; undefined: they are among the data. */
+  readonly #database: string | undefined;
   /** Of the data; undefined where they do not say. */
   readonly #before: string | undefined;
   /** Undefined while a platform holds the data, or where there are none. */
@@ -35,6 +38,7 @@ export class Upgrade {
     this.#running = running;
     this.#before = running?.version ?? dataVersion(dataDir);
     this.#steps = steps;
+    this.#database = databaseOf(dataDir);
     const stamp = new Date().toISOString().replace(/[-:]|\..*/g, "");
     this.#backup = backup ?? `${dataDir}-backup-${this.#before ?? "earlier"}-${stamp}`;
   }
@@ -60,8 +64,9 @@ export class Upgrade {
   }
 
   plan(): string[] {
-    const steps =
+    const known =
       this.#steps === undefined ? "looked at when the platform has stopped" : `${this.#steps} of the tables`;
+    const steps = this.#database === undefined ? known : "taken in the database when the platform starts";
     const platform = "is stopped when its running work is done, and started again";
     return [
       `Data      ${this.#dataDir}`,
@@ -71,6 +76,9 @@ export class Upgrade {
         ? []
         : [`Platform  ${platform} (process ${this.#running.pid}, ${this.#running.url})`]),
       `Backup    ${this.#backup}`,
+      ...(this.#database === undefined
+        ? []
+        : [`Database  ${this.#database}: it is not in the backup; go on when it has one of its own`]),
       "What changed from version to version stands in CHANGELOG.md.",
     ];
   }
@@ -103,6 +111,7 @@ export class Upgrade {
       "The way back, without what happens from now on:",
       "  svc platform stop",
       `  svc platform restore ${this.#backup}`,
+      ...(this.#database === undefined ? [] : [`  bring ${this.#database} back to before, from its own backup`]),
       `  and install ${version} again.`,
     ];
   }
