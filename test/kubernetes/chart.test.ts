@@ -98,7 +98,11 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       ],
     );
     const names = objects.map(({ kind, name }) => `${kind} ${name}`);
-    for (const one of ["ServiceAccount second-release-host", "Service second-release-hosts"])
+    for (const one of [
+      "ServiceAccount second-release-host",
+      "Service second-release-hosts",
+      "PodDisruptionBudget second-release",
+    ])
       assert.ok(names.includes(one), names.join("\n"));
   });
 
@@ -143,6 +147,7 @@ describe("The chart on an API server", { skip }, () => {
     const first = await key();
     assert.equal(Buffer.from(Buffer.from(first, "base64").toString(), "base64").length, 32);
     await one.done(["upgrade", ...to], { ...NEEDED, platform: { replicas: 2 } });
+    assert.equal((await server.done("GET", "/apis/apps/v1/namespaces/kept/deployments/svc")).spec.replicas, 2);
     assert.equal(await key(), first);
     await one.done(["uninstall", "svc", "--namespace", "kept"]);
     assert.equal(await key(), first);
