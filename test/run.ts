@@ -11,8 +11,7 @@ import path from "node:path";
 import { keepSeconds, longestFirst } from "./harness/order.ts";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
-import { type StartedServers, startServers } from "./servers.ts";
-import { setUp } from "./set-up.ts";
+import { SetUp } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
 const IDLE_SHARE = 0.3;
@@ -66,6 +65,7 @@ const all = files.flatMap((file): Run[] => {
 
 const runs = longestFirst(all, nameOf);
 const stop = new AbortController();
+const stopped = new Promise<void>((resolve) => stop.signal.addEventListener("abort", () => resolve()));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop.abort());
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failed: string[] = [];
@@ -74,9 +74,12 @@ const started = performance.now();
 // Compiled code of earlier processes: a test starts dozens.
 process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
-const tearDown = await setUp(files);
-const servers = runs.some(({ withServers }) => withServers) ? await startServers() : undefined;
-let next = 0;
+const setUp = await SetUp.begin(
+  files,
+  runs.some(({ withServers }) => withServers),
+);
+const left = [...runs];
+let taken = 0;
 let compiled: string | undefined;
 await workAll();
 rmSync(folder, { recursive: true, force: true });
@@ -89,26 +92,27 @@ const cpuS = times.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
 console.log(
   `\n${files.length} files in ${tookS.toFixed(1)} s, ${cpuS.toFixed(1)} s of processor time; the slowest: ${slowest.join(", ")}`,
 );
+if (setUp.told.length > 0) console.log(`Made beside the first files: ${setUp.told.join(", ")}`);
 if (!stop.signal.aborted) keepSeconds(Object.fromEntries(times.map(({ run, seconds }) => [run, seconds])));
 if (process.env.SVC_TEST_TIMES) writeFileSync(process.env.SVC_TEST_TIMES, `${JSON.stringify(times)}\n`);
 const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
 console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
-if (typeof servers === "object") await servers.stop();
-await tearDown();
+await setUp.end();
 
 /** One file more at a time than there are processors, as much of a test is waiting, and others while all wait: one each time it is seen. */
 async function workAll(): Promise<void> {
   const processors = availableParallelism();
   const lane = async () => {
-    while (next < runs.length && !stop.signal.aborted) await runNext();
+    for (let run = await take(); run !== undefined; run = await take()) await runNext(run);
   };
   const others = new Set<Promise<void>>();
   const idle = idleProcessors();
   const look = setInterval(() => {
     if (idle() < processors * IDLE_SHARE || others.size > processors) return;
-    if (next === runs.length || stop.signal.aborted) return;
-    const other = runNext().finally(() => others.delete(other));
+    const run = takeReady();
+    if (run === undefined) return;
+    const other = runNext(run).finally(() => others.delete(other));
     others.add(other);
   }, LOOK_EVERY_MS);
   await Promise.all(Array.from({ length: processors + 1 }, lane));
@@ -127,13 +131,32 @@ function idleProcessors(): () => number {
   };
 }
 
-async function runNext(): Promise<void> {
-  const number = next++;
-  const run = runs[number]!;
+/** The next whose needs are met; undefined when there is none now. */
+function takeReady(): Run | undefined {
+  if (stop.signal.aborted) return undefined;
+  const index = left.findIndex(({ file, withServers }) => setUp.isReady(file, withServers));
+  return index < 0 ? undefined : left.splice(index, 1)[0];
+}
+
+/** The same, as soon as there is one; undefined when none is left. */
+async function take(): Promise<Run | undefined> {
+  for (;;) {
+    const run = takeReady();
+    if (run !== undefined || left.length === 0 || stop.signal.aborted) return run;
+    await Promise.race([setUp.next(), stopped]);
+  }
+}
+
+async function runNext(run: Run): Promise<void> {
+  const number = taken++;
   const { file, asUser, withServers, gateways } = run;
-  const env = { ...(withServers ? (servers as StartedServers).env : {}), ...(gateways ? GATEWAYS_ENV : {}) };
-  const result =
-    withServers && typeof servers !== "object" ? skippedWhole(file, servers!) : await runOne(file, number, asUser, env);
+  const { servers } = setUp;
+  const isWithout = withServers && typeof servers === "string";
+  const env = {
+    ...(withServers && typeof servers === "object" ? servers.env : {}),
+    ...(gateways ? GATEWAYS_ENV : {}),
+  };
+  const result = isWithout ? skippedWhole(file, servers) : await runOne(file, number, asUser, env);
   times.push({ file, run: nameOf(run), seconds: result.seconds, cpuSeconds: result.cpuSeconds });
   tell(result, howOf(run));
 }
