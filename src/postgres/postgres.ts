@@ -65,7 +65,6 @@ export class Postgres {
   readonly #closing = new AbortController();
   /** With those that are made now. */
   #open = 0;
-  #connecting = 0;
   #away: SvcError | undefined;
   #awayAt = 0;
 
@@ -86,12 +85,12 @@ export class Postgres {
   async connect({
     signal,
     waitMaxMs = this.#waitMaxMs,
-    hasOthers = () => false,
+    stepsBack = () => false,
   }: {
     signal?: AbortSignal;
     waitMaxMs?: number;
-    /** Then a server that has no connection free is not away. */
-    hasOthers?: () => boolean;
+    /** Whether the caller leaves it to others when the server has no connection free: it is not away then. */
+    stepsBack?: () => boolean;
   } = {}): Promise<Client> {
     const ends = signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal]);
     const until = performance.now() + waitMaxMs;
@@ -101,7 +100,7 @@ export class Postgres {
         this.#noticed(undefined);
         return client;
       } catch (error) {
-        if (isCrowded(error) && hasOthers()) throw error;
+        if (isCrowded(error) && stepsBack()) throw error;
         const problem = this.problem(error);
         if (problem.code !== "DATABASE_AWAY" || ends.aborted || performance.now() + pauseMs > until) throw problem;
         await pause(pauseMs, undefined, { signal: ends }).catch(() => {
@@ -125,20 +124,22 @@ export class Postgres {
     if (idle !== undefined) return this.#lend(idle);
     if (this.#open >= this.#options.connectionsMax) return this.#wait();
     this.#open += 1;
-    const hasOthers = () => this.#open - this.#connecting > 0;
-    this.#connecting += 1;
+    // Of several that are being made, the last one finds out whether there is room for any.
+    let isBack = false;
+    const stepsBack = () => {
+      isBack = this.#open > 1;
+      if (isBack) this.#open -= 1;
+      return isBack;
+    };
     try {
-      return this.#lend(this.#watched(await this.connect({ hasOthers })));
+      return this.#lend(this.#watched(await this.connect({ stepsBack })));
     } catch (error) {
-      if (!isCrowded(error) || !hasOthers()) {
+      if (!isBack) {
         this.#left();
         throw error;
       }
-      this.#open -= 1;
       const free = this.#idle.pop();
       return free === undefined ? this.#wait() : this.#lend(free);
-    } finally {
-      this.#connecting -= 1;
     }
   }
 
