@@ -27,7 +27,7 @@ from http_platform import DROP, HttpPlatform, app, completed, failed, gone, wait
 import svc
 from svc import Endpoint
 from svc import this_worker
-from svc._calling import ask, discovery, settings
+from svc._calling import ask, connections, discovery, settings
 from svc._calling.limits import MAP_AHEAD
 
 
@@ -226,9 +226,8 @@ class Waiting(CallingTest):
     def test_a_long_job_is_followed_by_long_polls_without_a_pause(self):
         answers = iter([waiting(), waiting(), completed(3)])
         self.jobs = lambda request: next(answers)
-        began = monotonic()
-        self.assertEqual(infer(1), 3)
-        self.assertLess(monotonic() - began, 2)
+        with mock.patch.object(connections.Patience, "pause", side_effect=AssertionError("it paused")):
+            self.assertEqual(infer(1), 3)
         polls = self.platform.seen("status-sync")
         self.assertEqual([poll.path for poll in polls], ["/v2/ep-1/status-sync/sync-1"] * 2)
         self.assertEqual(polls[0].query, {"wait": "60000"})
@@ -342,7 +341,7 @@ class Waiting(CallingTest):
 
         async def give_up():
             task = asyncio.ensure_future(infer.aio(1))
-            await asyncio.to_thread(arrived.wait, 5)
+            await asyncio.to_thread(arrived.wait, 60)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task

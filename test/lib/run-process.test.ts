@@ -12,7 +12,7 @@ test("A program that cannot start is a rejection: none of that name, or no free 
     import { runProcess } from ${JSON.stringify(MODULE)};
     try { for (;;) openSync("/dev/null"); } catch {}
     const first = await runProcess("true", []).catch((error) => error.code);
-    const second = await runProcess("true", [], { signal: AbortSignal.timeout(1) }).catch((error) => error.code);
+    const second = await runProcess("true", [], { signal: new AbortController().signal }).catch((error) => error.code);
     process.stdout.write(first + " " + second);`;
   const script = 'ulimit -n 60; exec "$0" --input-type=module -e "$1"';
   const { code: ended, stdout, stderr } = await runProcess("sh", ["-c", script, process.execPath, code]);
