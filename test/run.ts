@@ -14,8 +14,10 @@ import { type FileResult, runFile } from "./harness/run-file.ts";
 import { SetUp } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
-const IDLE_SHARE = 0.3;
-const LOOK_EVERY_MS = 2_000;
+const IDLE_SHARE = 0.2;
+const LOOK_EVERY_MS = 1_000;
+/** A file with a platform and a browser takes as much. */
+const SPARE_BYTES = 1_500_000_000;
 /** Those whose tests start whole platforms, and what of them crosses most of the code. */
 const WITH_SERVERS = "test/{e2e,console,control-plane,dev,security,cli}/**/*.test.ts";
 const ALSO_WITH_SERVERS = ["crash", "full-machine", "job-life"].map((name) => `/test/e2e/${name}.test.ts`);
@@ -109,7 +111,8 @@ async function workAll(): Promise<void> {
   const others = new Set<Promise<void>>();
   const idle = idleProcessors();
   const look = setInterval(() => {
-    if (idle() < processors * IDLE_SHARE || others.size > processors) return;
+    if (idle() < processors * IDLE_SHARE || others.size >= 2 * processors) return;
+    if (process.availableMemory() < SPARE_BYTES) return;
     const run = takeReady();
     if (run === undefined) return;
     const other = runNext(run).finally(() => others.delete(other));
