@@ -2,11 +2,10 @@
  * What `svc build` and the start of the CLI take, as whole commands from a shell's point of view: start, five endpoints with
  * their dependencies cached, an edit under 500 MB of dependencies, and a first install beside plain pip and plain uv.
  */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { getOrInsert } from "../src/lib/get-or-insert.ts";
-import { atMost, type Bench, median } from "./bench.ts";
+import { atMost, type Bench, Seen } from "./bench.ts";
 import { type Environment, SVC, timed, writeFiveEndpoints } from "./cli.ts";
 import { LARGE_WHEELS, largeWheels } from "./large-wheels.ts";
 import { pythonEnvironment } from "./processes.ts";
@@ -16,8 +15,8 @@ const INSTALLED = ["requests", "pyyaml", "jinja2", "rich"];
 
 export const bench: Bench = async ({ rounds }) => {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
-  const seen = new Map<string, number[]>();
-  const note = (name: string, value: number) => getOrInsert(seen, name, () => []).push(value);
+  const seen = new Seen();
+  const { note } = seen;
   const env = { ...process.env, SVC_CACHE_DIR: path.join(dir, "cache") };
   try {
     for (let round = 0; round < rounds * 3; round++) {
@@ -26,13 +25,14 @@ export const bench: Bench = async ({ rounds }) => {
       note("svc build --help ms", await timed(SVC, ["build", "--help"], dir, env));
     }
     await fiveEndpoints(dir, env, rounds, note);
+    await thousandFiles(dir, env, rounds, note);
     await underLargeDependencies(dir, env, rounds, note);
     const uv = path.join(await pythonEnvironment("uv", ["uv"]), "uv");
     for (let round = 0; round < Math.min(rounds, 3); round++) await firstInstall(dir, env, uv, note);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
-  const figures = Object.fromEntries([...seen].map(([name, values]) => [name, median(values)]));
+  const figures = seen.medians();
   figures["svc --version / node -e 0"] = figures["svc --version ms"]! / figures["node -e 0 ms"]!;
   figures["svc build, nothing changed / node -e 0"] =
     figures["svc build, nothing changed ms"]! / figures["node -e 0 ms"]!;
@@ -45,11 +45,12 @@ export const bench: Bench = async ({ rounds }) => {
     bars: {
       "svc --version / node -e 0": atMost(figures["svc --version / node -e 0"]!, 3),
       "svc build, 5 endpoints, dependencies cached": atMost(figures["svc build, nothing changed ms"]!, 300, " ms"),
+      "svc build, 1,000 files": atMost(figures["svc build, 1,000 files for the first time ms"]!, 1000, " ms"),
     },
   };
 };
 
-type Note = (name: string, value: number) => void;
+type Note = Seen["note"];
 
 async function fiveEndpoints(dir: string, env: Environment, rounds: number, note: Note): Promise<void> {
   const project = path.join(dir, "five");
@@ -59,6 +60,26 @@ async function fiveEndpoints(dir: string, env: Environment, rounds: number, note
     note("svc build, nothing changed ms", await timed(SVC, ["build"], project, env));
     writeFiveEndpoints(project, `${round}`, ["six"]);
     note("svc build, code changed ms", await timed(SVC, ["build"], project, env));
+  }
+}
+
+/** Of 20 functions each, beside five endpoints. */
+async function thousandFiles(dir: string, env: Environment, rounds: number, note: Note): Promise<void> {
+  const project = path.join(dir, "thousand");
+  writeFiveEndpoints(project, "0");
+  for (let n = 0; n < 1_000; n++) {
+    const folder = path.join(project, `part${n % 20}`);
+    mkdirSync(folder, { recursive: true });
+    const functions = Array.from(
+      { length: 20 },
+      (_, k) => `def f${k}(a: int, b: str = "x") -> dict:\n    return {"a": a, "b": b}\n`,
+    );
+    writeFileSync(path.join(folder, `m${n}.py`), functions.join("\n\n"));
+  }
+  for (let round = 0; round < rounds; round++) {
+    const emptyCache = { ...env, SVC_CACHE_DIR: mkdtempSync(path.join(dir, "cache-")) };
+    note("svc build, 1,000 files for the first time ms", await timed(SVC, ["build"], project, emptyCache));
+    note("svc build, 1,000 files again ms", await timed(SVC, ["build"], project, emptyCache));
   }
 }
 

@@ -2,17 +2,21 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { runProcess } from "../src/lib/run-process.ts";
+import type { Run } from "./bench.ts";
+import { usedMs } from "./processor-time.ts";
 
 export const SVC = path.resolve(import.meta.dirname, "../bin/svc");
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Milliseconds a program takes from its start to its end. Throws with its words when it fails. */
-export async function timed(command: string, args: readonly string[], cwd: string, env: Environment): Promise<number> {
+/** Runs a program while no other child of this process ends. Throws with its words when it fails. */
+export async function timed(command: string, args: readonly string[], cwd: string, env: Environment): Promise<Run> {
+  const ended = () => usedMs(process.pid, true) - usedMs(process.pid);
+  const before = ended();
   const started = performance.now();
   const { code, stdout, stderr } = await runProcess(command, args, { cwd, env });
-  const took = performance.now() - started;
+  const ms = performance.now() - started;
   if (code !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${code}:\n${stdout}${stderr}`);
-  return took;
+  return { ms, processorMs: ended() - before };
 }
 
 /** Four queue-based endpoints and a load-balanced one; `marker` is what all of them answer. */

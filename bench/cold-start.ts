@@ -10,8 +10,9 @@ import { json } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { getOrInsert } from "../src/lib/get-or-insert.ts";
 import { runProcess } from "../src/lib/run-process.ts";
-import { atMost, type Bench, median } from "./bench.ts";
+import { atMost, type Bench, Seen } from "./bench.ts";
 import { type BenchPlatform, startPlatform } from "./processes.ts";
+import { descendants, type Parts, processorTime } from "./processor-time.ts";
 
 const BURST = 30;
 /** Cold calls of each endpoint in one round. */
@@ -37,8 +38,20 @@ function project(marker: string): Record<string, string> {
 
 export const bench: Bench = async ({ rounds }) => {
   const platform = await startPlatform();
-  const seen = new Map<string, number[]>();
-  const note = (name: string, value: number) => getOrInsert(seen, name, () => []).push(value);
+  const seen = new Seen();
+  const { note } = seen;
+  /** Of what the launcher started all that is there or has ended: zygotes, workers. */
+  const parts: Parts = {
+    platform: { pids: [platform.pid] },
+    "launcher, zygotes and workers": { pids: descendants(platform.pid).filter(isLauncher), tree: true },
+  };
+  const counted = async (name: string, call: () => Promise<number>) => {
+    const spent = processorTime(parts);
+    note(`${name} ms`, await call());
+    for (const [part, ms] of Object.entries(spent()))
+      getOrInsert(processor, `${name}, processor time ms, ${part}`, () => []).push(ms);
+  };
+  const processor = new Map<string, number[]>();
   try {
     let urls: Record<string, string> = {};
     for (let round = 0; round < rounds; round++) {
@@ -58,7 +71,8 @@ export const bench: Bench = async ({ rounds }) => {
           note(`warm call: ${name} ms`, await timed(platform, urls[name]!));
           await scale(platform, 0);
           await scale(platform, 5);
-          note(`${name === "spawn" ? "plain spawn" : "zygote there"}: ${name} ms`, await timed(platform, urls[name]!));
+          const way = `${name === "spawn" ? "plain spawn" : "zygote there"}: ${name}`;
+          await counted(way, () => timed(platform, urls[name]!));
         }
       }
       await scale(platform, 0);
@@ -74,10 +88,12 @@ export const bench: Bench = async ({ rounds }) => {
   } finally {
     await platform.stop();
   }
-  const figures = Object.fromEntries([...seen].map(([name, values]) => [name, median(values)]));
+  const figures = seen.medians();
   for (const name of ["hello", "numpy"]) {
-    figures[`zygote there: ${name}, fastest ms`] = Math.min(...seen.get(`zygote there: ${name} ms`)!);
+    figures[`zygote there: ${name}, fastest ms`] = Math.min(...seen.of(`zygote there: ${name} ms`));
   }
+  // The kernel counts in steps of 10 ms: only the mean of many says something.
+  for (const [name, all] of processor) figures[name] = all.reduce((sum, ms) => sum + ms, 0) / all.length;
   return {
     conditions: {
       call: "POST /runsync on a kept connection, auth on, durable",
@@ -139,6 +155,10 @@ async function all(platform: BenchPlatform): Promise<{ id: string; name: string;
     "{ myself { endpoints { id name pods { id } } } }",
   );
   return myself.endpoints;
+}
+
+function isLauncher(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("_runtime/launcher.py");
 }
 
 /** Private memory (kB) of one worker of each endpoint, from the kernel's own account. */

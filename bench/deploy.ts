@@ -5,8 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { getOrInsert } from "../src/lib/get-or-insert.ts";
-import { atMost, type Bench, median } from "./bench.ts";
+import { atMost, type Bench, Seen } from "./bench.ts";
 import { type Environment, SVC, timed, writeFiveEndpoints } from "./cli.ts";
 import { LARGE_WHEELS, largeWheels } from "./large-wheels.ts";
 import { type BenchPlatform, startPlatform } from "./processes.ts";
@@ -14,8 +13,8 @@ import { type BenchPlatform, startPlatform } from "./processes.ts";
 export const bench: Bench = async ({ rounds }) => {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
   const platform = await startPlatform();
-  const seen = new Map<string, number[]>();
-  const note = (name: string, value: number) => getOrInsert(seen, name, () => []).push(value);
+  const seen = new Seen();
+  const { note } = seen;
   const env = {
     ...process.env,
     PLATFORM_URL: platform.url,
@@ -46,7 +45,7 @@ export const bench: Bench = async ({ rounds }) => {
     await platform.stop();
     rmSync(dir, { recursive: true, force: true });
   }
-  const figures = Object.fromEntries([...seen].map(([name, values]) => [name, median(values)]));
+  const figures = seen.medians();
   const unchanged = figures["deploy, nothing changed ms"]!;
   figures["nothing changed / node -e 0"] = unchanged / figures["node -e 0 ms"]!;
   figures["first deploy / unchanged"] = figures["first deploy ms"]! / unchanged;
@@ -55,7 +54,7 @@ export const bench: Bench = async ({ rounds }) => {
     conditions: { endpoints: "4 queue-based, 1 load-balanced", platform: "embedded, same machine" },
     figures,
     bars: {
-      "deploy, nothing changed": atMost(unchanged, 400, " ms"),
+      "deploy, nothing changed": atMost(unchanged, 250, " ms"),
       "deploy, one line under 500 MB": atMost(figures["deploy, one line under 500 MB ms"]!, 1000, " ms"),
     },
   };
@@ -69,7 +68,7 @@ async function edit(
   dependencies: readonly string[],
   marker: string,
   figure: string,
-  note: (name: string, value: number) => void,
+  note: Seen["note"],
 ): Promise<void> {
   writeFiveEndpoints(project, marker, dependencies);
   const started = performance.now();

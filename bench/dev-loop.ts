@@ -10,8 +10,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { getOrInsert } from "../src/lib/get-or-insert.ts";
-import { atMost, type Bench, median } from "./bench.ts";
+import { atMost, type Bench, Seen } from "./bench.ts";
 import { SVC, timed, writeFiveEndpoints } from "./cli.ts";
 import { startPlatform } from "./processes.ts";
 
@@ -22,8 +21,8 @@ export const bench: Bench = async ({ rounds }) => {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
   const project = path.join(dir, "five");
   const platform = await startPlatform();
-  const seen = new Map<string, number[]>();
-  const note = (name: string, value: number) => getOrInsert(seen, name, () => []).push(value);
+  const seen = new Seen();
+  const { note } = seen;
   writeFiveEndpoints(project, "start");
   const env = {
     ...process.env,
@@ -66,7 +65,7 @@ export const bench: Bench = async ({ rounds }) => {
     await platform.stop();
     rmSync(dir, { recursive: true, force: true });
   }
-  const figures = Object.fromEntries([...seen].map(([name, values]) => [name, median(values)]));
+  const figures = seen.medians();
   for (const kind of Object.keys(CALLS)) {
     const figure = `${kind}, call at once after a save`;
     figures[`${figure} / node -e 0`] = figures[`${figure} ms`]! / figures["node -e 0 ms"]!;

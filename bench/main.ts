@@ -6,6 +6,7 @@ import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import Table from "cli-table3";
 import type { Bench } from "./bench.ts";
+import { usedMs } from "./processor-time.ts";
 
 const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Bench }> }> = {
   batching: {
@@ -121,7 +122,8 @@ if (entry === undefined) {
   const [before] = loadavg();
   const measured = await bench({ rounds: Number(values.rounds), part: values.part });
   const machine = `load ${before!.toFixed(1)} before, ${loadavg()[0]!.toFixed(1)} after, ${availableParallelism()} processors`;
-  const result = { ...measured, conditions: { ...measured.conditions, machine } };
+  const processor = `${(usedMs(process.pid, true) / 1000).toFixed(1)} s of this program and of all that it started and saw end`;
+  const result = { ...measured, conditions: { ...measured.conditions, machine, "processor time": processor } };
   const table = new Table({ head: ["figure", "median"], style: { head: [], border: [] } });
   for (const [figure, value] of Object.entries(result.figures)) table.push([figure, shown(value)]);
   console.log(table.toString());

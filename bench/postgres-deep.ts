@@ -9,7 +9,7 @@ import { DiskBodyStore } from "../src/queue/bodies/disk-body-store.ts";
 import { openPostgresQueue } from "../src/queue/postgres-queue.ts";
 import type { PostgresServer } from "../test/postgres.ts";
 import { atLeast, atMost, type Bar, median } from "./bench.ts";
-import { residentMb } from "./processor-time.ts";
+import { eachUs, processorTime, residentMb } from "./processor-time.ts";
 import { CLAIMED, claimAndFinish, DEPTH, fill } from "./queue-depth.ts";
 
 export async function measureDeep(
@@ -29,9 +29,12 @@ export async function measureDeep(
     const fillSeconds = await fill(queue, "deep", DEPTH);
     const deepMb = residentMb(process.pid);
     const rates: Record<"empty" | "deep" | "held", number[]> = { empty: [], deep: [], held: [] };
+    const costs: typeof rates = { empty: [], deep: [], held: [] };
     const measure = async (name: keyof typeof rates) => {
       if (name === "empty") await fill(queue, "empty", CLAIMED);
+      const spent = processorTime({ process: { pids: [process.pid] } });
       rates[name].push(await claimAndFinish(queue, name === "empty" ? "empty" : "deep"));
+      costs[name].push(eachUs(spent(), CLAIMED).process!);
     };
     for (let round = 0; round < rounds; round++) {
       await measure("empty");
@@ -51,6 +54,8 @@ export async function measureDeep(
         "jobs claimed and finished/s, queue of 20,000": empty,
         "jobs claimed and finished/s, queue of 1,000,000": median(rates.deep),
         "the same with a snapshot held": median(rates.held),
+        "processor time µs/job of this process, queue of 20,000": median(costs.empty),
+        "processor time µs/job of this process, queue of 1,000,000": median(costs.deep),
         "resident MB, a million queued": deepMb,
       },
       bars: {

@@ -13,6 +13,7 @@ const PYTHON_PACKAGES = ["procrastinate==3.*", "psycopg[binary,pool]"];
 
 export interface Peer {
   readonly name: string;
+  readonly pid: number;
   /** Jobs a second, from the first submission until none is open. */
   run(jobs: number): Promise<number>;
 }
@@ -75,5 +76,5 @@ async function startPeer(name: string, command: string, args: readonly string[])
     child.stdin!.write(`${jobs}\n`);
     return jobs / (await answer()).seconds;
   };
-  return { child, peer: { name, run } };
+  return { child, peer: { name, pid: child.pid!, run } };
 }

@@ -12,7 +12,7 @@ import { type CountedLoad, costFigures, countedLoad, requireWrk, type Target } f
 import { measureDeep } from "./postgres-deep.ts";
 import { startPeers } from "./postgres-peers.ts";
 import { startPlatform } from "./processes.ts";
-import type { Parts } from "./processor-time.ts";
+import { eachUs, type Parts, processorTime } from "./processor-time.ts";
 import { settled, submitToComplete } from "./queue.ts";
 
 const CONNECTIONS = [1, 64];
@@ -68,6 +68,11 @@ export const bench: Bench = async ({ rounds, part }) => {
     const commits: number[] = [];
     const completed = new Map<string, number[]>();
     const note = (name: string, rate: number) => getOrInsert(completed, name, () => []).push(rate);
+    const costs = new Map<string, number[]>();
+    const cost = (name: string, ms: Record<string, number>, jobs: number) => {
+      for (const [part, us] of Object.entries(eachUs(ms, jobs)))
+        getOrInsert(costs, `${name}: µs/job, ${part}`, () => []).push(us);
+    };
     for (let round = 0; round < rounds; round++) {
       for (const connections of CONNECTIONS) {
         for (const [name, { runsync, parts }] of Object.entries(sides)) {
@@ -76,11 +81,18 @@ export const bench: Bench = async ({ rounds, part }) => {
         }
         if (connections === 1) commits.push(await commitMs(server.adminUrl));
       }
-      for (const [name, { platform, run, url }] of Object.entries(sides)) {
-        note(name, (await submitToComplete(platform, run, url)).perSecond);
+      for (const [name, { platform, run, url, jobParts }] of Object.entries(sides)) {
+        const spent = processorTime(jobParts);
+        const done = await submitToComplete(platform, run, url);
+        cost(name, spent(), done.jobs);
+        note(name, done.perSecond);
         await settled(platform, url);
       }
-      for (const peer of peers.all) note(peer.name, await peer.run(PEER_JOBS));
+      for (const peer of peers.all) {
+        const spent = processorTime({ peer: { pids: [peer.pid], tree: true }, ...parts });
+        note(peer.name, await peer.run(PEER_JOBS));
+        cost(peer.name, spent(), PEER_JOBS);
+      }
     }
 
     const rate = (name: string) => median(seen.get(name)!.map((one) => one.requestsPerSecond));
@@ -93,6 +105,7 @@ export const bench: Bench = async ({ rounds, part }) => {
       Object.assign(figures, costFigures(name, loads));
     }
     for (const [name, rates] of completed) figures[`${name}: jobs/s, submission to result stored`] = median(rates);
+    for (const [name, us] of costs) figures[name] = median(us);
     const bars: Record<string, Bar> = {
       "p50 @1": atMost(p50("postgres @1"), rounded(p50("embedded @1") + 2.2 * commit), " ms (embedded + 2.2 commits)"),
       "rate @64, postgres/embedded": atLeast(rate("postgres @64") / rate("embedded @64"), 0.5),
@@ -128,7 +141,15 @@ async function side(env: Readonly<Record<string, string>>, others: Parts = {}) {
     worker: { pids: await platform.workerPids("echo") },
     ...others,
   };
-  return { platform, parts, url: urls.jobs!, runsync: post(`${urls.echo}/runsync`), run: post(`${urls.jobs}/run`) };
+  const jobParts: Parts = { ...parts, worker: { pids: await platform.workerPids("jobs") } };
+  return {
+    platform,
+    parts,
+    jobParts,
+    url: urls.jobs!,
+    runsync: post(`${urls.echo}/runsync`),
+    run: post(`${urls.jobs}/run`),
+  };
 }
 
 /** Of a row that is inserted: from the question to the answer. */
