@@ -21,6 +21,9 @@ const REQUESTS = 8;
 const RATE_MIN_PART = 0.8;
 /** Of a platform that does nothing, with what its heap and its buffers may grow to under any load. */
 const PLATFORM_BASE_MB = 250;
+/** Of a worker; and how often it has the body of the one job that it runs, in bytes, text and values, in and out. */
+const WORKER_BASE_MB = 50;
+const WORKER_COPIES = 8;
 const WORKER = `
 from collections.abc import AsyncIterator
 
@@ -187,6 +190,12 @@ function told(
     }
   }
   const most = atOnce.at(-1)!;
+  const runsyncMb = WORKER_BASE_MB + (WORKER_COPIES * bytes) / MB;
+  bars["worker's peak, ours, runsync"] = atMost(
+    Math.max(...atOnce.map((at) => figures[`ours, runsync @${at} peak MB, worker`]!)),
+    Math.round(runsyncMb),
+    " MB",
+  );
   for (const [way, largest] of [
     ["ours, route", LOAD_BALANCED_BODY_MAX_BYTES],
     ["ours, streamed", 0],
