@@ -58,7 +58,20 @@ interface PoolControllerOptions {
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly told: (line: string, facts: Readonly<Record<string, unknown>>) => void;
+  /** What `view` says is another. */
+  readonly viewChanged: () => void;
   readonly onError: (error: unknown) => void;
+}
+
+/** A pool as whoever looks after the platform sees it. */
+export interface PoolView {
+  readonly name: string;
+  readonly pods: number;
+  /** Of them, those whose agents have joined. */
+  readonly joined: number;
+  readonly max: number;
+  /** What it waits for, in words; undefined: nothing out of the ordinary. */
+  readonly trouble: string | undefined;
 }
 
 /** A Pod that proved itself. */
@@ -90,6 +103,8 @@ export class PoolController {
   /** Ends what is asked of the API server: its answer may be far. */
   readonly #over = new AbortController();
   #trouble: string | undefined;
+  /** As it was told last. */
+  #viewed = "";
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
 
@@ -112,6 +127,7 @@ export class PoolController {
         if (trouble !== undefined && this.#trouble === undefined) told("the API server cannot be used", { trouble });
         if (trouble === undefined && this.#trouble !== undefined) told("the API server can be used again", {});
         this.#trouble = trouble;
+        this.#tellView();
       },
     });
   }
@@ -172,6 +188,23 @@ export class PoolController {
     }));
   }
 
+  get view(): readonly PoolView[] {
+    return this.#pools.map(({ name, max }) => {
+      const coming = this.#coming(name);
+      const stuck = coming.map(podTrouble).find((words) => words !== undefined);
+      const trouble = this.#trouble ?? this.#refused.get(name)?.words ?? stuck;
+      const pods = this.#podsOf(name).length;
+      return { name, pods, joined: pods - coming.length, max, trouble };
+    });
+  }
+
+  #tellView(): void {
+    const view = JSON.stringify(this.view);
+    if (view === this.#viewed) return;
+    this.#viewed = view;
+    this.#options.viewChanged();
+  }
+
   /** What is wrong, each a sentence; usually nothing. */
   get notices(): readonly string[] {
     const away = this.#trouble && [`The API server of Kubernetes cannot be used: ${this.#trouble}.`];
@@ -228,6 +261,7 @@ export class PoolController {
       // Pods that are there are used also while the API server is away.
       if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
     }
+    this.#tellView();
   }
 
   #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {

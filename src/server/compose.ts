@@ -388,6 +388,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     containerCalls,
     link,
     pool,
+    pods,
     autoscaler,
     reconcilers,
     gateway,

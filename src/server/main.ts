@@ -107,6 +107,7 @@ async function start(
     containerCalls,
     link,
     pool,
+    pods,
     autoscaler,
     reconcilers,
     gateway,
@@ -123,7 +124,11 @@ async function start(
   let recorded: Promise<void> = Promise.resolve();
   const writeRecord = () => {
     if (record === undefined) return;
-    const now = { ...record, ...(gateways && { gateways: { wanted: config.gateways, pids: gateways.pids } }) };
+    const now = {
+      ...record,
+      ...(gateways && { gateways: { wanted: config.gateways, pids: gateways.pids } }),
+      ...(pods && { pools: pods.view }),
+    };
     recorded = recorded.catch(() => {}).then(() => writeFileAtomic(recordFile, JSON.stringify(now)));
     own("writing the platform's record", recorded);
   };
@@ -169,6 +174,7 @@ async function start(
     record = { ...at.recorded, workersDial, workersReach, ...facts };
     writeRecord();
     await recorded;
+    if (pods !== undefined) pods.viewChanged = writeRecord;
     log.info("the platform listens", { url: at.url, workersDial });
     const hurry = new AbortController();
     const end = async () => {

@@ -4,7 +4,7 @@ import { type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
 import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
-import { type AdmittedPod, type PodHosts, PoolController } from "../kubernetes/pool-controller.ts";
+import { type AdmittedPod, type PodHosts, PoolController, type PoolView } from "../kubernetes/pool-controller.ts";
 import { readPoolsFile } from "../kubernetes/pools-file.ts";
 import type { Log } from "../lib/log.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -27,6 +27,8 @@ export class Pods {
   readonly #needs: PodsNeeds;
   readonly #controller: PoolController;
   #driver: HostsDriver | undefined;
+  /** Of the pools, each time it is another. */
+  viewChanged = () => {};
 
   /** Throws CONFIG_INVALID. Undefined where no pools are configured. */
   static open(needs: PodsNeeds): Pods | undefined {
@@ -44,6 +46,7 @@ export class Pods {
       fingerprint: needs.fingerprint,
       clock: needs.clock,
       told: (line, facts) => needs.log.info(line, facts),
+      viewChanged: () => this.viewChanged(),
       onError: needs.onError,
     });
   }
@@ -67,6 +70,10 @@ export class Pods {
 
   get machines(): readonly HostMachine[] {
     return this.#controller.machines;
+  }
+
+  get view(): readonly PoolView[] {
+    return this.#controller.view;
   }
 
   get notices(): readonly string[] {

@@ -44,6 +44,10 @@ describe("Pods as hosts", () => {
     assert.deepEqual(pod.spec.containers[0].resources.requests, pod.spec.containers[0].resources.limits);
     assert.doesNotMatch(JSON.stringify(pod.spec), /svch_|svc_[A-Za-z0-9]{8}/, "no secret stands in it");
     assert.match(kubelet.said, /"joined"/);
+    await eventually(async () => {
+      const { stdout } = await platform.svc(["platform", "status", "--data-dir", platform.dataDir]);
+      assert.match(stdout, /^Pool {5}small: 1 of 3 Pods, 1 joined$/m);
+    });
     assert.ok(namespace);
   });
 
@@ -105,6 +109,13 @@ describe("Pods as hosts", () => {
       /waits for its Pod svc-small-\w+: no node has room for it: Unschedulable: 0\/2 nodes are available: 2 Insufficient cpu/,
     );
     assert.equal((await pods()).length, 1);
+    await eventually(async () => {
+      const { stdout } = await platform.svc(["platform", "status", "--data-dir", platform.dataDir]);
+      assert.match(
+        stdout,
+        /^Pool {5}small: 1 of 1 Pods, 0 joined; no node has room for it: Unschedulable: 0\/2 nodes/m,
+      );
+    });
     await platform.stop();
     await deploying;
   });

@@ -146,6 +146,7 @@ const status = command({
       );
       terminal.out(`Version  ${record.version}`);
       if (record.gateways !== undefined) terminal.out(`Gateways ${gatewaysLine(record.gateways)}`);
+      for (const pool of record.pools ?? []) terminal.out(`Pool     ${poolLine(pool)}`);
       if (record.database !== undefined) terminal.out(`Database ${record.database}`);
       if (record.commits !== undefined) terminal.out(`Commits  ${record.commits}`);
       if (record.bucket !== undefined) terminal.out(`Bucket   ${record.bucket}`);
@@ -161,6 +162,11 @@ const status = command({
 function gatewaysLine({ wanted, pids }: NonNullable<PlatformRecord["gateways"]>): string {
   const count = pids.length === wanted ? String(wanted) : `${pids.length} of ${wanted}`;
   return `${count} (${pids.length === 1 ? "process" : "processes"} ${pids.join(", ")})`;
+}
+
+function poolLine({ name, pods, joined, max, trouble }: NonNullable<PlatformRecord["pools"]>[number]): string {
+  const counts = `${name}: ${pods} of ${max} Pods, ${joined} joined`;
+  return trouble === undefined ? counts : `${counts}; ${trouble}`;
 }
 
 const logs = command({

@@ -21,6 +21,14 @@ export interface PlatformRecord {
   readonly snapshots?: boolean;
   /** Processes that take calls, how many there are to be and those that listen; undefined: it takes them itself. */
   readonly gateways?: { readonly wanted: number; readonly pids: readonly number[] };
+  /** Its pools of Pods, and what each waits for; undefined: there are none. */
+  readonly pools?: readonly {
+    readonly name: string;
+    readonly pods: number;
+    readonly joined: number;
+    readonly max: number;
+    readonly trouble?: string;
+  }[];
   /** What its PostgreSQL is called; undefined: all is in the data directory. */
   readonly database?: string;
   /** What survives what, of its commits. */
