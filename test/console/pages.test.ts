@@ -1,5 +1,5 @@
 /** The console in a real browser, against a real platform with deployed endpoints. */
-// May take 12 minutes.
+// May take 18 minutes.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -139,7 +139,7 @@ async function prepared(t: TestContext): Promise<Site | undefined> {
   return { platform, browser, folder, ids };
 }
 
-test("The console in a browser", { timeout: 700_000 }, async (t) => {
+test("The console in a browser", { timeout: 1_060_000 }, async (t) => {
   const site = await prepared(t);
   if (site === undefined) return;
   const { platform, ids, browser, folder } = site;
@@ -481,7 +481,7 @@ test("The console in a browser", { timeout: 700_000 }, async (t) => {
     await page.waitForFunction(() => document.activeElement?.id === "main");
   });
 
-  await t.test("a thousand endpoints are a list of which a screen is drawn", async () => {
+  await t.test("a thousand endpoints are a list of which a screen is drawn", { timeout: 660_000 }, async () => {
     const save = (n: number) =>
       `e${n}: saveEndpoint(input: { name: "many-${String(n).padStart(4, "0")}", workersMin: 0, workersMax: 0, instanceIds: "cpu3c-1-2", template: { name: "many-${n}", imageName: "svc/worker-cpu:latest" } }) { id }`;
     for (let from = 0; from < 1000; from += 200) {

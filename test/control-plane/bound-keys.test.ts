@@ -183,4 +183,6 @@ test("who follows a log is let go once its key is revoked", async (t) => {
   await platform.ask("mutation ($id: String!) { revokeKey(id: $id) }", { id: key.id });
   t.mock.timers.tick(FOLLOWER_CHECK_MS);
   assert.equal(await follow.text(), "");
+  // Those that were set before end by the real ones.
+  t.mock.timers.reset();
 });
