@@ -40,6 +40,8 @@ export const WAITING_FORGET_S = 600;
 export const REPLICA_REDIAL_MIN_MS = 100;
 export const REPLICA_REDIAL_MAX_MS = 1_000;
 export const REPLICA_LINK_SILENCE_MS = 6_000;
+/** One that gives the database to another says so long at least that it is not ready, and takes calls all the same. */
+export const REPLICA_LEAVE_MS = 5_000;
 /** Calls are held so long while no platform has the database, and so many of them. */
 export const REPLICA_HELD_MAX_MS = 60_000;
 export const REPLICA_HELD_MAX = 4_096;

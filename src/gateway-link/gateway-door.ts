@@ -52,6 +52,11 @@ export class GatewayDoor {
     this.#server = server;
   }
 
+  /** How many gateways have a link. */
+  get count(): number {
+    return this.#sessions.size;
+  }
+
   /** Tells all gateways. What has to be refused or found by all of them from then on is waited for. */
   changed(change: Changed): Promise<void> | undefined {
     if (this.#sessions.size === 0) return undefined;

@@ -188,19 +188,27 @@ async function start(
         queue.close().catch(endsAnyway);
       }, STOP_AWAY_MS);
       telemetry.endFollowers();
-      // Gateways pass on what this one answers: it goes on until they have ended.
-      const closing = Promise.all([gateways?.close(graceMs), gateway.close(graceMs)]);
-      const hasten = () => {
-        Promise.all([gateways?.close(0), gateway.close(0)]).catch((error) =>
-          log.error("the connections of callers were not closed", { error }),
-        );
+      const callersLeave = async () => {
+        const restMs = hurry.signal.aborted ? 0 : graceMs;
+        // Gateways pass on what this one answers: it goes on until they have ended.
+        const closing = Promise.all([gateways?.close(restMs), gateway.close(restMs)]);
+        const hasten = () => {
+          Promise.all([gateways?.close(0), gateway.close(0)]).catch((error) =>
+            log.error("the connections of callers were not closed", { error }),
+          );
+        };
+        hurry.signal.addEventListener("abort", hasten, { once: true });
+        await closing;
+        hurry.signal.removeEventListener("abort", hasten);
       };
-      hurry.signal.addEventListener("abort", hasten, { once: true });
-      await closing;
-      hurry.signal.removeEventListener("abort", hasten);
+      // Where another waits, callers stay until that answers them.
+      const handsOver = gateways === undefined && graceMs > 0 && replica?.hasOthers === true;
+      if (handsOver) replica.leave();
+      else await callersLeave();
       autoscaler.stop();
       await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
       await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);
+      replica?.release();
       link.handBackAll();
       await driver.close({ stopAll: true });
       containerCalls.close();
@@ -214,7 +222,7 @@ async function start(
       clearInterval(looks);
       await queue.close();
       bucket?.bucket.close();
-      // Who waits for the database knows by the end of its link.
+      if (handsOver) await replica.handOver(callersLeave, hurry.signal);
       await replica?.close();
       await state.close();
       record = undefined;

@@ -4,13 +4,19 @@
  *   waits ──▶ a link to the owner: what the gateway is asked goes there ──▶ the owner has ended, or is silent ──▶ owns
  *               └── none: calls are held                                          calls are held, then answered here
  *
- * A call that was on its way when its owner ended is sent to the next, a job under the same id.
+ * A call that was on its way when its owner ended is sent to the next, a job under the same id. One that is told to stop while another
+ * waits gives the database to that, and has its own calls answered there before it ends.
  */
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import { REPLICA_LINK_SILENCE_MS, REPLICA_REDIAL_MAX_MS, REPLICA_REDIAL_MIN_MS } from "../domain/limits.ts";
+import {
+  REPLICA_LEAVE_MS,
+  REPLICA_LINK_SILENCE_MS,
+  REPLICA_REDIAL_MAX_MS,
+  REPLICA_REDIAL_MIN_MS,
+} from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { LauncherProcess } from "../drivers/launcher-process.ts";
 import type { Gateway } from "../gateway/server.ts";
@@ -67,7 +73,7 @@ export class Replica {
   /** It wants the database no more. */
   readonly #stop = new AbortController();
   /** No link to another is wanted any more. */
-  readonly #over = new AbortController();
+  #over = new AbortController();
   #way!: Way;
   #gateway!: Gateway;
   #listening: Promise<{ readonly port: number }> | undefined;
@@ -79,6 +85,8 @@ export class Replica {
   #address = "";
   /** Of an owner: where gateways of others ask. */
   #gateways: GatewayDoor | undefined;
+  #released: GatewayDoor | undefined;
+  #leftAt: number | undefined;
   #follows: Promise<void> = Promise.resolve();
   #ends: Promise<void> | undefined;
 
@@ -174,10 +182,43 @@ export class Replica {
     this.#stop.abort();
   }
 
+  /** Whether another takes calls for this one, and could have its place. */
+  get hasOthers(): boolean {
+    return (this.#gateways?.count ?? 0) > 0;
+  }
+
+  /** From now on callers should go elsewhere; who comes all the same is answered. */
+  leave(): void {
+    this.#leftAt = performance.now();
+    this.#gateway.server.prependListener("request", (_req, res) => {
+      res.shouldKeepAlive = false;
+    });
+  }
+
+  /** Nothing is asked here any more: who does, from here or elsewhere, is held for the next that has the database. */
+  release(): void {
+    this.#released = this.#gateways;
+    this.#gateways = undefined;
+    this.#route.set(undefined);
+    this.#released?.endAll(0);
+  }
+
+  /** The database is another's to take. Calls that are held here go on there; `callersLeave` resolves when they are answered. */
+  async handOver(callersLeave: () => Promise<void>, hurry: AbortSignal): Promise<void> {
+    await this.#way.owner.close();
+    this.#over = new AbortController();
+    this.#follows = this.#follow();
+    const restMs = this.#leftAt! + REPLICA_LEAVE_MS - performance.now();
+    await pause(Math.max(0, restMs), undefined, { signal: hurry }).catch(() => {});
+    await callersLeave();
+    this.#over.abort();
+    await this.#follows;
+  }
+
   /** Links of others end. */
   async close(): Promise<void> {
     this.#route.close();
-    await this.#gateways?.close();
+    await (this.#gateways ?? this.#released)?.close();
     await this.#door?.close();
     await this.#status?.close();
     await this.#replicas?.close();
@@ -252,6 +293,8 @@ export class Replica {
       } catch (error) {
         // It had a door, which nobody listens at any more: its process has ended.
         if (row !== undefined && row.id === linked && isRefused(error)) owner.gone(linked);
+        // It may be giving the database away.
+        owner.nudge();
         // Once for each owner: why it cannot be reached is now this, now that.
         if (row?.id !== told && !signal.aborted)
           this.#needs.log.error("calls are held: the platform that has the database cannot be reached", { error });
@@ -291,7 +334,7 @@ export class Replica {
   }
 
   #notReady(): string | undefined {
-    if (this.#ends !== undefined) return "The platform stops.";
+    if (this.#ends !== undefined || this.#leftAt !== undefined) return "The platform stops.";
     return this.#route.backing === undefined ? "No platform on the database can be reached." : undefined;
   }
 }

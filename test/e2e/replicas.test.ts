@@ -189,6 +189,64 @@ describe("two platforms on one database", { skip }, () => {
     await eventually(() => assert.ok(!existsSync(`/proc/${launcher}`)));
   });
 
+  test("the owner is told to stop under load: it is unready, gives the database to the other, and no call fails", async (t) => {
+    const replicas = await startReplicas(t, servers, "handed_over");
+    const { first, call } = replicas;
+    const { double, web } = await replicas.deploy(WORKER);
+    const second = await replicas.another();
+    await isReady(replicas, second);
+    let [answered, goesOn, isReadyAtFirst] = [0, true, true];
+    // As a load balancer sees it.
+    const looks = (async () => {
+      while (isReadyAtFirst) {
+        const { status } = await call(first, "/readyz", { key: null });
+        isReadyAtFirst = status === 200;
+        await delay(100);
+      }
+    })();
+    let longest = 0;
+    const caller = async (n: number) => {
+      for (let i = 0; goesOn; i++) {
+        const x = n * 1000 + i;
+        const to = isReadyAtFirst && n % 2 === 0 ? first : second;
+        const began = performance.now();
+        const answer =
+          n < 2
+            ? await call(to, `${web}/echo`, { body: { text: `${x}` } })
+            : await call(to, `${double}/runsync`, { body: { input: { x } } });
+        assert.equal(answer.status, 200, answer.text);
+        if (n < 2) assert.equal(answer.json.text, `${x}`);
+        else assert.equal(answer.json.output, 2 * x, answer.text);
+        longest = Math.max(longest, performance.now() - began);
+        answered++;
+      }
+    };
+    const callers = Array.from({ length: 6 }, (_, n) => caller(n));
+    await eventually(() => assert.ok(answered > 30));
+    const go = path.join(first.shared, "go");
+    const running = call(first, `${double}/runsync`, { body: { input: { x: 21, go } } });
+    await eventually(async () => {
+      assert.equal((await call(first, `${double}/health`)).json.jobs.inProgress > 0, true);
+    });
+    const stopped = svc(["platform", "stop", "--data-dir", first.dataDir]);
+    await looks;
+    writeFileSync(go, "");
+    const { json, text } = await running;
+    assert.equal(json.output, 42, text);
+    assert.equal(json.retries ?? 0, 0, "what ran was finished");
+    assert.equal((await stopped).code, 0);
+    const before = answered;
+    await eventually(() => assert.ok(answered > before + 30));
+    goesOn = false;
+    await Promise.all(callers);
+    t.diagnostic(`${answered} calls, the longest took ${Math.round(longest)} ms`);
+    const { replicas: seen } = await replicas.status(second.dataDir);
+    assert.deepEqual(
+      seen?.map(({ url, owns }) => [url, owns]),
+      [[second.url, true]],
+    );
+  });
+
   test("the owner stands still for ten seconds: the other has its place by then, and the one that wakes ends", async (t) => {
     const replicas = await startReplicas(t, servers, "stopped");
     const { first, call } = replicas;
