@@ -19,7 +19,7 @@ test: setup ## run every test; the last line is "N passed, N failed"
 
 test-cluster: setup ## build Kubernetes once (5 minutes), and run the tests that need it
 	@$(NODE) test/kubernetes/build.ts
-	@$(NODE) test/run.ts test/kubernetes
+	@SVC_TEST_NODES=1 $(NODE) test/run.ts test/kubernetes
 
 demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
 	@$(NODE) examples/demo.ts start

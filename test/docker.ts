@@ -74,6 +74,14 @@ export async function holdDocker(): Promise<{ readonly docker: TestDocker; relea
 
 class Impossible extends Error {}
 
+/** The root file system alone, for images that are made without an engine. Throws where it cannot be made. */
+export async function rootfsForTests(): Promise<string> {
+  const rootfs = path.join(CACHE, `rootfs-${SUITE}-${process.arch}.tar`);
+  mkdirSync(CACHE, { recursive: true });
+  await locked(() => ensureRootfs(rootfs));
+  return rootfs;
+}
+
 /** Resolves what lets go of it. */
 async function ensureDaemon(engine: Docker): Promise<() => Promise<void>> {
   const users = path.join(CACHE, "daemon-users");

@@ -1,0 +1,191 @@
+/**
+ * A real cluster on this machine: API server, controllers, scheduler, and nodes with containerd and a kubelet each, in namespaces of their own
+ * (node.sh). There is no kube-proxy: a name of a Service stands for the addresses of its Pods, which the cluster's names are answered with here.
+ */
+import assert from "node:assert/strict";
+import { createSocket, type Socket } from "node:dgram";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onPath } from "../../src/lib/on-path.ts";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { debianProgram } from "../debian-packages.ts";
+import { eventually } from "../eventually.ts";
+import { ApiServer } from "./api-server.ts";
+import { answerName } from "./names.ts";
+import { Way } from "./way.ts";
+
+/** This machine on the nodes' network; Pods have it as the API server's too. */
+export const MACHINE = "10.203.0.1";
+const SERVICE_ADDRESS = "10.96.0.1";
+const PORT = 16_443;
+const LONG_MS = 240_000;
+
+export interface NodePrograms {
+  /** Folders of containerd and runc, as a PATH. */
+  readonly path: string;
+  readonly cni: string;
+}
+
+/** What a node is made of, or why there can be none. */
+export async function findNodePrograms(): Promise<NodePrograms | { readonly missing: string }> {
+  if (process.getuid?.() !== 0) return { missing: "only root can make nodes" };
+  for (const tool of ["ip", "nsenter", "unshare", "cc"])
+    if (onPath(tool, process.env.PATH ?? "") === undefined) return { missing: `nodes need ${tool}` };
+  const folders: string[] = [];
+  for (const [name, file] of [
+    ["containerd", "usr/bin/containerd"],
+    ["runc", "usr/sbin/runc"],
+    ["containernetworking-plugins", "usr/lib/cni/bridge"],
+  ] as const) {
+    const found = await debianProgram(name, "bookworm", file);
+    if ("missing" in found) return found;
+    folders.push(path.dirname(found.program));
+  }
+  return { path: folders.slice(0, 2).join(":"), cni: folders[2]! };
+}
+
+export class Cluster {
+  readonly server: ApiServer;
+  readonly #program: string;
+  readonly #programs: NodePrograms;
+  readonly #folder = mkdtempSync(path.join(tmpdir(), "svck-"));
+  readonly #nodes = new Set<number>();
+  #names: Socket | undefined;
+  #service: Way | undefined;
+
+  private constructor(server: ApiServer, program: string, programs: NodePrograms) {
+    this.server = server;
+    this.#program = program;
+    this.#programs = programs;
+  }
+
+  /** Resolves when its nodes are ready. `images`: tar files. */
+  static async start(program: string, programs: NodePrograms, images: readonly string[], nodes = 2): Promise<Cluster> {
+    const address = { listen: "0.0.0.0", known: MACHINE, port: PORT };
+    // The network of the nodes has to be there before the API server's address is of use.
+    await run("sh", [
+      "-c",
+      `ip addr show dev lo | grep -q ${SERVICE_ADDRESS} || ip addr add ${SERVICE_ADDRESS}/32 dev lo`,
+    ]);
+    await network();
+    const server = await ApiServer.start(program, { address, flags: ["--kubelet-preferred-address-types=InternalIP"] });
+    const cluster = new Cluster(server, program, programs);
+    try {
+      const { file } = { file: (name: string) => server.file(name) };
+      server.run("kube-controller-manager", [
+        ...[`--kubeconfig=${server.kubeconfig("system:kube-controller-manager")}`, "--leader-elect=false"],
+        ...["--use-service-account-credentials=true", `--service-account-private-key-file=${file("sa.key")}`],
+        ...[`--root-ca-file=${file("certs/apiserver.crt")}`, "--bind-address=127.0.0.1", "--secure-port=0"],
+        ...["--node-monitor-grace-period=10s", "--node-monitor-period=1s"],
+      ]);
+      server.run("kube-scheduler", [
+        `--kubeconfig=${server.kubeconfig("system:kube-scheduler")}`,
+        ...["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"],
+      ]);
+      for (let number = 1; number <= nodes; number++) await cluster.addNode(number, images);
+      cluster.#service = await Way.open(() => ({ host: "127.0.0.1", port: PORT }), SERVICE_ADDRESS, 443);
+      cluster.#names = await cluster.#answerNames();
+      await eventually(async () => {
+        const { items } = await server.done("GET", "/api/v1/nodes");
+        const ready = items.filter(isReady);
+        assert.equal(ready.length, nodes, cluster.logs);
+      }, LONG_MS);
+      return cluster;
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  async addNode(number: number, images: readonly string[]): Promise<void> {
+    this.#nodes.add(number);
+    const user = number === 1 ? "system:node:n1" : "system:node:n2";
+    await this.node(number, "up", { KUBECONFIG: this.server.kubeconfig(user), IMAGES: images.join(" ") });
+  }
+
+  /** As node.sh describes them. */
+  async node(number: number, what: "up" | "unplug" | "plug" | "crash" | "down", more: Record<string, string> = {}) {
+    const { path: programs, cni } = this.#programs;
+    const env = { KUBERNETES: this.#program, PROGRAMS: programs, CNI: cni, DNS: MACHINE, IMAGES: "", ...more };
+    const script = path.join(import.meta.dirname, "node.sh");
+    await run("bash", [script, this.#folder, String(number), what], { ...process.env, ...env });
+    if (what === "down") this.#nodes.delete(number);
+  }
+
+  /** In the namespaces of a node. */
+  async on(number: number, command: readonly string[]): Promise<string> {
+    return run("ip", ["netns", "exec", `svck-n${number}`, ...command]);
+  }
+
+  get logs(): string {
+    return ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+      .map((name) => `${name}: ${this.server.logOf(name)}`)
+      .join("\n");
+  }
+
+  async stop(): Promise<void> {
+    await this.#service?.close();
+    this.#names?.close();
+    for (const number of [...this.#nodes]) await this.node(number, "down");
+    await this.server.stop();
+    await run("sh", [
+      "-c",
+      `ip addr del ${SERVICE_ADDRESS}/32 dev lo 2>/dev/null; ip link del svckhost 2>/dev/null; ip netns del svck-sw 2>/dev/null; true`,
+    ]);
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+  }
+
+  async #answerNames(): Promise<Socket> {
+    const socket = createSocket("udp4");
+    socket.on("message", (question, { address, port }) => {
+      const answer = answerName(question, (name) => this.#addresses(name));
+      answer.then((bytes) => socket.send(bytes, port, address)).catch(() => {});
+    });
+    await new Promise<void>((resolve, reject) => {
+      socket.once("error", reject).bind(53, MACHINE, resolve);
+    });
+    return socket;
+  }
+
+  /** Of the Pods that are ready behind a Service: NAME.NAMESPACE.svc.cluster.local. */
+  async #addresses(name: string): Promise<string[]> {
+    const [, service, namespace] = /^([^.]+)\.([^.]+)\.svc\.cluster\.local$/.exec(name) ?? [];
+    if (service === undefined) return [];
+    const where = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D${service}`;
+    const { status, body } = await this.server.ask("GET", where);
+    if (status !== 200) return [];
+    type Slice = { endpoints?: { addresses: string[]; conditions: { ready?: boolean } }[] };
+    return (body.items as Slice[]).flatMap(({ endpoints = [] }) =>
+      endpoints.filter(({ conditions }) => conditions.ready !== false).flatMap(({ addresses }) => addresses),
+    );
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+export function isReady(node: any): boolean {
+  return node.status.conditions?.some(
+    ({ type, status }: { type: string; status: string }) => type === "Ready" && status === "True",
+  );
+}
+
+async function network(): Promise<void> {
+  const steps = [
+    "[ ! -e /run/netns/svck-sw ] || exit 0",
+    "ip netns add svck-sw",
+    "ip -n svck-sw link add br0 type bridge",
+    "ip -n svck-sw link set br0 up",
+    "ip link add svckhost type veth peer name host netns svck-sw",
+    "ip -n svck-sw link set host master br0 up",
+    `ip addr add ${MACHINE}/24 dev svckhost`,
+    "ip link set svckhost up",
+  ];
+  mkdirSync("/run/netns", { recursive: true });
+  await run("sh", ["-ec", steps.join("\n")]);
+}
+
+async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<string> {
+  const { code, stdout, stderr } = await runProcess(command, args, { env });
+  assert.equal(code, 0, `${command} ${args.join(" ")}: ${stdout}${stderr}`);
+  return stdout;
+}
