@@ -129,6 +129,26 @@ export async function dropServersOf(dataDir: string): Promise<void> {
   }
 }
 
+/** All rows that the platform with this data directory has in its database, as text; undefined in a run without servers. */
+export async function rowsOf(dataDir: string): Promise<string | undefined> {
+  const given = await serversOf(dataDir);
+  if (given === undefined) return undefined;
+  const { default: pg } = await import("pg");
+  const client = new pg.Client(given.databaseUrl);
+  await client.connect();
+  try {
+    const named = "SELECT format('%I', tablename) AS name FROM pg_tables WHERE schemaname = current_schema()";
+    const texts: string[] = [];
+    for (const { name } of (await client.query<{ name: string }>(named)).rows)
+      texts.push(
+        ...(await client.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`)).rows.map(({ row }) => row),
+      );
+    return texts.join("\n");
+  } finally {
+    await client.end();
+  }
+}
+
 function nameOf(dataDir: string): string {
   return `t_${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`;
 }

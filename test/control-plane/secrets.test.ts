@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { rowsOf } from "../servers.ts";
 import { deploy, manifest, plan, resource } from "./builds.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
@@ -27,9 +28,10 @@ test("a secret is set before the first deploy, used by name, and stored only sea
   assert.equal(errors, undefined);
   const [endpoint] = await platform.store.endpoints.list();
   assert.deepEqual(endpoint!.env, { TOKEN: { secret: "HF_TOKEN" } });
-  for (const file of ["platform.db", "platform.db-wal"]) {
-    assert.ok(!readFileSync(`${platform.dir}/${file}`).includes("plain-text-value"), file);
-  }
+  const rows = await rowsOf(platform.dir);
+  const files = ["platform.db", "platform.db-wal"].map((file) => `${platform.dir}/${file}`);
+  const stored = rows ?? files.map((file) => readFileSync(file, "latin1")).join("\n");
+  assert.ok(stored.includes("HF_TOKEN") && !stored.includes("plain-text-value"));
   const { data } = await platform.ask(`{ app(name: "shop") { environments { secrets { name } } } }`);
   assert.deepEqual(data.app.environments[0].secrets, [{ name: "HF_TOKEN" }]);
 });
