@@ -47,6 +47,8 @@ export const REPLICA_HELD_MAX_MS = 60_000;
 export const REPLICA_HELD_MAX = 4_096;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
+/** So long whoever looks at the platform is told that the database lost the end of what was written. */
+export const TAIL_LOST_TOLD_MS = 24 * 3_600_000;
 /** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */
 export const POSTGRES_PROBE_ROWS = 30_000;
 /** A move to or from a database takes jobs by so many, or so many bytes of them, so many bodies of them at once, and other rows by so many. */

@@ -37,6 +37,8 @@ export interface PostgresOptions {
   readonly connectionsMax: number;
   /** Told when the database goes away, and when it is back. */
   readonly told?: (away: SvcError | undefined) => void;
+  /** Told each time that it was found to lack the end of what it had said to be stored. */
+  readonly lostTail?: () => void;
   /** Told of each write that failed for want of room there. */
   readonly full?: (error: SvcError) => void;
   readonly waitMaxMs?: number;
@@ -67,6 +69,7 @@ export class Postgres {
   #open = 0;
   #away: SvcError | undefined;
   #awayAt = 0;
+  #tailLostAt: number | undefined;
 
   constructor(options: PostgresOptions) {
     this.#options = options;
@@ -76,6 +79,17 @@ export class Postgres {
   /** Why it cannot be reached, as the last try found; undefined when it could. */
   get away(): SvcError | undefined {
     return this.#away;
+  }
+
+  /** When it was last found to lack the end of what it had said to be stored, by the monotonic clock; undefined: never. */
+  get tailLostAt(): number | undefined {
+    return this.#tailLostAt;
+  }
+
+  /** A standby took over that had not got the end of what was written. */
+  lostTail(): void {
+    this.#tailLostAt = performance.now();
+    this.#options.lostTail?.();
   }
 
   /**

@@ -26,6 +26,7 @@ import { migrateQueue } from "./postgres/schema.ts";
 import { searchRows } from "./postgres/search.ts";
 import type { ShardKeeper } from "./postgres/shard-keeper.ts";
 import { keepShards } from "./postgres/shard-memory.ts";
+import { watchTail } from "./postgres/tail-watch.ts";
 import { queueTicks } from "./postgres/ticks.ts";
 import { queueUpkeep } from "./postgres/upkeep.ts";
 import type { JobQueue } from "./queue.ts";
@@ -68,6 +69,7 @@ export function openPostgresQueue(options: PostgresQueueOptions & { replica: Rep
 export function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue>;
 export async function openPostgresQueue(options: PostgresQueueOptions): Promise<JobQueue> {
   const { postgres, bodies: store, clock, monotonic = () => performance.now(), bounds, storage = UNWATCHED } = options;
+  const own = options.own ?? ((work) => work.catch(() => {}));
   const db = new Connections(postgres, options.waitMaxMs);
   const core = new PostgresCore(
     db,
@@ -75,19 +77,17 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
     { clock, monotonic },
     boundsWith(bounds),
     storage,
-    {
-      lost: options.lost ?? (() => {}),
-      own: options.own ?? ((work) => work.catch(() => {})),
-    },
+    { lost: options.lost ?? (() => {}), own, tailLost: () => postgres.lostTail() },
     { runsEarly: options.runsEarly },
   );
   const delays = new DelayedJobs(core.steady, delayedRows(core));
+  core.reread = () => delays.waitForFirst();
   const { replica } = options;
   const keeper =
     replica &&
     keepShards(core, replica, {
       loaded: () => delays.waitForFirst(),
-      own: options.own ?? ((work) => work.catch(() => {})),
+      own,
     });
   try {
     await migrateQueue(db);
@@ -103,12 +103,13 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
   }
   const bodies = new StoredBodies(core, core.bodies);
   const jobs = new RunningJobs(core, bodies, delays, runningRows(core));
-  const reads = queueReads(core);
+  const names = new EndpointNames(core);
+  const reads = queueReads(core, names);
   const changes = queueChanges(core, bodies);
   const source = searchRows(core);
-  const names = new EndpointNames(core);
   storage.onReturn(() => core.goOn());
   const stopRefusing = refuseWhenAway(core);
+  const stopWatching = keeper === undefined ? watchTail(core) : () => {};
   return {
     ...changes,
     ...reads,
@@ -136,6 +137,7 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
 
     async close() {
       stopRefusing();
+      stopWatching();
       delays.close();
       await keeper?.close();
       await core.close(new SvcError("SHUTTING_DOWN", "The queue is closed."), bodies, replica?.id);

@@ -8,6 +8,7 @@ import { hostname } from "node:os";
 import path from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { SvcError } from "../domain/errors.ts";
+import { TAIL_LOST_TOLD_MS } from "../domain/limits.ts";
 import type { Log } from "../lib/log.ts";
 import { makePrivateFile } from "../lib/private-file.ts";
 import { SealedText } from "../lib/sealed-text.ts";
@@ -117,6 +118,7 @@ async function openPostgres(
       if (away !== undefined) log.error(`${away.message} ${away.help}`);
       else log.info("the database is back");
     },
+    lostTail: () => log.error(TAIL_LOST),
   });
   const [home, place] = [homeOf(dataDir, postgres.name), `${dataDir} on ${hostname()}`];
   const waits = (other: string) => {
@@ -196,8 +198,15 @@ function refuseWithoutPostgres(dataDir: string): void {
   });
 }
 
-/** What whoever looks at the platform is told while the database is away. */
-export function databaseNotices(postgres: Postgres | undefined): string[] {
-  const away = postgres?.away;
-  return away === undefined ? [] : [`${away.message} ${away.help} Nothing is deployed and no worker starts meanwhile.`];
+const TAIL_LOST =
+  "The database lacks the end of what it had stored: a standby took over that had not got it. Jobs of that end are lost; the others were read again.";
+
+/** What whoever looks at the platform is told while the database is away, and for a day after it lost something. */
+export function databaseNotices(postgres: Postgres | undefined, now = performance.now()): string[] {
+  const { away, tailLostAt } = postgres ?? {};
+  const isRecent = tailLostAt !== undefined && now - tailLostAt < TAIL_LOST_TOLD_MS;
+  return [
+    ...(away === undefined ? [] : [`${away.message} ${away.help} Nothing is deployed and no worker starts meanwhile.`]),
+    ...(isRecent ? [`${TAIL_LOST} A synchronous standby loses nothing (docs/operate/postgresql.md).`] : []),
+  ];
 }

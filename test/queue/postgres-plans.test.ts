@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Postgres } from "../../src/postgres/postgres.ts";
 import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
+import { LOADS, LOOK_UP } from "../../src/queue/postgres/load.ts";
+import { inShards } from "../../src/queue/postgres/ownership.ts";
 import type { JobRecord } from "../../src/queue/postgres/records.ts";
 import { QUEUED } from "../../src/queue/postgres/rows.ts";
 import {
@@ -30,6 +32,8 @@ const skip = "missing" in found && found.missing;
 const ROWS = 100_000;
 /** Small, whatever happens: one row an endpoint or less, one a batch that is dropped all at once, or none yet. */
 const SMALL = /^(queue_shards|queue_endpoints|queue_journal|job_schedules|done_jobs_\d+)$/;
+/** Of a day, that has no rows here. */
+const SMALL_PART = /^done_jobs_\d+$/;
 const FENCE = { shards: [1], epochs: [1], nonces: [1], writer: 1, n: 1, after: 1, lastSeq: 1 };
 
 describe("what the queue asks of PostgreSQL", { skip }, () => {
@@ -49,6 +53,7 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
       `INSERT INTO done_jobs SELECT ${job}, n, NULL, NULL ${rows}`,
       `INSERT INTO job_chunks SELECT n / 10, n, 1, 'x', NULL ${rows}`,
       `INSERT INTO job_webhooks SELECT n, n, 'id', 'url', 'host' || n % 100, 0, n ${rows}`,
+      `INSERT INTO queue_endpoints SELECT n, 'endpoint' || n, n % 256, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 10000) n`,
       `INSERT INTO job_keys SELECT 1, 'key' || n, 'id' ${rows}`,
       `INSERT INTO queue_journal SELECT 1, n, '[]', n FROM generate_series(1, 600) n`,
       "ANALYZE",
@@ -108,6 +113,35 @@ describe("what the queue asks of PostgreSQL", { skip }, () => {
       await fresh.close();
     }
   });
+
+  for (const [what, number, index] of [
+    ["endpoints", "number", /^queue_endpoints_shard$/],
+    ["running", "seq", /^open_jobs_running$/],
+    ["files", "seq", /^(open_jobs_files|done_jobs_.*)$/],
+    ["streams", "seq", /^(job_chunks_shard|open_jobs_pkey|done_jobs_.*pkey)$/],
+  ] as const)
+    test(`who takes a shard finds its ${what} by an index of shards, also when it takes half of all`, async () => {
+      for (const shards of [[3], Array.from({ length: 128 }, (_, n) => 2 * n)]) {
+        const session = await postgres.connect();
+        try {
+          await session.query("BEGIN");
+          await session.query(LOOK_UP);
+          const { rows } = await session.query(`EXPLAIN (FORMAT JSON) ${LOADS[what](inShards(number, shards))}`);
+          const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan);
+          for (const node of nodes) {
+            assert.notEqual(node["Node Type"], "Seq Scan", `${what} reads all of ${node["Relation Name"]}`);
+            if (node["Index Name"] !== undefined && !SMALL_PART.test(node["Relation Name"] ?? ""))
+              assert.match(node["Index Name"], index);
+          }
+          assert.ok(
+            nodes.some((node) => /& '?255/.test(node["Index Cond"] ?? "")),
+            "the shard is looked up",
+          );
+        } finally {
+          await session.end();
+        }
+      }
+    });
 
   test("the next jobs of an endpoint are read in their order, from where the last read ended", async () => {
     const nodes = await explained(postgres, QUEUED, [2, 0, ROWS / 2, 256]);

@@ -149,6 +149,11 @@ export abstract class QueueMachine {
   /** Storing works again: no lease could be renewed meanwhile, and claims may have waited while jobs came back. */
   goOn(): void {
     for (const job of this.live.running.values()) job.leaseUntil = this.live.lease();
+    this.feedStarving();
+  }
+
+  /** Jobs may wait beside claims that nobody gives them to. */
+  protected feedStarving(): void {
     for (const endpoint of this.live.endpoints.values()) {
       const starves = endpoint.claims.length > 0 && endpoint.inQueue > 0;
       // Only a queue that closes gives up: what it holds is looked at again at the next start.

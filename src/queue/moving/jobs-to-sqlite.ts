@@ -157,7 +157,11 @@ async function placeBodies(
 async function writeRest({ query, target }: ToSqliteOptions): Promise<void> {
   const shards = await query<{ shard: number; epoch: number }>("SELECT shard, epoch FROM queue_shards");
   const epochs = new Map(shards.map(({ shard, epoch }) => [shard, epoch]));
-  const { endpoints } = await loadState(query, { epochOf: (shard) => epochs.get(shard), shards: undefined });
+  const { endpoints } = await loadState(query, {
+    epochOf: (shard) => epochs.get(shard),
+    shards: undefined,
+    writer: undefined,
+  });
   const schedules = await query<ReadRow>("SELECT endpoint, spec, until, paused, tick, job FROM job_schedules");
   inTransaction(target, () => {
     target.exec("DELETE FROM queue_endpoints; DELETE FROM schedules");

@@ -47,6 +47,17 @@ export class Batches {
     this.#shard = shard;
   }
 
+  /** The number of the last that was carried out; 0 when nothing in memory depends on one. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** Nothing is in memory any more. */
+  forget(): void {
+    this.journalled.clear();
+    this.#last = 0;
+  }
+
   /** All was read again: what the journal has is added to `journalled`, and goes to the rows with the next batch. */
   loaded(lastBatch: number): void {
     this.journalled.clear();

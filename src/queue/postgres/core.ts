@@ -1,6 +1,5 @@
 /** The queue's memory on its rows in PostgreSQL: rows that are at hand, and batches that are one statement each. */
 import type { SvcError } from "../../domain/errors.ts";
-import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { ShardHold } from "../../domain/ownership.ts";
 import type { StorageWatch } from "../../domain/storage.ts";
 import type { BodyStore } from "../bodies/body-store.ts";
@@ -9,21 +8,22 @@ import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
 import { movedAway, takenOver } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
+import { RecordsAtHand } from "./at-hand.ts";
 import { Batches, ShardsLost } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
 import { type Connections, inSnapshot, type Query } from "./connection.ts";
 import { EarlyJobs, type EarlyOptions } from "./early-jobs.ts";
 import { Heads } from "./heads.ts";
+import { hasTail } from "./journal.ts";
 import { type LoadedState, type LoadScope, loadState } from "./load.ts";
 import { Numbers, seqAt } from "./numbers.ts";
 import { Ownership, shardOf, shardOfNumber } from "./ownership.ts";
 import { Pipeline, type RunOptions } from "./pipeline.ts";
 import { readHeads } from "./read-heads.ts";
 import { type JobRecord, type ReadRow, recordOf } from "./records.ts";
-import { findRow } from "./rows.ts";
-import { SHARDS } from "./schema.ts";
-import { forgetReplica, takeShards } from "./takeover.ts";
+import { forgetReplica, type Last, takeShards } from "./takeover.ts";
 import { Unit } from "./unit.ts";
+import { wakeGone, wakeMoved } from "./wake.ts";
 
 const UNIQUE_VIOLATION = "23505";
 
@@ -43,11 +43,12 @@ export class PostgresCore extends QueueMachine {
   lost: (shards: readonly number[]) => void;
   /** Called with the endpoints whose jobs another has now. */
   dropped: (endpointIds: readonly string[]) => void = () => {};
-  /** By id: what runs, what is in heads, and until the batch is over what it read or made. */
-  readonly #records = new Map<string, JobRecord>();
-  readonly #batch = new Map<string, JobRecord>();
+  /** What is in memory was read again, and may be older than what was believed. */
+  reread: () => Promise<void> = async () => {};
+  readonly #atHand = new RecordsAtHand();
   readonly #shards = new Map<EndpointState, number>();
   readonly #own: (work: Promise<unknown>) => void;
+  readonly #tailLost: () => void;
   readonly #numbers: Numbers;
 
   constructor(
@@ -56,7 +57,7 @@ export class PostgresCore extends QueueMachine {
     clocks: QueueClocks,
     bounds: QueueBounds,
     storage: StorageWatch,
-    told: { lost(error: SvcError): void; own(work: Promise<unknown>): void },
+    told: { lost(error: SvcError): void; own(work: Promise<unknown>): void; tailLost(): void },
     { ownership = new Ownership(), ...early }: EarlyOptions & { readonly ownership?: Ownership } = {},
   ) {
     super(clocks, bounds, storage, {
@@ -71,6 +72,7 @@ export class PostgresCore extends QueueMachine {
     this.bodies = new BodyNames(store, clocks.clock, told.own);
     this.ownership = ownership;
     this.#own = told.own;
+    this.#tailLost = told.tailLost;
     this.#numbers = new Numbers(clocks.clock);
     this.batches = new Batches(db, ownership, (endpoint) => this.shard(endpoint));
     this.early = new EarlyJobs(() => (db.outage ?? storage.lack) === undefined, this.claims, this.finals, early);
@@ -129,28 +131,28 @@ export class PostgresCore extends QueueMachine {
     this.ownership.gave(shards);
     const gone = new Set(shards);
     const endpoints = [...this.live.endpoints.values()].filter((endpoint) => gone.has(this.shard(endpoint)));
+    const sets = [this.batches.journalled, this.finalSince, this.failedSince, this.expiredSince];
     for (const endpoint of endpoints) {
       for (const claim of [...endpoint.claims]) this.claims.refuse(claim, movedAway(endpoint.id));
-      for (const set of [this.batches.journalled, this.finalSince, this.failedSince, this.expiredSince])
-        set.delete(endpoint);
+      for (const set of sets) set.delete(endpoint);
       this.#shards.delete(endpoint);
       this.heads.forget(endpoint);
       this.live.dropped(endpoint);
     }
-    for (const [id, { endpoint }] of this.#records) if (gone.has(shardOfNumber(endpoint))) this.#records.delete(id);
-    this.#own(this.#wakeWaiting(shards));
+    this.#atHand.dropShards(gone);
+    if (this.ownership.shards.length === 0) this.batches.forget();
+    this.#own(wakeMoved(this, shards));
     return endpoints.map(({ id }) => id);
   }
 
-  /** Whoever waits for a job of these shards looks again whose it is. */
-  async #wakeWaiting(shards: readonly number[]): Promise<void> {
-    const ids = [...new Set([...this.finals.jobIds(), ...this.chunks.jobIds()])];
-    if (ids.length === 0) return;
-    const there = `SELECT id FROM open_jobs WHERE id = ANY($1) AND (seq & ${SHARDS - 1}) = ANY($2)`;
-    for (const { id } of await this.db.read<{ id: string }>(there, [ids, shards])) {
-      this.finals.notify(id);
-      this.chunks.notify(id);
-    }
+  get last(): Last {
+    return { writer: this.ownership.writer, n: this.batches.last };
+  }
+
+  /** The database was seen without this batch: a job may wait in the rows that is believed to run, or to be over. */
+  tailLost(last: number): void {
+    // A batch may notice it first.
+    this.#own(this.pipeline.between(async () => (this.batches.last === last ? this.readAgain() : undefined)));
   }
 
   override check(endpointId: string): void {
@@ -159,8 +161,7 @@ export class PostgresCore extends QueueMachine {
 
   /** As check, of a row. */
   checkNumber(number: number): void {
-    if (!this.ownership.hasAll && !this.ownership.has(shardOfNumber(number)))
-      throw movedAway(this.live.idOf(number) ?? "the endpoint");
+    if (!this.ownership.has(shardOfNumber(number))) throw movedAway(this.live.idOf(number) ?? "the endpoint");
   }
 
   /** Part of the next batch; resolves after its commit. */
@@ -213,31 +214,23 @@ export class PostgresCore extends QueueMachine {
   // Rows that are at hand.
 
   record(id: string): JobRecord | undefined {
-    return this.#batch.get(id) ?? this.#records.get(id);
+    return this.#atHand.get(id);
   }
 
   /** The one record of a row that was read. */
   adopt(row: ReadRow, place: "open" | "done"): JobRecord {
-    const known = this.record(row.id);
-    if (known !== undefined) return known;
-    const record = recordOf(row, place);
-    this.#batch.set(row.id, record);
-    return record;
+    return this.#atHand.adopt(row, place);
   }
 
   /** Reads the job's row for the work that comes. Resolves what its chunks count. */
-  async need(query: Query, jobId: string): Promise<number> {
-    const found = await findRow(query, jobId);
-    if (found === undefined) return 0;
-    const { place, chunk_bytes = 0, chunk_count = 0, ...row } = found;
-    this.adopt(row, place);
-    return chunk_bytes + chunk_count * STREAM_CHUNK_COST_BYTES;
+  need(query: Query, jobId: string): Promise<number> {
+    return this.#atHand.need(query, jobId);
   }
 
   // Parts of a batch.
 
   made(record: JobRecord): void {
-    this.#batch.set(record.id, record);
+    this.#atHand.add(record);
     this.changed(record);
   }
 
@@ -274,9 +267,7 @@ export class PostgresCore extends QueueMachine {
   }
 
   removed(endpoint: EndpointState): void {
-    if (!this.unit.newEndpoints.delete(endpoint)) this.unit.goneEndpoints.push(endpoint.number);
-    this.unit.shards.add(this.shard(endpoint));
-    this.unit.endpoints.delete(endpoint);
+    this.unit.removed(endpoint, this.shard(endpoint));
     this.batches.journalled.delete(endpoint);
     this.#shards.delete(endpoint);
     this.heads.forget(endpoint);
@@ -333,25 +324,17 @@ export class PostgresCore extends QueueMachine {
   #committed(): void {
     const { unit } = this;
     this.unit = new Unit();
-    for (const record of [...unit.jobs, ...this.#batch.values()]) this.#settle(record);
-    this.#batch.clear();
+    this.#atHand.settle(
+      unit.jobs,
+      (job) => this.heads.has(job),
+      ({ id, fence }) => this.live.running.get(id)?.fence === fence,
+    );
     for (const reference of unit.refsGone) this.bodies.drop(reference);
     for (const endpoint of this.release()) {
       const starves = endpoint.claims.length > 0 && endpoint.inQueue > 0;
       if (starves) this.feed(endpoint).catch(() => {}); // The claims were told.
     }
     this.early.over();
-  }
-
-  /** The record stays as long as it is needed at hand. */
-  #settle(record: JobRecord): void {
-    if (!record.isGone && record.state <= IN_PROGRESS) record.stored = "open";
-    else record.stored = "done";
-    record.storedFence = record.fence;
-    const isQueued = this.heads.has(record);
-    if (!isQueued && typeof record.input !== "string") record.input = undefined;
-    if (isQueued || this.live.running.get(record.id)?.fence === record.fence) this.#records.set(record.id, record);
-    else this.#records.delete(record.id);
   }
 
   async #rolledBack(error: unknown): Promise<unknown> {
@@ -363,8 +346,26 @@ export class PostgresCore extends QueueMachine {
       this.lost(error.shards);
       this.dropped(this.dropShards(error.shards));
     }
-    this.#loaded(await this.db.insist((query) => inSnapshot(query, (same) => loadState(same, this.#scope()))));
+    await this.readAgain();
     return reason;
+  }
+
+  /** All that is in memory. Nothing of a batch is under way. */
+  async readAgain(): Promise<void> {
+    const { writer, n } = this.last;
+    const [hadTail, state] = await this.db.insist((query) =>
+      inSnapshot(query, async (same) => {
+        const [row] = await same<{ there: boolean }>(`SELECT ${hasTail("$1", "$2")} AS there`, [writer, n]);
+        return [row!.there, await loadState(same, this.#scope())] as const;
+      }),
+    );
+    this.#loaded(state);
+    if (hadTail) return;
+    this.ownership.tailLost();
+    this.#tailLost();
+    this.feedStarving();
+    this.#own(wakeGone(this));
+    this.#own(this.reread());
   }
 
   #scope(): LoadScope {
@@ -374,15 +375,14 @@ export class PostgresCore extends QueueMachine {
 
   #loaded(state: LoadedState): void {
     this.heads.clear();
-    this.#records.clear();
-    this.#batch.clear();
+    this.#atHand.clear();
     this.live.load(state);
     this.batches.loaded(state.lastBatch);
     this.#adopt(state);
   }
 
   #adopt(state: LoadedState): void {
-    for (const row of state.runningRows) this.#records.set(row.id, recordOf(row, "open"));
+    for (const row of state.runningRows) this.#atHand.keep(recordOf(row, "open"));
     for (const number of state.journalled) {
       if (this.live.idOf(number) !== undefined) this.batches.journalled.add(this.live.of(number));
     }

@@ -18,15 +18,32 @@ interface Journalled {
 export async function journalled(
   query: Query,
   epochOf: (shard: number) => number | undefined,
-  writer = 0,
+): Promise<Journalled["counts"]> {
+  return countsIn(await query<Entry>("SELECT n, counts FROM queue_journal ORDER BY epoch, n"), epochOf);
+}
+
+/** As journalled, of one writer where it is known: nobody else has entries of its epochs. */
+export async function journalledBy(
+  query: Query,
+  epochOf: (shard: number) => number | undefined,
+  writer: number | undefined,
 ): Promise<Journalled> {
-  const rows = await query<{ writer: number; n: number; counts: string }>(
-    "SELECT epoch AS writer, n, counts FROM queue_journal ORDER BY epoch, n",
-  );
+  if (writer === undefined) return { counts: await journalled(query, epochOf), lastBatch: 0 };
+  const rows = await query<Entry>("SELECT n, counts FROM queue_journal WHERE epoch = $1 ORDER BY n", [writer]);
+  return { counts: countsIn(rows, epochOf), lastBatch: rows.at(-1)?.n ?? 0 };
+}
+
+interface Entry {
+  readonly n: number;
+  readonly counts: string;
+}
+
+function countsIn(
+  rows: readonly Entry[],
+  epochOf: (shard: number) => number | undefined,
+): Map<number, readonly number[]> {
   const last = new Map<number, readonly number[]>();
-  let lastBatch = 0;
-  for (const { counts, ...batch } of rows) {
-    if (batch.writer === writer) lastBatch = batch.n;
+  for (const { counts } of rows) {
     for (const entry of JSON.parse(counts) as number[][]) {
       const [number] = entry;
       const of = epochOf(shardOfNumber(number!));
@@ -34,8 +51,18 @@ export async function journalled(
         last.set(number!, entry.slice(0, COUNTED.length + 1));
     }
   }
-  return { counts: last, lastBatch };
+  return last;
 }
+
+/**
+ * Whether the database still has a writer's last batch, or a later one: a standby that took over may lack it, and then what is in memory
+ * is not what is in the rows. Of a writer without shards nothing is kept, which says nothing.
+ */
+export const hasTail = (writer: string, n: string): string =>
+  `(${ownsTail(writer, n)} OR NOT EXISTS (SELECT FROM queue_shards WHERE writer = ${writer}::int8))`;
+/** The same of a writer that has a shard. */
+export const ownsTail = (writer: string, n: string): string =>
+  `(${n}::int8 = 0 OR EXISTS (SELECT FROM queue_journal WHERE epoch = ${writer}::int8 AND n >= ${n}::int8))`;
 
 const KEYS = ENDPOINT_UP.columns.map(({ type }, index) => `$${index + 1}::${type}[]`).join(", ");
 const NAMES = ENDPOINT_UP.columns.map(({ name }) => name).join(", ");

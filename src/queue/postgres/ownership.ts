@@ -20,6 +20,9 @@ export class Ownership {
   readonly #random: Random;
   readonly #holds = new Map<number, ShardHold>();
   #n = 0;
+  /** Of the numbers of hand-outs in their epochs: the highest, and up to which they may have been lost with the end of what was written. */
+  #highest = 0;
+  #lost = 0;
 
   constructor(draw: Random = random) {
     this.#random = draw;
@@ -61,7 +64,7 @@ export class Ownership {
 
   /** For statements over all endpoints: the part of a condition that leaves out those of others. */
   within(number: string): string {
-    return this.hasAll ? "" : ` AND (${number} & ${SHARDS - 1}) = ANY('{${this.shards.join(",")}}')`;
+    return this.hasAll ? "" : ` AND ${inShards(number, this.shards)}`;
   }
 
   /** Of the next batch. */
@@ -80,7 +83,15 @@ export class Ownership {
 
   /** Of a job that was handed out under `fence` before. None of a hand-out that was never committed fits a later one. */
   nextFence(fence: number, shard: number): number {
-    return Math.max(fence, (this.epochOf(shard) ?? 0) * FENCES_PER_EPOCH) + 1;
+    const first = (this.epochOf(shard) ?? 0) * FENCES_PER_EPOCH;
+    const next = Math.max(fence, first + this.#lost) + 1;
+    this.#highest = Math.max(this.#highest, next - first);
+    return next;
+  }
+
+  /** The database lost the end of what was written, perhaps with hand-outs: their numbers are not given again. */
+  tailLost(): void {
+    this.#lost = this.#highest;
   }
 }
 
@@ -94,4 +105,9 @@ export function shardOf(endpointId: string): number {
 /** Of a job, a delivery, a chunk or an endpoint, by its number. */
 export function shardOfNumber(number: number): number {
   return number % SHARDS;
+}
+
+/** The same as a condition on rows, `number` being a column; indexes have it so (schema.ts). */
+export function inShards(number: string, shards: readonly number[]): string {
+  return `(${number} & ${SHARDS - 1}) = ANY('{${shards.join(",")}}')`;
 }

@@ -4,16 +4,15 @@ import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, textOf } from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
-import { EndpointNames } from "./endpoint-names.ts";
+import type { EndpointNames } from "./endpoint-names.ts";
 import { type ListedRow, TABLES } from "./rows.ts";
 
 const FIND = [TABLES.open, TABLES.done]
   .map(({ columns, table }) => `SELECT ${columns} FROM ${table} WHERE id = $1`)
   .join(" UNION ALL ");
 
-export function queueReads(core: PostgresCore): Omit<JobReader, "search"> {
+export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobReader, "search"> {
   const { db, live } = core;
-  const names = new EndpointNames(core);
 
   async function find(jobId: string): Promise<Job | undefined> {
     const [row] = await db.read<ListedRow>(FIND, [jobId]);

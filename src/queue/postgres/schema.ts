@@ -104,6 +104,17 @@ const STEPS = [
     draining boolean NOT NULL
   ) WITH (fillfactor = 10);
   `,
+  `
+  -- Who takes a shard reads what is in it, and nothing of the others: what runs, what lies outside, what is streamed. The expression is
+  -- that of inShards (ownership.ts).
+  CREATE INDEX IF NOT EXISTS open_jobs_running ON open_jobs ((seq & 255)) WHERE state = 1;
+  CREATE INDEX IF NOT EXISTS open_jobs_files ON open_jobs ((seq & 255)) WHERE input_ref IS NOT NULL OR output_ref IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS done_jobs_files ON done_jobs ((seq & 255))
+    WHERE input_ref IS NOT NULL OR output_ref IS NOT NULL OR error_ref IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS job_chunks_shard ON job_chunks ((job & 255), job);
+  CREATE INDEX IF NOT EXISTS queue_endpoints_shard ON queue_endpoints ((number & 255));
+  DROP INDEX IF EXISTS open_jobs_refs, done_jobs_refs;
+  `,
 ];
 
 /** Several platforms may start at once: one of them makes the tables. */
@@ -114,6 +125,7 @@ export async function migrateQueue(db: Db): Promise<void> {
     const [row] = await query<{ steps: number }>("SELECT steps FROM queue_schema");
     if (row === undefined) await query("INSERT INTO queue_schema VALUES (0)");
     for (const step of STEPS.slice(row?.steps ?? 0)) await query(step);
-    await query("UPDATE queue_schema SET steps = $1", [STEPS.length]);
+    // A later version beside this one may have gone further.
+    await query("UPDATE queue_schema SET steps = greatest(steps, $1)", [STEPS.length]);
   });
 }

@@ -42,7 +42,12 @@ export function keepShards(
 export function shardRows(core: PostgresCore, replica: Omit<Replica, "draining">): ShardRows {
   const { db, ownership } = core;
   return {
-    look: (draining) => db.apart((query) => beat(query, { ...replica, draining })),
+    async look(draining) {
+      const { last } = core;
+      const { hasTail, ...seen } = await db.apart((query) => beat(query, { ...replica, draining }, last));
+      if (!hasTail) core.tailLost(last.n);
+      return seen;
+    },
 
     async take(shards) {
       const taker = { owner: replica.id, writer: ownership.writer, nonce: ownership.nonce() };
@@ -84,7 +89,11 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, gave }:
   return {
     async load(holds) {
       const epochs = new Map(holds.map(({ shard, epoch }) => [shard, epoch]));
-      const scope = { epochOf: (shard: number) => epochs.get(shard), shards: [...epochs.keys()] };
+      const scope = {
+        epochOf: (shard: number) => epochs.get(shard),
+        shards: [...epochs.keys()],
+        writer: ownership.writer,
+      };
       const state = await db.readSame((query) => loadState(query, scope));
       await pipeline.between(async () => {
         const still = current(holds);
@@ -99,7 +108,9 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, gave }:
       const { shard } = hold;
       await pipeline.between(async () => {
         if (ownership.holdOf(shard)?.nonce !== hold.nonce) return;
-        await db.onWriter((query) => giveShard(query, hold, to, core.batches.journalledOf(shard)));
+        const tryToGive = () =>
+          db.onWriter((query) => giveShard(query, hold, to, core.batches.journalledOf(shard), core.last));
+        while (!(await tryToGive())) await core.readAgain();
         drop([shard]);
         gave(to);
       });

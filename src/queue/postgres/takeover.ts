@@ -5,7 +5,7 @@
 import type { SeenReplica, SeenShard, ShardHold } from "../../domain/ownership.ts";
 import { arrayOf } from "./arrays.ts";
 import type { Query } from "./connection.ts";
-import { countColumns, journalled, STORE_COUNTS, storeCounts } from "./journal.ts";
+import { countColumns, hasTail, journalled, ownsTail, STORE_COUNTS, storeCounts } from "./journal.ts";
 
 /** Who takes: `nonce` is of this time alone. */
 export interface Taker {
@@ -49,7 +49,7 @@ export async function takeShards(query: Query, taker: Taker, wanted: readonly Se
   if (won.length === 0) return { won, lastSeq: 0 };
   // A statement of its own: it sees the batch that was waited for.
   const before = new Map(won.map(({ shard, epoch }) => [shard, epoch - 1]));
-  const { counts } = await journalled(query, (shard) => before.get(shard));
+  const counts = await journalled(query, (shard) => before.get(shard));
   await storeCounts(query, [...counts.values()]);
   const [row] = await query<{ last: number }>(LAST_SEQ);
   const lastSeq = Number(row!.last);
@@ -73,21 +73,33 @@ export async function boundTake(query: Query): Promise<void> {
 /**
  * The shard is the other's to take; `counts` are those of its endpoints. One statement, so that nobody can stand still in it.
  * Its epoch stays: it is the one of which the other brings the journal's entries to the rows. Nothing happens when it was taken before.
+ * Resolves false, and gives nothing, when the database lacks the `last` batch: the counts are not those of the rows then.
  */
 export async function giveShard(
   query: Query,
   { shard, epoch, nonce }: ShardHold,
   to: string,
   counts: readonly (readonly number[])[],
-): Promise<void> {
+  last: Last,
+): Promise<boolean> {
   const columns = countColumns(counts);
   const at = (n: number) => `$${columns.length + n}`;
-  await query(
-    `WITH given AS (UPDATE queue_shards SET owner = ${at(1)}, nonce = 0
-       WHERE shard = ${at(2)} AND epoch = ${at(3)} AND nonce = ${at(4)} RETURNING 1)
-     ${STORE_COUNTS} AND EXISTS (SELECT FROM given)`,
-    [...columns, to, shard, epoch, nonce],
+  // The shard's row alone: whoever takes it from here may delete the journal.
+  const is = `shard = ${at(2)} AND epoch = ${at(3)} AND nonce = ${at(4)}`;
+  const tail = ownsTail(at(5), at(6));
+  const [row] = await query<{ lacks: boolean }>(
+    `WITH given AS (UPDATE queue_shards SET owner = ${at(1)}, nonce = 0 WHERE ${is} AND ${tail} RETURNING 1),
+     counted AS (${STORE_COUNTS} AND EXISTS (SELECT FROM given) RETURNING 1)
+     SELECT EXISTS (SELECT FROM queue_shards WHERE ${is}) AND NOT ${tail} AS lacks, (SELECT count(*) FROM counted)`,
+    [...columns, to, shard, epoch, nonce, last.writer, last.n],
   );
+  return !row!.lacks;
+}
+
+/** The last batch of a writer that was carried out; `n` is 0 when nothing in memory depends on one. */
+export interface Last {
+  readonly writer: number;
+  readonly n: number;
 }
 
 export interface Replica {
@@ -99,19 +111,25 @@ export interface Replica {
   readonly draining: boolean;
 }
 
-/** Says that the replica lives, and reads who else does and who has which shard. */
-export async function beat(query: Query, { id, address, links, draining }: Replica) {
+/** Says that the replica lives, and reads who else does, who has which shard, and whether its last batch is there. */
+export async function beat(query: Query, { id, address, links, draining }: Replica, last: Last) {
   await query(
     `INSERT INTO replicas AS r VALUES ($1, $2, $3, $4, 1, $5)
      ON CONFLICT (id) DO UPDATE SET beat = r.beat + 1, draining = $5`,
     [id, address, links.first, links.last, draining],
   );
-  const [row] = await query<{ replicas: SeenReplica[] | null; shards: [number, string, number, number][] }>(
+  const [row] = await query<{
+    replicas: SeenReplica[] | null;
+    shards: [number, string, number, number][];
+    tail: boolean;
+  }>(
     `SELECT (SELECT json_agg(json_build_object('id', id, 'beat', beat, 'draining', draining)) FROM replicas) AS replicas,
-       (SELECT json_agg(json_build_array(shard, owner, epoch, nonce)) FROM queue_shards) AS shards`,
+       (SELECT json_agg(json_build_array(shard, owner, epoch, nonce)) FROM queue_shards) AS shards,
+       ${hasTail("$1", "$2")} AS tail`,
+    [last.writer, last.n],
   );
   const shards = row!.shards.map(([shard, owner, epoch, nonce]) => ({ shard, owner, epoch, nonce }));
-  return { replicas: row!.replicas ?? [], shards };
+  return { replicas: row!.replicas ?? [], shards, hasTail: row!.tail };
 }
 
 export async function forgetReplica(query: Query, id: string): Promise<void> {

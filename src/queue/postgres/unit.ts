@@ -29,6 +29,12 @@ export class Unit {
   readonly #chunksIn = new Map<number, parts.Row[]>();
   readonly #keys = new Map<string, { readonly endpoint: number; readonly key: string; id: string | null }>();
 
+  removed(endpoint: EndpointState, shard: number): void {
+    if (!this.newEndpoints.delete(endpoint)) this.goneEndpoints.push(endpoint.number);
+    this.shards.add(shard);
+    this.endpoints.delete(endpoint);
+  }
+
   addChunk(job: number, row: parts.Row): void {
     const rows = this.#chunksIn.get(job);
     if (rows === undefined) this.#chunksIn.set(job, [row]);

@@ -84,8 +84,11 @@ export class Database {
     ["ROLLBACK", () => []],
     ["WITH s AS (SELECT q.shard", (values) => this.#take(values)],
     [
-      "SELECT epoch AS writer, n, counts FROM queue_journal",
-      () => [...this.journal.values()].sort((a, b) => a.writer - b.writer || a.n - b.n),
+      "SELECT n, counts FROM queue_journal",
+      ([writer]) =>
+        [...this.journal.values()]
+          .filter((row) => writer === undefined || row.writer === writer)
+          .sort((a, b) => a.writer - b.writer || a.n - b.n),
     ],
     ["UPDATE queue_endpoints o SET", (values) => this.#storeCounts(values)],
     ["WITH given AS", (values) => this.#give(values)],
@@ -127,13 +130,16 @@ export class Database {
     ],
     [
       "SELECT (SELECT json_agg",
-      () => [
+      ([writer, n]) => [
         {
+          tail: this.#hasTail(writer as number, n as number),
           replicas: [...this.replicas].map(([id, row]) => ({ id, ...row })),
           shards: [...this.shards].map(([shard, { owner, epoch, nonce }]) => [shard, owner, epoch, nonce]),
         },
       ],
     ],
+    ["SELECT set_config", () => []],
+    ["SELECT (($2::int8 = 0", ([writer, n]) => [{ there: this.#hasTail(writer as number, n as number) }]],
     [
       "DELETE FROM replicas",
       ([id]) => {
@@ -163,6 +169,12 @@ export class Database {
     ["SELECT id FROM open_jobs WHERE id = ANY", () => []],
     ["SELECT seq, id", (values, text) => this.#jobs(values, text)],
   ];
+
+  #hasTail(writer: number, n: number): boolean {
+    if (n === 0 || this.#fault === "tail" || ![...this.shards.values()].some((shard) => shard.writer === writer))
+      return true;
+    return [...this.journal.values()].some((row) => row.writer === writer && row.n >= n);
+  }
 
   #jobs(values: readonly unknown[], text: string): Values[] {
     if (text.includes("FROM open_jobs WHERE state = 1"))
@@ -202,11 +214,15 @@ export class Database {
   }
 
   #give(values: readonly unknown[]): Values[] {
-    const [to, shard, epoch, nonce] = values.slice(-4) as [string, number, number, number];
+    const [to, shard, epoch, nonce, writer, n] = values.slice(-6) as [string, number, number, number, number, number];
     const row = this.shards.get(shard)!;
-    if (row.epoch !== epoch || row.nonce !== nonce) return [];
-    this.#set(this.shards, shard, { ...row, owner: to, nonce: 0 });
-    return this.#storeCounts(values);
+    const isHeld = row.epoch === epoch && row.nonce === nonce;
+    const tail = this.#hasTail(writer, n);
+    if (isHeld && tail) {
+      this.#set(this.shards, shard, { ...row, owner: to, nonce: 0 });
+      this.#storeCounts(values);
+    }
+    return [{ lacks: isHeld && !tail }];
   }
 
   #storeCounts(values: readonly unknown[]): Values[] {
