@@ -148,16 +148,17 @@ class PlatformLink:
             self._kept_bytes += len(frame)
 
     def send_output(self, frame: bytes) -> bool:
-        """What workers print: some is kept while the link is down. False when it is dropped, then or because the platform is slow."""
-        if not self._welcome:
-            if self._kept_output_bytes + len(frame) > LAUNCHER_OUTPUT_MAX_BYTES:
+        """What workers print: some is kept while the link is down, also where that is only seen now. False when it is dropped, then or
+        because the platform is slow."""
+        if self._welcome:
+            if len(self._out) >= LAUNCHER_BACKLOG_MAX_BYTES:
                 return False
-            self._kept.append(frame)
-            self._kept_output_bytes += len(frame)
-            return True
-        if len(self._out) >= LAUNCHER_BACKLOG_MAX_BYTES:
+            if self._write(frame):
+                return True
+        if self._kept_output_bytes + len(frame) > LAUNCHER_OUTPUT_MAX_BYTES:
             return False
-        self._write(frame)
+        self._kept.append(frame)
+        self._kept_output_bytes += len(frame)
         return True
 
     def _write(self, data: bytes) -> bool:
