@@ -3,11 +3,11 @@
  * of them; a gateway that does not answer that in time is counted out: without its link nothing that it still knows reaches anything.
  */
 import { hash, timingSafeEqual } from "node:crypto";
-import { chmodSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { z } from "zod";
 import { GATEWAY_FRAME_MAX_BYTES, LINK_GREETERS_MAX, LINK_GREETING_MAX_MS } from "../domain/limits.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
+import { listenPrivately } from "../lib/listen-privately.ts";
 import { Connection } from "../worker-link/connection.ts";
 import type { AskedOf } from "./asked.ts";
 import { GatewaySession } from "./gateway-session.ts";
@@ -42,13 +42,8 @@ export class GatewayDoor {
   }
 
   async listen(socketPath: string): Promise<void> {
-    rmSync(socketPath, { force: true });
     const server = createServer((socket) => this.accept(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.on("error", reject);
-      server.listen(socketPath, resolve);
-    });
-    chmodSync(socketPath, 0o600);
+    await listenPrivately(server, socketPath);
     this.#server = server;
   }
 

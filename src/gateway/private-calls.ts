@@ -7,9 +7,9 @@
  * From then on the connection counts as the caller's own. Over TLS, between platforms that have proved themselves, there is no secret.
  */
 import { timingSafeEqual } from "node:crypto";
-import { chmodSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { LINK_GREETING_MAX_MS } from "../domain/limits.ts";
+import { listenPrivately } from "../lib/listen-privately.ts";
 
 export const PRIVATE_SECRET_BYTES = 32;
 
@@ -23,14 +23,8 @@ export class PrivateCalls {
   }
 
   async listen(socketPath: string, secret: Uint8Array): Promise<void> {
-    rmSync(socketPath, { force: true });
     const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => this.greet(socket, secret));
-    await new Promise<void>((resolve, reject) => {
-      // Later ones are of single connections: their callers are told that by the gateway.
-      server.on("error", reject);
-      server.listen(socketPath, resolve);
-    });
-    chmodSync(socketPath, 0o600);
+    await listenPrivately(server, socketPath);
     this.#server = server;
   }
 

@@ -1,6 +1,6 @@
 /** Answers `svc platform status` on a socket of this user alone: whoever connects gets one JSON object. */
-import { chmodSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
+import { listenPrivately } from "../lib/listen-privately.ts";
 
 export class StatusSocket {
   readonly #read: () => Promise<object>;
@@ -12,13 +12,8 @@ export class StatusSocket {
   }
 
   async listen(socketPath: string): Promise<void> {
-    rmSync(socketPath, { force: true });
     const server = createServer((socket) => this.#answer(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.on("error", reject);
-      server.listen(socketPath, resolve);
-    });
-    chmodSync(socketPath, 0o600);
+    await listenPrivately(server, socketPath);
     this.#server = server;
   }
 

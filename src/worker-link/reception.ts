@@ -2,7 +2,6 @@
  * Where workers and launchers dial in: the private socket, and a TLS port for those of other machines. Whoever does not
  * say HELLO in time, says too much before it, or says anything else is shown the door; who they are is checked behind it.
  */
-import { chmodSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext, TLSSocket } from "node:tls";
@@ -10,6 +9,7 @@ import { helloBody, helloHead } from "../domain/frame-heads.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS, LINK_TAKEOVER_MS } from "../domain/limits.ts";
 import { FRAME, type HelloHead, unspoken } from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
+import { listenPrivately } from "../lib/listen-privately.ts";
 import { Connection } from "./connection.ts";
 
 const TAKEOVER_POLL_MS = 10;
@@ -39,10 +39,9 @@ export class Reception {
   }
 
   async listen(socketPath: string): Promise<void> {
-    rmSync(socketPath, { force: true });
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
-    await this.#open(server, (done) => server.listen(socketPath, done));
-    chmodSync(socketPath, 0o600);
+    await listenPrivately(server, socketPath);
+    this.#servers.push(server);
   }
 
   /** Resolves the port. Anything but TLS 1.3 ends in the handshake. */
@@ -53,7 +52,12 @@ export class Reception {
       if (this.#greeting.size >= LINK_GREETERS_MAX) socket.destroy();
       else this.#accept(new TLSSocket(socket, { isServer: true, secureContext }));
     });
-    await this.#open(server, (done) => server.listen({ host, port }, done));
+    await new Promise<void>((resolve, reject) => {
+      // Later ones are of single connections, as when no file can be opened: those workers dial again.
+      server.on("error", reject);
+      server.listen({ host, port }, resolve);
+    });
+    this.#servers.push(server);
     return (server.address() as AddressInfo).port;
   }
 
@@ -62,15 +66,6 @@ export class Reception {
     for (const socket of this.#greeting) socket.destroy();
     for (const connection of this.#connections) connection.close();
     await Promise.all(closed);
-  }
-
-  async #open(server: Server, listen: (done: () => void) => void): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      // Later ones are of single connections, as when no file can be opened: those workers dial again.
-      server.on("error", reject);
-      listen(resolve);
-    });
-    this.#servers.push(server);
   }
 
   #accept(socket: Socket): void {
