@@ -47,10 +47,10 @@ export class EarlyJobs {
     this.#finals.add(jobId, ended);
   }
 
-  /** Their workers get them, if they have got nothing else that is not stored. Returns them all. */
-  handOut(): ReadonlySet<string> {
+  /** Their workers get them, if they have got nothing else that is not stored. Returns them all, by id. */
+  handOut(): ReadonlyMap<string, unknown> {
     if (this.#jobs.size > 0) this.#claims.deliverEarly((jobId) => this.#jobs.has(jobId));
-    return new Set(this.#jobs.keys());
+    return this.#jobs;
   }
 
   /** The batch is written, or never will be. */

@@ -44,8 +44,8 @@ export interface PipelineHooks {
   load<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** On the writer's connection. */
   alone<T>(work: (query: Query) => Promise<T>): Promise<T>;
-  /** The last work of a batch. Resolves jobs that run already: their ends are worth a moment's wait. */
-  handOut(): ReadonlySet<string>;
+  /** The last work of a batch. Returns jobs that run already, by id: their ends are worth a moment's wait. */
+  handOut(): ReadonlyMap<string, unknown>;
   /** Calls `done` when that moment is over, unless what is returned is called before. */
   inAMoment(done: () => void): () => void;
   /** Its statement until it is carried out. Rejects when it was not and will not be. */
@@ -200,8 +200,8 @@ export class Pipeline {
   }
 
   /** Resolves when all these ended, or that takes too long. */
-  async #comeIn(early: ReadonlySet<string>): Promise<void> {
-    const jobs = new Set(early);
+  async #comeIn(early: ReadonlyMap<string, unknown>): Promise<void> {
+    const jobs = new Set(early.keys());
     for (const { ends } of this.#pending) if (ends !== undefined) jobs.delete(ends);
     if (jobs.size === 0) return;
     await new Promise<void>((resolve) => {
