@@ -41,8 +41,7 @@ async function listenOnAll(
   const servers: Server[] = [];
   let port = wanted;
   for (const host of hosts) {
-    const server = createServer({ noDelay: true, requestTimeout: 0 }, options.onRequest);
-    server.on("upgrade", (req, socket, head) => options.onUpgrade(req, socket as Socket, head));
+    const server = createServer({ noDelay: true, requestTimeout: 0 }, options.onRequest, options.onUpgrade);
     const code = await listenOn(server, host, port);
     if (code === undefined) {
       servers.push(server);

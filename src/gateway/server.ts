@@ -14,7 +14,7 @@ import {
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
-import { createServer } from "../lib/http.ts";
+import { type ClientSocket, createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
@@ -37,9 +37,6 @@ const ARRIVAL_DEFAULT: Arrival = {
 };
 
 const NO_SECRET = Buffer.alloc(0);
-
-/** node:http keeps the response that is being sent there. */
-type ClientSocket = Socket & { _httpMessage?: ServerResponse | null };
 
 export interface Gateway {
   readonly server: Server;
@@ -76,29 +73,26 @@ export function createGateway(deps: GatewayDeps): Gateway {
     closing: false,
   };
   const arrival = settings.arrival ?? ARRIVAL_DEFAULT;
-  const server = createServer({
-    headersTimeout: arrival.headersMs,
-    requestTimeout: arrival.requestMs,
-    connectionsCheckingInterval: arrival.checkMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    noDelay: true,
-    shouldUpgradeCallback: (req: IncomingMessage) => req.headers.upgrade?.toLowerCase() === "websocket",
-  });
+  const server = createServer(
+    {
+      headersTimeout: arrival.headersMs,
+      requestTimeout: arrival.requestMs,
+      connectionsCheckingInterval: arrival.checkMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      noDelay: true,
+      shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === "websocket",
+    },
+    (req, res) => dispatch(req, res, context),
+    (req, socket, head) =>
+      upgrade(req, socket, head, context).catch((error) => context.log.error("an upgrade failed", { error })),
+  );
   const connections = new Set<Socket>();
   // A caller that closed its sending side is answered; caller.ts tells it from one that is gone.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-
-  const onRequest = (req: IncomingMessage, res: ServerResponse) => dispatch(req, res, context);
-  server.on("request", onRequest);
   // Expect: 100-continue is answered where the body is read, so a refused caller never sends it.
-  server.on("checkContinue", onRequest);
-  server.on("checkExpectation", onRequest);
-  server.on("upgrade", (req, socket, head) => {
-    // Sent behind a request whose answer is still due: what would be written now would stand before that answer.
-    if ((socket as ClientSocket)._httpMessage) socket.destroy();
-    else
-      upgrade(req, socket as Socket, head, context).catch((error) => context.log.error("an upgrade failed", { error }));
-  });
+  const onExpect = (req: IncomingMessage, res: ServerResponse) => server.emit("request", req, res);
+  server.on("checkContinue", onExpect);
+  server.on("checkExpectation", onExpect);
   server.on("clientError", refuseConnection);
   server.on("error", (error) => {
     if (server.listening) deps.acceptFailed?.(error);

@@ -42,6 +42,22 @@ test("odd requests without a key are refused as such, and none is an internal er
   for (const log of logs) assert.doesNotMatch(readFileSync(path.join(log.parentPath, log.name), "utf8"), /failed/);
 });
 
+test("a request behind an answer that ends its connection, with others before it, does not end the platform", {
+  timeout: 300_000,
+}, async (t) => {
+  const platform = await startPlatform(t);
+  const request = (target: string, headers: readonly string[] = []) =>
+    [`POST ${target} HTTP/1.1`, "Host: x", `Authorization: Bearer ${platform.key}`, ...headers].join("\r\n");
+  const withBody = (target: string) => `${request(target, ["Content-Length: 2"])}\r\n\r\n{}`;
+  const last = `${request("/graphql", ["Connection: close"])}\r\n\r\n{}`;
+  for (const waiting of ["/y", "/graphql", "/logs/%zz"]) {
+    for (const behind of ["/graphql", "/y", "/healthz"]) {
+      await rawRequest(platform.url, [...["/y", waiting, behind].map(withBody), last].join(""));
+      assert.equal((await platform.call("/healthz")).status, 200, `${waiting}, ${behind}`);
+    }
+  }
+});
+
 test("a key in the address counts on /graphql alone", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   for (const target of ["/logs/x", `/layers/${"ab".repeat(32)}`]) {

@@ -73,12 +73,15 @@ export class Front {
 
   #server(admission: Admission): Server {
     // The platform has the time limits; node's own would cut long uploads and waits.
-    const server = createServer({ requestTimeout: 0 }, (req, res) => void this.#forward(req, res, admission));
+    const server = createServer(
+      { requestTimeout: 0 },
+      (req, res) => void this.#forward(req, res, admission),
+      (req, socket, head) => void this.#upgrade(req, socket, head, admission),
+    );
     server.on("connection", (connection: Socket) => {
       this.#connections.add(connection);
       connection.once("close", () => this.#connections.delete(connection));
     });
-    server.on("upgrade", (req, socket, head) => void this.#upgrade(req, socket, head, admission));
     return server;
   }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { type TestContext, test } from "node:test";
 import getPort from "get-port";
 import { WebSocket, WebSocketServer } from "ws";
@@ -131,6 +131,18 @@ test("WebSockets pass through, and a refused one gets its answer", async (t) => 
   const [, answer] = (await once(refused, "unexpected-response")) as [unknown, IncomingMessage];
   assert.equal(answer.statusCode, 404);
   answer.resume();
+});
+
+test("A WebSocket behind a call that waits closes the connection, and others go on", async (t) => {
+  const { url } = await platform(t, (req, res) => {
+    if (!req.url?.endsWith("/waits")) res.end("here");
+  });
+  const port = await open(t, url);
+  const get = (path: string, more = "") => `GET ${path} HTTP/1.1\r\nhost: localhost:${port}\r\n${more}\r\n`;
+  const socket = connect(port, "127.0.0.1").on("error", () => {});
+  socket.resume().write(get("/waits") + get("/ws", "connection: upgrade\r\nupgrade: websocket\r\n"));
+  await once(socket, "close");
+  assert.equal((await call(port, "/")).text, "here");
 });
 
 test("An answer that comes before the whole body was sent is passed on", async (t) => {
