@@ -21,19 +21,22 @@ export function routedDeps(route: Route, isTraced: boolean): Pick<GatewayDeps, A
     keys: { check: (secret) => route.ask(({ keys }) => keys.check(secret)) },
     forwarder: {
       forward: async (request) => forward(route, request),
-      bootOf: (workerId) => route.backing?.forwarder.bootOf?.(workerId),
+      bootOf: (workerId) => bootOf(route, workerId),
     },
     workers: {
-      counts: (endpointId) => route.ask(({ workers }) => workers.counts(endpointId)),
-      health: (endpointId) => route.ask(({ workers }) => workers.health(endpointId)),
+      counts: (endpointId) => route.ask(({ workers }) => workers.counts(endpointId), { endpointId }),
+      health: (endpointId) => route.ask(({ workers }) => workers.health(endpointId), { endpointId }),
     },
     sourceOf: (buildId) => route.ask(({ sourceOf }) => sourceOf(buildId)),
     requestEnded: (request) => route.backing?.requestEnded?.(request),
-    rates: { take: (endpointId, rate) => route.ask(({ rates }) => rates?.take(endpointId, rate)) },
-    publicRate: { take: (endpointId, address) => route.ask(({ publicRate }) => publicRate.take(endpointId, address)) },
+    rates: { take: (endpointId, rate) => route.ask(({ rates }) => rates?.take(endpointId, rate), { endpointId }) },
+    publicRate: {
+      take: (endpointId, address) =>
+        route.ask(({ publicRate }) => publicRate.take(endpointId, address), { endpointId }),
+    },
     peers: {
-      enter: (endpointId) => route.backing?.peers.enter(endpointId) ?? (() => {}),
-      waitFor: (endpointId) => route.backing?.peers.waitFor(endpointId) ?? false,
+      enter: (endpointId) => route.backingOf(endpointId)?.peers.enter(endpointId) ?? (() => {}),
+      waitFor: (endpointId) => route.backingOf(endpointId)?.peers.waitFor(endpointId) ?? false,
     },
     ...(isTraced && { traces: routedTraces(route) }),
   };
@@ -55,15 +58,26 @@ async function forward(route: Route, request: LoadBalancedRequest) {
       if (request.departure.hasGone) throw new CallerGone();
       return forwarder.forward({ ...request, handedOut });
     },
-    { mayRepeat },
+    { mayRepeat, endpointId: request.endpointId },
   );
+}
+
+function bootOf(route: Route, workerId: string) {
+  for (const { forwarder } of route.backings()) {
+    const boot = forwarder.bootOf?.(workerId);
+    if (boot !== undefined) return boot;
+  }
+  return undefined;
 }
 
 function routedTraces(route: Route): Traces {
   const traces = () => route.backing?.traces;
   return {
-    jobSubmitted: (id, endpoint, traceparent) => traces()?.jobSubmitted(id, endpoint, traceparent),
-    jobDropped: (id) => traces()?.jobDropped(id),
+    jobSubmitted: (id, endpoint, traceparent) =>
+      route.backingOf(endpoint.id)?.traces?.jobSubmitted(id, endpoint, traceparent),
+    jobDropped(id) {
+      for (const backing of route.backings()) backing.traces?.jobDropped(id);
+    },
     jobHandedOut: (id) => traces()?.jobHandedOut(id),
     jobFinished: (job, boot) => traces()?.jobFinished(job, boot),
     request: (endpoint, method, headers) => traces()?.request(endpoint, method, headers) ?? { headers, end: () => {} },

@@ -1,4 +1,7 @@
-/** The jobs, whoever has them: a question whose owner has moved is asked of the next, a job sent again under its id. */
+/**
+ * The jobs, whoever has them: a question whose owner has moved is asked of the next, a job sent again under its id. Where several have
+ * them, one that is known by its id alone is looked up in the rows first: they say whose it is, and are the same for all.
+ */
 import { isFinal } from "../domain/job.ts";
 import type { CallerJobs, Enqueued, Job, NewJob } from "../queue/queue.ts";
 import type { Backing } from "./backing.ts";
@@ -16,7 +19,7 @@ export class RoutedJobs implements CallerJobs {
     return this.#ask(async ({ queue }, again) => {
       wasSent ||= again;
       return isNew(await queue.enqueue(again ? { ...job, isSentAgain: true } : job), job, wasSent);
-    });
+    }, { endpointId: job.endpointId });
   }
 
   async call(job: NewJob, timeoutMs: number, signal: AbortSignal) {
@@ -34,7 +37,7 @@ export class RoutedJobs implements CallerJobs {
         const { job: ended, ...submitted } = isNew(await queue.enqueue(sent), job, again);
         return { ...submitted, job: ended ?? (await queue.wait(submitted.id, left(until), signal)) };
       },
-      { signal },
+      { signal, endpointId: job.endpointId },
     );
     const { created, job: found } = called;
     if (!this.#isEarly(found, asked, until, signal)) return { created, job: found };
@@ -45,55 +48,68 @@ export class RoutedJobs implements CallerJobs {
     const until = performance.now() + timeoutMs;
     for (;;) {
       let asked: Backing | undefined;
-      const found = await this.#ask(
+      const found = await this.#askOf(
+        id,
         (backing) => {
           asked = backing;
           return backing.queue.wait(id, left(until), signal);
         },
-        { signal },
+        signal,
       );
       if (!this.#isEarly(found, asked, until, signal)) return found;
     }
   }
 
   find(id: string) {
-    return this.#ask(({ queue }) => queue.find(id));
+    return this.#read(({ queue }) => queue.find(id));
   }
 
   findExpired(id: string) {
-    return this.#ask(({ queue }) => queue.findExpired(id));
+    return this.#read(({ queue }) => queue.findExpired(id));
   }
 
   cancel(id: string) {
-    return this.#ask(({ queue }) => queue.cancel(id));
+    return this.#askOf(id, ({ queue }) => queue.cancel(id));
   }
 
   retry(id: string) {
-    return this.#ask(({ queue }) => queue.retry(id));
+    return this.#askOf(id, ({ queue }) => queue.retry(id));
   }
 
   purge(endpointId: string) {
-    return this.#ask(({ queue }) => queue.purge(endpointId));
+    return this.#ask(({ queue }) => queue.purge(endpointId), { endpointId });
   }
 
   input(id: string, maxBytes?: number) {
-    return this.#ask(({ queue }) => queue.input(id, maxBytes));
+    return this.#read(({ queue }) => queue.input(id, maxBytes));
   }
 
   counts(endpointId: string) {
-    return this.#ask(({ queue }) => queue.counts(endpointId));
+    return this.#ask(({ queue }) => queue.counts(endpointId), { endpointId });
   }
 
+  /** Whoever has them knows which run. */
   list(endpointId: string, options: Parameters<CallerJobs["list"]>[1]) {
-    return this.#ask(({ queue }) => queue.list(endpointId, options));
+    return this.#ask(({ queue }) => queue.list(endpointId, options), { endpointId });
   }
 
   takeChunks(id: string, holdMs: number, signal?: AbortSignal) {
-    return this.#ask(({ queue }) => queue.takeChunks(id, holdMs, signal), { signal });
+    return this.#askOf(id, ({ queue }) => queue.takeChunks(id, holdMs, signal), signal);
   }
 
   readChunks(id: string, after: number, holdMs: number, signal?: AbortSignal) {
-    return this.#ask(({ queue }) => queue.readChunks(id, after, holdMs, signal), { signal });
+    return this.#askOf(id, ({ queue }) => queue.readChunks(id, after, holdMs, signal), signal);
+  }
+
+  async #read<T>(work: (backing: Backing) => Promise<T>): Promise<T> {
+    const own = this.#route.shared?.own;
+    return own === undefined ? this.#ask(work) : work(own);
+  }
+
+  /** Of whoever has the job. */
+  async #askOf<T>(id: string, work: (backing: Backing) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const endpointId = this.#route.shared && (await this.find(id))?.endpointId;
+    return this.#ask(work, { signal, endpointId });
   }
 
   async #ask<T>(work: (backing: Backing, again: boolean) => Promise<T>, options?: AskOptions): Promise<T> {
@@ -103,7 +119,7 @@ export class RoutedJobs implements CallerJobs {
   /** Who closed its queue answered with the job as it was, before its time. */
   #isEarly(job: Job | undefined, asked: Backing | undefined, until: number, signal?: AbortSignal): boolean {
     if (job === undefined || isFinal(job.state) || signal?.aborted || left(until) === 0) return false;
-    return this.#route.backing !== asked;
+    return this.#route.backingOf(job.endpointId) !== asked;
   }
 }
 

@@ -109,3 +109,99 @@ test("Only so many are held, a caller that leaves is let go, and none stays when
   await assert.rejects(async () => last, { code: "SHUTTING_DOWN" });
   await assert.rejects(async () => route.ask(() => 1), { code: "SHUTTING_DOWN" });
 });
+
+/** Two that share the endpoints `e-1` and `e-2`; the second has what the first has not. */
+function shared(route: Route, first: Backing, second: Backing, own = first) {
+  const owners = new Map<string, Backing | undefined>([
+    ["e-1", first],
+    ["e-2", second],
+  ]);
+  route.set(first);
+  route.share({ own, ownerOf: (id) => owners.get(id), all: () => [first, second] });
+  return owners;
+}
+
+test("Where several have the jobs, each question goes to whoever has its endpoint, and those of no endpoint to who has the database", async () => {
+  const route = new Route();
+  const asked: string[] = [];
+  const named = (name: string): Backing => {
+    const says = (what: string) => asked.push(`${name} ${what}`);
+    return backing(
+      {
+        enqueue: async ({ id }) => ({ id, created: says("enqueue") > 0 }),
+        counts: async () => ({ inQueue: says("counts") }) as never,
+        find: async (id) => {
+          says("find");
+          return { ...job("IN_PROGRESS"), endpointId: id === "j-1" ? "e-1" : "e-2" };
+        },
+        cancel: async () => {
+          says("cancel");
+          return job("CANCELLED");
+        },
+      },
+      {
+        endpoints: { find: () => void says("endpoint") },
+        workers: { counts: async () => ({ idle: says("workers") }) as never, health: () => undefined as never },
+        forwarder: {
+          forward: async () => ({ status: says("request") }) as never,
+          bootOf: (id) => (id === name ? { startedAt: 1, bootMs: 2, importMs: 3 } : undefined),
+        },
+      },
+    );
+  };
+  shared(route, named("A"), named("B"));
+  const { queue, endpoints, workers, forwarder } = routedDeps(route, false);
+  for (const endpointId of ["e-1", "e-2"]) {
+    await queue.enqueue({ ...JOB, endpointId });
+    await queue.counts(endpointId);
+    await workers.counts(endpointId);
+    const request = { method: "POST", endpointId, body: Buffer.alloc(0), departure: new Departure() };
+    await forwarder.forward(request as unknown as LoadBalancedRequest);
+  }
+  assert.deepEqual(
+    asked.splice(0),
+    ["A", "B"].flatMap((name) => ["enqueue", "counts", "workers", "request"].map((what) => `${name} ${what}`)),
+  );
+  await queue.cancel("j-2");
+  await endpoints.find("e-2");
+  assert.deepEqual(asked, ["A find", "B cancel", "A endpoint"], "rows are read where the call came");
+  assert.equal(forwarder.bootOf?.("B")?.bootMs, 2);
+});
+
+test("Who is believed to have an endpoint and has it not yet is asked again, until it has", async () => {
+  const route = new Route();
+  let refusals = 3;
+  const late = backing({
+    enqueue: async ({ id }) => {
+      if (refusals-- > 0) throw MOVED();
+      return { id, created: true };
+    },
+  });
+  shared(route, backing({}), late);
+  assert.equal((await routedDeps(route, false).queue.enqueue({ ...JOB, endpointId: "e-2" })).created, true);
+  assert.equal(refusals, -1);
+  assert.equal(route.held, 0);
+});
+
+test("Who waits for a job follows it from owner to owner, and is held while there is none", async () => {
+  const route = new Route();
+  const found = { ...job("IN_PROGRESS"), endpointId: "e-1" };
+  const end = { ...job("COMPLETED"), endpointId: "e-1" };
+  const third = backing({ wait: async () => end });
+  const second = backing({
+    wait: async () => {
+      setImmediate(() => route.share({ ...route.shared!, ownerOf: () => third }));
+      owners.set("e-1", undefined);
+      throw MOVED();
+    },
+  });
+  const first = backing({
+    find: async () => found,
+    wait: async () => {
+      owners.set("e-1", second);
+      throw MOVED();
+    },
+  });
+  const owners = shared(route, first, second);
+  assert.equal((await routedDeps(route, false).queue.wait("j-1", 60_000))?.state, "COMPLETED");
+});
