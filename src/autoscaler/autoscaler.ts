@@ -5,6 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import { type Decision, type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
@@ -16,6 +17,7 @@ import type { Sample, SampledWorker } from "./sample.ts";
 interface AutoscalerDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly isMine: IsMine;
   readonly queue: Pick<JobReader, "counts"> & Pick<JobUpkeep, "endpointIds">;
   readonly sampleLink: (endpointId: string) => EndpointSample;
   /** Workers may not be started now (boot back-off, still being prepared). */
@@ -49,16 +51,22 @@ export class Autoscaler {
 
   /** Looks at endpoints that have or want workers, or work. There may be thousands of others, which nobody calls: their first call is their first look. */
   async start(): Promise<void> {
-    const { store, queue, mustProve } = this.#deps;
+    await this.lookAtAll();
+    this.#timer = setInterval(() => {
+      for (const id of this.#awake) this.wake(id);
+    }, AUTOSCALER_TICK_MS);
+  }
+
+  /** Also when endpoints became this platform's. */
+  async lookAtAll(): Promise<void> {
+    const { store, isMine, queue, mustProve } = this.#deps;
     const [endpoints, workers] = await Promise.all([store.endpoints.listBriefly(), store.workers.list()]);
     const busy = new Set(workers.map(({ endpointId }) => endpointId));
     for (const id of await queue.endpointIds()) if ((await queue.counts(id)).inQueue > 0) busy.add(id);
     for (const endpoint of endpoints) {
-      if (endpoint.workersMin > 0 || busy.has(endpoint.id) || mustProve(endpoint)) this.wake(endpoint.id);
+      const wants = endpoint.workersMin > 0 || busy.has(endpoint.id) || mustProve(endpoint);
+      if (wants && isMine(endpoint.id)) this.wake(endpoint.id);
     }
-    this.#timer = setInterval(() => {
-      for (const id of this.#awake) this.wake(id);
-    }, AUTOSCALER_TICK_MS);
   }
 
   /** Nothing is started or stopped from then on, whoever wakes it: workers that end while the platform does want no others. */
@@ -94,13 +102,9 @@ export class Autoscaler {
 
   /** Resolves whether the endpoint has workers, ready or on their way. */
   async #look(endpointId: string): Promise<boolean> {
-    const { store, endpoints, queue, mayStart, apply } = this.#deps;
-    const endpoint = await endpoints.find(endpointId);
-    if (endpoint === undefined) {
-      this.#awake.delete(endpointId);
-      this.#loads.delete(endpointId);
-      return false;
-    }
+    const { store, endpoints, isMine, queue, mayStart, apply } = this.#deps;
+    const endpoint = isMine(endpointId) ? await endpoints.find(endpointId) : undefined;
+    if (endpoint === undefined) return this.#forget(endpointId);
     const rows = (await store.workers.listByEndpoint(endpointId)).filter((row) => isActive(row.state));
     const counts = await queue.counts(endpointId);
     const link = this.#deps.sampleLink(endpointId);
@@ -134,11 +138,18 @@ export class Autoscaler {
     };
     if (!isAwake) this.#loads.delete(endpointId);
     if (this.#isStopped) return false;
+    if (!isMine(endpointId)) return this.#forget(endpointId);
     const decision = decide(sample);
     const start = mayStart(endpoint) ? decision.start : 0;
     await apply(endpoint, { ...decision, start });
     // Those of earlier code do not count where new code takes over at once: its first worker must not wait.
     return rows.some((row) => row.revision === endpoint.revision || !isLiveName(endpoint.name));
+  }
+
+  #forget(endpointId: string): false {
+    this.#awake.delete(endpointId);
+    this.#loads.delete(endpointId);
+    return false;
   }
 }
 

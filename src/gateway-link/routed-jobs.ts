@@ -16,10 +16,13 @@ export class RoutedJobs implements CallerJobs {
 
   enqueue(job: NewJob) {
     let wasSent = false;
-    return this.#ask(async ({ queue }, again) => {
-      wasSent ||= again;
-      return isNew(await queue.enqueue(again ? { ...job, isSentAgain: true } : job), job, wasSent);
-    }, { endpointId: job.endpointId });
+    return this.#ask(
+      async ({ queue }, again) => {
+        wasSent ||= again;
+        return isNew(await queue.enqueue(again ? { ...job, isSentAgain: true } : job), job, wasSent);
+      },
+      { endpointId: job.endpointId },
+    );
   }
 
   async call(job: NewJob, timeoutMs: number, signal: AbortSignal) {

@@ -9,23 +9,20 @@ import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
 import { attemptLine } from "../domain/job.ts";
+import { ALL_MINE } from "../domain/own-endpoints.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import type { DriverHooks } from "../drivers/worker-driver.ts";
 import { PeerCalls } from "../gateway/peer-calls.ts";
-import { PublicRate } from "../gateway/public-rate.ts";
-import { RateLimiter } from "../gateway/rate-limits.ts";
 import type { Gateway } from "../gateway/server.ts";
-import type { Backing } from "../gateway-link/backing.ts";
 import type { Log } from "../lib/log.ts";
 import { createOwner } from "../lib/own.ts";
 import { timeOrderedUuid } from "../lib/uuid.ts";
 import { SecretValues } from "../logs/secret-values.ts";
-import { createEndpointCache, createSourceLayers, withWorkerTokens } from "../store/caches.ts";
-import { createKeyChecker, createSignerFinder, keysOf } from "../store/key-check.ts";
+import { createEndpointCache, withWorkerTokens } from "../store/caches.ts";
+import { createKeyChecker } from "../store/key-check.ts";
 import { MemoryLogins } from "../store/memory-logins.ts";
-import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import { PostgresLogins } from "../store/postgres-logins.ts";
 import { Schedules } from "../upkeep/schedules.ts";
 import { jobLines } from "../worker-link/pull/job-lines.ts";
@@ -45,6 +42,7 @@ import { makeHosts } from "./hosts.ts";
 import { openLogs } from "./logs.ts";
 import { makeManagement } from "./management.ts";
 import { openQueue } from "./open-queue.ts";
+import { ownBacking } from "./own-backing.ts";
 import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
 import type { Replica } from "./replica.ts";
@@ -107,6 +105,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     lost: lost.resolve,
     own: (work) => own("deleting bodies that nothing names", work),
   });
+  const isMine = ALL_MINE;
   const artifacts = await openArtifacts(config, inUse?.bucket, clock);
   const endpoints = createEndpointCache(store);
   const keys = createKeyChecker(store, clock);
@@ -166,6 +165,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const link = new WorkerLink({
     store,
     endpoints,
+    isMine,
     queue,
     hooks: {
       workerReady: (worker) =>
@@ -222,6 +222,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     }),
     store,
     endpoints,
+    isMine,
     driver,
     images,
     boots,
@@ -243,6 +244,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const autoscaler: Autoscaler = new Autoscaler({
     store,
     endpoints,
+    isMine,
     queue,
     sampleLink: (endpointId) => link.sample(endpointId),
     // A worker's row could not be written.
@@ -277,6 +279,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   const schedules = new Schedules({
     store,
+    isMine,
     queue,
     clock,
     newId: () => timeOrderedUuid(),
@@ -285,6 +288,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   });
   const upkeep = makeUpkeep({
     store,
+    isMine,
     queue,
     pool,
     artifacts,
@@ -356,23 +360,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     ],
     publicUrl: urls.public,
   });
-  const backing: Backing = {
-    queue,
-    endpoints,
-    endpointNamed: (name) => findNamedEndpoint(store, name),
-    keys,
-    signer: createSignerFinder(keysOf(store), clock),
-    forwarder: link,
-    pull: link.pull,
+  const backing = ownBacking({
+    ...{ config, store, queue, endpoints, keys, link, peers, telemetry, clock, now },
     workers: pool,
-    sourceOf: createSourceLayers(store),
-    rates: config.rateLimits && new RateLimiter(config.rateLimits, now),
-    publicRate: new PublicRate(config.publicCallsMax, now),
-    peers,
-    traces: telemetry.traces,
-    requestEnded: telemetry.requestEnded,
     fallback: management,
-  };
+  });
   const acceptFailed = (error: Error) => {
     if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
   };

@@ -8,6 +8,7 @@ import {
   RECORDS_SWEEP_MS,
   SWEEP_MS,
 } from "../domain/limits.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import type { PreparedFiles } from "../drivers/worker-driver.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import type { JobQueue } from "../queue/queue.ts";
@@ -23,6 +24,7 @@ import type { WorkerPool } from "../workers/worker-pool.ts";
 interface UpkeepNeeds {
   readonly store: Store;
   readonly queue: JobQueue;
+  readonly isMine: IsMine;
   readonly pool: WorkerPool;
   readonly artifacts: ArtifactStore;
   readonly files: PreparedFiles;
@@ -33,10 +35,10 @@ interface UpkeepNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
-export function makeUpkeep({ store, queue, pool, clock, onError, ...needs }: UpkeepNeeds) {
+export function makeUpkeep({ store, queue, isMine, pool, clock, onError, ...needs }: UpkeepNeeds) {
   const { artifacts, files, images, keptByEndpoint } = needs;
   const every = (name: string, ms: number, work: () => Promise<unknown>) => new Reconciler(name, ms, work, onError);
-  const removed = every("removed-endpoints", RECONCILE_MS, () => removeDrainedEndpoints(store, queue));
+  const removed = every("removed-endpoints", RECONCILE_MS, () => removeDrainedEndpoints(store, queue, isMine));
   const health = (id: string) => pool.health(id);
   const verdicts = every("build-verdicts", RECONCILE_MS, () => judgeBuilds({ store, health, clock }));
   const rows = every("worker-pool", RECONCILE_MS, () => pool.reconcile());

@@ -1,5 +1,6 @@
 /** What is removed after its endpoints: their rows and jobs when the last worker is gone, empty places, and what failed to go with them. */
 import { isLiveName, isRemovedName } from "../domain/names.ts";
+import { ALL_MINE, type IsMine } from "../domain/own-endpoints.ts";
 import type { JobUpkeep } from "../queue/queue.ts";
 import type { App, Environment, Store } from "../store/store.ts";
 
@@ -7,9 +8,15 @@ import type { App, Environment, Store } from "../store/store.ts";
  * Deletes endpoints that a deploy or undeploy removed, with their jobs, once their last worker is gone. Removed
  * environments and apps follow their last endpoint, and so do those of `svc run`, which nobody made by name.
  */
-export async function removeDrainedEndpoints(store: Store, jobs: Pick<JobUpkeep, "forget">): Promise<void> {
+export async function removeDrainedEndpoints(
+  store: Store,
+  jobs: Pick<JobUpkeep, "forget">,
+  isMine: IsMine = ALL_MINE,
+): Promise<void> {
   const failures: unknown[] = [];
   for (const { id } of await store.endpoints.listRemoved()) {
+    // Who has its jobs sees to it.
+    if (!isMine(id)) continue;
     // As long as its row is there, what fails is tried again; the others need not wait for that.
     await removeDrained(store, jobs, id).catch((error: unknown) => failures.push(error));
   }

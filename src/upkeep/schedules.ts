@@ -8,6 +8,7 @@
  */
 import { isFinal, runJobId } from "../domain/job.ts";
 import { JOB_TTL_DEFAULT_MS, SCHEDULE_CHECK_MS, SCHEDULE_LATE_MAX_MS, SCHEDULE_STEP_MAX_MS } from "../domain/limits.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import { isRemoved } from "../domain/removal.ts";
 import { nextTick, readSchedule, type Schedule } from "../domain/schedule.ts";
 import { Reconciler } from "../lib/reconciler.ts";
@@ -17,6 +18,7 @@ import type { Endpoint, Store } from "../store/store.ts";
 interface ScheduleDeps {
   readonly store: Pick<Store, "endpoints">;
   readonly queue: ScheduleBook & Pick<JobReader, "find">;
+  readonly isMine: IsMine;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly newId: () => string;
@@ -52,10 +54,10 @@ export class Schedules {
 
   /** Makes the jobs of all ticks that are due. */
   async run(): Promise<void> {
-    const { store, clock, onError } = this.#deps;
+    const { store, isMine, clock, onError } = this.#deps;
     let next = Number.POSITIVE_INFINITY;
     for (const endpoint of await store.endpoints.listScheduled()) {
-      if (isRemoved(endpoint)) continue;
+      if (isRemoved(endpoint) || !isMine(endpoint.id)) continue;
       try {
         next = Math.min(next, await this.#look(endpoint, clock()));
       } catch (error) {

@@ -10,6 +10,7 @@
 import { hashSecret } from "../domain/api-key.ts";
 import { WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION, type WelcomeHead } from "../domain/worker-protocol.ts";
 import type { Frame } from "../lib/frames.ts";
 import type { JobProgress, JobReader, Queue } from "../queue/queue.ts";
@@ -25,6 +26,7 @@ import type { Sessions } from "./sessions.ts";
 interface GreetingDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly isMine: IsMine;
   readonly queue: Queue & JobProgress & JobReader;
   readonly hooks: LinkHooks;
   readonly sessions: Sessions;
@@ -76,13 +78,14 @@ export class Greeting {
   }
 
   async #worker(connection: Connection, hello: HelloHead): Promise<void> {
-    const { store, endpoints, hooks } = this.#deps;
+    const { store, endpoints, hooks, isMine } = this.#deps;
     const early: Frame[] = [];
     connection.onFrame = (frame) => early.push(frame);
     connection.pause();
     const worker = await store.workers.findByToken(hashSecret(hello.token));
     const endpoint = worker && (await endpoints.find(worker.endpointId));
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
+    if (!isMine(endpoint.id)) return refuse(connection, "another platform has its endpoint");
     const isReplaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
     if (isReplaced && !hello.unacknowledged?.length) {
       await hooks.workerReplaced(worker.id);

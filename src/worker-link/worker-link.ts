@@ -15,6 +15,7 @@ import {
   STANDSTILL_MS,
   WORKER_DRAIN_GRACE_MS,
 } from "../domain/limits.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
@@ -36,6 +37,7 @@ import { ping, renewLeases, sweep } from "./upkeep.ts";
 interface LinkDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly isMine: IsMine;
   readonly queue: Queue & JobProgress & JobReader & Pick<JobQueue, "events">;
   readonly hooks: LinkHooks;
   /** Milliseconds of a monotonic clock: how much a worker may say, how long one that pulls may be silent. */

@@ -1,12 +1,12 @@
 /**
  * Makes the workers that run equal to what the autoscaler decided and the store says: prepares images, starts and
- * stops workers through the driver, and cleans up after those that ended. Rows come first: a worker that runs without
- * a row is an orphan and is stopped, a row without a worker is deleted.
+ * stops workers through the driver, and cleans up after those that ended (worker-rows.ts).
  */
 import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
 import { CANCEL_GRACE_MS, STOP_POLL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
+import type { IsMine } from "../domain/own-endpoints.ts";
 import { isRemoved } from "../domain/removal.ts";
 import { unlessFull } from "../domain/storage.ts";
 import {
@@ -31,9 +31,11 @@ import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
 import { Room, type RoomWish } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
+import { reconcileRows } from "./worker-rows.ts";
 
 interface WorkerPoolDeps extends StartDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
+  readonly isMine: IsMine;
   readonly images: Images;
   readonly boots: BootRecord;
   readonly decisions: DecisionLog;
@@ -77,7 +79,7 @@ export class WorkerPool implements WorkerView {
     this.#room = new Room({
       ...deps,
       capacity: () => deps.driver.capacity(),
-      workers: () => deps.store.workers.list(),
+      workers: () => this.#rows(),
       starting: this.#starting,
       gpuPreference: (endpoint) => deps.images.of(endpoint)?.gpuPreference ?? [],
       sample: (endpointId) => deps.link.sample(endpointId),
@@ -94,13 +96,14 @@ export class WorkerPool implements WorkerView {
     });
   }
 
-  /** After a start of the platform: workers that survived are kept, rows of those that did not are cleaned up. */
+  /** After a start of the platform, or when endpoints became this one's: workers that survived are kept, rows of those that did not are cleaned up. */
   async recover(): Promise<void> {
-    const { store } = this.#deps;
+    const { store, isMine } = this.#deps;
     const unproven = new Set((await store.builds.listUnproven()).map(({ id }) => id));
     for (const endpoint of await store.endpoints.listBriefly()) {
       this.#revisions.set(endpoint.id, endpoint.revision);
-      if (unproven.has(endpoint.buildId ?? "") && !isLiveName(endpoint.name)) await this.#prove(endpoint);
+      const mustProve = unproven.has(endpoint.buildId ?? "") && !isLiveName(endpoint.name);
+      if (mustProve && isMine(endpoint.id)) await this.#prove(endpoint);
     }
     this.#isRecovered = true;
     await this.reconcile();
@@ -108,23 +111,19 @@ export class WorkerPool implements WorkerView {
 
   /** Orphans and ghosts; idempotent. While the driver cannot tell who runs, nobody is given up. */
   async reconcile(): Promise<void> {
-    const { driver, store, link } = this.#deps;
-    const rows = await store.workers.list();
-    const listed = await driver.list();
-    if (listed === undefined) return;
-    const alive = new Set(listed);
-    for (const row of rows) {
-      if (alive.has(row.id) || this.#starting.has(row.id)) continue;
-      await link.workerExited(row.id, "it did not survive");
-      await store.workers.delete(row.id);
-      this.#deps.workerEnded(row.endpointId);
-    }
-    const known = new Set(rows.map((row) => row.id));
-    for (const id of alive) {
-      if (known.has(id) || this.#starting.has(id) || (await store.workers.find(id)) !== undefined) continue;
-      await driver.stop(id, 0);
-    }
-    this.#room.look();
+    const { store, link, workerEnded } = this.#deps;
+    const isStarting = (id: string) => this.#starting.has(id);
+    const gone = async ({ id, endpointId }: Worker) => {
+      await link.workerExited(id, "it did not survive");
+      await store.workers.delete(id);
+      workerEnded(endpointId);
+    };
+    if (await reconcileRows({ ...this.#deps, isStarting, gone })) this.#room.look();
+  }
+
+  /** Of workers of this platform's endpoints. */
+  async #rows(): Promise<Worker[]> {
+    return (await this.#deps.store.workers.list()).filter(({ endpointId }) => this.#deps.isMine(endpointId));
   }
 
   /** The driver can start workers and knows which run, perhaps after it could not. */
@@ -159,6 +158,7 @@ export class WorkerPool implements WorkerView {
     if (before === endpoint.revision) return;
     this.#revisions.set(endpoint.id, endpoint.revision);
     if (before !== undefined) this.#retire(endpoint.id, before);
+    if (!this.#deps.isMine(endpoint.id)) return;
     if (!isRemoved(endpoint)) this.#deps.images.prepare(endpoint);
     if (isLiveName(endpoint.name)) this.#live.changed(endpoint);
     else if (endpoint.buildId !== null) this.#inBackground(this.#prove(endpoint));
@@ -197,8 +197,8 @@ export class WorkerPool implements WorkerView {
 
   /** Whether a worker could start now; sets the preparation going when it is needed. */
   mayStart(endpoint: Endpoint): boolean {
-    if (isRemoved(endpoint)) return false;
-    const { images, boots } = this.#deps;
+    const { images, boots, isMine } = this.#deps;
+    if (isRemoved(endpoint) || !isMine(endpoint.id)) return false;
     if (!images.isPrepared(endpoint)) {
       images.prepare(endpoint);
       return false;
@@ -277,9 +277,9 @@ export class WorkerPool implements WorkerView {
 
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
   async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
-    const { driver, now, store } = this.#deps;
+    const { driver, now } = this.#deps;
     this.#room.close();
-    for (const row of await store.workers.list()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
+    for (const row of await this.#rows()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
     const end = now() + graceMs;
     while (now() < end && !hurry.aborted && (await driver.list())?.length) await delay(STOP_POLL_MS);
   }

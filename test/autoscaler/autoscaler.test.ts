@@ -13,6 +13,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
   const all = [...(changes.others ?? []), endpoint];
   const found = new Map<string, Endpoint>(all.map((each) => [each.id, each]));
   const counts = { inQueue: changes.inQueue ?? 1, inQueueLowPriority: 0, inProgressLowPriority: 0, oldestQueuedAt: 0 };
+  const others = new Set<string>();
   const applied: Decision[] = [];
   const errors: unknown[] = [];
   let looks = 0;
@@ -36,6 +37,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
         return found.get(id);
       },
     },
+    isMine: (id) => !others.has(id),
     queue: queue as unknown as JobReader & JobUpkeep,
     sampleLink: () => ({ waitingRequests: 0, running: 0, averageExecMs: undefined, workers: [] }),
     mayStart: () => changes.mayStart ?? true,
@@ -56,7 +58,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
     applying = held.promise;
     return held.resolve;
   };
-  return { autoscaler, endpoint, found, applied, errors, settled, hold, looked, looks: () => looks };
+  return { autoscaler, endpoint, others, found, applied, errors, settled, hold, looked, looks: () => looks };
 }
 
 test("A job that waits brings one look and one worker, also after the clock was set back", async () => {
@@ -104,6 +106,27 @@ test("A platform that starts looks at endpoints that want workers or have jobs, 
   await autoscaler.start();
   await settled();
   assert.deepEqual(new Set(looked), new Set([endpoint, wanted].map(({ id }) => id)));
+});
+
+test("Endpoints that another platform has are not looked at, and nothing is decided for one that moved there meanwhile", async (t) => {
+  const there = newEndpoint(null, { workersMin: 1 });
+  const { autoscaler, endpoint, others, applied, settled, looked } = loop({ others: [there] });
+  t.after(() => autoscaler.stop());
+  others.add(there.id);
+  await autoscaler.start();
+  autoscaler.wake(there.id);
+  await settled();
+  assert.deepEqual([looked, applied.length], [[endpoint.id], 1]);
+
+  const { length } = applied;
+  autoscaler.wake(endpoint.id);
+  others.add(endpoint.id);
+  await settled();
+  assert.deepEqual([applied.length, autoscaler.awake], [length, new Set()]);
+  others.delete(there.id);
+  await autoscaler.lookAtAll();
+  await settled();
+  assert.equal(looked.at(-1), there.id);
 });
 
 test("One that was stopped starts nothing, whoever wakes it, and does not finish a look", async () => {

@@ -68,6 +68,8 @@ test("an endpoint whose jobs cannot be removed holds up no other; it is tried ag
   const left = async () => (await store.endpoints.listRemoved()).map(({ id }) => id);
   assert.deepEqual(await left(), [broken]);
   isBroken = false;
+  await removeDrainedEndpoints(store, { forget }, () => false);
+  assert.deepEqual(await left(), [broken], "who has its jobs removes it");
   await removeDrainedEndpoints(store, { forget });
   assert.deepEqual(await left(), []);
 });

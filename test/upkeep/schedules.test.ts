@@ -25,10 +25,13 @@ async function scheduled(t: TestContext, rules: Partial<Schedule> = {}) {
   const failures: unknown[] = [];
   let endpoint: Endpoint = newEndpoint(null, { schedule: storedSchedule(schedule(rules)) });
   let ids = 0;
+  /** Another platform has the endpoint. */
+  let there = false;
   const make = () =>
     new Schedules({
       store: { endpoints: { listScheduled: async () => [endpoint] } } as never,
       queue: under.queue,
+      isMine: () => !there,
       clock: () => clock.now,
       newId: () => `00000000-0000-7000-8000-${String(++ids).padStart(12, "0")}`,
       retentionMs: 1_000,
@@ -44,6 +47,9 @@ async function scheduled(t: TestContext, rules: Partial<Schedule> = {}) {
     under,
     make,
     id: endpoint.id,
+    moved: (isThere: boolean) => {
+      there = isThere;
+    },
     /** Sets the clock, looks, and resolves how many jobs there are in all. */
     async at(time: number) {
       clock.now = time;
@@ -79,6 +85,15 @@ test("each tick becomes one job with the schedule's input, however often and by 
   assert.equal(await on.at(NOON + 10 * MINUTE), 1);
   assert.equal(await on.at(NOON + 20 * MINUTE), 2);
   assert.equal((await on.under.queue.scheduleOf(on.id))?.tick, NOON + 20 * MINUTE);
+});
+
+test("the schedule of an endpoint that another platform has is that one's, and goes on here when it comes back", async (t) => {
+  const on = await scheduled(t);
+  await on.at(NOON + 1);
+  on.moved(true);
+  assert.equal(await on.at(NOON + 10 * MINUTE), 0);
+  on.moved(false);
+  assert.equal(await on.at(NOON + 10 * MINUTE + 1), 1);
 });
 
 test("a tick whose transaction was not written is made after the crash, and one whose job is gone is not made again", async (t) => {

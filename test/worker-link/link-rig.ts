@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { hashSecret } from "../../src/domain/api-key.ts";
 import { FRAME_MAX_BYTES } from "../../src/domain/limits.ts";
+import { ALL_MINE } from "../../src/domain/own-endpoints.ts";
 import { Departure } from "../../src/domain/request.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../src/lib/frames.ts";
@@ -89,6 +90,7 @@ export async function openLink(
     new WorkerLink({
       store,
       endpoints: store.endpoints,
+      isMine: ALL_MINE,
       queue,
       hooks: { ...REST, ...hooks },
       now,

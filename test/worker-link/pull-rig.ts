@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { hashSecret } from "../../src/domain/api-key.ts";
+import { ALL_MINE } from "../../src/domain/own-endpoints.ts";
 import { createGateway } from "../../src/gateway/server.ts";
 import type { NewJob } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
@@ -34,6 +35,7 @@ export async function openPull(t: TestContext, hooks: Partial<LinkHooks> = {}, s
     const link = new WorkerLink({
       store,
       endpoints: store.endpoints,
+      isMine: ALL_MINE,
       queue,
       hooks: { ...QUIET_HOOKS, platformUrl: async () => "", launcherConnected: () => false, ...hooks },
       now: () => performance.now() + laterMs,

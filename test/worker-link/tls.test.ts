@@ -10,6 +10,7 @@ import { after, afterEach, before, describe, type TestContext, test } from "node
 import { connect, type TLSSocket } from "node:tls";
 import { hashSecret, newSecret } from "../../src/domain/api-key.ts";
 import { LINK_GREETING_MAX_BYTES } from "../../src/domain/limits.ts";
+import { ALL_MINE } from "../../src/domain/own-endpoints.ts";
 import { type ExitedHead, FRAME, PROTOCOL_VERSION, type WelcomeHead } from "../../src/domain/worker-protocol.ts";
 import { Interpreters } from "../../src/drivers/interpreter.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
@@ -55,6 +56,7 @@ describe("the worker link over TLS", { timeout: 6 * EACH_MAX_MS }, () => {
     const link = new WorkerLink({
       store,
       endpoints: store.endpoints,
+      isMine: ALL_MINE,
       queue,
       hooks: {
         ...QUIET_HOOKS,

@@ -1,6 +1,7 @@
 /** Workers that start on code which is replaced before they are ready. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ALL_MINE } from "../../src/domain/own-endpoints.ts";
 import type { WorkerState } from "../../src/domain/worker.ts";
 import type { WorkerDriver, WorkerExit } from "../../src/drivers/worker-driver.ts";
 import { BootRecord } from "../../src/workers/boot-record.ts";
@@ -25,6 +26,7 @@ async function open(state: WorkerState) {
     decisions: new DecisionLog({ recentDecisions: () => [], decided: () => {} }),
     store,
     endpoints: store.endpoints,
+    isMine: ALL_MINE,
     driver: {
       onExit: (listener: (exit: WorkerExit) => void) => {
         exited = listener;

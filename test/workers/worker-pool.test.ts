@@ -67,6 +67,8 @@ async function pool(t: TestContext) {
   const boots = new BootRecord(() => clock.now);
   const seen = {
     woken: [] as string[],
+    /** Endpoints that another platform has. */
+    others: new Set<string>(),
     exited: [] as unknown[][],
     failed: [] as string[],
     errors: [] as unknown[],
@@ -81,6 +83,7 @@ async function pool(t: TestContext) {
     decisions: new DecisionLog({ recentDecisions: () => [], decided: () => {} }),
     store,
     endpoints: store.endpoints,
+    isMine: (id) => !seen.others.has(id),
     driver: driver as unknown as WorkerDriver,
     images: {
       of: () => prepared,
@@ -129,6 +132,25 @@ test("After a start of the platform rows without a worker are counted out, and w
   assert.deepEqual([await rows(), driver.stopped], [["w-kept"], ["w-orphan"]]);
   assert.deepEqual(seen.exited, [["w-ghost", "it did not survive"]]);
   assert.deepEqual(seen.woken, [endpoint.id]);
+});
+
+test("Rows of workers whose endpoints another platform has are that one's; workers of theirs that run here are stopped", async (t) => {
+  const { pool: one, store, endpoint, driver, seen, rows } = await pool(t);
+  const other = newEndpoint(null, { name: "other", buildId: "build-1" } as Partial<Endpoint>);
+  await store.endpoints.insert(other);
+  const workers = { "w-mine": endpoint.id, "w-there": other.id, "w-given": other.id };
+  for (const [id, endpointId] of Object.entries(workers))
+    await store.workers.insert({ ...newWorker(endpointId), id, tokenHash: id });
+  seen.others.add(other.id);
+  driver.running = ["w-given"];
+  await one.recover();
+  assert.deepEqual([(await rows()).sort(), driver.stopped], [["w-given", "w-there"], ["w-given"]]);
+  assert.equal(one.mayStart(other), false);
+
+  seen.others = new Set([endpoint.id]);
+  driver.running = [];
+  await one.recover();
+  assert.deepEqual(await rows(), [], "their platform is gone, and they with it");
 });
 
 test("While it is not known who runs nobody is counted out or stopped; that is made up for when it is", async (t) => {
