@@ -45,6 +45,11 @@ export function newSecret(kind: keyof typeof PREFIXES): NewSecret {
   return { secret, prefix: secret.slice(0, 10), hash: hashSecret(secret) };
 }
 
+/** A key that was made elsewhere; undefined when it has another form than those that are made here. */
+export function givenKey(text: string): NewSecret | undefined {
+  return /^svc_[\w-]{43}$/.test(text) ? { secret: text, prefix: text.slice(0, 10), hash: hashSecret(text) } : undefined;
+}
+
 /** Whether it has the form of a key or token, whoever's it is. */
 export function isSecret(text: string): boolean {
   return Object.values(PREFIXES).some((prefix) => text.startsWith(prefix));

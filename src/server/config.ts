@@ -33,7 +33,7 @@ import { dialledAddress, tlsAddress } from "./tls-address.ts";
 
 const MB = 1024 * 1024;
 /** What opens the bucket, the database and secrets is not for installers, which run code of packages. */
-const SECRET = /^(SVC_S3_|SVC_DATABASE_|SVC_SECRET_KEY|PGPASS|AWS_)/;
+const SECRET = /^(SVC_S3_|SVC_DATABASE_|SVC_SECRET_KEY|SVC_FIRST_KEY|PGPASS|AWS_)/;
 
 const number = (min: number, max: number) => {
   const error = `must be a number from ${min} to ${max}`;
@@ -207,6 +207,8 @@ const schema = z.object({
   SVC_WEBHOOK_PRIVATE: flag.default(false),
   ...secretKeyKeys,
   ...poolsKeys,
+  /** File with the API key that counts while there is none that can do everything; default: one is made, and shown. */
+  SVC_FIRST_KEY_FILE: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
   ...databaseKeys,
   ...s3Keys,
 });
@@ -278,6 +280,8 @@ export interface Config {
   /** Pools of Pods; undefined: none. */
   readonly pools: PoolsConfig | undefined;
   /** Where the store is kept; undefined: in the data directory. */
+  /** File with the first API key; undefined: one is made. */
+  readonly firstKeyFile: string | undefined;
   readonly database: DatabaseConfig | undefined;
   /** Where it listens for others on the same database; used only with one. */
   readonly replicaListen: { readonly host: string; readonly port: number };
@@ -352,6 +356,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     database: readDatabase(c),
     ...readReplica(c),
     s3: readS3(c),
+    firstKeyFile: c.SVC_FIRST_KEY_FILE,
   });
 }
 

@@ -158,7 +158,7 @@ async function start(
     await autoscaler.start();
     for (const reconciler of reconcilers) reconciler.start();
     telemetry.start();
-    const firstKey = await ensureFirstKey(store);
+    const firstKey = await ensureFirstKey(store, Date.now, config.firstKeyFile);
     await noteVersion(config.dataDir);
     await replica?.serve(backing, store);
     const facts = {

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request as httpRequest, type IncomingMessage } from "node:http";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
 import { getIntrospectionQuery } from "graphql";
 import { ensureFirstKey } from "../../src/control-plane/keys.ts";
+import { newSecret } from "../../src/domain/api-key.ts";
 import { GRAPHQL_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
+import { openStores } from "./stores.ts";
 
 const CREATE_KEY =
   "mutation($input: KeyInput!) { createKey(input: $input) { secret key { id prefix scopes expiresAt } } }";
@@ -109,6 +114,33 @@ test("the first key is made once, and the last admin key cannot be revoked", asy
   await createKey(platform, ["admin"]);
   assert.equal((await revoke()).errors, undefined);
   assert.equal((await platform.ask("{ apps { name } }")).status, 401);
+});
+
+test("a first key that was made elsewhere is taken from its file, while none is there that can do everything", async (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-first-key-"));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const { store } = await openStores(path.join(dir, "store"));
+  const file = path.join(dir, "key");
+  for (const [text, words] of [
+    [undefined, /no such file/],
+    ["", /is no API key/],
+    ["svc_short", /is no API key/],
+    [`svc_${"a".repeat(43)} b`, /is no API key/],
+  ] as const) {
+    if (text !== undefined) writeFileSync(file, text);
+    await assert.rejects(ensureFirstKey(store, Date.now, file), { code: "CONFIG_INVALID", message: words });
+  }
+  assert.deepEqual(await store.keys.list(), []);
+  const { secret, hash } = newSecret("key");
+  writeFileSync(file, `${secret}\n`);
+  assert.equal(await ensureFirstKey(store, Date.now, file), undefined, "it is not shown");
+  assert.deepEqual(
+    (await store.keys.list()).map((key) => [key.hash, key.scopes]),
+    [[hash, ["admin"]]],
+  );
+  rmSync(file);
+  await ensureFirstKey(store, Date.now, file);
+  assert.equal((await store.keys.list()).length, 1);
 });
 
 test("introspection is on", async (t) => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
+import { givenKey } from "../../src/domain/api-key.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { readPoolsFile } from "../../src/kubernetes/pools-file.ts";
 import { tempDir } from "../e2e/platform.ts";
@@ -20,6 +21,7 @@ const FULL = {
     keysSecret: { name: "s3", idKey: "id", secretKey: "secret" },
   },
   sealingSecret: { name: "sealing", key: "keys" },
+  firstKeySecret: { name: "mine", key: "first" },
   platform: {
     ...{ replicas: 2, publicUrl: "https://svc.example.org", disk: 40, env: { SVC_DOMAIN: "example.org" } },
     nodeSelector: { pool: "platform" },
@@ -138,19 +140,22 @@ describe("The chart on an API server", { skip }, () => {
     }
   });
 
-  test("An upgrade keeps the key that seals; uninstalling leaves that key alone, and a later install takes it up", async (t) => {
+  test("An upgrade keeps the key that seals, and the first API key; uninstalling leaves those alone, and a later install takes them up", async (t) => {
     const one = opened(t);
     const to = ["svc", CHART, "--namespace", "kept", "--create-namespace"];
     await one.done(["install", ...to], NEEDED);
     const where = "/api/v1/namespaces/kept";
-    const key = async () => (await server.done("GET", `${where}/secrets/svc-sealing`)).data["secret.key"];
-    const first = await key();
-    assert.equal(Buffer.from(Buffer.from(first, "base64").toString(), "base64").length, 32);
+    const secret = async (name: string) => (await server.done("GET", `${where}/secrets/${name}`)).data;
+    const keys = async () => [(await secret("svc-sealing"))["secret.key"], (await secret("svc-first-key")).key];
+    const first = await keys();
+    const [sealing, api] = first.map((text) => Buffer.from(text, "base64").toString());
+    assert.equal(Buffer.from(sealing!, "base64").length, 32);
+    assert.notEqual(givenKey(api!), undefined, "the platform takes it");
     await one.done(["upgrade", ...to], { ...NEEDED, platform: { replicas: 2 } });
     assert.equal((await server.done("GET", "/apis/apps/v1/namespaces/kept/deployments/svc")).spec.replicas, 2);
-    assert.equal(await key(), first);
+    assert.deepEqual(await keys(), first);
     await one.done(["uninstall", "svc", "--namespace", "kept"]);
-    assert.equal(await key(), first);
+    assert.deepEqual(await keys(), first);
     const lists = ["configmaps", "services", "serviceaccounts", "secrets"].map((kind) => `${where}/${kind}`);
     const apis = ["apps/v1/namespaces/kept/deployments", "rbac.authorization.k8s.io/v1/namespaces/kept/roles"];
     const left: string[] = [];
@@ -160,10 +165,10 @@ describe("The chart on an API server", { skip }, () => {
       );
     assert.deepEqual(
       left.filter((name) => name !== "kube-root-ca.crt"),
-      ["svc-sealing"],
+      ["svc-first-key", "svc-sealing"],
     );
     await one.done(["install", ...to], NEEDED);
-    assert.equal(await key(), first);
+    assert.deepEqual(await keys(), first);
   });
 
   test("The rights that the other tests give the platform are those of the chart", async (t) => {

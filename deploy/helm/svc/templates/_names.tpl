@@ -22,6 +22,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.sealingSecret.name | default (printf "%s-sealing" (include "svc.name" .)) }}
 {{- end }}
 
+{{- define "svc.firstKey" -}}
+{{ .Values.firstKeySecret.name | default (printf "%s-first-key" (include "svc.name" .)) }}
+{{- end }}
+
+{{- /* The claim of volumes; empty without any. */ -}}
+{{- define "svc.volumes" -}}
+{{- if .Values.volumes.claim }}{{ .Values.volumes.claim }}{{ else if .Values.volumes.size }}{{ include "svc.name" . }}-volumes{{ end -}}
+{{- end }}
+
 {{- /* The Pods of hosts: what src/kubernetes/pod-spec.ts puts on them. */ -}}
 {{- define "svc.hostSelector" -}}
 svc/release: {{ include "svc.name" . }}
