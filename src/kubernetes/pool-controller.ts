@@ -28,6 +28,8 @@ export interface PodHost {
   /** Uid of its Pod. */
   readonly pod: string;
   readonly holder: string;
+  /** Name of its pool. */
+  readonly pool: string;
   readonly isHere: boolean;
   /** It gets no further workers. */
   readonly isClosed: boolean;
@@ -243,7 +245,7 @@ export class PoolController {
   }
 
   async #look(): Promise<void> {
-    if (!this.#watch.isKnown) return;
+    if (!this.#watch.isKnown) return this.#lookWithoutPods();
     const { pods } = this.#watch;
     const known = new Set(pods.map(({ metadata }) => metadata.uid));
     const hosts = this.#options.hosts();
@@ -267,6 +269,18 @@ export class PoolController {
   #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
     const { name, uid, labels, deletionTimestamp } = pod.metadata;
     const common = { pod: name, pool: labels[POOL_LABEL] ?? "" };
+  /** The API server was not heard since the platform started: the Pods that have joined are held for those who need one. */
+  async #lookWithoutPods(): Promise<void> {
+    const { hosts, hold } = this.#options.hosts();
+    const seen = hosts.map(({ id, pool, isHere, isClosed, since, holder, shares, problems }): PoolHost => {
+      const state = isClosed ? "leaving" : isHere ? "here" : "away";
+      const forMs = state === "away" ? performance.now() - since : 0;
+      return { pod: id, pool, state, forMs, holder, shares, problems };
+    });
+    for (const step of decidePools(this.#pools, seen, await this.#options.wishes()))
+      if (step.kind === "hold") await hold(step.pod, step.holder);
+  }
+
     const isLeaving = deletionTimestamp !== undefined || this.#deleting.has(uid);
     if (host === undefined) {
       if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);

@@ -87,7 +87,7 @@ export class Pods {
       hosts: all
         .filter(({ row }) => row.pod !== "")
         .map(({ id, row, isHere, isClosed, since, usedAt, shares, imageProblems }) => ({
-          ...{ id, pod: row.pod, holder: row.holder, isHere, isClosed, since, usedAt },
+          ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isHere, isClosed, since, usedAt },
           shares: [...shares.values()],
           problems: imageProblems,
         })),

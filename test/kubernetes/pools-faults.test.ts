@@ -2,11 +2,12 @@
 // May take 15 minutes.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import getPort from "get-port";
 import { project } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
-import { startInCluster } from "./installed.ts";
+import { RULES, startInCluster } from "./installed.ts";
 
 const APP = (...names: string[]) => `
 import time
@@ -83,6 +84,99 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     await joined(1);
     assert.equal((await platform.svc(["call", "slow", "n=1"], { cwd: dir })).stdout.trim(), "2");
     assert.equal((await pods()).length, 1);
+  });
+
+  for (const [how, leave, back] of [
+    ["is away", () => server.down(), () => server.up()],
+    ["answers nothing", () => server.signal("SIGSTOP"), () => server.signal("SIGCONT")],
+  ] as const) {
+    test(`A platform that is killed and starts again while the API server ${how} calls what runs, and starts further endpoints in the Pod that is there`, async (t) => {
+      const port = await getPort({ host: "127.0.0.1" });
+      const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
+      const { platform, restart, kubelet } = await startInCluster(t, server, [POOL], {}, listen);
+      const dir = project(t, { "app.py": APP("one", "two") });
+      const deployed = await platform.svc(["deploy"], { cwd: dir });
+      assert.equal(deployed.code, 0, deployed.stderr);
+      const endpoint = (await platform.endpoints()).find(({ name }) => name === "one")!;
+      const job = await platform.call(`${endpoint.url}/run`, { body: { input: { n: 1, seconds: 4 } } });
+      const status = async (on = platform) => (await on.call(`${endpoint.url}/status/${job.json.id}`)).json;
+      await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"));
+      await leave();
+      try {
+        await platform.kill();
+        const again = await restart();
+        await eventually(async () => assert.equal((await status(again)).status, "COMPLETED", kubelet.said));
+        const { output, retries = 0 } = await status(again);
+        assert.deepEqual([output, retries], [2, 0]);
+        for (const name of ["one", "two"]) {
+          const { stdout, stderr } = await again.svc(["call", name, "n=1"], { cwd: dir });
+          assert.equal(stdout.trim(), "2", stderr + kubelet.said);
+        }
+        await eventually(async () => {
+          const { stdout, stderr } = await again.svc(["status"], { cwd: dir });
+          assert.match(stdout + stderr, /The API server of Kubernetes cannot be used/);
+        });
+      } finally {
+        await back();
+      }
+    });
+  }
+
+  test("A platform that starts while the API server is away gives a warm Pod to the environment that needs one", async (t) => {
+    const port = await getPort({ host: "127.0.0.1" });
+    const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
+    const { platform, restart, joined } = await startInCluster(t, server, [{ ...POOL, warm: 1 }], {}, listen);
+    await joined(1);
+    await server.down();
+    try {
+      await platform.kill();
+      const again = await restart();
+      await joined(1, again);
+      const dir = project(t, { "app.py": APP("late") });
+      const { code, stderr } = await again.svc(["deploy"], { cwd: dir });
+      assert.equal(code, 0, stderr);
+      assert.equal((await again.svc(["call", "late", "n=1"], { cwd: dir })).stdout.trim(), "2");
+    } finally {
+      await server.up();
+    }
+  });
+
+  test("With every write refused what is there goes on, further endpoints start, and the refusal is said in words", async (t) => {
+    const { platform, pods, namespace, joined } = await startInCluster(t, server, [{ ...POOL, max: 2, warm: 1 }]);
+    await joined(1);
+    const role = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/roles/svc`;
+    const [readPods, ...others] = RULES;
+    const rules = [{ ...readPods, verbs: ["list", "watch"] }, ...others];
+    await server.done("PATCH", role, { rules }, { type: "application/merge-patch+json" });
+    const dir = project(t, { "app.py": APP("one", "two") });
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(code, 0, stderr);
+    for (const name of ["one", "two"])
+      assert.equal((await platform.svc(["call", name, "n=1"], { cwd: dir })).stdout.trim(), "2");
+    assert.equal((await pods()).length, 1);
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.match(stdout + stderr, /The pool small gets no further Pods: pods is forbidden: .*cannot create resource/);
+    });
+  });
+
+  test("What admission refuses is said in its own words, and the Pod is made once it is allowed", async (t) => {
+    const { platform, where, pods } = await startInCluster(t, server, [POOL]);
+    const limits = [{ type: "Container", max: { cpu: "1" } }];
+    await server.done("POST", `${where}/limitranges`, { metadata: { name: "small" }, spec: { limits } });
+    const dir = project(t, { "app.py": APP("one") });
+    const deploying = platform.svc(["deploy"], { cwd: dir });
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.match(
+        stdout + stderr,
+        /The pool small gets no further Pods: .*maximum cpu usage per Container is 1, but limit is 2/,
+      );
+    });
+    assert.deepEqual(await pods(), []);
+    await server.done("DELETE", `${where}/limitranges/small`);
+    const { code, stderr } = await deploying;
+    assert.equal(code, 0, stderr);
   });
 
   test("An image that cannot be pulled is said in words, and the Pod is used once it could be", async (t) => {
