@@ -13,6 +13,8 @@ export const POOL_WISHES_MAX = 200;
 export const POD_AWAY_MAX_MS = 60_000;
 /** One that is away for less counts as one that is on its way: no other is made in its place. */
 export const POD_BACK_MAX_MS = 5_000;
+/** One without workers gives way to others who wait, where its pool has all its Pods, but not sooner. */
+export const POD_YIELD_MS = 5_000;
 /** A Pod whose program runs and has not joined for so long is deleted. */
 export const POD_JOIN_MAX_MS = 300_000;
 /** What the agent and the launcher need of a Pod's memory, beside what workers have. */

@@ -5,11 +5,14 @@
  *     ▲                               └──more than are kept warm──▶ deleted       └── never anybody else's
  *     └── made: for those who wait, or to be warm
  *
- * A pool of `trust: shared` holds its hosts for everybody from the start.
+ * A pool of `trust: shared` holds its hosts for everybody from the start. A host with volumes has them from its making, and is held for
+ * their endpoint alone.
  */
+import { hash } from "node:crypto";
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
+import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
+import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
 export const TRUSTS = ["environment", "endpoint", "shared"] as const;
@@ -29,10 +32,15 @@ export interface Pool {
   readonly idleMs: number;
   readonly max: number;
   readonly trust: Trust;
+  /** Its hosts can have volumes. */
+  readonly volumes: boolean;
 }
 
 /** Of a host that everybody's workers may run on. */
 export const HELD_FOR_ALL = "*";
+/** Before the endpoint of a host with its volumes. */
+const WITH_VOLUMES = "volumes:";
+const DIGEST_CHARS = 16;
 
 /** coming: it has not joined; away: its agent is not connected; leaving: it gets no worker any more; over: it has ended by itself. */
 type PoolHostState = "coming" | "here" | "away" | "leaving" | "over";
@@ -51,11 +59,16 @@ export interface PoolHost {
   readonly problems: ReadonlyMap<string, string>;
 }
 
-/** Workers that found no room. */
-export interface Wish {
+/** Whose workers they are, as far as it says where they may run. */
+interface Runs {
   readonly endpointId: string;
   /** null: it belongs to no environment, and shares with no other endpoint. */
   readonly environmentId: string | null;
+  readonly volumes: readonly MountedVolume[];
+}
+
+/** Workers that found no room. */
+export interface Wish extends Runs {
   /** As placement.ts names images. */
   readonly image: string;
   readonly need: Need;
@@ -63,22 +76,33 @@ export interface Wish {
 }
 
 export type Step =
-  | { readonly kind: "make"; readonly pool: Pool; readonly count: number }
+  | { readonly kind: "make"; readonly pool: Pool; readonly count: number; readonly having?: Having }
   | { readonly kind: "hold"; readonly pod: string; readonly holder: string }
   | { readonly kind: "delete"; readonly pod: string; readonly why: string };
 
+/** Volumes of hosts that are made, and whom those are held for. */
+export interface Having {
+  readonly holder: string;
+  readonly volumes: readonly MountedVolume[];
+}
+
 /** Whom a host of such a pool is held for when this endpoint needs it. */
-export function holderOf(
-  trust: Trust,
-  { endpointId, environmentId }: Pick<Wish, "endpointId" | "environmentId">,
-): string {
+export function holderOf(trust: Trust, { endpointId, environmentId, volumes }: Runs): string {
+  if (volumes.length > 0)
+    return `${WITH_VOLUMES}${endpointId}:${hash("sha256", JSON.stringify(volumes)).slice(0, DIGEST_CHARS)}`;
   if (trust === "shared") return HELD_FOR_ALL;
   return trust === "endpoint" || environmentId === null ? `endpoint:${endpointId}` : `environment:${environmentId}`;
 }
 
 /** Whether a host that is held for `holder` may run this endpoint's workers, whatever pool it is of. */
-export function isHeldFor(holder: string, of: Pick<Wish, "endpointId" | "environmentId">): boolean {
+export function isHeldFor(holder: string, of: Runs): boolean {
+  if (of.volumes.length > 0) return holder === holderOf("endpoint", of);
   return holder === HELD_FOR_ALL || holder === holderOf("endpoint", of) || holder === holderOf("environment", of);
+}
+
+/** Whether a host that is held so has volumes at their paths. */
+export function hasVolumes(holder: string): boolean {
+  return holder.startsWith(WITH_VOLUMES);
 }
 
 /** An empty host of the pool. */
@@ -91,7 +115,7 @@ export function machineOf({ vcpus, memoryGb, gpus, gpuProduct }: Pool): Machine 
 /** Whether a worker of this need fits on an empty host of the pool. */
 export function canTake(pool: Pool, need: Need): boolean {
   const wanted = hostLabels(need.label ?? "");
-  if (need.volumes || (wanted.length > 0 && !wanted.includes(pool.name))) return false;
+  if ((need.volumes && !pool.volumes) || (wanted.length > 0 && !wanted.includes(pool.name))) return false;
   const machine = machineOf(pool);
   return !("lack" in placeBeside(machine, usedBy(machine, []), needOn(machine, need)));
 }
@@ -118,6 +142,8 @@ interface Slot {
   /** The sum of them. */
   used: Used;
   holder: string;
+  /** Of one that is made now. */
+  readonly volumes: readonly MountedVolume[];
   /** Workers were placed there in this plan. */
   isWanted: boolean;
 }
@@ -134,6 +160,8 @@ class Plan {
   #coming: number;
   /** By pool: those that are there, away, on their way, or to be made. */
   readonly #counts = new Map<string, number>();
+  /** By pool: how many wait for a host that its number forbids. */
+  readonly #short = new Map<string, number>();
 
   constructor(pools: readonly Pool[], hosts: readonly PoolHost[]) {
     this.#pools = pools;
@@ -145,7 +173,16 @@ class Plan {
       if (pool === undefined || !isCounted(host)) return [];
       const machine = machineOf(pool);
       const { holder, shares } = host;
-      return { host, pool, machine, shares: [...shares], used: usedBy(machine, shares), holder, isWanted: false };
+      return {
+        host,
+        pool,
+        machine,
+        shares: [...shares],
+        used: usedBy(machine, shares),
+        holder,
+        volumes: [],
+        isWanted: false,
+      };
     });
     this.#slotOf = new Map(this.#slots.map((slot) => [slot.host, slot]));
     this.#coming = this.#slots.filter(({ host }) => host?.state === "coming").length;
@@ -160,7 +197,12 @@ class Plan {
     // Elsewhere it would fail the same: no further host is made for it.
     if (this.#broken.has(wish.image)) return;
     for (let n = 0; n < wish.missing; n++) {
-      const slot = this.#slotFor(wish) ?? this.#make(this.#pools.find((pool) => canTake(pool, wish.need)));
+      const slot =
+        this.#slotFor(wish) ??
+        this.#make(
+          this.#pools.find((pool) => canTake(pool, wish.need)),
+          wish,
+        );
       if (slot === undefined || !this.#put(slot, wish)) return;
     }
   }
@@ -175,11 +217,14 @@ class Plan {
   }
 
   steps(): Step[] {
-    const made = Map.groupBy(
-      this.#slots.filter(({ host }) => host === undefined),
-      ({ pool }) => pool,
-    );
-    return [...this.#held, ...[...made].map(([pool, some]) => ({ kind: "make" as const, pool, count: some.length }))];
+    const made = this.#slots.filter(({ host }) => host === undefined);
+    const alike = Map.groupBy(made, ({ pool, holder, volumes }) => `${pool.name} ${volumes.length > 0 ? holder : ""}`);
+    const makes = [...alike.values()].map((some) => {
+      const { pool, holder, volumes } = some[0]!;
+      const having = volumes.length > 0 ? { having: { holder, volumes } } : {};
+      return { kind: "make" as const, pool, count: some.length, ...having };
+    });
+    return [...this.#held, ...makes];
   }
 
   deletions(): Step[] {
@@ -196,7 +241,13 @@ class Plan {
     if (host.state === "leaving") return undefined;
     const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
-    if (host.shares.length > 0 || slot.isWanted || host.forMs < slot.pool.idleMs) return undefined;
+    if (host.shares.length > 0 || slot.isWanted) return undefined;
+    const short = this.#short.get(host.pool) ?? 0;
+    if (short > 0 && host.state === "here" && host.forMs > POD_YIELD_MS) {
+      this.#short.set(host.pool, short - 1);
+      return "others wait for its place";
+    }
+    if (host.forMs < slot.pool.idleMs) return undefined;
     if (!isUnused(slot)) return "it was idle";
     const left = spare.get(host.pool) ?? 0;
     if (left <= 0) return undefined;
@@ -215,10 +266,11 @@ class Plan {
     const takes = new Set(this.#pools.filter((pool) => canTake(pool, wish.need)));
     const fits = (slot: Slot) => takes.has(slot.pool) && this.#shareOn(slot, wish.need) !== undefined;
     const mine = (slot: Slot) => slot.holder === holderOf(slot.pool.trust, wish);
+    const nobodys = (slot: Slot) => slot.holder === "" && wish.volumes.length === 0;
     const orders = [
       (slot: Slot) => slot.host?.state === "here" && mine(slot),
-      (slot: Slot) => slot.host?.state === "here" && slot.holder === "",
-      (slot: Slot) => slot.host?.state !== "here" && (mine(slot) || slot.holder === ""),
+      (slot: Slot) => slot.host?.state === "here" && nobodys(slot),
+      (slot: Slot) => slot.host?.state !== "here" && (mine(slot) || nobodys(slot)),
     ];
     for (const order of orders) {
       const found = this.#slots.find((slot) => !isFull(slot) && order(slot) && fits(slot));
@@ -246,14 +298,21 @@ class Plan {
     return "lack" in placed ? undefined : placed;
   }
 
-  #make(pool: Pool | undefined): Slot | undefined {
+  #make(pool: Pool | undefined, wish?: Wish): Slot | undefined {
     if (pool === undefined) return undefined;
-    if (this.#coming >= PODS_COMING_MAX || (this.#counts.get(pool.name) ?? 0) >= pool.max) return undefined;
+    if ((this.#counts.get(pool.name) ?? 0) >= pool.max) {
+      if (wish !== undefined) this.#short.set(pool.name, (this.#short.get(pool.name) ?? 0) + 1);
+      return undefined;
+    }
+    if (this.#coming >= PODS_COMING_MAX) return undefined;
     this.#coming++;
     this.#count(pool.name);
-    const holder = pool.trust === "shared" ? HELD_FOR_ALL : "";
+    const volumes = wish?.volumes ?? [];
+    const unheld = pool.trust === "shared" ? HELD_FOR_ALL : "";
+    const holder = wish !== undefined && volumes.length > 0 ? holderOf(pool.trust, wish) : unheld;
     const machine = machineOf(pool);
-    const slot = { host: undefined, pool, machine, shares: [], used: usedBy(machine, []), holder, isWanted: false };
+    const used = usedBy(machine, []);
+    const slot: Slot = { host: undefined, pool, machine, shares: [], used, holder, volumes, isWanted: false };
     this.#slots.push(slot);
     return slot;
   }

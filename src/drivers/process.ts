@@ -54,6 +54,8 @@ interface ProcessDriverOptions {
   readonly writable: readonly string[];
   /** Where volumes are kept. */
   readonly volumesDir: string;
+  /** They are at the paths of endpoints already, for every worker here. */
+  readonly volumesMounted?: boolean;
   /** First and last number of the users that workers run as when the platform is root. */
   readonly workerUids: readonly [number, number];
   readonly logFd: number;
@@ -229,7 +231,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         tempDir,
         isolation,
         hidden,
-        writable: cache === undefined ? writable : [...writable, cache.folder],
+        writable: [...writable, ...(volumes?.writable ?? []), ...(cache ? [cache.folder] : [])],
         ...prepared.user,
         volumes: volumes?.mounts,
         groups: [...(volumes?.groups ?? []), ...(cache?.groups ?? [])],
@@ -287,6 +289,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async #mountsOf({ imageName, volumes: wanted }: WorkerImage) {
+    if (this.#options.volumesMounted) return mountedAlready(wanted);
     // Its platform may have lost what it had when the endpoint was deployed.
     const names = wanted.map(({ name }) => name).join(",");
     const problem = this.cannotGive({ imageName, networkVolumeId: names })[0];
@@ -298,7 +301,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       mounts.push(...volume.paths.map((to) => ({ from, to, readOnly: volume.readOnly })));
       if (this.#users !== undefined) groups.push(await this.#users.shareVolume(from));
     }
-    return { mounts, groups };
+    return { mounts, groups, writable: [] };
   }
 
   /** A worker can do without: undefined, and told, when there is none to be had. */
@@ -327,4 +330,13 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   get #tempRoot(): string {
     return path.join(this.#options.dataDir, "tmp");
   }
+}
+
+/** Whoever made the place of these workers has put them there. Throws INVALID_SETTING. */
+function mountedAlready(volumes: WorkerImage["volumes"]) {
+  const missing = volumes.find(({ paths }) => paths.some((one) => !existsSync(one)));
+  if (missing !== undefined)
+    throw new SvcError("INVALID_SETTING", `The volume "${missing.name}" is not mounted where its workers run.`);
+  const writable = volumes.filter(({ readOnly }) => !readOnly).flatMap(({ paths }) => paths);
+  return { mounts: undefined, groups: [], writable };
 }

@@ -1,13 +1,17 @@
 /** The Pod of a host. No secret is in it: what it proves itself with is mounted by its kubelet, and is good for this platform alone. */
 import { POD_END_GRACE_S, POD_OWN_MEMORY_MB, POD_TOKEN_S } from "../domain/limits.ts";
+import type { Having } from "../domain/pools.ts";
 import type { PodPool, PoolsFile } from "./pools-file.ts";
 
 /** On every Pod of a release; the second names its pool. */
 export const RELEASE_LABEL = "svc/release";
 export const POOL_LABEL = "svc/pool";
+/** On a Pod with volumes: whom it is held for. */
+export const HOLDER_ANNOTATION = "svc/holder";
 
 const TOKEN_FOLDER = "/var/run/secrets/svc";
-const DATA_FOLDER = "/data";
+/** No volume of an endpoint may be mounted over it (domain/volume.ts). */
+const DATA_FOLDER = "/opt/svc/data";
 
 interface PodFacts {
   readonly file: Omit<PoolsFile, "pools">;
@@ -18,9 +22,12 @@ interface PodFacts {
   readonly ownerUid: string;
   /** Of the platform's certificate for machines. */
   readonly fingerprint: string;
+  /** What it is made with, if anything. */
+  readonly having?: Having | undefined;
 }
 
-export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: PodFacts): object {
+export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, having }: PodFacts): object {
+  const annotations = { ...pool.annotations, ...(having && { [HOLDER_ANNOTATION]: having.holder }) };
   const { release, owner, platform, serviceAccount, image, imagePullPolicy, imagePullSecrets, grace, disk } = file;
   const memoryMb = Math.round(pool.memory * 1024) + POD_OWN_MEMORY_MB;
   const resources = {
@@ -36,7 +43,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: P
     metadata: {
       name,
       labels: { ...pool.labels, [RELEASE_LABEL]: release, [POOL_LABEL]: pool.name },
-      ...(Object.keys(pool.annotations).length > 0 && { annotations: pool.annotations }),
+      ...(Object.keys(annotations).length > 0 && { annotations }),
       ownerReferences: [
         {
           apiVersion: "v1",
@@ -59,18 +66,21 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: P
       ...(pool.priorityClassName !== undefined && { priorityClassName: pool.priorityClassName }),
       ...(Object.keys(pool.nodeSelector).length > 0 && { nodeSelector: pool.nodeSelector }),
       ...(pool.tolerations.length > 0 && { tolerations: pool.tolerations }),
+      ...(having && file.volumes?.beside && { affinity: { podAffinity: besides(file.volumes.beside) } }),
       ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((secret) => ({ name: secret })) }),
       securityContext: {
         runAsNonRoot: true,
         runAsUser: 7878,
         runAsGroup: 7878,
         fsGroup: 7878,
+        fsGroupChangePolicy: "OnRootMismatch",
         seccompProfile: { type: "RuntimeDefault" },
       },
       containers: [
         {
           name: "host",
           image,
+          workingDir: DATA_FOLDER,
           imagePullPolicy,
           args: [
             ...[
@@ -91,6 +101,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: P
             HOME: DATA_FOLDER,
             SVC_CONFIG_DIR: `${DATA_FOLDER}/config`,
             SVC_CACHE_DIR: `${DATA_FOLDER}/cache`,
+            ...(having && { SVC_VOLUMES_MOUNTED: "1" }),
           }).map(([key, value]) => ({ name: key, value })),
           resources: { requests: resources, limits: resources },
           securityContext: {
@@ -102,12 +113,20 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: P
             { name: "data", mountPath: DATA_FOLDER },
             { name: "tmp", mountPath: "/tmp" },
             { name: "token", mountPath: TOKEN_FOLDER, readOnly: true },
+            ...(having?.volumes ?? []).flatMap(({ app, environment, name: folder, paths, readOnly }) =>
+              paths.map((mountPath) => {
+                return { name: "volumes", mountPath, subPath: `${app}/${environment}/${folder}`, readOnly };
+              }),
+            ),
           ],
         },
       ],
       volumes: [
         { name: "data", emptyDir: {} },
         { name: "tmp", emptyDir: {} },
+        ...(having && file.volumes
+          ? [{ name: "volumes", persistentVolumeClaim: { claimName: file.volumes.claim } }]
+          : []),
         {
           name: "token",
           projected: {
@@ -117,4 +136,10 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint }: P
       ],
     },
   };
+}
+
+/** On the node of the platform's Pod: a volume of one node alone is there. */
+function besides(matchLabels: Readonly<Record<string, string>>): object {
+  const term = { labelSelector: { matchLabels }, topologyKey: "kubernetes.io/hostname" };
+  return { requiredDuringSchedulingIgnoredDuringExecution: [term] };
 }

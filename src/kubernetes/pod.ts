@@ -12,6 +12,7 @@ const schema = z.object({
     name: z.string(),
     uid: z.string(),
     labels: z.record(z.string(), z.string()).default({}),
+    annotations: z.record(z.string(), z.string()).default({}),
     deletionTimestamp: z.string().optional(),
   }),
   status: z

@@ -15,9 +15,10 @@ import {
   type Step,
   type Wish,
 } from "../domain/pools.ts";
+import type { Volume } from "../domain/volume.ts";
 import { ApiRefusal, type KubernetesApi } from "./api.ts";
 import { isOver, isRunning, type Pod, podTrouble, podWords, readPod } from "./pod.ts";
-import { POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
+import { HOLDER_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
 import { PodTokens } from "./pod-tokens.ts";
 import { PodWatch } from "./pod-watch.ts";
 import { type PoolsFile, poolOf } from "./pools-file.ts";
@@ -27,9 +28,9 @@ export interface PodHost {
   readonly id: string;
   /** Uid of its Pod. */
   readonly pod: string;
-  readonly holder: string;
   /** Name of its pool. */
   readonly pool: string;
+  readonly holder: string;
   readonly isHere: boolean;
   /** It gets no further workers. */
   readonly isClosed: boolean;
@@ -55,6 +56,8 @@ interface PoolControllerOptions {
   readonly api: KubernetesApi;
   readonly hosts: () => PodHosts;
   readonly wishes: () => Promise<readonly Wish[]>;
+  /** Makes the folder of a volume. */
+  readonly makeVolume: (volume: Volume) => Promise<void>;
   /** Of the platform's certificate for machines; undefined before it listens. */
   readonly fingerprint: () => string | undefined;
   /** Milliseconds since the epoch. */
@@ -113,7 +116,7 @@ export class PoolController {
   constructor(options: PoolControllerOptions) {
     this.#options = options;
     const { file, api, clock, told } = options;
-    this.#pools = file.pools.map(poolOf);
+    this.#pools = file.pools.map((pool) => poolOf(pool, file.volumes !== undefined));
     this.#audience = `svc:${api.namespace}:${file.release}`;
     this.#tokens = new PodTokens({
       api,
@@ -173,7 +176,7 @@ export class PoolController {
       return "its Pod is being deleted";
     const pool = this.#pools.find(({ name }) => name === pod.metadata.labels[POOL_LABEL]);
     if (pool === undefined) return "its pool is not one of this platform's";
-    const holder = pool.trust === "shared" ? HELD_FOR_ALL : "";
+    const holder = pod.metadata.annotations[HOLDER_ANNOTATION] ?? (pool.trust === "shared" ? HELD_FOR_ALL : "");
     return { ...proved, holder, labels: [pool.name] };
   }
 
@@ -184,7 +187,7 @@ export class PoolController {
       id: `pool:${pool.name}`,
       name: `the pool ${pool.name}`,
       labels: [pool.name],
-      sharedVolumes: false,
+      sharedVolumes: pool.volumes,
       closed: this.#wordsOf(pool),
       potential: true,
     }));
@@ -266,9 +269,6 @@ export class PoolController {
     this.#tellView();
   }
 
-  #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
-    const { name, uid, labels, deletionTimestamp } = pod.metadata;
-    const common = { pod: name, pool: labels[POOL_LABEL] ?? "" };
   /** The API server was not heard since the platform started: the Pods that have joined are held for those who need one. */
   async #lookWithoutPods(): Promise<void> {
     const { hosts, hold } = this.#options.hosts();
@@ -281,13 +281,17 @@ export class PoolController {
       if (step.kind === "hold") await hold(step.pod, step.holder);
   }
 
+  #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
+    const { name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
+    const common = { pod: name, pool: labels[POOL_LABEL] ?? "" };
     const isLeaving = deletionTimestamp !== undefined || this.#deleting.has(uid);
     if (host === undefined) {
       if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
       if (isRunning(pod) && !this.#runningSince.has(uid)) this.#runningSince.set(uid, now);
       const isLate = now - (this.#runningSince.get(uid) ?? now) > POD_JOIN_MAX_MS;
       const state = isLeaving ? "leaving" : isOver(pod) || isLate ? "over" : "coming";
-      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder: "", shares: [], problems: new Map() };
+      const holder = annotations[HOLDER_ANNOTATION] ?? "";
+      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder, shares: [], problems: new Map() };
     }
     const { holder, shares, problems } = host;
     const stateOf = () => {
@@ -302,7 +306,7 @@ export class PoolController {
   }
 
   async #apply(step: Step, byPod: ReadonlyMap<string, PodHost>): Promise<void> {
-    if (step.kind === "make") return this.#make(step.pool, step.count);
+    if (step.kind === "make") return this.#make(step);
     const pod = this.#watch.pods.find(({ metadata }) => metadata.name === step.pod);
     if (pod === undefined) return;
     const host = byPod.get(pod.metadata.uid);
@@ -310,7 +314,7 @@ export class PoolController {
     else if (host !== undefined) await this.#options.hosts().hold(host.id, step.holder);
   }
 
-  async #make(pool: Pool, count: number): Promise<void> {
+  async #make({ pool, count, having }: Extract<Step, { kind: "make" }>): Promise<void> {
     const { api, file, fingerprint, told } = this.#options;
     const pinned = fingerprint();
     if (this.#refused.has(pool.name) || pinned === undefined) return;
@@ -328,7 +332,10 @@ export class PoolController {
         audience: this.#audience,
         ownerUid: owner.metadata.uid,
         fingerprint: pinned,
+        having,
       };
+      // Its kubelet would make what is missing as root.
+      for (const volume of having?.volumes ?? []) await this.#options.makeVolume(volume);
       for (let n = 0; n < count; n++) {
         const name = `${prefix}-${randomBytes(SUFFIX_BYTES).toString("hex")}`;
         const made = await api.ask("POST", `${where}/pods`, { body: podSpec({ ...facts, name }), signal });

@@ -50,6 +50,15 @@ const file = z.strictObject({
   grace: z.number().min(0).max(86_400).default(600),
   /** GB of a Pod's disk for layers and scratch files. */
   disk: z.number().positive().max(65_536).default(20),
+  /** Where the platform's volumes are; absent: Pods have none. */
+  volumes: z
+    .strictObject({
+      /** A PersistentVolumeClaim, which the platform has at SVC_VOLUMES_DIR. */
+      claim: z.string().min(1),
+      /** Labels of the platform's Pods: where the volume is on one node alone, Pods with volumes run on that. */
+      beside: strings.optional(),
+    })
+    .optional(),
   pools: z.array(pool).min(1).max(POOLS_MAX),
 });
 
@@ -81,7 +90,8 @@ export function readPoolsFile(name: string): PoolsFile {
   return data;
 }
 
-export function poolOf({ name, cpu, memory, gpu, gpuType, warm, idle, max, trust }: PodPool): Pool {
+export function poolOf({ name, cpu, memory, gpu, gpuType, warm, idle, max, trust }: PodPool, volumes: boolean): Pool {
   const product = gpu > 0 ? (gpuProduct(gpuType) ?? "") : "";
-  return { name, vcpus: cpu, memoryGb: memory, gpus: gpu, gpuProduct: product, warm, idleMs: idle * 1_000, max, trust };
+  const size = { vcpus: cpu, memoryGb: memory, gpus: gpu, gpuProduct: product };
+  return { name, ...size, warm, idleMs: idle * 1_000, max, trust, volumes };
 }

@@ -151,6 +151,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const pods = Pods.open({
     ...{ config, store, endpoints, clock, log },
     waitingForRoom: () => pool.waitingForRoom,
+    makeVolume: (volume) => local.makeVolume(volume),
     fingerprint: () => urls.workers()?.fingerprint,
     onError: failed("looking after Pods"),
   });

@@ -125,6 +125,8 @@ const schema = z.object({
   SVC_DATA_DIR: z.string().min(1),
   /** Directory of the volumes, by app, environment and name; default: volumes in the data directory. */
   SVC_VOLUMES_DIR: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
+  /** Volumes lie at the paths of endpoints already, as in a Pod that was made with them. */
+  SVC_VOLUMES_MOUNTED: flag.default(false),
   SVC_HOST: z.string().default("127.0.0.1"),
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Processes that take calls on the port, in front of the platform's own; 0: that takes them itself. */
@@ -205,10 +207,10 @@ const schema = z.object({
   SVC_METRICS: z.enum(["off", "on", "key"]).default("key"),
   /** Webhooks may reach private addresses. */
   SVC_WEBHOOK_PRIVATE: flag.default(false),
-  ...secretKeyKeys,
-  ...poolsKeys,
   /** File with the API key that counts while there is none that can do everything; default: one is made, and shown. */
   SVC_FIRST_KEY_FILE: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
+  ...secretKeyKeys,
+  ...poolsKeys,
   ...databaseKeys,
   ...s3Keys,
 });
@@ -218,6 +220,7 @@ export const CONFIG_KEYS = Object.keys(schema.shape);
 export interface Config {
   readonly dataDir: string;
   readonly volumesDir: string;
+  readonly volumesMounted: boolean;
   readonly host: string;
   readonly port: number;
   /** Processes that take calls; 0: the platform's own does. */
@@ -277,11 +280,11 @@ export interface Config {
   readonly webhookPrivate: boolean;
   /** Keys of secrets that are kept elsewhere than in the data directory. */
   readonly secretKeys: SecretKeysConfig;
+  /** File with the first API key; undefined: one is made. */
+  readonly firstKeyFile: string | undefined;
   /** Pools of Pods; undefined: none. */
   readonly pools: PoolsConfig | undefined;
   /** Where the store is kept; undefined: in the data directory. */
-  /** File with the first API key; undefined: one is made. */
-  readonly firstKeyFile: string | undefined;
   readonly database: DatabaseConfig | undefined;
   /** Where it listens for others on the same database; used only with one. */
   readonly replicaListen: { readonly host: string; readonly port: number };
@@ -305,6 +308,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return Object.freeze({
     dataDir: c.SVC_DATA_DIR,
     volumesDir: c.SVC_VOLUMES_DIR ?? path.join(path.resolve(c.SVC_DATA_DIR), "volumes"),
+    volumesMounted: c.SVC_VOLUMES_MOUNTED,
     host: c.SVC_HOST,
     port: c.SVC_PORT,
     gateways: c.SVC_GATEWAYS,
@@ -352,11 +356,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     traces: Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT),
     webhookPrivate: c.SVC_WEBHOOK_PRIVATE,
     secretKeys: readSecretKeysConfig(c),
+    firstKeyFile: c.SVC_FIRST_KEY_FILE,
     pools: readPools(c, env, c.SVC_WORKER_LISTEN !== undefined),
     database: readDatabase(c),
     ...readReplica(c),
     s3: readS3(c),
-    firstKeyFile: c.SVC_FIRST_KEY_FILE,
   });
 }
 

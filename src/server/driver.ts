@@ -55,6 +55,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     ...common,
     dataDir,
     volumesDir,
+    volumesMounted: config.volumesMounted,
     isolation,
     platformUrl,
     hidden: [dataDir, volumesDir, ...foldersOfUser(config.installerEnv)],

@@ -2,21 +2,25 @@
 import { needOf } from "../domain/capacity.ts";
 import { type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
+import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
 import { type AdmittedPod, type PodHosts, PoolController, type PoolView } from "../kubernetes/pool-controller.ts";
 import { readPoolsFile } from "../kubernetes/pools-file.ts";
 import type { Log } from "../lib/log.ts";
 import type { Endpoint, Store } from "../store/store.ts";
+import { volumesOfEndpoint } from "../workers/images.ts";
 import type { RoomWish } from "../workers/room.ts";
 import type { Config } from "./config.ts";
 
 interface PodsNeeds {
   readonly config: Pick<Config, "pools">;
-  readonly store: Pick<Store, "hosts">;
+  readonly store: Pick<Store, "hosts" | "environments" | "apps">;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly waitingForRoom: () => readonly RoomWish[];
   readonly fingerprint: () => string | undefined;
+  /** Makes the folder of a volume. */
+  readonly makeVolume: (volume: Volume) => Promise<void>;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly onError: (error: unknown) => void;
@@ -44,6 +48,7 @@ export class Pods {
       hosts: () => this.#hosts,
       wishes: () => this.#wishes(),
       fingerprint: needs.fingerprint,
+      makeVolume: needs.makeVolume,
       clock: needs.clock,
       told: (line, facts) => needs.log.info(line, facts),
       viewChanged: () => this.viewChanged(),
@@ -110,24 +115,34 @@ export class Pods {
     const wishes = new Map<string, Wish>();
     for (const { endpointId } of this.#driver?.homeless ?? []) {
       const endpoint = await endpoints.find(endpointId);
-      if (endpoint !== undefined) wishes.set(endpointId, this.#wish(endpoint, 1));
+      if (endpoint !== undefined) wishes.set(endpointId, await this.#wish(endpoint, 1));
     }
     for (const { endpointId, missing, need } of waitingForRoom()) {
       const endpoint = await endpoints.find(endpointId);
-      if (endpoint !== undefined) wishes.set(endpointId, { ...this.#wish(endpoint, missing), ...(need && { need }) });
+      if (endpoint !== undefined)
+        wishes.set(endpointId, { ...(await this.#wish(endpoint, missing)), ...(need && { need }) });
     }
     return [...wishes.values()];
   }
 
-  #wish(endpoint: Endpoint, missing: number): Wish {
+  async #wish(endpoint: Endpoint, missing: number): Promise<Wish> {
     const { id: endpointId, environmentId, buildId } = endpoint;
     const need = { ...needOf(this.#driver!.fleet, endpoint), ...wishesOf(endpoint) };
     return {
       endpointId,
       environmentId,
+      volumes: await this.#volumesOf(endpoint),
       image: imageKey({ endpointId, buildId: buildId ?? "", imageName: endpoint.imageName }),
       need,
       missing,
     };
+  }
+
+  async #volumesOf(endpoint: Endpoint): Promise<readonly MountedVolume[]> {
+    if (endpoint.networkVolumeId === "" || endpoint.environmentId === null) return [];
+    const { store } = this.#needs;
+    const environment = await store.environments.find(endpoint.environmentId);
+    const app = environment && (await store.apps.find(environment.appId));
+    return volumesOfEndpoint(endpoint, app?.name, environment?.name).volumes;
   }
 }

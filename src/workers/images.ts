@@ -199,7 +199,7 @@ function imageAlone(endpoint: Endpoint): NonNullable<ImageState["prepared"]> {
   return { image, appName: "", environmentName: "", gpuPreference: [] };
 }
 
-function volumesOfEndpoint({ networkVolumeId }: Endpoint, app = "", environment = "") {
+export function volumesOfEndpoint({ networkVolumeId }: Pick<Endpoint, "networkVolumeId">, app = "", environment = "") {
   if (app === "" || environment === "") return { volumes: [], cache: undefined };
   // Workers that drain a removed environment have the files they had.
   const place = { app: nameBeforeRemoval(app), environment: nameBeforeRemoval(environment) };

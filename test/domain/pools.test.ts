@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Need } from "../../src/domain/capacity.ts";
-import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
+import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
 import {
   canTake,
   decidePools,
@@ -27,6 +27,7 @@ const pool = (changes: Partial<Pool> = {}): Pool => ({
     idleMs: 1_000,
     max: 10,
     trust: "environment",
+    volumes: false,
   },
   ...changes,
 });
@@ -35,9 +36,12 @@ const host = (pod: string, changes: Partial<PoolHost> = {}): PoolHost => ({
   ...changes,
 });
 const wish = (endpointId: string, changes: Partial<Wish> = {}): Wish => ({
-  ...{ endpointId, environmentId: "e1", image: `${endpointId}:b1`, need: NEED, missing: 1 },
+  ...{ endpointId, environmentId: "e1", volumes: [], image: `${endpointId}:b1`, need: NEED, missing: 1 },
   ...changes,
 });
+const MODELS = [{ app: "app", environment: "production", name: "models", paths: ["/volumes/models"], readOnly: true }];
+const mounting = (endpointId: string, changes: Partial<Wish> = {}) =>
+  wish(endpointId, { volumes: MODELS, need: { ...NEED, volumes: true }, ...changes });
 const SHARE = { vcpus: 1, memoryGb: 2, gpus: [] };
 const kinds = (steps: ReturnType<typeof decidePools>) =>
   steps.map((step) =>
@@ -114,6 +118,19 @@ test("A Pod that is still on its way goes when nobody has needed it for long, un
   assert.deepEqual(decidePools([pool()], coming, [wish("x", { missing: 4 })]), []);
 });
 
+test("Where a pool has all its Pods, one without workers gives way to those who wait and may not use it", () => {
+  const full = pool({ max: 2, idleMs: 600_000, warm: 1 });
+  const idle = [
+    host("p1", { holder: "environment:e1", forMs: POD_YIELD_MS + 1 }),
+    host("p2", { shares: [SHARE], holder: "environment:e1" }),
+  ];
+  const other = wish("y", { environmentId: "e2", missing: 3 });
+  assert.deepEqual(kinds(decidePools([full], idle, [other])), ["delete p1: others wait for its place"]);
+  assert.deepEqual(decidePools([full], idle, []), []);
+  assert.deepEqual(decidePools([full], [{ ...idle[0]!, forMs: POD_YIELD_MS }, idle[1]!], [other]), []);
+  assert.deepEqual(decidePools([full], idle, [wish("x", { missing: 2 }), other]), [], "its holder needs it");
+});
+
 test("Pods that ended, that do not answer, and those of a pool that is gone are deleted", () => {
   const hosts = [
     host("p1", { state: "over" }),
@@ -137,6 +154,31 @@ test("No Pod is made for what would not fit on one, for volumes, for another lab
   assert.deepEqual(decidePools([pool()], [broken], [wish("x", { missing: 9 })]), []);
 });
 
+test("An endpoint with volumes gets Pods that are made with them, and nobody else's workers run there", () => {
+  const one = pool({ volumes: true, trust: "shared" });
+  const holder = holderOf("shared", mounting("x"));
+  const warm = host("p1", { holder: HELD_FOR_ALL });
+  const steps = decidePools([one], [warm, host("p2")], [mounting("x", { missing: 2 }), mounting("y"), wish("z")]);
+  assert.deepEqual(
+    steps.filter(({ kind }) => kind === "make"),
+    [
+      { kind: "make", pool: one, count: 1, having: { holder, volumes: MODELS } },
+      { kind: "make", pool: one, count: 1, having: { holder: holderOf("shared", mounting("y")), volumes: MODELS } },
+    ],
+  );
+  const made = host("p3", { state: "coming", holder });
+  assert.deepEqual(decidePools([one], [made], [mounting("x", { missing: 2 })]), [], "it is on its way");
+  const others = [
+    mounting("y"),
+    wish("x"),
+    wish("y"),
+    mounting("x", { volumes: [{ ...MODELS[0]!, readOnly: false }] }),
+  ];
+  for (const other of others) assert.ok(!isHeldFor(holder, other), JSON.stringify(other));
+  assert.ok(isHeldFor(holder, mounting("x")) && !isHeldFor(HELD_FOR_ALL, mounting("x")));
+  assert.deepEqual(kinds(decidePools([one], [host("p3", { holder, forMs: 2_000 })], [])), ["delete p3: it was idle"]);
+});
+
 test("GPUs are asked for where they are, whole and in parts", () => {
   const l4 = pool({ name: "gpu", gpus: 2, gpuProduct: "NVIDIA L4", vcpus: 8, memoryGb: 32 });
   const need = { ...NEED, gpuIds: "AMPERE_24", gpuCount: 1, ofGpus: true };
@@ -153,7 +195,8 @@ test("Those who can have no Pod keep nobody else from one, however many they are
 
 test("Whatever is wanted and there: nobody gets a host of another, no pool has too many, and nothing that works is deleted", () => {
   const states = fc.constantFrom("coming", "here", "away", "leaving", "over");
-  const holders = fc.constantFrom("", "environment:e1", "environment:e2", "endpoint:x");
+  const withVolumes = holderOf("endpoint", mounting("x"));
+  const holders = fc.constantFrom("", "environment:e1", "environment:e2", "endpoint:x", withVolumes);
   const arbitraryHost = fc.record({
     state: states,
     holder: holders,
@@ -164,6 +207,7 @@ test("Whatever is wanted and there: nobody gets a host of another, no pool has t
     endpointId: fc.constantFrom("x", "y", "z"),
     environmentId: fc.constantFrom("e1", "e2", null),
     missing: fc.integer({ min: 0, max: 30 }),
+    mounts: fc.boolean(),
   });
   const settings = fc.record({
     warm: fc.integer({ min: 0, max: 5 }),
@@ -177,7 +221,7 @@ test("Whatever is wanted and there: nobody gets a host of another, no pool has t
       settings,
       (some, wants, set) => {
         const hosts = some.map(({ state, holder, n, forMs }, i) => {
-          const isNew = state === "coming" || holder === "";
+          const isNew = (state === "coming" && holder !== withVolumes) || holder === "";
           return host(`p${i}`, {
             state,
             forMs,
@@ -185,10 +229,10 @@ test("Whatever is wanted and there: nobody gets a host of another, no pool has t
             shares: isNew ? [] : Array(n).fill(SHARE),
           });
         });
-        const wishes = wants.map(({ endpointId, environmentId, missing }) =>
-          wish(endpointId, { environmentId, missing }),
+        const wishes = wants.map(({ endpointId, environmentId, missing, mounts }) =>
+          (mounts ? mounting : wish)(endpointId, { environmentId, missing }),
         );
-        const steps = decidePools([pool(set)], hosts, wishes);
+        const steps = decidePools([pool({ ...set, volumes: true })], hosts, wishes);
         const there = hosts.filter(({ state }) => state === "here" || state === "coming" || state === "away").length;
         const made = steps.reduce((sum, step) => sum + (step.kind === "make" ? step.count : 0), 0);
         assert.ok(made === 0 || there + made <= set.max, `${there} and ${made}`);
@@ -197,7 +241,8 @@ test("Whatever is wanted and there: nobody gets a host of another, no pool has t
           const found = hosts.find(({ pod }) => pod === step.pod)!;
           if (step.kind === "hold") {
             assert.deepEqual([found.state, found.holder], ["here", ""]);
-            assert.ok(wishes.some((one) => holderOf(set.trust, one) === step.holder && isHeldFor(step.holder, one)));
+            const its = wishes.find((one) => holderOf(set.trust, one) === step.holder && isHeldFor(step.holder, one));
+            assert.deepEqual(its?.volumes, []);
           } else if (found.state === "here" || found.state === "coming") assert.equal(found.shares.length, 0);
         }
         const told = steps.flatMap((step) => (step.kind === "make" ? [] : [step.pod]));

@@ -38,9 +38,11 @@ const FULL = {
       { name: "gpu", cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4", nodeSelector: { gpu: "l4" }, max: 4 },
     ],
   },
+  volumes: { size: "10Gi", storageClass: "nfs" },
   networkPolicy: { allow: ["10.1.2.0/24"] },
   metrics: { serviceMonitor: true, keySecret: { name: "metrics", key: "key" } },
 };
+const ONE_NODE = { ...NEEDED, platform: { replicas: 1 }, volumes: { claim: "mine", accessMode: "ReadWriteOnce" } };
 const KEYS = { ...NEEDED, s3: { bucket: "layers", accessKeyId: "a", secretAccessKey: "b" } };
 
 const helm = findHelm();
@@ -60,7 +62,7 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
   const opened = (t: Parameters<typeof tempDir>[0]) => new Helm("program" in helm ? helm.program : "", tempDir(t));
 
   test("Helm's own check finds nothing in it", async (t) => {
-    for (const values of [NEEDED, FULL, KEYS]) await opened(t).done(["lint", "--strict", CHART], values);
+    for (const values of [NEEDED, FULL, KEYS, ONE_NODE]) await opened(t).done(["lint", "--strict", CHART], values);
   });
 
   test("Values that are missing, unknown or of another kind are named", async (t) => {
@@ -76,6 +78,8 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       [{ ...NEEDED, hosts: { pools: [] } }, /pools/],
       [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1 }] } }, /memory/],
       [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1, memory: 1, trust: "none" }] } }, /trust/],
+      [{ ...NEEDED, volumes: { size: "ten" } }, /volumes.*size/],
+      [{ ...ONE_NODE, platform: { replicas: 3 } }, /one node: set platform.replicas to 1/],
       [{ ...NEEDED, metrics: { serviceMonitor: true } }, /keySecret/],
     ];
     const one = opened(t);
@@ -99,10 +103,12 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
         ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu"]],
       ],
     );
+    assert.deepEqual(read.volumes, { claim: "second-release-volumes" });
     const names = objects.map(({ kind, name }) => `${kind} ${name}`);
     for (const one of [
       "ServiceAccount second-release-host",
       "Service second-release-hosts",
+      "PersistentVolumeClaim second-release-volumes",
       "PodDisruptionBudget second-release",
     ])
       assert.ok(names.includes(one), names.join("\n"));
@@ -129,7 +135,7 @@ describe("The chart on an API server", { skip }, () => {
 
   test("The API server takes each of its objects as it is, without a field that it does not know", async (t) => {
     await server.namespace("check");
-    for (const values of [NEEDED, FULL, KEYS]) {
+    for (const values of [NEEDED, FULL, KEYS, ONE_NODE]) {
       for (const object of await opened(t).template("check", values)) {
         if (object.kind === "ServiceMonitor") continue; // Of an operator that is not here.
         const where = `${placeOf(object, "check")}?dryRun=All&fieldValidation=Strict`;

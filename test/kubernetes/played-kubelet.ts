@@ -114,11 +114,11 @@ export class PlayedKubelet {
       arg
         .replace(/^https?:\/\/[^#]*(?=#)/, this.#options.platform())
         .replace("/var/run/secrets/svc", folder)
-        .replace(/^\/data/, path.join(folder, "data")),
+        .replace(/^\/opt\/svc\/data/, path.join(folder, "data")),
     );
     const env = Object.fromEntries(
       container.env
-        .filter(({ value }: { value: string }) => !value.startsWith("/data"))
+        .filter(({ value }: { value: string }) => !value.startsWith("/opt/svc/data"))
         .map(({ name: key, value }: { name: string; value: string }) => [key, value]),
     );
     const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;

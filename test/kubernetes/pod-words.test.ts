@@ -4,7 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { volumePathProblem } from "../../src/domain/volume.ts";
 import { podWords, readPod } from "../../src/kubernetes/pod.ts";
+import { podSpec } from "../../src/kubernetes/pod-spec.ts";
 import { poolOf, readPoolsFile } from "../../src/kubernetes/pools-file.ts";
 import { RELEASE } from "./installed.ts";
 
@@ -60,7 +62,7 @@ test("The file of pools is read whole, and everything wrong in it is said at onc
     ...RELEASE,
     pools: [{ name: "a", cpu: 2, memory: 4, gpu: 1, gpuType: "NVIDIA_L4", trust: "shared" }],
   }).pools;
-  assert.deepEqual(poolOf(pool!), {
+  assert.deepEqual(poolOf(pool!, false), {
     ...{
       name: "a",
       vcpus: 2,
@@ -71,6 +73,7 @@ test("The file of pools is read whole, and everything wrong in it is said at onc
       idleMs: 600_000,
       max: 10,
       trust: "shared",
+      volumes: false,
     },
   });
   const wrong = {
@@ -98,3 +101,50 @@ test("The file of pools is read whole, and everything wrong in it is said at onc
   assert.throws(() => read("{"), /SVC_POOLS_FILE/);
   assert.throws(() => readPoolsFile(path.join(folder, "none.json")), /no such file/);
 });
+
+test("A Pod with volumes has each at its paths from the claim, beside the platform where that is on one node; its own folder is under none", () => {
+  const { pools: _, ...file } = readPoolsOf({ volumes: { claim: "files", beside: { app: "svc" } } });
+  const [pool] = readPoolsOf({}).pools;
+  const volumes = [
+    { app: "shop", environment: "production", name: "data", paths: ["/data"], readOnly: false },
+    {
+      app: "shop",
+      environment: "production",
+      name: "models",
+      paths: ["/volumes/models", "/runpod-volume"],
+      readOnly: true,
+    },
+  ];
+  const facts = { file, pool: pool!, name: "p", audience: "a", ownerUid: "u", fingerprint: "f" };
+  // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+  const made = podSpec({ ...facts, having: { holder: "volumes:x:1", volumes } }) as any;
+  const [{ volumeMounts, env }] = made.spec.containers;
+  assert.deepEqual(
+    volumeMounts.filter(({ name }: { name: string }) => name === "volumes"),
+    [
+      { name: "volumes", mountPath: "/data", subPath: "shop/production/data", readOnly: false },
+      { name: "volumes", mountPath: "/volumes/models", subPath: "shop/production/models", readOnly: true },
+      { name: "volumes", mountPath: "/runpod-volume", subPath: "shop/production/models", readOnly: true },
+    ],
+  );
+  for (const { name, mountPath } of volumeMounts)
+    if (name !== "volumes")
+      assert.notEqual(volumePathProblem(mountPath), undefined, `${mountPath} could be a volume's`);
+  assert.deepEqual(made.metadata.annotations, { "svc/holder": "volumes:x:1" });
+  assert.ok(env.some(({ name }: { name: string }) => name === "SVC_VOLUMES_MOUNTED"));
+  const [beside] = made.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+  assert.deepEqual(beside, { labelSelector: { matchLabels: { app: "svc" } }, topologyKey: "kubernetes.io/hostname" });
+  const without = JSON.stringify(podSpec(facts));
+  assert.doesNotMatch(without, /persistentVolumeClaim|affinity|VOLUMES_MOUNTED|annotations/);
+});
+
+function readPoolsOf(changes: object) {
+  const folder = mkdtempSync(path.join(tmpdir(), "svc-pools-"));
+  const file = path.join(folder, "pools.json");
+  writeFileSync(file, JSON.stringify({ ...RELEASE, pools: [{ name: "a", cpu: 1, memory: 1 }], ...changes }));
+  try {
+    return readPoolsFile(file);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

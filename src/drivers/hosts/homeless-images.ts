@@ -28,9 +28,9 @@ export class HomelessImages {
   async wait(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const [lack] = needsContainers(image);
     if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
-    if (image.volumes.length > 0) {
+    if (image.volumes.length > 0 && !this.#machines().some(({ sharedVolumes }) => sharedVolumes)) {
       throw new SvcError("NO_CAPACITY", "It has volumes, and the Pods of this platform's pools have none.", {
-        help: "Let a machine join that has them (svc worker join --shared-volumes), or leave volumes= out.",
+        help: "Install the chart with volumes.size or volumes.claim (docs/operate/kubernetes.md), let a machine join that has them (svc worker join --shared-volumes), or leave volumes= out.",
       });
     }
     const key = imageKey(image);

@@ -37,8 +37,8 @@ export interface KnownHost {
 
 /** Files of volumes are where they are, and a Pod runs workers of its holder alone. */
 export function mayRun({ sharedVolumes, pod, holder }: KnownHost, image: WorkerImage): boolean {
-  const { endpointId, environmentId = null } = image;
-  if (pod !== "" && !isHeldFor(holder, { endpointId, environmentId })) return false;
+  const { endpointId, environmentId = null, volumes } = image;
+  if (pod !== "") return isHeldFor(holder, { endpointId, environmentId, volumes });
   return sharedVolumes || image.volumes.length === 0;
 }
 

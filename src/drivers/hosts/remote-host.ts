@@ -28,6 +28,7 @@ import {
   LOG_FRAME_MAX_BYTES,
 } from "../../domain/limits.ts";
 import { type HostMachine, imageKey, zygoteKey } from "../../domain/placement.ts";
+import { hasVolumes } from "../../domain/pools.ts";
 import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
@@ -147,7 +148,7 @@ export class RemoteHost {
       id,
       name,
       labels,
-      sharedVolumes,
+      sharedVolumes: sharedVolumes || hasVolumes(this.row.holder),
       closed: this.#closed,
       prepared: this.#prepared,
       problems: this.#problems,
