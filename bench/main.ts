@@ -22,6 +22,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "start of the CLI; svc build: nothing changed, an edit under 500 MB, a first install beside pip and uv",
     load: () => import("./build.ts"),
   },
+  cluster: {
+    about:
+      "the chart on a real cluster of two nodes: install, starts with API writes refused, drain, a lost node (make test-cluster first)",
+    load: () => import("./cluster.ts"),
+  },
   "cold-start": {
     about: "zero → first result: zygote there, nothing there, plain spawn; memory per worker",
     load: () => import("./cold-start.ts"),

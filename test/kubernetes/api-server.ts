@@ -85,6 +85,10 @@ export class ApiServer {
     return path.join(this.folder, name);
   }
 
+  get isUp(): boolean {
+    return this.#isAlive("kube-apiserver");
+  }
+
   get port(): number {
     return this.#port;
   }

@@ -52,6 +52,8 @@ export class Cluster {
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svck-"));
   readonly #nodes = new Set<number>();
   #names: Socket | undefined;
+  /** Addresses by name, as they were last. */
+  readonly #known = new Map<string, string[]>();
   #service: Way | undefined;
 
   private constructor(server: ApiServer, program: string, programs: NodePrograms) {
@@ -153,12 +155,16 @@ export class Cluster {
     const [, service, namespace] = /^([^.]+)\.([^.]+)\.svc\.cluster\.local$/.exec(name) ?? [];
     if (service === undefined) return [];
     const where = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D${service}`;
-    const { status, body } = await this.server.ask("GET", where);
-    if (status !== 200) return [];
+    const answer = await this.server.ask("GET", where).catch(() => undefined);
+    // As a cluster's names do, these last while the API server is away.
+    if (answer?.status !== 200) return this.#known.get(name) ?? [];
+    const { body } = answer;
     type Slice = { endpoints?: { addresses: string[]; conditions: { ready?: boolean } }[] };
-    return (body.items as Slice[]).flatMap(({ endpoints = [] }) =>
+    const found = (body.items as Slice[]).flatMap(({ endpoints = [] }) =>
       endpoints.filter(({ conditions }) => conditions.ready !== false).flatMap(({ addresses }) => addresses),
     );
+    this.#known.set(name, found);
+    return found;
   }
 }
 

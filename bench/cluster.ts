@@ -1,0 +1,158 @@
+/**
+ * The chart on a real cluster of two nodes on this machine (make test-cluster builds it): installed, called, workers started in a Pod that is
+ * there while the API server refuses every write of the platform, a node drained under calls, a node that loses its power. Everything runs on
+ * the machine of the bench, nodes and servers too: what is measured is an upper bound.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { findInstallation, Installation } from "../test/kubernetes/installation.ts";
+import { atMost, type Bench, median } from "./bench.ts";
+
+const COLD_CALLS = 5;
+const JOBS = 4;
+const CALLERS = 2;
+const APP = `
+import os, time
+from svc import Endpoint
+
+@Endpoint(name="where", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=600, max_concurrency=8)
+def where(n=1, seconds=0):
+    time.sleep(seconds)
+    return {"n": n, "pod": os.uname().nodename}
+
+@Endpoint(name="cold", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=600)
+def cold(n=1):
+    return {"n": n}
+`;
+const HOSTS = { grace: 120, disk: 2, pools: [{ name: "small", cpu: 1, memory: 2, warm: 1, max: 3 }] };
+const ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/apps/roles/svc";
+
+export const bench: Bench = async ({ rounds }) => {
+  const found = await findInstallation();
+  if ("missing" in found) throw new Error(found.missing);
+  const on = await Installation.start(found);
+  try {
+    const began = performance.now();
+    await on.install({ hosts: HOSTS });
+    const ready = performance.now();
+    await on.deploy(APP);
+    await on.call("where", { n: 1 });
+    const installMs = performance.now() - began;
+    const cold = await coldStarts(on, rounds * COLD_CALLS);
+    const drain = await drained(on);
+    const loss = await nodeLost(on);
+    const figures = {
+      "helm install until the platform is ready, s": (ready - began) / 1000,
+      "helm install until the first result, s": installMs / 1000,
+      "cold start, zygote there, p50 ms": median(cold),
+      "cold start, zygote there, max ms": Math.max(...cold),
+      "calls while a node was drained": drain.answered.length,
+      "of them failed": drain.failed,
+      "longest of them, ms": Math.max(...drain.answered),
+      "node lost until all its jobs run elsewhere, s": loss.ms / 1000,
+    };
+    return {
+      conditions: {
+        cluster:
+          "2 nodes, containerd and kubelet each, Kubernetes 1.35, one platform Pod, PostgreSQL and a bucket beside it",
+        "cold start": `POST /runsync from the machine to the platform's Pod, ${cold.length} times; the platform's role has no create and no delete of Pods meanwhile`,
+        drain: `kubectl drain of the node of the endpoint's Pod, ${CALLERS} callers of /runsync`,
+        "node lost": `kubelet, containerd and all of its processes are killed and its network cut; ${JOBS} jobs run there`,
+      },
+      figures,
+      bars: {
+        "install until the first result": atMost(installMs / 1000, 90, " s"),
+        "cold start with API writes refused, p50": atMost(median(cold), 20, " ms"),
+        "calls that failed in the drain": atMost(drain.failed, 0),
+        "node lost until its jobs run elsewhere": atMost(loss.ms / 1000, 20, " s"),
+        "jobs lost with the node": atMost(loss.lost, 0),
+      },
+    };
+  } finally {
+    await on.stop();
+  }
+};
+
+/** Milliseconds of each. */
+async function coldStarts(on: Installation, count: number): Promise<number[]> {
+  const { send, place } = await on.endpoint("cold");
+  await on.call("cold", { n: 1 });
+  const { server } = on.cluster;
+  const { rules } = await server.done("GET", ROLE);
+  const merge = { type: "application/merge-patch+json" };
+  const read = rules.map((rule: { verbs: string[] }) => ({
+    ...rule,
+    verbs: rule.verbs.filter((verb) => !["create", "delete"].includes(verb)),
+  }));
+  await server.done("PATCH", ROLE, { rules: read }, merge);
+  const times: number[] = [];
+  for (let n = 0; n < count; n++) {
+    await scaleTo(send, place, 0);
+    await scaleTo(send, place, 1);
+    const at = performance.now();
+    const { status } = await send(`${place}/runsync`, { input: { n } });
+    if (status !== "COMPLETED") throw new Error(`a job ended ${status}`);
+    times.push(performance.now() - at);
+  }
+  await server.done("PATCH", ROLE, { rules }, merge);
+  return times;
+}
+
+type Send = Awaited<ReturnType<Installation["endpoint"]>>["send"];
+
+async function scaleTo(send: Send, place: string, workersMax: number): Promise<void> {
+  const id = place.split("/").at(-1);
+  await send("/graphql", {
+    query: `mutation { saveEndpoint(input: { id: "${id}", workersMax: ${workersMax} }) { id } }`,
+  });
+  for (;;) {
+    const { data } = await send("/graphql", { query: "{ myself { endpoints { id pods { id } } } }" });
+    const { pods } = data.myself.endpoints.find((one: { id: string }) => one.id === id);
+    if (workersMax > 0 || pods.length === 0) break;
+    await delay(10);
+  }
+  await delay(50);
+}
+
+/** How long each call took, and how many had no result. */
+async function drained(on: Installation): Promise<{ answered: number[]; failed: number }> {
+  const node = await on.hostsApart("where", { n: 1 });
+  const { send, place } = await on.endpoint("where");
+  const answered: number[] = [];
+  let failed = 0;
+  let isOver = false;
+  const caller = async () => {
+    do {
+      const at = performance.now();
+      const answer = await send(`${place}/runsync?wait=120000`, { input: { n: 1 } }).catch(() => undefined);
+      answered.push(performance.now() - at);
+      if (answer?.status !== "COMPLETED") failed++;
+      await delay(20);
+    } while (!isOver);
+  };
+  const callers = Array.from({ length: CALLERS }, caller);
+  const to = ["drain", `n${node}`, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"];
+  await on.control(...to).finally(() => {
+    isOver = true;
+  });
+  await Promise.all(callers);
+  await on.control("uncordon", `n${node}`);
+  return { answered, failed };
+}
+
+/** Until the last of its jobs runs elsewhere, and how many never did. */
+async function nodeLost(on: Installation): Promise<{ ms: number; lost: number }> {
+  const node = await on.hostsApart("where", { n: 1 });
+  const jobs = await Promise.all(Array.from({ length: JOBS }, (_, n) => on.run("where", { n, seconds: 30 })));
+  const all = () => Promise.all(jobs.map((status) => status()));
+  while ((await all()).some(({ status }) => status !== "IN_PROGRESS")) await delay(50);
+  const at = performance.now();
+  await on.cluster.node(node, "crash");
+  while ((await all()).some(({ status, retries }) => status !== "IN_PROGRESS" || retries !== 1)) await delay(50);
+  const ms = performance.now() - at;
+  for (;;) {
+    const ended = (await all()).map(({ status }) => status as string);
+    if (ended.every((status) => !["IN_QUEUE", "IN_PROGRESS"].includes(status)))
+      return { ms, lost: ended.filter((status) => status !== "COMPLETED").length };
+    await delay(200);
+  }
+}

