@@ -22,6 +22,7 @@ const CACHE = process.env.SVC_TEST_CACHE ?? path.join(homedir(), ".cache", "svc-
 const SUITE = "bookworm";
 const IMAGE = `svc-test/worker-cpu:${SUITE}`;
 const DAEMON_START_MS = 60_000;
+const DAEMON_END_MS = 30_000;
 /** Once a machine, beside whatever else runs there. */
 const STEP_MAX_MS = 900_000;
 
@@ -86,6 +87,7 @@ export async function rootfsForTests(): Promise<string> {
 async function ensureDaemon(engine: Docker): Promise<() => Promise<void>> {
   const users = path.join(CACHE, "daemon-users");
   const startedByUs = path.join(CACHE, "daemon-pid");
+  forgetEnded(startedByUs);
   const answer = await engine.ping().then(
     () => undefined,
     (error: NodeJS.ErrnoException) => error,
@@ -116,11 +118,25 @@ async function ensureDaemon(engine: Docker): Promise<() => Promise<void>> {
     locked(async () => {
       rmSync(path.join(users, String(process.pid)), { force: true });
       const others = readdirSync(users).filter((pid) => existsSync(`/proc/${pid}`));
-      if (others.length > 0 || !existsSync(startedByUs)) return;
+      if (others.length > 0) return;
+      forgetEnded(startedByUs);
+      if (!existsSync(startedByUs)) return;
       const pid = Number(readFileSync(startedByUs, "utf8"));
-      rmSync(startedByUs, { force: true });
-      if (existsSync(`/proc/${pid}`)) process.kill(pid, "SIGTERM");
+      process.kill(pid, "SIGTERM");
+      // While it ends it still answers, or keeps another from starting: whoever comes next would find no engine.
+      const end = performance.now() + DAEMON_END_MS;
+      while (existsSync(`/proc/${pid}`) && performance.now() < end) await delay(50);
+      forgetEnded(startedByUs);
     });
+}
+
+/** A daemon that ended otherwise leaves its file, and another process may have its pid. */
+function forgetEnded(startedByUs: string): void {
+  try {
+    const pid = readFileSync(startedByUs, "utf8");
+    if (readFileSync(`/proc/${pid}/comm`, "utf8").trim() === "dockerd") return;
+  } catch {} // There is none of them.
+  rmSync(startedByUs, { force: true });
 }
 
 /** A minimal Debian with python3; made in half a minute, once. */

@@ -57,7 +57,7 @@ export class Events {
   /** A proxy between must see life; a key may have been revoked, which rejects. */
   async #look(request: IncomingMessage, response: ServerResponse): Promise<void> {
     await this.#admit(request);
-    if (response.writableLength === 0) response.write(": nothing more\n\n");
+    if (response.writableLength === 0 && !response.writableEnded) response.write(": nothing more\n\n");
   }
 }
 
@@ -151,7 +151,8 @@ export class EventFollower {
   }
 
   #write(topic: string, data: object): void {
-    if (this.#response.writableLength >= EVENT_FOLLOWER_MAX_BYTES || this.#response.destroyed) {
+    const { writableLength, writableEnded, destroyed } = this.#response;
+    if (writableLength >= EVENT_FOLLOWER_MAX_BYTES || writableEnded || destroyed) {
       this.#leftOut++;
       return;
     }

@@ -54,6 +54,8 @@ export async function answerLogs(
   // Its key may have been revoked since.
   if (isFollowed) endWithFollower(request, response, deps.closing, () => sourcesOf(deps, request, url));
   const kept = await newest(deps, sources, filter, () => response.destroyed);
+  // Who follows and has closed its sending side was answered meanwhile.
+  if (response.writableEnded) return;
   const written = new Set(kept);
   response.flushHeaders();
   response.write(kept.join(""));
@@ -124,7 +126,7 @@ export class LogFollower {
 
   /** Each line ends with a newline. */
   write(lines: readonly string[]): void {
-    if (lines.length === 0) return;
+    if (lines.length === 0 || this.#response.writableEnded) return;
     if (this.#leftOut === 0 && this.#response.writableLength < LOG_FOLLOWER_MAX_BYTES) {
       this.#response.write(lines.join(""));
     } else this.#leftOut += lines.length;
@@ -132,7 +134,7 @@ export class LogFollower {
 
   /** It has taken all there was. */
   #tell(): void {
-    if (this.#leftOut === 0) return;
+    if (this.#leftOut === 0 || this.#response.writableEnded) return;
     const text = `[svc] ${this.#leftOut} lines were left out here: they came faster than they were read. "svc logs" without --follow has those that are kept.`;
     this.#leftOut = 0;
     const notice = { at: this.#clock(), worker: "", job: "", stream: "stderr", level: "warning", text };

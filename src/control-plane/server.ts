@@ -44,10 +44,16 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
     try {
       await route(deps, { graphql, device, events }, request, response);
     } catch (error) {
-      if (!(error instanceof SvcError)) deps.log.error("A request to the control plane failed.", error);
+      if (!(error instanceof SvcError) && !hasLeft(request))
+        deps.log.error("A request to the control plane failed.", error);
       sendError(response, error);
     }
   };
+}
+
+/** Its connection broke before its body was read: whoever reads that hears an error, which is none of ours. */
+function hasLeft({ destroyed, readableEnded }: IncomingMessage): boolean {
+  return destroyed && !readableEnded;
 }
 
 async function route(
@@ -59,7 +65,7 @@ async function route(
   const url = requestUrl(request);
   if (isRest(url.pathname)) {
     return answerRest(deps, request, response, url).catch((error) => {
-      if (!(error instanceof SvcError)) deps.log.error("A management request failed.", error);
+      if (!(error instanceof SvcError) && !hasLeft(request)) deps.log.error("A management request failed.", error);
       restError(response, error);
     });
   }

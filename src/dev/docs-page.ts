@@ -202,7 +202,9 @@ function stream(request: IncomingMessage, response: ServerResponse, options: Doc
     return;
   }
   response.write(": open\n\n");
-  const tell = (change: DocsChange) => response.write(`data: ${JSON.stringify(change)}\n\n`);
+  const tell = (change: DocsChange) => {
+    if (!response.writableEnded) response.write(`data: ${JSON.stringify(change)}\n\n`);
+  };
   const first = newest?.();
   if (first?.problem !== undefined) tell(first);
   const unsubscribe = onChange?.(tell);

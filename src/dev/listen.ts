@@ -41,7 +41,7 @@ async function listenOnAll(
   const servers: Server[] = [];
   let port = wanted;
   for (const host of hosts) {
-    const server = createServer({ noDelay: true, requestTimeout: 0 }, options.onRequest, options.onUpgrade);
+    const server = createServer({ noDelay: true, requestTimeout: 0 }, options);
     const code = await listenOn(server, host, port);
     if (code === undefined) {
       servers.push(server);

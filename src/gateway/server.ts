@@ -82,9 +82,12 @@ export function createGateway(deps: GatewayDeps): Gateway {
       noDelay: true,
       shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === "websocket",
     },
-    (req, res) => dispatch(req, res, context),
-    (req, socket, head) =>
-      upgrade(req, socket, head, context).catch((error) => context.log.error("an upgrade failed", { error })),
+    {
+      onRequest: (req, res) => dispatch(req, res, context),
+      onUpgrade: (req, socket, head) =>
+        upgrade(req, socket, head, context).catch((error) => context.log.error("an upgrade failed", { error })),
+      onAnswerError: (error) => context.log.error("an answer was not written as it should be", { error }),
+    },
   );
   const connections = new Set<Socket>();
   // A caller that closed its sending side is answered; caller.ts tells it from one that is gone.

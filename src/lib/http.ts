@@ -29,15 +29,26 @@ export class ServerResponse extends http.ServerResponse {
 /** node:http keeps the answer that is being sent there. */
 export type ClientSocket = Socket & { _httpMessage?: Response | null };
 
+interface Handlers {
+  readonly onRequest: RequestListener;
+  readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
+  /** A mistake of ours, as of one who writes behind an answer's end: the answer is cut. Without a listener the process would end. */
+  readonly onAnswerError?: (error: Error) => void;
+}
+
 /** Neither runs what comes behind a connection's last answer, nor upgrades a connection whose answers are still due. */
 export function createServer(
   options: ServerOptions<typeof IncomingMessage, typeof ServerResponse>,
-  onRequest: RequestListener,
-  onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void,
+  { onRequest, onUpgrade, onAnswerError = () => {} }: Handlers,
 ): Server {
   const waiting = new Waiting();
+  function cut(this: Response, error: Error): void {
+    this.destroy();
+    onAnswerError(error);
+  }
   const server = http.createServer({ ...options, ServerResponse }, (req, res) => {
     if (res.destroyed) return;
+    res.on("error", cut);
     if (res.socket === null) waiting.add(req.socket, res);
     onRequest(req, res);
   });

@@ -5,6 +5,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
+import { LauncherProcess } from "../../src/drivers/launcher-process.ts";
 import { testLog } from "../harness/test-logs.ts";
 import { programFor } from "../program.ts";
 import { serversEnv } from "../servers.ts";
@@ -17,7 +18,7 @@ export interface PlatformProcess {
   readonly pid: number;
   /** Only at the first start of its data directory. */
   readonly firstKey: string | undefined;
-  /** Sends the signal and waits for the end; nothing when it has ended. SIGQUIT stops workers too, SIGKILL lets them live on. */
+  /** Sends the signal and waits for the end. SIGQUIT stops workers too, also of one that has ended by itself; SIGKILL lets them live on. */
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
@@ -72,7 +73,11 @@ export async function startPlatformProcess(options: PlatformOptions): Promise<Pl
     pid: child.pid!,
     firstKey: message.firstKey,
     end: async (signal) => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) {
+        // It ended by itself: its launcher lives on, and with it the pipe, which would keep this process here.
+        if (signal !== "SIGKILL") LauncherProcess.earlier(dataDir)?.kill();
+        return;
+      }
       const ended = once(child, "exit");
       child.kill(signal);
       await ended;

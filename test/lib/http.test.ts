@@ -14,24 +14,28 @@ interface Asked {
 async function server(t: TestContext) {
   const asked = new Map<string, Asked>();
   const upgraded: string[] = [];
+  const errors: string[] = [];
   const http = createServer(
     {},
-    (req, res) => {
-      asked.set(req.url!, { req, res });
-      if (req.url !== "/last") return;
-      res.writeHead(400, { connection: "close", "content-length": 2 }).write("no");
-      req.resume().once("end", () => res.end());
-    },
-    (req, socket) => {
-      upgraded.push(req.url!);
-      socket.destroy();
+    {
+      onRequest: (req, res) => {
+        asked.set(req.url!, { req, res });
+        if (req.url !== "/last") return;
+        res.writeHead(400, { connection: "close", "content-length": 2 }).write("no");
+        req.resume().once("end", () => res.end());
+      },
+      onUpgrade: (req, socket) => {
+        upgraded.push(req.url!);
+        socket.destroy();
+      },
+      onAnswerError: ({ message }) => errors.push(message),
     },
   );
   http.listen(0, "127.0.0.1");
   await once(http, "listening");
   t.after(() => http.close());
   const { port } = http.address() as AddressInfo;
-  return { asked, upgraded, send: (...requests: string[]) => exchange(port, requests.join("")) };
+  return { asked, upgraded, errors, send: (...requests: string[]) => exchange(port, requests.join("")) };
 }
 
 /** All that came until the connection was closed. */
@@ -90,4 +94,15 @@ test("an upgrade behind the connection's last answer is not run", async (t) => {
   const { upgraded, send } = await server(t);
   await send(post("/last"), post("/waits"), get("/talk", UPGRADE));
   assert.deepEqual(upgraded, []);
+});
+
+test("who writes behind an answer's end cuts that connection alone", async (t) => {
+  const { asked, errors, send } = await server(t);
+  const answered = send(get("/one"));
+  while (!asked.has("/one")) await new Promise(setImmediate);
+  const { res } = asked.get("/one")!;
+  res.end("one");
+  res.write("more");
+  assert.match(await answered, /^HTTP\/1\.1 200 |^$/);
+  assert.deepEqual(errors, ["write after end"]);
 });

@@ -58,6 +58,21 @@ test("a request behind an answer that ends its connection, with others before it
   }
 });
 
+test("who follows and closes the sending side at once is answered, and the platform goes on", {
+  timeout: 300_000,
+}, async (t) => {
+  const platform = await startPlatform(t);
+  for (const target of ["/logs?follow=1", "/events"]) {
+    for (let n = 0; n < 40; n++) {
+      // Some of them wait behind another answer, and are ended before they have the connection.
+      const request = `GET ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${platform.key}\r\n\r\n`;
+      const text = await rawRequest(platform.url, request.repeat(1 + (n % 3)), { ends: true });
+      assert.match(text, /^HTTP\/1\.1 200 |^$/, target);
+    }
+    assert.equal((await platform.call("/healthz")).status, 200, target);
+  }
+});
+
 test("a key in the address counts on /graphql alone", { timeout: 300_000 }, async (t) => {
   const platform = await startPlatform(t);
   for (const target of ["/logs/x", `/layers/${"ab".repeat(32)}`]) {

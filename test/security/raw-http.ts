@@ -1,11 +1,13 @@
 /** Requests as an attacker writes them: byte for byte, without a client that tidies them first. */
 import { connect } from "node:net";
 
-/** The whole answer of a server that closes the connection behind it. */
-export function rawRequest(url: string, text: string): Promise<string> {
+/** The whole answer of a server that closes the connection behind it. `ends`: the sending side is closed behind the text. */
+export function rawRequest(url: string, text: string, { ends = false } = {}): Promise<string> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname.replace(/^\[|\]$/g, ""), () => socket.write(text, "latin1"));
+    const socket = connect(Number(port), hostname.replace(/^\[|\]$/g, ""), () =>
+      ends ? socket.end(text, "latin1") : socket.write(text, "latin1"),
+    );
     const chunks: Buffer[] = [];
     socket.on("data", (chunk) => chunks.push(chunk));
     socket.on("error", reject);

@@ -75,8 +75,10 @@ export class Front {
     // The platform has the time limits; node's own would cut long uploads and waits.
     const server = createServer(
       { requestTimeout: 0 },
-      (req, res) => void this.#forward(req, res, admission),
-      (req, socket, head) => void this.#upgrade(req, socket, head, admission),
+      {
+        onRequest: (req, res) => void this.#forward(req, res, admission),
+        onUpgrade: (req, socket, head) => void this.#upgrade(req, socket, head, admission),
+      },
     );
     server.on("connection", (connection: Socket) => {
       this.#connections.add(connection);

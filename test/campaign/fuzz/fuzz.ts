@@ -1,11 +1,15 @@
 /** Makes and reads inputs of every kind, from a seed, and says what broke. */
-import { readFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { connect } from "node:net";
 import { setImmediate } from "node:timers/promises";
-import { project } from "../loads.ts";
+import { eventually } from "../../eventually.ts";
 import { seededRandom } from "../seeded-random.ts";
 import { Subject } from "../subject.ts";
-import { conversation, type Target, talk } from "./http.ts";
 import { Mutator } from "./mutate.ts";
+import { FUZZED } from "./project.ts";
+import { conversation, type Target } from "./requests.ts";
+import { mannerOf, talk } from "./talk.ts";
 import { textKinds } from "./texts.ts";
 
 export interface FuzzReport {
@@ -27,6 +31,12 @@ export interface FuzzOptions {
 const AT_ONCE = 8;
 const TEXT_MAX_MS = 10_000;
 const BROKEN_SHOWN = 50;
+const ANSWER_MAX_MS = 30_000;
+const LINES_SHOWN = 30;
+/** Of callers that are kept alive, and of the platform's own work. */
+const SOCKETS_SPARE = 24;
+/** What a caller left behind is noticed when it is asked after (gateway/caller.ts), and jobs that were queued are done. */
+const LEFT_MAX_MS = 30_000;
 
 export async function fuzz({ seed, texts, requests }: FuzzOptions): Promise<FuzzReport> {
   const inputs: Record<string, number> = {};
@@ -52,37 +62,104 @@ export async function fuzz({ seed, texts, requests }: FuzzOptions): Promise<Fuzz
   close();
   const subject = await Subject.start();
   try {
-    const urls = await subject.set(project(0));
-    // It names what lies behind an answer of 500.
-    subject.onLogLine = (line) => {
-      if (/ error /.test(line) && !/Error: aborted/.test(line)) note("the platform's log", seed, line);
-    };
-    const target: Target = { subject, paths: Object.values(urls) };
-    let rssMb = 0;
-    let sent = 0;
-    let connection = 0;
-    await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
-        while (sent < requests && subject.isAlive) {
-          const own = seed + connection++;
-          const said = conversation(new Mutator(seededRandom(own)), target);
-          sent += said.requests;
-          const wrong = await talk(said.bytes, target);
-          if (wrong !== undefined) note("HTTP", own, wrong);
-          if (connection % 50 === 0 && subject.isAlive) rssMb = Math.max(rssMb, rssOf(subject.pid));
-        }
-      }),
-    );
-    inputs["HTTP and GraphQL"] = sent;
-    const health = await subject
-      .ask(`${urls.probe}/runsync`, { input: { n: 1 } })
-      .catch((error: Error) => ({ status: 0, text: String(error) }));
-    if (health.status !== 200)
-      note("HTTP", seed, `the platform does not answer afterwards: ${health.status} ${health.text}`);
-    return { inputs, broken, rssMb: Math.max(rssMb, rssOf(subject.pid)) };
+    const { sent, rssMb } = await fuzzPlatform(subject, seed, requests, note);
+    inputs.HTTP = sent;
+    return { inputs, broken, rssMb };
   } finally {
     await subject.close();
   }
+}
+
+type Note = (kind: string, number: number, what: string) => void;
+
+async function fuzzPlatform(subject: Subject, seed: number, requests: number, note: Note) {
+  const urls = await subject.set(FUZZED);
+  const worker = (await subject.ask(`${urls.puller}/runsync`, { input: {} })).json.output as Target["worker"];
+  const logged: string[] = [];
+  // It names what lies behind an answer of 500.
+  subject.onLogLine = (line) => {
+    if (logged.push(line) > LINES_SHOWN) logged.shift();
+    if (/ error /.test(line)) note("the platform's log", seed, line);
+  };
+  const target: Target = { key: subject.key, urls, worker };
+  const place = { port: Number(new URL(subject.url).port), answerMaxMs: ANSWER_MAX_MS };
+  await seesWhatIsLeft(subject, urls, note);
+  const socketsBefore = socketsOf(subject.pid);
+  let rssMb = 0;
+  let sent = 0;
+  let connection = 0;
+  const said = new Map<number, string>();
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      while (sent < requests && subject.isAlive) {
+        const own = seed + connection++;
+        const mutator = new Mutator(seededRandom(own));
+        const { bytes, requests: count, isHeld } = conversation(mutator, target, own);
+        const manner = mannerOf(mutator, isHeld);
+        sent += count;
+        said.set(own, manner);
+        const wrong = await talk(bytes, manner, mutator, place);
+        if (!subject.isAlive) return;
+        said.delete(own);
+        if (wrong !== undefined) note(`HTTP, ${manner}`, own, wrong);
+        if (connection % 50 === 0) rssMb = Math.max(rssMb, rssOf(subject.pid));
+      }
+    }),
+  );
+  if (!subject.isAlive) {
+    const during = [...said].map(([own, manner]) => `${own} (${manner})`).join(", ");
+    throw new Error(`seed ${seed}: the platform ended while it was told ${during}\n${logged.join("\n")}`);
+  }
+  const health = await subject
+    .ask(`${urls.probe}/runsync`, { input: { n: 1 } })
+    .catch((error: Error) => ({ status: 0, text: String(error) }));
+  if (health.status !== 200)
+    note("HTTP", seed, `the platform does not answer afterwards: ${health.status} ${health.text}`);
+  const left = () => whatIsLeft(subject, socketsBefore + SOCKETS_SPARE);
+  await eventually(async () => assert.equal(await left(), ""), LEFT_MAX_MS).catch(async () =>
+    note("HTTP", seed, `of all that has ended there is still ${await left()}`),
+  );
+  return { sent, rssMb: Math.max(rssMb, rssOf(subject.pid)) };
+}
+
+/** A check that sees nothing finds nothing: one call that runs and many connections are seen. */
+async function seesWhatIsLeft(subject: Subject, urls: Readonly<Record<string, string>>, note: Note): Promise<void> {
+  const port = Number(new URL(subject.url).port);
+  const before = socketsOf(subject.pid);
+  const sockets = Array.from({ length: SOCKETS_SPARE + 1 }, () => connect(port, "127.0.0.1").pause());
+  const head = `HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${subject.key}\r\n\r\n`;
+  for (const socket of sockets) socket.write(`GET ${urls.edge}/endless ${head}`);
+  await eventually(async () =>
+    assert.match(await whatIsLeft(subject, before + SOCKETS_SPARE), /on workers.*sockets/),
+  ).catch((error) => note("the test itself", 0, `it does not see what is left: ${error}`));
+  for (const socket of sockets) socket.destroy();
+  await eventually(async () => assert.equal(await whatIsLeft(subject, before + SOCKETS_SPARE), ""));
+}
+
+/** "" when nothing runs, nothing waits, and no more sockets are open than that. */
+async function whatIsLeft(subject: Subject, socketsMax: number): Promise<string> {
+  const { text } = await subject.ask("/metrics");
+  const sum = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}\\{.*\\} (\\S+)$`, "gm"))].reduce((total, [, n]) => total + Number(n), 0);
+  const sockets = socketsOf(subject.pid);
+  return [
+    sum("svc_running") > 0 && `${sum("svc_running")} on workers`,
+    sum("svc_waiting") > 0 && `${sum("svc_waiting")} waiting`,
+    sockets > socketsMax && `${sockets} sockets (${socketsMax} are allowed)`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+function socketsOf(pid: number): number {
+  const names = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return ""; // Closed meanwhile.
+    }
+  });
+  return names.filter((name) => name.startsWith("socket:")).length;
 }
 
 function rssOf(pid: number): number {
