@@ -1,5 +1,5 @@
 /** The Pod of a host. No secret is in it: what it proves itself with is mounted by its kubelet, and is good for this platform alone. */
-import { POD_END_GRACE_S, POD_OWN_MEMORY_MB, POD_TOKEN_S } from "../domain/limits.ts";
+import { POD_END_GRACE_S, POD_JOIN_MAX_MS, POD_OWN_MEMORY_MB, POD_TOKEN_S } from "../domain/limits.ts";
 import type { Having } from "../domain/pools.ts";
 import type { PodPool, PoolsFile } from "./pools-file.ts";
 
@@ -91,6 +91,8 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
               `${TOKEN_FOLDER}/token`,
             ],
             ...["--name", name, "--labels", pool.name, "--data-dir", `${DATA_FOLDER}/host`, "--grace", `${grace}s`],
+            // Names in a cluster are known a moment after the platform is ready.
+            ...["--wait", `${POD_JOIN_MAX_MS / 1000}s`],
             ...offered,
             "--json",
           ],

@@ -252,6 +252,23 @@ test("A platform that goes away is dialled until it is back, wherever it listens
   await eventually(() => assert.match(later.stdout, /Joined/));
 });
 
+test("With --wait an agent that was never let in tries on while nothing answers; without, and for what waiting does not help, it ends", async (t) => {
+  const { end, join, port, run, dir } = await openPlatformEnd(t);
+  const { url } = end;
+  await end.close();
+  assert.notEqual(await join().ended, 0);
+  const agent = join(["--wait", "5m"]);
+  await eventually(() => assert.ok(agent.isAlive && agent.stderr === "" && agent.stdout === ""));
+  await end.listen(port);
+  await end.up();
+  await eventually(() => assert.match(agent.stdout, /Joined/));
+  const other = run([`${url}#${PIN}`, "--data-dir", path.join(dir, "other"), "--wait", "5m"], {
+    SVC_HOST_TOKEN: TOKEN,
+  });
+  assert.notEqual(await other.ended, 0);
+  assert.match(other.stderr, /is not the platform with this fingerprint/);
+});
+
 test("A platform with another certificate is told once with what to do, and dialled until the right one is back", async (t) => {
   const { end, join, port } = await openPlatformEnd(t);
   const agent = join();

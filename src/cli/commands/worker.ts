@@ -37,6 +37,7 @@ const join = command({
       "What runs has so long to finish when it is told to leave; default: 30s, or 10m of a service",
       duration,
     ),
+    wait: valueFlag("TIME", "Tries so long to reach a platform that does not answer yet; default: not again", duration),
     driver: valueFlag("process|docker", "What workers run in; default: process", oneOf(["process", "docker"])),
     dataDir: valueFlag(
       "DIR",

@@ -1,10 +1,17 @@
 /** `svc worker join`: the agent in this process, until it is told to leave. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { AGENT_LEAVE_GRACE_MS, FETCHED_LAYERS_KEPT_BYTES } from "../../domain/agent-limits.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  AGENT_LEAVE_GRACE_MS,
+  AGENT_REDIAL_FIRST_MS,
+  AGENT_REDIAL_MAX_MS,
+  FETCHED_LAYERS_KEPT_BYTES,
+} from "../../domain/agent-limits.ts";
 import { SvcError } from "../../domain/errors.ts";
+import type { Agent } from "../../host/agent.ts";
 import type { AgentEvent } from "../../host/agent-events.ts";
-import { joinAddress } from "../../host/dial.ts";
+import { joinAddress, WrongPlatform } from "../../host/dial.ts";
 import { type JoinOptions, join } from "../../host/join.ts";
 import { readConfig } from "../../server/config.ts";
 import type { CliContext } from "../context.ts";
@@ -23,6 +30,7 @@ export interface JoinFlags {
   readonly gpus?: number;
   readonly disk?: number;
   readonly grace?: number;
+  readonly wait?: number;
   readonly driver?: "process" | "docker";
   readonly dataDir?: string;
   readonly sharedVolumes?: string;
@@ -45,14 +53,13 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   };
   interrupt.claim((again) => leave(again));
   const progress = flags.json ? undefined : await terminal.progress(`Joining ${options.address.url}`);
-  const agent = await join({ ...options, told: (event) => show(event, progress), signal: stopped.signal }).catch(
-    (error: unknown) => {
-      progress?.done();
-      if (!stopped.signal.aborted) throw error;
-      interrupt.note = "This machine did not join.";
-      return interrupt.end();
-    },
-  );
+  const all = { ...options, told: (event: AgentEvent) => show(event, progress), signal: stopped.signal };
+  const agent = await joinWithin((flags.wait ?? 0) * 1000, all).catch((error: unknown) => {
+    progress?.done();
+    if (!stopped.signal.aborted) throw error;
+    interrupt.note = "This machine did not join.";
+    return interrupt.end();
+  });
   progress?.done();
   leave = (again) => agent.leave(again);
   if (stopped.signal.aborted) agent.leave(true);
@@ -66,6 +73,20 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   else terminal.out("Left: no worker runs here any more.");
   // Everything is closed; a handle that a library forgot must not keep the process.
   context.exit(0);
+}
+
+/** A platform that does not answer may be about to start, as may what leads to it. */
+async function joinWithin(waitMs: number, options: JoinOptions): Promise<Agent> {
+  const end = performance.now() + waitMs;
+  for (let pauseMs = AGENT_REDIAL_FIRST_MS; ; pauseMs = Math.min(AGENT_REDIAL_MAX_MS, pauseMs * 2)) {
+    try {
+      return await join(options);
+    } catch (error) {
+      const isAway = (error as SvcError).code === "PLATFORM_UNREACHABLE" && !(error instanceof WrongPlatform);
+      if (!isAway || performance.now() > end) throw error;
+    }
+    await delay(pauseMs, undefined, { signal: options.signal });
+  }
 }
 
 /** Throws USAGE. */
