@@ -6,6 +6,8 @@ import { type OpenAiError, SvcError } from "../domain/errors.ts";
 
 const FIELDS = ["data:", "event:", "id:", "retry:"];
 const FIELD = /^(?:(?:data|event|id|retry)(?::|$)|:)/;
+/** In JSON it is white space between tokens. */
+const LINE_BREAK = /[\r\n]/;
 const DONE = "data: [DONE]";
 /** As much of a line that goes on in the next text as tells what it is. */
 const LINE_START_CHARS = 32;
@@ -23,11 +25,14 @@ export class EventText {
     return this.#line === "" && !this.#open;
   }
 
-  /** Throws BAD_RESPONSE for a text that is no part of events. */
-  of(value: unknown): string {
+  /** `json`: the text that it was read from. Throws BAD_RESPONSE for a text that is no part of events. */
+  of(value: unknown, json?: string): string {
     if (typeof value === "string") return this.#text(value);
     if (Array.isArray(value)) return value.map((each) => this.of(each)).join("");
-    return this.#text(`data: ${JSON.stringify(value)}\n\n`);
+    const event = `data: ${json === undefined || LINE_BREAK.test(json) ? JSON.stringify(value) : json}\n\n`;
+    if (!this.isBetween) return this.#text(event);
+    this.#hasData = false;
+    return event;
   }
 
   /** The end of the stream, with the event that clients wait for unless it was sent. */

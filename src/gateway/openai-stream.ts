@@ -10,7 +10,7 @@ import { CallerGone } from "./body.ts";
 import type { GatewayContext } from "./context.ts";
 import { EventText } from "./event-text.ts";
 import { deleted, failureOf, leftBehind, outputOf, ownError, ownFailureOf, sendOwn } from "./openai-answer.ts";
-import { STREAM_HEAD, write } from "./respond.ts";
+import { drained, STREAM_HEAD, write } from "./respond.ts";
 
 export async function relayEvents(
   res: ServerResponse,
@@ -20,18 +20,19 @@ export async function relayEvents(
 ): Promise<void> {
   const events = new EventText();
   const headDue = performance.now() + STREAM_HEAD_HOLD_MAX_MS;
+  const follower = new Follower(res, events);
   try {
-    for await (const values of valuesOf(gateway, id, signal)) {
-      const own = res.headersSent ? undefined : ownError(values[0]);
+    for await (const chunks of chunksOf(gateway, id, signal, follower)) {
+      const own = res.headersSent ? undefined : ownError(chunks[0]?.value);
       if (own !== undefined) return sendOwn(res, own);
-      const { text, fault } = textOf(events, values);
+      const { text, fault } = textOf(events, chunks);
       if (fault !== undefined && text === "" && !res.headersSent) throw fault;
-      if (!res.headersSent && (values.length > 0 || performance.now() >= headDue)) {
+      if (!res.headersSent && (chunks.length > 0 || performance.now() >= headDue)) {
         res.writeHead(200, STREAM_HEAD);
         res.flushHeaders();
       }
       if (text !== "") await write(res, text);
-      else if (res.headersSent && values.length === 0 && events.isBetween) await write(res, ": still waiting\n\n");
+      else if (res.headersSent && chunks.length === 0 && events.isBetween) await write(res, ": still waiting\n\n");
       if (fault !== undefined) throw fault;
     }
     if (!res.headersSent) res.writeHead(200, STREAM_HEAD);
@@ -44,55 +45,109 @@ export async function relayEvents(
 }
 
 /** With the fault of the first value that is no part of events, behind the text of those before it. */
-function textOf(events: EventText, values: readonly unknown[]): { readonly text: string; readonly fault?: unknown } {
+function textOf(events: EventText, chunks: readonly Chunk[]): { readonly text: string; readonly fault?: unknown } {
   let text = "";
   try {
-    for (const value of values) text += events.of(value);
+    for (const { value, json } of chunks) text += events.of(value, json);
     return { text };
   } catch (fault) {
     return { text, fault };
   }
 }
 
-/** What the job yields, as it comes; [] while nothing does. Throws what it failed with. */
-async function* valuesOf(gateway: GatewayContext, id: string, signal: AbortSignal): AsyncGenerator<readonly unknown[]> {
+interface Chunk {
+  readonly value: unknown;
+  /** The text that it was read from. */
+  readonly json?: string;
+}
+
+/** Writes the chunks that come while nothing else is to be said, each in the turn in which it comes. */
+class Follower {
+  readonly #res: ServerResponse;
+  readonly #events: EventText;
+  /** Chunks since the last look. */
+  count = 0;
+  /** What the last one was wrong for. */
+  fault: unknown;
+
+  constructor(res: ServerResponse, events: EventText) {
+    this.#res = res;
+    this.#events = events;
+  }
+
+  readonly take = (bytes: Uint8Array): boolean => {
+    this.count += 1;
+    try {
+      const { value, json } = chunkOf(bytes);
+      const text = this.#events.of(value, json);
+      return text === "" || (!this.#res.destroyed && this.#res.write(text));
+    } catch (fault) {
+      this.fault = fault;
+      return false;
+    }
+  };
+
+  drained(): Promise<void> | undefined {
+    return drained(this.#res);
+  }
+}
+
+/** What the job yields, as it comes, but for what `follower` gets; [] while nothing does. Throws what it failed with. */
+async function* chunksOf(
+  gateway: GatewayContext,
+  id: string,
+  signal: AbortSignal,
+  follower: Follower,
+): AsyncGenerator<readonly Chunk[]> {
   const { queue } = gateway;
   /** Of what the caller has; another run would say everything again. */
   let run: number | undefined;
+  let holdMs = STREAM_HOLD_MAX_MS;
   for (;;) {
-    const taken = await queue.takeChunks(id, STREAM_HOLD_MAX_MS, signal);
+    const taken = await queue.takeChunks(id, holdMs, signal);
     if (signal.aborted) throw leftBehind(gateway);
     if (taken === undefined) throw deleted(id);
     if (run !== undefined && run !== taken.run) {
       throw new SvcError("WORKER_LOST", "The worker was lost in the middle of its answer.");
     }
     if (taken.chunks.length > 0) run = taken.run;
-    if (taken.chunks.length > 0 || !isFinal(taken.state)) yield taken.chunks.map(chunkValue);
-    if (!isFinal(taken.state)) continue;
+    const isSilent = taken.chunks.length + follower.count === 0;
+    if (taken.chunks.length > 0 || (isSilent && !isFinal(taken.state))) yield taken.chunks.map(chunkOf);
+    if (!isFinal(taken.state)) {
+      follower.count = 0;
+      const hasFollowed =
+        run !== undefined && (await queue.followChunks?.(id, run, STREAM_HOLD_MAX_MS, follower.take, signal));
+      if (follower.fault !== undefined) throw follower.fault;
+      await follower.drained();
+      // What it ended for is known at once.
+      holdMs = hasFollowed ? 0 : STREAM_HOLD_MAX_MS;
+      continue;
+    }
     const job = await queue.find(id);
     if (job === undefined) throw deleted(id);
     const own = ownFailureOf(job);
     if (job.state !== "COMPLETED" && own === undefined) throw failureOf(job);
-    if (own !== undefined) yield [own.body];
+    if (own !== undefined) yield [{ value: own.body }];
     else if (run === undefined) yield* streamedOutput((await outputOf(queue, job)).values);
     return;
   }
 }
 
 /** Of a function that streamed nothing and has returned a list of what it would have. */
-function* streamedOutput(values: readonly unknown[]): Generator<readonly unknown[]> {
+function* streamedOutput(values: readonly unknown[]): Generator<readonly Chunk[]> {
   const [value] = values;
   if (values.length === 1 && typeof value === "object" && ownError(value) === undefined) {
     throw new SvcError("BAD_RESPONSE", 'The function gave a call with "stream": true its response as a whole.', {
       help: "There it must yield the chunks.",
     });
   }
-  if (values.length > 0) yield values;
+  if (values.length > 0) yield values.map((each) => ({ value: each }));
 }
 
-function chunkValue(chunk: Uint8Array): unknown {
+function chunkOf(chunk: Uint8Array): Chunk {
   try {
-    return JSON.parse(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString());
+    const json = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString();
+    return { value: JSON.parse(json), json };
   } catch {
     throw new SvcError("BAD_RESPONSE", "The worker sent a chunk that is not JSON.");
   }

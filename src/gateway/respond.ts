@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorBody, errorBody, openAiErrorBody, SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, QUEUE_FULL_RETRY_S } from "../domain/limits.ts";
+import { freeBytes } from "../lib/free-bytes.ts";
 import { declaredBytes, hasBody } from "../lib/request-body.ts";
 import { drain } from "./body.ts";
 import { RateLimited } from "./rate-limits.ts";
@@ -30,17 +31,24 @@ export function endWith(res: ServerResponse, body: Buffer): void {
   else res.end(body);
 }
 
-/** As sendJson, of a body in parts, which leave as they are. */
+/** As sendJson, of a body in parts, which leave as they are. `own`: one that nobody else has, whose memory is given back then. */
 export function sendJsonParts(
   res: ServerResponse,
   parts: readonly Uint8Array[],
   headers: readonly string[] = [],
+  own?: Uint8Array | null,
 ): void {
   if (res.destroyed) return;
   const length = parts.reduce((sum, part) => sum + part.byteLength, 0);
   res.writeHead(200, ["Content-Type", "application/json", "Content-Length", String(length), ...headers]);
   res.cork();
-  for (const part of parts) res.write(part);
+  const left = (error: Error | null | undefined) => {
+    if (own && !error) freeBytes(own);
+  };
+  for (const part of parts) {
+    if (part === own) res.write(part, left);
+    else res.write(part);
+  }
   res.end();
   res.uncork();
 }
@@ -51,7 +59,13 @@ export function sendObject(res: ServerResponse, body: object): void {
 
 /** Resolves when the caller takes more, or is gone. */
 export function write(res: ServerResponse, data: Buffer | string): Promise<void> | undefined {
-  if (res.destroyed || res.write(data)) return undefined;
+  if (!res.destroyed) res.write(data);
+  return drained(res);
+}
+
+/** The same of what was written so far. */
+export function drained(res: ServerResponse): Promise<void> | undefined {
+  if (res.destroyed || !res.writableNeedDrain) return undefined;
   return new Promise((resolve) => {
     const done = () => {
       res.off("drain", done).off("close", done);

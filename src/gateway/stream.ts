@@ -7,7 +7,7 @@ import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../domain/limits.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "./job-route.ts";
 import { wholeNumber } from "./query.ts";
-import { STREAM_HEAD, sendJson, write } from "./respond.ts";
+import { drained, STREAM_HEAD, sendJson, write } from "./respond.ts";
 
 export const stream: JobRoute = {
   name: "stream",
@@ -34,6 +34,8 @@ interface Taken {
   readonly chunks: readonly Uint8Array[];
   /** Undefined when the caller keeps no count. */
   readonly numbers?: readonly number[];
+  /** Undefined when it does. */
+  readonly run?: number;
 }
 
 /** Number of the chunk the caller had last, 0 for none; undefined when it keeps no count. */
@@ -68,8 +70,14 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
   res.writeHead(200, STREAM_HEAD);
   res.flushHeaders();
   let after = afterOf(call);
+  let followed = 0;
+  const take = (chunk: Uint8Array): boolean => {
+    followed += 1;
+    return !res.destroyed && res.write(eventOf(chunk, undefined));
+  };
+  let holdMs = STREAM_HOLD_MAX_MS;
   while (!signal.aborted) {
-    const taken = await chunksOf(call, gateway, after, STREAM_HOLD_MAX_MS, signal);
+    const taken = await chunksOf(call, gateway, after, holdMs, signal);
     if (taken === undefined) break; // deleted meanwhile
     for (const [i, chunk] of taken.chunks.entries()) {
       const number = taken.numbers?.[i];
@@ -80,7 +88,14 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
       await write(res, `event: status\ndata: {"status":"${taken.state}"}\n\n`);
       break;
     }
-    if (taken.chunks.length === 0) await write(res, ": still waiting\n\n");
+    if (taken.chunks.length + followed === 0) await write(res, ": still waiting\n\n");
+    followed = 0;
+    const { queue } = gateway;
+    const hasFollowed =
+      taken.run !== undefined && (await queue.followChunks?.(call.jobId, taken.run, STREAM_HOLD_MAX_MS, take, signal));
+    await drained(res);
+    // What it ended for is known at once.
+    holdMs = hasFollowed ? 0 : STREAM_HOLD_MAX_MS;
   }
   res.end();
 }

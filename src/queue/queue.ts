@@ -11,6 +11,8 @@ export interface NewJob {
   readonly endpointId: string;
   /** JSON text of `input`, passed on as these bytes. */
   readonly input: Uint8Array;
+  /** Nobody else has these bytes, nor others of their buffer, when it is accepted: their memory may be given back. */
+  readonly isInputOwn?: boolean;
   /** Method of a class endpoint; "" for a function. */
   readonly method: string;
   readonly webhook: string;
@@ -47,6 +49,8 @@ export interface Job {
   readonly lowPriority: boolean;
   /** JSON text, or the latest progress update while IN_PROGRESS; null when there is none. */
   readonly output: Uint8Array | null;
+  /** Nobody else has these bytes: their memory may be given back once they were sent. */
+  readonly isOutputOwn?: boolean;
   /** Text, or the JSON of a JobFailure; "" when there is none. */
   readonly error: string;
   /** "" before the first claim. */
@@ -75,7 +79,7 @@ export interface Claim {
 export interface ClaimedJob extends Claim {
   readonly endpointId: string;
   readonly input: Uint8Array;
-  /** Nobody else has these bytes: their memory may be given back once they were sent. */
+  /** Nobody else has these bytes, nor others of their buffer: their memory may be given back once they were sent. */
   readonly isInputOwn?: boolean;
   readonly method: string;
   readonly executionTimeoutMs: number;
@@ -224,6 +228,20 @@ export interface JobProgress {
     signal?: AbortSignal,
   ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[]; readonly run: number } | undefined>;
   /**
+   * Gives `take` the chunks of a running job's run as they come, each in the turn in which it comes: those that takeChunks would give
+   * next, as long as it says true. False, at once, where takeChunks has to say what there is; else true, when that is so:
+   * the run has ended, others look at its chunks too, `take` said false, `signal` aborted, `holdMs` have passed.
+   */
+  followChunks(
+    jobId: string,
+    run: number,
+    holdMs: number,
+    take: (chunk: Uint8Array) => boolean,
+    signal?: AbortSignal,
+  ): Promise<boolean>;
+  /** True when a chunk went to one who follows its job, and nothing is left to be done; else it is for chunk(). */
+  passChunk(claim: Claim, output: Uint8Array): boolean;
+  /**
    * The chunks behind the one numbered `after` (0: all) with their numbers, which rise, also from one run of the job to
    * the next. They stay: who lost an answer asks again. Waits as takeChunks does, and as many. Of one job, use one of the two.
    */
@@ -341,7 +359,8 @@ export interface QueueEvents {
 /** All that calls need. */
 export type CallerJobs = Pick<Queue, "enqueue" | "cancel" | "retry" | "purge"> &
   Pick<JobReader, "find" | "findExpired" | "input" | "list" | "counts" | "wait"> &
-  Pick<JobProgress, "takeChunks" | "readChunks"> & {
+  Pick<JobProgress, "takeChunks" | "readChunks"> &
+  Partial<Pick<JobProgress, "followChunks">> & {
     /** enqueue and wait in one, where that saves a way there and back. `created` as enqueue says it. */
     readonly call?: (
       job: NewJob,

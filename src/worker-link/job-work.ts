@@ -46,7 +46,7 @@ export class JobWork implements Work {
         this.#session.onProgress?.(this.claim.jobId, frame.body.toString("utf8"));
         return false;
       case FRAME.CHUNK:
-        if (this.#settled === undefined)
+        if (this.#settled === undefined && !this.#queue.passChunk(this.claim, frame.body))
           this.#say("storing a job's chunk", frame, (body) => this.#queue.chunk(this.claim, body));
         return false;
       case FRAME.RESULT:

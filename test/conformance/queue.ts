@@ -326,6 +326,32 @@ function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     }
   });
 
+  test("a large input that is its job's own is given back by the worker that waited for it, and read again for the next", async () => {
+    const e = unique("e");
+    const waiting = claimOne(e, "w1");
+    await queue().enqueue(newJob(e, { input: large("o"), isInputOwn: true }));
+    const job = await waiting;
+    assert.ok(large("o").equals(job.input));
+    if (job.isInputOwn) job.input.fill(0);
+    await queue().release(job, "handed-back");
+    assert.ok(large("o").equals((await claimOne(e, "w2")).input));
+  });
+
+  test("a large output is its reader's own when no other waits for the job", async () => {
+    for (const readers of [1, 2]) {
+      const e = unique("e");
+      const id = await enqueued(e);
+      const claim = await claimOne(e);
+      const waiting = Array.from({ length: readers }, () => queue().wait(id, 10_000));
+      await queue().finish(claim, { state: "COMPLETED", output: large("o") });
+      for (const job of await Promise.all(waiting)) {
+        assert.ok(large("o").equals(job!.output!));
+        if (job!.isOutputOwn) job!.output!.fill(0);
+      }
+      assert.ok(large("o").equals((await queue().find(id))!.output!));
+    }
+  });
+
   test("large outputs and large errors come back unchanged", async () => {
     const e = unique("endpoint");
     const [ok, bad] = [await enqueued(e), await enqueued(e)];
@@ -807,6 +833,62 @@ function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqu
     await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
     await taking;
     assert.deepEqual(taken, sent);
+  });
+
+  test("who follows a job gets its chunks at once and in order, as long as it takes them; the rest is there for it", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    assert.equal(await queue().followChunks(id, 0, 60_000, () => true), false, "it does not run");
+    const claim = await claimOne(e);
+    assert.equal(await queue().followChunks(id, 1, 60_000, () => true), false, "it is another run");
+    const seen: string[] = [];
+    const take = (chunk: Uint8Array) => seen.push(text(chunk)!) < 3;
+    const following = queue().followChunks(id, 0, 60_000, take);
+    assert.equal(await queue().followChunks(id, 0, 60_000, take), false, "one does so already");
+    assert.equal(queue().passChunk({ ...claim, fence: claim.fence + 1 }, Buffer.from("0")), false, "of a lost worker");
+    assert.equal(queue().passChunk(claim, Buffer.from("1")), true);
+    assert.equal(queue().passChunk(claim, large("2")), true);
+    await queue().chunk(claim, Buffer.from("3"));
+    assert.deepEqual(seen, ["1", text(large("2")), "3"]);
+    assert.equal(queue().passChunk(claim, Buffer.from("4")), false, "it takes no more");
+    await queue().chunk(claim, Buffer.from("4"));
+    assert.equal(await following, true);
+    assert.equal(await queue().followChunks(id, 0, 60_000, take), false, "some are stored");
+    const rest = await queue().takeChunks(id, 0);
+    assert.deepEqual([rest?.state, rest?.chunks.map(text)], ["IN_PROGRESS", ["4"]]);
+    const ends = queue().followChunks(id, 0, 60_000, take);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    assert.equal(await ends, true);
+    assert.equal(queue().passChunk(claim, Buffer.from("5")), false);
+    assert.deepEqual(await queue().takeChunks(id, 0), { state: "COMPLETED", chunks: [], run: 0 });
+    assert.equal(seen.length, 3);
+  });
+
+  test("who follows a job gets nothing of its next run, and nothing that another looks for too", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const seen: string[] = [];
+    const follow = () => queue().followChunks(id, 0, 60_000, (chunk) => seen.push(text(chunk)!) > 0);
+    const first = follow();
+    const reading = queue().readChunks(id, 0, 60_000);
+    await setImmediate(); // Both wait.
+    await queue().chunk(claim, Buffer.from("1"));
+    assert.equal(await first, true);
+    assert.deepEqual([(await reading)!.chunks.map(text), seen], [["1"], []]);
+    assert.deepEqual((await queue().takeChunks(id, 0))?.chunks.map(text), ["1"]);
+    const second = follow();
+    await queue().release(claim, "lost", "killed");
+    const again = await claimOne(e, "w2");
+    await queue().chunk(again, Buffer.from("2"));
+    assert.equal(queue().passChunk(again, Buffer.from("3")), false);
+    const left = await queue().takeChunks(id, 0);
+    assert.deepEqual([left?.run, left?.chunks.map(text), seen], [1, ["2"], []]);
+    const over = new AbortController();
+    const third = queue().followChunks(id, 1, 60_000, () => true, over.signal);
+    over.abort();
+    assert.equal(await third, true);
+    assert.equal(await second, true);
   });
 
   test("a chunk for which one waits is there by its number too when another asks so", async () => {

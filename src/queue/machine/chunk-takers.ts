@@ -14,10 +14,17 @@ interface Taker {
   run: number;
 }
 
+/** One who is told of each chunk of a run when it comes, and says whether it takes more. */
+interface Follower {
+  readonly run: number;
+  readonly take: (chunk: Uint8Array) => boolean;
+}
+
 export class ChunkTakers {
   readonly #waiters: Waiters;
   readonly #hasNone: (job: RunningJob) => boolean;
   readonly #byJob = new Map<string, Taker>();
+  readonly #followers = new Map<string, Follower>();
 
   /** `waiters` for chunks; `hasNone` says that no chunk of the job is stored, or is to be. */
   constructor(waiters: Waiters, hasNone: (job: RunningJob) => boolean) {
@@ -30,13 +37,35 @@ export class ChunkTakers {
    * undefined, at once, where the rows have to say what there is.
    */
   async wait(job: RunningJob | undefined, holdMs: number, signal: AbortSignal | undefined) {
-    if (job === undefined || holdMs <= 0 || !this.#hasNone(job) || this.#byJob.has(job.id)) return undefined;
+    if (job === undefined || holdMs <= 0 || !this.#isFree(job)) return undefined;
     const taker: Taker = { chunks: [], bytes: 0, run: runOf(job) };
     this.#byJob.set(job.id, taker);
     await this.#waiters.wait(job.id, holdMs, signal);
     this.#byJob.delete(job.id);
     const { chunks, run } = taker;
     return { chunks, run };
+  }
+
+  /** As JobProgress.followChunks. */
+  async follow(job: RunningJob | undefined, follower: Follower, holdMs: number, signal: AbortSignal | undefined) {
+    if (job === undefined || runOf(job) !== follower.run || !this.#isFree(job)) return false;
+    this.#followers.set(job.id, follower);
+    await this.#waiters.wait(job.id, holdMs, signal);
+    this.#followers.delete(job.id);
+    return true;
+  }
+
+  /** False when nobody follows the job, or not alone. */
+  pass(job: RunningJob, chunk: Uint8Array): boolean {
+    const follower = this.#followers.get(job.id);
+    if (follower === undefined || follower.run !== runOf(job)) return false;
+    if (this.#waiters.count(job.id) !== 1 || !this.#hasNone(job)) return false;
+    if (!follower.take(chunk)) this.#waiters.notify(job.id);
+    return true;
+  }
+
+  #isFree(job: RunningJob): boolean {
+    return this.#hasNone(job) && !this.#byJob.has(job.id) && !this.#followers.has(job.id);
   }
 
   /** False when the chunk must be stored: nobody waits for it, or others look at the job's chunks too. */

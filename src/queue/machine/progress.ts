@@ -132,7 +132,7 @@ export function jobProgress<Row extends JobRow>(
       const before = coming.get(jobId) ?? 0;
       const excess = excessOf(machine.bounds, running, before + cost);
       if (excess !== undefined) return tooMuch(claim, excess);
-      if (takers.handOver(running, output)) return;
+      if (takers.pass(running, output) || takers.handOver(running, output)) return;
       coming.set(jobId, before + cost);
       try {
         await bodies.keep(jobId, [output], ([stored]) =>
@@ -150,6 +150,16 @@ export function jobProgress<Row extends JobRow>(
         else coming.delete(jobId);
       }
     },
+
+    passChunk(claim, output) {
+      const running = live.held(claim);
+      if (running === undefined || excessOf(machine.bounds, running, costOf(output.byteLength)) !== undefined)
+        return false;
+      return takers.pass(running, output);
+    },
+
+    followChunks: (jobId, run, holdMs, take, signal) =>
+      takers.follow(live.running.get(jobId), { run, take }, holdMs, signal),
 
     async takeChunks(jobId, holdMs, signal) {
       const handed = await takers.wait(live.running.get(jobId), holdMs, signal);
