@@ -3,7 +3,7 @@ import type { WorkerBoot } from "../domain/worker.ts";
 import type { Job, NewJob } from "../queue/queue.ts";
 import { cutParts } from "./protocol.ts";
 
-export interface JobValue extends Omit<Job, "output"> {
+export interface JobValue extends Omit<Job, "output" | "isOutputOwn"> {
   /** Bytes of the output in the body; -1 for none. */
   readonly outputBytes: number;
   /** Bytes of the error in the body, behind the output; then `error` is "". */
@@ -12,7 +12,7 @@ export interface JobValue extends Omit<Job, "output"> {
   readonly boot?: WorkerBoot | undefined;
 }
 
-export type NewJobValue = Omit<NewJob, "input">;
+export type NewJobValue = Omit<NewJob, "input" | "isInputOwn">;
 
 const ERROR_IN_HEAD_MAX_CHARS = 1_000;
 
@@ -22,7 +22,7 @@ export function jobValue(
   boot?: WorkerBoot,
   withOutput = true,
 ): { readonly value: JobValue; readonly parts: readonly Uint8Array[] } {
-  const { output: own, error, ...rest } = job;
+  const { output: own, isOutputOwn: _, error, ...rest } = job;
   const output = withOutput ? own : null;
   const isLong = error.length > ERROR_IN_HEAD_MAX_CHARS;
   const errorPart = isLong ? Buffer.from(error) : undefined;

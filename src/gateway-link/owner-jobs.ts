@@ -23,11 +23,11 @@ export class OwnerJobs implements CallerJobs {
     return this.#boots.get(workerId);
   }
 
-  async enqueue({ input, ...job }: NewJob): Promise<{ readonly id: string; readonly created: boolean }> {
+  async enqueue({ input, isInputOwn: _, ...job }: NewJob): Promise<{ readonly id: string; readonly created: boolean }> {
     return (await this.#link.ask<{ id: string; created: boolean }>("enqueue", { job }, [input])).value;
   }
 
-  async call({ input, ...job }: NewJob, timeoutMs: number, signal: AbortSignal) {
+  async call({ input, isInputOwn: _, ...job }: NewJob, timeoutMs: number, signal: AbortSignal) {
     const answered = await this.#link.ask<MaybeJob & { created: boolean }>("call", { job, timeoutMs }, [input], signal);
     return { created: answered.value.created, job: this.#job(answered) };
   }

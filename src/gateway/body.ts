@@ -11,6 +11,8 @@ import { declaredBytes, drain as drainBody } from "../lib/request-body.ts";
 import { RateLimited } from "./rate-limits.ts";
 
 const EMPTY = Buffer.alloc(0);
+/** Of a body so much has come before there is memory for all that it is said to have. */
+const GATHERED_MIN_BYTES = 1024 * 1024;
 
 /** The caller went away in the middle of its request: there is nobody to answer. */
 export class CallerGone extends Error {
@@ -71,7 +73,7 @@ export function readBody(
       budget.take(declared);
       return resolve(req.read() ?? EMPTY);
     }
-    const chunks: Buffer[] = [];
+    const body = new GatheredBody(declared);
     let bytes = 0;
     const stop = () => {
       req.off("data", onData).off("end", onEnd).off("close", onClose);
@@ -79,7 +81,6 @@ export function readBody(
     const fail = (error: unknown) => {
       stop();
       budget.give(bytes);
-      chunks.length = 0;
       req.pause();
       reject(error);
     };
@@ -91,19 +92,58 @@ export function readBody(
         return fail(error);
       }
       bytes += chunk.length;
-      chunks.push(chunk);
+      body.add(chunk);
     };
     const onEnd = () => {
       stop();
-      if (chunks.length < 2) return resolve(chunks[0] ?? EMPTY);
-      const body = Buffer.concat(chunks, bytes);
-      for (const chunk of chunks) freeBytes(chunk);
-      resolve(body);
+      resolve(body.whole());
     };
     const onClose = () => fail(new CallerGone());
     req.on("data", onData).on("end", onEnd).on("close", onClose);
     inviteBody(req, res);
   });
+}
+
+/**
+ * What has come of a body, put together where it will lie as soon as that is worth the memory: a caller that only says how much
+ * it will send takes none.
+ */
+class GatheredBody {
+  readonly #declared: number;
+  #chunks: Buffer[] = [];
+  #target: Buffer | undefined;
+  #bytes = 0;
+
+  constructor(declared = 0) {
+    this.#declared = declared;
+  }
+
+  add(chunk: Buffer): void {
+    const start = this.#bytes;
+    this.#bytes += chunk.length;
+    if (this.#target === undefined) {
+      this.#chunks.push(chunk);
+      if (this.#bytes >= GATHERED_MIN_BYTES && this.#bytes < this.#declared) this.#join(this.#declared);
+    } else {
+      chunk.copy(this.#target, start);
+      freeBytes(chunk);
+    }
+  }
+
+  whole(): Buffer {
+    if (this.#target === undefined && this.#chunks.length > 1) this.#join(this.#bytes);
+    return this.#target ?? this.#chunks[0] ?? EMPTY;
+  }
+
+  #join(size: number): void {
+    this.#target = Buffer.allocUnsafeSlow(size);
+    let end = 0;
+    for (const chunk of this.#chunks) {
+      end += chunk.copy(this.#target, end);
+      freeBytes(chunk);
+    }
+    this.#chunks = [];
+  }
 }
 
 /** Passes a body on as it arrives; errors with TOO_LARGE past `maxBytes`. */

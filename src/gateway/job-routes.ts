@@ -69,7 +69,7 @@ function sendFinal({ res }: Call, { now, forwarder }: GatewayContext, job: Job):
 
 function sendJob(res: ServerResponse, job: Job, at: number, headers: readonly string[] = []): void {
   if ((job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES) sendJson(res, jobJson(job, at), headers);
-  else sendJsonParts(res, jobParts(job, at), headers);
+  else sendJsonParts(res, jobParts(job, at), headers, job.isOutputOwn ? job.output : undefined);
 }
 
 /** The job as it is now; with ?input=true its input and the time of its submission too. */

@@ -55,6 +55,7 @@ export async function submitAs(
       id: jobId,
       endpointId: endpoint.id,
       input: request.input,
+      isInputOwn: true,
       method: request.method,
       webhook: request.webhook,
       idempotencyKey,

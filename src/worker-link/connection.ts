@@ -13,7 +13,7 @@ import {
 } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
-import { freeBytes } from "../lib/free-bytes.ts";
+import { freeBuffer } from "../lib/free-bytes.ts";
 import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
@@ -50,7 +50,7 @@ export class Connection {
     });
   }
 
-  /** `freesBody`: its memory is given back when it has left; nobody else may have it. */
+  /** `freesBody`: the memory of its buffer is given back when it has left; nobody else may have any of it. */
   send(type: number, channel: number, head?: object | string, body?: Uint8Array, flags = 0, freesBody = false): void {
     const frame = new OutgoingFrame(type, channel, head, body, flags, freesBody);
     this.#outgoing.push(frame);
@@ -184,7 +184,7 @@ export class Connection {
     for (const frame of frames) {
       const [start, body] = frame.parts();
       this.#socket.write(start!);
-      if (body !== undefined) this.#socket.write(body, frame.freesBody ? () => freeBytes(body) : undefined);
+      if (body !== undefined) this.#socket.write(body, frame.freesBody ? () => freeBuffer(body) : undefined);
     }
     this.#socket.uncork();
   };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,6 +7,8 @@ import { type TestContext, test } from "node:test";
 import { BodyBudget, limitedStream, readBody } from "../../src/gateway/body.ts";
 import { CallerWatch } from "../../src/gateway/caller.ts";
 import { RawConnection } from "./support.ts";
+
+const MB = 1024 * 1024;
 
 /** A server whose handler is the test. */
 async function serve(t: TestContext, handle: (req: IncomingMessage, res: ServerResponse) => void): Promise<number> {
@@ -30,6 +33,44 @@ test("all bodies in memory share one budget; what does not fit is refused and ta
   assert.equal(budget.usedBytes, 6);
   budget.give(6);
   assert.equal(await post("1234567890"), "read 10");
+});
+
+test("a large body arrives as it was sent, with its length or without; one that is cut gives its bytes back", async (t) => {
+  const budget = new BodyBudget(100 * MB);
+  const outcomes: (Buffer | string)[] = [];
+  let done = Promise.withResolvers<void>();
+  const port = await serve(t, (req, res) => {
+    readBody(req, res, 20 * MB, budget).then(
+      (body) => {
+        budget.give(body.length);
+        outcomes.push(body);
+        res.end(() => done.resolve());
+      },
+      (error) => {
+        outcomes.push(error.name);
+        done.resolve();
+      },
+    );
+    req.on("data", () => budget.usedBytes > 2 * MB && isCut && raw?.socket.resetAndDestroy());
+  });
+  let raw: RawConnection | undefined;
+  let isCut = false;
+  const sent = randomBytes(3 * MB + 5);
+  for (const head of [`Content-Length: ${sent.length}`, "Transfer-Encoding: chunked"]) {
+    for (isCut of [false, true]) {
+      done = Promise.withResolvers();
+      raw = new RawConnection(port).write(`POST / HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`);
+      const chunk = head.startsWith("T") ? [`${sent.length.toString(16)}\r\n`, sent, "\r\n0\r\n\r\n"] : [sent];
+      for (const part of chunk) raw.socket.write(part);
+      await done.promise;
+      raw.socket.destroy();
+    }
+  }
+  assert.deepEqual(
+    outcomes.map((outcome) => (typeof outcome === "string" ? outcome : sent.equals(outcome))),
+    [true, "CallerGone", true, "CallerGone"],
+  );
+  assert.equal(budget.usedBytes, 0);
 });
 
 test("a caller that breaks off in the middle of its body gives its bytes back", async (t) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { INLINE_BODY_MAX_BYTES, SWEEP_BATCH_FILES } from "../../src/domain/limits.ts";
 import { BodyFiles, referenceTo } from "../../src/queue/sqlite/body-files.ts";
@@ -22,7 +22,7 @@ async function withQueue(body: (under: SqliteQueueUnderTest, clock: { now: numbe
 }
 
 async function hold(bodies: BodyFiles, bytes: Uint8Array): Promise<string> {
-  const reference = await referenceTo(bytes);
+  const reference = referenceTo(bytes);
   await bodies.hold(reference, bytes);
   return reference;
 }
@@ -41,7 +41,7 @@ test("a body of exactly the limit stays in its row, one byte more is a file", ()
     assert.equal(files(under).length, 1);
   }));
 
-test("a file goes with the last job that names it, not before", () =>
+test("a file goes with the job that names it, not before, and each job has its own", () =>
   withQueue(async (under, clock) => {
     const { queue } = under;
     await queue.enqueue(newJob("e", { input: large("i"), retentionMs: 1_000 }));
@@ -51,25 +51,53 @@ test("a file goes with the last job that names it, not before", () =>
       await queue.chunk(claim, large("c"));
       await queue.finish(claim, { state: "COMPLETED", output: large("o") });
     }
-    assert.equal(files(under).length, 4);
+    assert.equal(files(under).length, 8);
     await queue.sweep();
-    assert.equal(files(under).length, 3, "the progress was replaced by the output");
+    assert.equal(files(under).length, 6, "the progress was replaced by the output");
     clock.now += 1_000;
     assert.equal(await queue.sweep(), 1);
+    await queue.sweep();
     assert.equal(files(under).length, 3);
     clock.now += 1_000;
     assert.equal(await queue.sweep(), 1);
     assert.deepEqual(files(under), []);
   }));
 
+test("a file that lost its end, or has another byte, is damaged, and so is one that an earlier version wrote", () =>
+  withQueue(async (under) => {
+    const bodies = new BodyFiles(join(under.dir, "bodies"), false);
+    const bytes = large("d");
+    const digest = createHash("sha256").update(bytes).digest("hex");
+    const earlier = `${digest}.${bytes.length}`;
+    for (const reference of [await hold(bodies, bytes), earlier]) {
+      const name = reference.slice(0, reference.indexOf("."));
+      const file = join(under.dir, "bodies", name.slice(0, 2), name);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, bytes);
+      assert.ok(bytes.equals((await bodies.read(reference))!));
+      for (const damaged of [bytes.subarray(1), Buffer.concat([bytes, bytes]), Buffer.alloc(bytes.length), ""]) {
+        writeFileSync(file, damaged);
+        assert.equal(await bodies.read(reference), undefined);
+      }
+    }
+  }));
+
+test("a job that is refused leaves no file", () =>
+  withQueue(async (under) => {
+    const job = newJob("e", { input: large("f") });
+    await under.queue.enqueue(job);
+    await assert.rejects(under.queue.enqueue({ ...job, input: large("s") }), { code: "CONFLICT" });
+    assert.equal(files(under).length, 1);
+    assert.ok(large("f").equals((await under.queue.input(job.id))!));
+  }));
+
 test("files that a crash left without a row are removed by the first sweep", () =>
   withQueue(async (under) => {
     const { id } = await under.queue.enqueue(newJob("e", { input: large("k") }));
-    const orphan = "ab".repeat(32);
     mkdirSync(join(under.blobDir, "ab"), { recursive: true });
-    writeFileSync(join(under.blobDir, "ab", orphan), "left over");
+    for (const length of [16, 32]) writeFileSync(join(under.blobDir, "ab", "ab".repeat(length)), "left over");
     writeFileSync(join(under.blobDir, "incoming", "half"), "half");
-    assert.equal(files(under).length, 3);
+    assert.equal(files(under).length, 4);
     await under.reopen();
     await under.queue.sweep();
     assert.equal(files(under).length, 1);
@@ -79,15 +107,15 @@ test("files that a crash left without a row are removed by the first sweep", () 
 test("a file that cannot be removed keeps none of the others, and is tried again by the next sweep", () =>
   withQueue(async (under) => {
     const bodies = new BodyFiles(join(under.dir, "bodies"), false);
-    const digests = await Promise.all(["1", "2", "3"].map((fill) => hold(bodies, large(fill))));
-    const [stuck] = digests as [string, string, string];
-    const place = join(under.dir, "bodies", stuck.slice(0, 2), stuck.slice(0, 64));
+    const references = await Promise.all(["1", "2", "3"].map((fill) => hold(bodies, large(fill))));
+    const [stuck] = references as [string, string, string];
+    const place = join(under.dir, "bodies", stuck.slice(0, 2), stuck.slice(0, stuck.indexOf(".")));
     // A folder in its place is what no removal of a file removes, also not by root.
     rmSync(place);
     mkdirSync(join(place, "in the way"), { recursive: true });
-    for (const digest of digests) bodies.release(digest);
+    for (const reference of references) bodies.release(reference);
     await assert.rejects(bodies.sweep(() => false));
-    for (const digest of digests.slice(1)) assert.ok((await bodies.read(digest)) === undefined);
+    for (const reference of references.slice(1)) assert.ok((await bodies.read(reference)) === undefined);
     rmSync(place, { recursive: true });
     writeFileSync(place, large("1"));
     await bodies.sweep(() => false);
@@ -102,7 +130,7 @@ test("what was dropped is removed before more is written than may lie about, wit
     bodies.release(kept);
     let most = 0;
     for (let n = 0; n < 20; n++) {
-      await bodies.makeRoom((digest) => kept.startsWith(digest));
+      await bodies.makeRoom((name) => kept.startsWith(name));
       bodies.release(await hold(bodies, Buffer.alloc(INLINE_BODY_MAX_BYTES + 1, `${n} `)));
       const there = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
       most = Math.max(most, there.length);
@@ -140,16 +168,16 @@ test("a first sweep over many files lets others work in between", () =>
 test("a sweep does not take a file whose row is not written yet", () =>
   withQueue(async (under) => {
     const bodies = new BodyFiles(join(under.dir, "bodies"), false);
-    const [digest, same] = await Promise.all([hold(bodies, large("h")), hold(bodies, large("h"))]);
-    assert.equal(digest, same);
+    const [first, second] = await Promise.all([hold(bodies, large("h")), hold(bodies, large("h"))]);
     const nothingNamed = () => false;
     await bodies.sweep(nothingNamed);
-    bodies.release(digest);
+    bodies.release(first);
     await bodies.sweep(nothingNamed);
-    assert.ok(large("h").equals((await bodies.read(digest))!));
-    bodies.release(digest);
+    assert.equal(await bodies.read(first), undefined);
+    assert.ok(large("h").equals((await bodies.read(second))!));
+    bodies.release(second);
     await bodies.sweep(nothingNamed);
-    assert.equal(await bodies.read(digest), undefined);
+    assert.equal(await bodies.read(second), undefined);
   }));
 
 test("large chunks that are being handed out survive a sweep", () =>

@@ -1,10 +1,11 @@
 /** Bodies as files: <dir>/<name>, written beside and renamed, so that what has its name is whole. */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename, rm, rmdir } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
 import { BODY_DELETES_AT_ONCE } from "../../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
 import { ifThere } from "../../lib/if-there.ts";
+import { readWhole, writeWhole } from "../../lib/whole-file.ts";
 import { type BodyStore, DAY, dayOf, deleteAll } from "./body-store.ts";
 
 const INCOMING = "incoming";
@@ -31,13 +32,7 @@ export class DiskBodyStore implements BodyStore {
   async put(name: string, bytes: Uint8Array): Promise<void> {
     const temporary = path.join(this.#dir, INCOMING, randomUUID());
     try {
-      const file = await open(temporary, "wx", 0o600);
-      try {
-        await file.writeFile(bytes);
-        if (this.#sync) await file.sync();
-      } finally {
-        await file.close();
-      }
+      await writeWhole(temporary, bytes, this.#sync);
       await this.#place(temporary, path.join(this.#dir, name));
     } catch (error) {
       await rm(temporary, { force: true });
@@ -46,7 +41,7 @@ export class DiskBodyStore implements BodyStore {
   }
 
   async get(name: string): Promise<Uint8Array | undefined> {
-    return ifThere(readFile(path.join(this.#dir, name)));
+    return ifThere(readWhole(path.join(this.#dir, name)));
   }
 
   async delete(names: readonly string[]): Promise<void> {

@@ -55,7 +55,7 @@ export interface PendingClaim {
   /** Of the inputs of those given. */
   bytes: number;
   /** Given in the batch that is being written. */
-  readonly given: { readonly job: RunningJob; readonly input: Body }[];
+  readonly given: { readonly job: RunningJob; readonly input: Body; readonly isInputOwn?: boolean | undefined }[];
   readonly resolve: (jobs: ClaimedJob[]) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -347,7 +347,7 @@ function noJobs() {
   };
 }
 
-/** What the files of one endpoint's jobs take on the disk. Each counts once, however many rows name it. */
+/** What the files of one endpoint's jobs take on the disk. Each counts once, however many rows name it: equal bodies had one file in earlier versions. */
 class EndpointFiles {
   /** Reference → rows that name it. */
   readonly #rows = new Map<string, number>();

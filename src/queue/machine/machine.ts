@@ -8,6 +8,7 @@ import {
   EXPIRED_KEPT_MAX_JOBS,
   FAILED_KEPT_MAX_JOBS,
   FAILED_RETENTION_MS,
+  INLINE_BODY_MAX_BYTES,
   QUEUED_MAX_JOBS,
   STREAM_KEPT_MAX_BYTES,
   STREAMS_KEPT_MAX_BYTES,
@@ -254,7 +255,9 @@ export abstract class QueueMachine {
   }
 
   #wake(id: string, job?: Job): void {
-    this.finals.notify(id, job);
+    const output = job?.output?.byteLength ?? 0;
+    const isOutputOwn = output > INLINE_BODY_MAX_BYTES && this.finals.count(id) === 1;
+    this.finals.notify(id, isOutputOwn ? { ...job!, isOutputOwn } : job);
     this.chunks.notify(id);
   }
 

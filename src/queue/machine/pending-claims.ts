@@ -70,11 +70,11 @@ export class PendingClaims {
   }
 
   /** Gives a job to the claim `next` named. Part of a batch; the row is the caller's. */
-  give(claim: PendingClaim, job: RunningJob, input: Body): void {
+  give(claim: PendingClaim, job: RunningJob, input: Body, isInputOwn?: boolean): void {
     const { claims } = claim.endpoint;
     claims.splice(claims.indexOf(claim), 1);
     if (claim.given.length === 0) this.#served.push(claim);
-    claim.given.push({ job, input });
+    claim.given.push({ job, input, isInputOwn });
     claim.bytes += typeof input === "string" ? sizeOf(input) : input.byteLength;
     claim.room = claim.bytes < PREFETCH_MAX_BYTES ? claim.room - 1 : 0;
     if (claim.room > 0) claims.push(claim);
@@ -116,7 +116,7 @@ export class PendingClaims {
       for (const { job } of given) this.#live.given(job);
       if (claim.room > 0) endpoint.claims = endpoint.claims.filter((other) => other !== claim);
       if (given.some(({ input }) => typeof input === "string")) this.#readInputs(claim).catch(claim.reject);
-      else claim.resolve(given.map(({ job, input }) => claimedJob(job, input as Uint8Array)));
+      else claim.resolve(given.map(({ job, input, isInputOwn }) => claimedJob(job, input as Uint8Array, isInputOwn)));
     }
   }
 
@@ -167,10 +167,10 @@ export class PendingClaims {
   async #readInputs(claim: PendingClaim): Promise<void> {
     const jobs: ClaimedJob[] = [];
     try {
-      for (const { job, input } of claim.given) {
-        const isInputOwn = typeof input === "string";
-        const bytes = isInputOwn ? await this.#hooks.keep(() => this.#hooks.readBody(input)) : input;
-        if (bytes !== undefined) jobs.push({ ...claimedJob(job, bytes), ...(isInputOwn && { isInputOwn }) });
+      for (const { job, input, isInputOwn } of claim.given) {
+        const isRead = typeof input === "string";
+        const bytes = isRead ? await this.#hooks.keep(() => this.#hooks.readBody(input)) : input;
+        if (bytes !== undefined) jobs.push(claimedJob(job, bytes, isRead || isInputOwn));
         else await this.inputLost(job);
       }
     } catch (error) {
@@ -193,8 +193,8 @@ function empty(claim: PendingClaim): void {
   claim.bytes = 0;
 }
 
-function claimedJob(job: RunningJob, input: Uint8Array): ClaimedJob {
-  return {
+function claimedJob(job: RunningJob, input: Uint8Array, isInputOwn = false): ClaimedJob {
+  const claimed = {
     jobId: job.id,
     fence: job.fence,
     endpointId: job.endpoint.id,
@@ -204,4 +204,5 @@ function claimedJob(job: RunningJob, input: Uint8Array): ClaimedJob {
     delayMs: job.startedAt - job.createdAt,
     attempt: job.attempts + 1,
   };
+  return isInputOwn ? { ...claimed, isInputOwn } : claimed;
 }

@@ -18,8 +18,8 @@ export interface BodyPlace {
   refer(jobId: string, bytes: Uint8Array): Promise<string>;
   /** Puts the bytes where the reference says; there they stay at least until release(). */
   hold(reference: string, bytes: Uint8Array): Promise<void>;
-  /** The row that names it is committed, or will never be. */
-  release(reference: string): void;
+  /** The row that names it is committed, or will never be. `failed`: for all that is known it is not. */
+  release(reference: string, failed: boolean): void;
 }
 
 /** Whose files they will be. Chunks have bounds of their own. */
@@ -105,15 +105,18 @@ export class StoredBodies {
     if (full !== undefined) return room!.full(full);
     if (room !== undefined) this.#take(room.endpointId, taken);
     const held: string[] = [];
+    let failed = true;
     try {
       for (const [i, reference] of stored.entries()) {
         if (typeof reference !== "string") continue;
         await this.#hold(reference, bodies[i]!);
         held.push(reference);
       }
-      return await write(stored);
+      const written = await write(stored);
+      failed = false;
+      return written;
     } finally {
-      for (const reference of held) this.#place.release(reference);
+      for (const reference of held) this.#place.release(reference, failed);
       if (room !== undefined) this.#take(room.endpointId, -taken);
     }
   }

@@ -1,15 +1,14 @@
 /**
  * The rows of a queue from PostgreSQL to SQLite, table by table. Numbers stay as they are. Bodies that lie outside the rows become
- * files named by what they hold.
+ * files.
  */
-import { createHash } from "node:crypto";
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { MOVE_BODIES_AT_ONCE, MOVE_ROWS_AT_ONCE } from "../../domain/limits.ts";
 import type { BodyStore } from "../bodies/body-store.ts";
 import { COMPLETED, FAILED, sizeOf, TIMED_OUT } from "../machine/job-row.ts";
 import type { Query } from "../postgres/connection.ts";
 import { loadState } from "../postgres/load.ts";
-import { type BodyFiles, referenceTo } from "../sqlite/body-files.ts";
+import { type BodyFiles, referenceTo, referenceToNothing } from "../sqlite/body-files.ts";
 import { eachAtOnce } from "./inserts.ts";
 import { type MovedJobs, type MoveTold, NONE_MOVED, plus } from "./moved-jobs.ts";
 
@@ -141,11 +140,11 @@ async function placeBodies(
     const bytes = await bodies.get(given);
     if (bytes === undefined) {
       // As there: a row that names what is not to be had.
-      row[name] = `${createHash("sha256").update(given).digest("hex")}.${sizeOf(given)}`;
+      row[name] = referenceToNothing(sizeOf(given));
       moved = plus(moved, { lostBodies: 1 });
       return;
     }
-    const reference = await referenceTo(bytes);
+    const reference = referenceTo(bytes);
     await files.hold(reference, bytes);
     row[name] = reference;
     moved = plus(moved, { bodies: 1, bodyBytes: bytes.byteLength });

@@ -102,7 +102,8 @@ export function insertJob(core: QueueCore, job: NewJob, input: Body): Awaited<Re
     outputFile: null,
   };
   live.started(running);
-  core.claims.give(claim, running, typeof input === "string" ? job.input : input);
+  if (typeof input === "string") core.claims.give(claim, running, job.input, job.isInputOwn);
+  else core.claims.give(claim, running, input);
   return { id: job.id, created: true };
 }
 

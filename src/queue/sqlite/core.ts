@@ -99,7 +99,7 @@ export class QueueCore extends QueueMachine {
     return endpoint.number;
   }
 
-  readonly isNamed = (digest: string): boolean => this.sql.namesFile.get(digest) !== undefined;
+  readonly isNamed = (name: string): boolean => this.sql.namesFile.get(name) !== undefined;
 
   named(endpoint: EndpointState, ...bodies: (Body | null)[]): void {
     for (const body of bodies) if (typeof body === "string") endpoint.files.named(body);

@@ -147,6 +147,9 @@ const STEPS = [
   ALTER TABLE expired_jobs ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE expired_jobs ADD COLUMN error TEXT NOT NULL DEFAULT '';
   `,
+  `
+  -- From here on references say a checksum, and a name that is no SHA-256: a version that does not know them must not use these tables.
+  `,
 ];
 
 /** Steps of the newest version. */

@@ -164,7 +164,7 @@ export function prepareStatements(db: DatabaseSync) {
     chunksAfter: prepare("SELECT seq, bytes, body FROM chunks WHERE job = ? AND seq > ? ORDER BY seq"),
     takeChunks: prepare("DELETE FROM chunks WHERE job = ? AND seq <= ?"),
     dropChunks: prepare("DELETE FROM chunks WHERE job = ? RETURNING bytes, body"),
-    // Asked with a digest, which a dot and the size follow; "/" is the character behind the dot.
+    // Asked with a name, which a dot follows; "/" is the character behind the dot.
     namesFile: prepare(`SELECT 1 FROM jobs WHERE typeof(input) = 'text' AND input > ?1 AND input < ?1 || '/'
       UNION ALL SELECT 1 FROM jobs WHERE typeof(output) = 'text' AND output > ?1 AND output < ?1 || '/'
       UNION ALL SELECT 1 FROM jobs WHERE typeof(error) = 'text' AND error > ?1 AND error < ?1 || '/'
