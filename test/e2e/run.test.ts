@@ -4,9 +4,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { hostname } from "node:os";
 import path from "node:path";
-import { describe, type TestContext, test } from "node:test";
+import { after, before, describe, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { liveEnvironment, userName } from "../../src/dev/live.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
 import { SVC } from "../program.ts";
@@ -68,20 +70,30 @@ const shows = (server: RunningServer, pattern: RegExp) =>
     () => `${pattern} was not shown:\n${server.output()}`,
   );
 
-const liveOf = async (platform: TestPlatform) => {
+/** Of this project. */
+const liveOf = async ({ platform, cwd }: { readonly platform: TestPlatform; readonly cwd: string }) => {
   const { apps } = await platform.query<{
     apps: { environments: { name: string; endpoints: { name: string; id: string; workersMin: number }[] }[] }[];
   }>("{ apps { environments { name endpoints { name id workersMin } } } }");
-  return apps.flatMap(({ environments }) => environments).filter(({ name }) => name.startsWith("live-"));
+  const own = liveEnvironment({ user: userName(), host: hostname(), projectDir: cwd });
+  return apps.flatMap(({ environments }) => environments).filter(({ name }) => name === own);
 };
 
-/** A platform, a project and its server. Servers stop before their folders go. */
-async function open(t: TestContext, files: Record<string, string> = FILES, args: readonly string[] = []) {
+/** Of tests that do nothing to it. */
+let shared: TestPlatform;
+
+/** A project and its server. Servers stop before their platform and their folders go. */
+async function open(
+  t: TestContext,
+  files: Record<string, string> = FILES,
+  args: readonly string[] = [],
+  { ownPlatform = false } = {},
+) {
   const servers: RunningServer[] = [];
   t.after(async () => {
     for (const each of servers) await each.stop();
   });
-  const platform = await startPlatform(t);
+  const platform = ownPlatform ? await startPlatform(t) : shared;
   const cwd = project(t, files, "shop");
   const start = async (...more: string[]) => {
     const started = await startSvcRun(t, platform, cwd, more);
@@ -94,16 +106,26 @@ async function open(t: TestContext, files: Record<string, string> = FILES, args:
 }
 
 describe("svc run", { concurrency: 2 }, () => {
+  const cleanUps: (() => unknown)[] = [];
+  before(async () => {
+    shared = await startPlatform({
+      after: (cleanUp: () => unknown) => cleanUps.push(cleanUp),
+    } as unknown as TestContext);
+  });
+  after(async () => {
+    for (const cleanUp of cleanUps) await cleanUp();
+  });
+
   test("each call runs the code of the last save, also of helper modules, and a broken save keeps the old code", async (t) => {
-    const { server, save, platform } = await open(t);
+    const { server, save, platform, cwd } = await open(t);
     assert.match(server.output(), /LOCAL PATH +DESCRIPTION +KIND\nPOST \/hello\/runsync +Says hello\. +QB\n/);
-    assert.deepEqual(await liveOf(platform), [], "nothing is deployed before the first call");
+    assert.deepEqual(await liveOf({ platform, cwd }), [], "nothing is deployed before the first call");
 
     const first = await call(server, "/hello/runsync", { name: "Ann" });
     assert.deepEqual(first.json.output, { hello: "Ann", version: "one", word: "first" });
     assert.match(first.timing!, /^queue;dur=[\d.]+, boot;dur=[\d.]+, import;dur=[\d.]+, exec;dur=/);
     await shows(server, /hello │ hello to Ann\nhello » \{"half":true\}\nPOST \/hello\/runsync 200 in \d+ ms \(.*exec/);
-    const [place] = await liveOf(platform);
+    const [place] = await liveOf({ platform, cwd });
     assert.match(place!.name, /^live-[a-z0-9_-]+-[0-9a-f]{4}$/);
     assert.deepEqual(
       place!.endpoints.map(({ name, workersMin }) => [name, workersMin]),
@@ -137,9 +159,8 @@ describe("svc run", { concurrency: 2 }, () => {
   });
 
   test("under load no call runs on code that is older than the save before it", async (t) => {
-    const { server, save } = await open(t, {
-      "fast.py": FAST.replaceAll("VERSION", "0"),
-    });
+    const files = { "fast.py": FAST.replaceAll("VERSION", "0") };
+    const { server, save } = await open(t, files, [], { ownPlatform: true });
     await Promise.all([call(server, "/fast/runsync"), fetch(`${server.url}/fast/version`)]);
     let saved = 0;
     let over = false;
@@ -236,9 +257,9 @@ describe("svc run", { concurrency: 2 }, () => {
       'from svc import Endpoint\nfrom infer import infer\n@Endpoint(name="pipeline")\ndef pipeline(n: int): return infer(n) + 1\n';
     const alone = 'from svc import Endpoint\n@Endpoint(name="alone")\ndef alone(): return 1\n';
     const files = { "infer.py": infer.replace("VERSION", "10"), "pipeline.py": pipeline, "alone.py": alone };
-    const { server, platform, save } = await open(t, files);
+    const { server, platform, cwd, save } = await open(t, files);
     assert.equal((await call(server, "/pipeline/runsync", { n: 4 })).json.output, 41);
-    const live = (await liveOf(platform)).flatMap(({ endpoints }) => endpoints.map(({ name }) => name));
+    const live = (await liveOf({ platform, cwd })).flatMap(({ endpoints }) => endpoints.map(({ name }) => name));
     assert.deepEqual(live.sort(), ["live-infer", "live-pipeline"]);
     save("infer.py", infer.replace("VERSION", "100"));
     assert.equal((await call(server, "/pipeline/runsync", { n: 4 })).json.output, 401);
@@ -251,7 +272,7 @@ describe("svc run", { concurrency: 2 }, () => {
   });
 
   test("live endpoints that the server made go with it, and stay when somebody made them before", async (t) => {
-    const { server, platform, start } = await open(t);
+    const { server, platform, cwd, start } = await open(t);
     await call(server, "/hello/runsync");
     const other = await start();
     assert.equal(await other.stop(), 0);
@@ -259,7 +280,7 @@ describe("svc run", { concurrency: 2 }, () => {
     assert.equal(await server.stop(), 0);
     assert.match(server.output(), /\nRemoved: live-hello\n$/);
     await until(
-      async () => (await liveOf(platform)).length === 0,
+      async () => (await liveOf({ platform, cwd })).length === 0,
       () => "the live environment is still there",
     );
   });
@@ -282,7 +303,7 @@ describe("svc run", { concurrency: 2 }, () => {
   test("live endpoints that are kept outlive the server, are used again, belong to no deploy, and go with undeploy", async (t) => {
     const { server, platform, cwd, start } = await open(t, FILES, ["--keep"]);
     await call(server, "/hello/runsync");
-    const before = await liveOf(platform);
+    const before = await liveOf({ platform, cwd });
     assert.equal(await server.stop(), 0);
     const { name: environment } = before[0]!;
     assert.match(
@@ -293,7 +314,7 @@ describe("svc run", { concurrency: 2 }, () => {
     );
     const again = await start();
     assert.equal((await call(again, "/hello/runsync")).json.status, "COMPLETED");
-    assert.deepEqual(await liveOf(platform), before);
+    assert.deepEqual(await liveOf({ platform, cwd }), before);
 
     const refused = await platform.svc(["deploy", "--env", environment], { cwd });
     assert.match(refused.stderr, /Names that begin with "live-" belong to svc run/);
@@ -304,7 +325,7 @@ describe("svc run", { concurrency: 2 }, () => {
       cwd,
     });
     assert.equal(removed.stdout, `Removed live-hello (shop/${environment}).\n`, removed.stderr);
-    const environments = async () => (await liveOf(platform)).length;
+    const environments = async () => (await liveOf({ platform, cwd })).length;
     await until(
       async () => (await environments()) === 0,
       () => "the live environment is still there",
@@ -313,7 +334,7 @@ describe("svc run", { concurrency: 2 }, () => {
   });
 
   test("what it writes into its project is no new code, and a project that goes away ends it with one message", async (t) => {
-    const platform = await startPlatform(t);
+    const platform = shared;
     const cwd = project(t, FILES, "shop");
     const log = path.join(cwd, "out.txt");
     const said = () => readFileSync(log, "utf8");
@@ -346,7 +367,7 @@ describe("svc run", { concurrency: 2 }, () => {
       /\nRemoved: live-hello\nerror: The project folder \S+ does not exist any more\.\n {2}It was moved or removed meanwhile\..*\n {2}svc help BUILD_FAILED\n$/,
     );
     assert.doesNotMatch(words, /defect|\n {4}at /);
-    assert.deepEqual(await liveOf(platform), []);
+    assert.deepEqual(await liveOf({ platform, cwd }), []);
   });
 
   test("code that somebody else deployed to the live endpoint is replaced before the call runs", async (t) => {
@@ -361,7 +382,7 @@ describe("svc run", { concurrency: 2 }, () => {
   });
 
   test("a platform that goes away is told about and found again", async (t) => {
-    const { server, platform } = await open(t);
+    const { server, platform } = await open(t, FILES, [], { ownPlatform: true });
     assert.equal((await call(server, "/hello/runsync")).json.status, "COMPLETED");
     await platform.kill();
     await shows(server, /warning: The platform at http\S+ does not answer\. Looking for it…/);
@@ -380,9 +401,9 @@ describe("svc run", { concurrency: 2 }, () => {
         `from svc import Endpoint\n@Endpoint(name="${name}", workers=(0, 1))\ndef ${name}(): return "${name}"\n`,
       ]),
     );
-    const { server, platform, cwd, save, start } = await open(t, files, ["--auto-provision"]);
+    const { server, platform, cwd, save, start } = await open(t, files, ["--auto-provision"], { ownPlatform: true });
     const live = async () =>
-      (await liveOf(platform)).flatMap(({ endpoints }) => endpoints.map(({ name }) => name)).sort();
+      (await liveOf({ platform, cwd })).flatMap(({ endpoints }) => endpoints.map(({ name }) => name)).sort();
     assert.deepEqual(
       await live(),
       names.map((name) => `live-${name}`),
