@@ -86,12 +86,16 @@ export const minute: Part = async (rig) => {
   }
 };
 
-/** New code, and a call that it answers, over and over: the second half must leave nothing behind that the first did not. */
+/**
+ * New code, and a call that it answers, over and over: the second half must leave nothing behind that the first did not. What is resident
+ * rises and falls by a fifth as garbage is collected: the highest of the second quarter stands against the highest of the last one.
+ */
 export const deploys: Part = async (rig) => {
   const { platform } = rig.few;
   const { controlPlane, send, remove } = project(platform);
   const place = { app: "deploys", environment: "production" };
-  const halves: { rssMb: number; descriptors: number; rows: number; folders: number }[] = [];
+  const halves: { descriptors: number; rows: number; folders: number }[] = [];
+  const rssMb: number[] = [];
   try {
     const spent = processorTime({ platform: { pids: [platform.pid] } });
     for (let n = 0; n < rig.counts.deploys; n++) {
@@ -100,9 +104,14 @@ export const deploys: Part = async (rig) => {
       );
       const [endpoint] = (await controlPlane.deployBuild({ ...place, manifest })).endpoints;
       while ((await call(platform, endpoint!.url)) !== `round ${n}.`);
+      rssMb.push(residentMb(platform.pid));
       if (n === rig.counts.deploys >> 1 || n === rig.counts.deploys - 1) halves.push(leftBy(platform));
     }
     rig.note(`deploys: platform's processor time ms each`, total(spent()) / rig.counts.deploys);
+    const quarter = Math.ceil(rssMb.length / 4);
+    const [early, late] = [rssMb.slice(quarter, 2 * quarter), rssMb.slice(-quarter)].map((all) => Math.max(...all));
+    rig.note("deploys: highest rssMb, last quarter", late!);
+    rig.note("deploys: highest rssMb, last quarter less the second", late! - early!);
     const [first, last] = halves as [(typeof halves)[0], (typeof halves)[0]];
     for (const [name, value] of Object.entries(last)) {
       rig.note(`deploys: ${name} after all`, value);
@@ -144,7 +153,8 @@ async function useOf(pids: readonly number[], ms: number): Promise<number> {
 /** Records of deploys are kept for a year, jobs as long as they say, layers for a day: they are not counted. */
 function leftBy({ pid, dataDir }: BenchPlatform) {
   const { builds = 0, endpoints = 0, workers = 0 } = rowsOf(dataDir) ?? {};
-  return { ...sampleOf(pid), rows: builds + endpoints + workers, folders: readdirSync(`${dataDir}/tmp`).length };
+  const { descriptors } = sampleOf(pid);
+  return { descriptors, rows: builds + endpoints + workers, folders: readdirSync(`${dataDir}/tmp`).length };
 }
 
 function launcherOf({ dataDir }: BenchPlatform): number {
