@@ -21,11 +21,13 @@ export async function startInCluster(
   pools: readonly object[],
   kubeletOptions: Partial<PlayedKubeletOptions> = {},
   env: Record<string, string> = {},
+  /** Of the file of pools. */
+  more: object = {},
 ) {
   const namespace = `t${++namespaces}`;
   const account = await release(server, namespace, tempDir(t));
   const file = path.join(tempDir(t), "pools.json");
-  writeFileSync(file, JSON.stringify({ ...RELEASE, pools }));
+  writeFileSync(file, JSON.stringify({ ...RELEASE, ...more, pools }));
   const port = String(server.port);
   const platform = await startPlatform(t, {
     ...{ SVC_LOCAL_WORKERS: "0", SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_POOLS_FILE: file },

@@ -1,9 +1,11 @@
 /** What becomes of a platform's Pods, and of what runs in them, when the API server, a node, or the platform itself is away. */
 // May take 15 minutes.
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import getPort from "get-port";
-import { project } from "../e2e/platform.ts";
+import { project, tempDir } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
@@ -177,6 +179,32 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     await server.done("DELETE", `${where}/limitranges/small`);
     const { code, stderr } = await deploying;
     assert.equal(code, 0, stderr);
+  });
+
+  test("An endpoint with volumes gets a Pod with their folders and no warm one; where they are not mounted its code does not run, and that is said", async (t) => {
+    const volumesDir = tempDir(t);
+    const more = { volumes: { claim: "files" } };
+    const env = { SVC_VOLUMES_DIR: volumesDir };
+    const { platform, pods, joined } = await startInCluster(t, server, [{ ...POOL, warm: 1 }], {}, env, more);
+    const [warm] = await joined(1);
+    const text = `
+from svc import Endpoint, Volume
+
+@Endpoint(name="keeps", cpu="cpu3c-1-2", workers=(0, 1), volumes={"/mnt/svc-none": Volume("notes", read_only=True)})
+def keeps():
+    return 1
+`;
+    const dir = project(t, { "app.py": text }, "shop");
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+    assert.notEqual(code, 0);
+    assert.match(stderr, /The volume "notes" is not mounted where its workers run/);
+    const made = (await pods()).filter(({ metadata }) => metadata.name !== warm!.name);
+    const its = made.find(({ metadata }) => metadata.annotations?.["svc/holder"] !== undefined);
+    const mounts = its.spec.containers[0].volumeMounts.filter(({ name }: { name: string }) => name === "volumes");
+    const subPath = "shop/production/notes";
+    assert.deepEqual(mounts, [{ name: "volumes", mountPath: "/mnt/svc-none", subPath, readOnly: true }]);
+    assert.ok(existsSync(path.join(volumesDir, subPath)), "made by the platform: a kubelet would make it as root");
+    assert.equal(made.length, 1, "another would fail the same");
   });
 
   test("An image that cannot be pulled is said in words, and the Pod is used once it could be", async (t) => {
