@@ -41,7 +41,9 @@ export class RequestDispatch {
     return oldest === undefined ? 0 : performance.now() - oldest.arrivedAt;
   }
 
-  forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
+  async forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
+    // Nobody would be told of it any more.
+    if (request.departure.hasGone) throw new SvcError("WORKER_LOST", "The caller has gone.");
     return new Promise((resolve, reject) => {
       this.#place({ request, arrivedAt: performance.now(), resolve, reject });
     });

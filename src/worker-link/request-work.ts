@@ -106,6 +106,10 @@ export class RequestWork implements Work {
       this.#stream = new WindowedStream(STREAM_WINDOW_BYTES, STREAM_EXCESS_MAX_BYTES, (bytes) =>
         connection.send(FRAME.WINDOW, this.channel, { bytes }),
       );
+      // Whoever gave it up: the worker would wait for room, and keep its slot.
+      this.#stream.once("close", () => {
+        if (!this.#isOver) this.#session.end(this, "disconnected");
+      });
       this.#stream.add(frame.body);
     }
     const { credit, worker, createdAt } = this.#session;

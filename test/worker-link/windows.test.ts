@@ -74,3 +74,40 @@ test("A worker that answers far beyond its window is killed, and its caller sees
   assert.match(await stuck.promise, /bytes ahead of its reader/);
   assert.equal((await broke).code, "WORKER_LOST");
 });
+
+test("A caller who has gone before its request is handed out keeps no worker", async (t) => {
+  const rig = await openLink(t, { kind: "load-balanced" });
+  const { peer } = await rig.join();
+  const caller = new Departure();
+  caller.gone();
+  await assert.rejects(rig.request(Buffer.from("{}"), caller), { code: "WORKER_LOST" });
+  const asked = rig.request(Buffer.from("next"));
+  const { channel, body } = await peer.next(FRAME.REQUEST);
+  assert.equal(String(body), "next");
+  peer.send(FRAME.RESULT, channel, { status: 200, headers: [] }, Buffer.from("done"));
+  assert.equal((await asked).status, 200);
+});
+
+test("A streamed answer that nobody wants to the end is cancelled, whoever gave it up; one that was read is not", async (t) => {
+  const rig = await openLink(t, { kind: "load-balanced" });
+  const { peer } = await rig.join();
+  const asked = rig.request(Buffer.from("{}"));
+  const { channel } = await peer.next(FRAME.REQUEST);
+  peer.send(FRAME.RESULT, channel, { status: 200, headers: [] }, PART, MORE);
+  const { body } = await asked;
+  (body as Readable).destroy();
+  assert.equal((await peer.next(FRAME.CANCEL)).channel, channel);
+  peer.send(FRAME.BODY, channel, { failed: true });
+
+  const again = rig.request(Buffer.from("{}"));
+  const second = await peer.next(FRAME.REQUEST);
+  peer.send(FRAME.RESULT, second.channel, { status: 200, headers: [] }, PART, MORE);
+  peer.send(FRAME.BODY, second.channel, {});
+  const whole = (await again).body as Readable;
+  await once(whole.resume(), "close");
+  const last = rig.request(Buffer.from("{}"));
+  const third = await peer.next(FRAME.REQUEST);
+  assert.ok(!peer.seen.some(({ type }) => type === FRAME.CANCEL));
+  peer.send(FRAME.RESULT, third.channel, { status: 200, headers: [] }, Buffer.from("done"));
+  assert.equal((await last).status, 200);
+});

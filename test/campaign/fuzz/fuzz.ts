@@ -139,12 +139,17 @@ async function seesWhatIsLeft(subject: Subject, urls: Readonly<Record<string, st
 /** "" when nothing runs, nothing waits, and no more sockets are open than that. */
 async function whatIsLeft(subject: Subject, socketsMax: number): Promise<string> {
   const { text } = await subject.ask("/metrics");
-  const sum = (name: string) =>
-    [...text.matchAll(new RegExp(`^${name}\\{.*\\} (\\S+)$`, "gm"))].reduce((total, [, n]) => total + Number(n), 0);
+  /** Of which endpoints, and how many. */
+  const counts = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}\\{(.*)\\} ([1-9]\\d*)$`, "gm"))]
+      .map(([, labels, n]) => `${n} (${labels})`)
+      .join();
+  const running = counts("svc_running");
+  const waiting = counts("svc_waiting");
   const sockets = socketsOf(subject.pid);
   return [
-    sum("svc_running") > 0 && `${sum("svc_running")} on workers`,
-    sum("svc_waiting") > 0 && `${sum("svc_waiting")} waiting`,
+    running !== "" && `on workers ${running}`,
+    waiting !== "" && `waiting ${waiting}`,
     sockets > socketsMax && `${sockets} sockets (${socketsMax} are allowed)`,
   ]
     .filter(Boolean)

@@ -122,6 +122,8 @@ interface Asked {
   /** In place of the platform's key. */
   readonly secret?: string;
   readonly isHeld?: boolean;
+  /** Is answered until the caller closes its sending side. */
+  readonly follows?: boolean;
 }
 
 /** Each as often as it stands here. */
@@ -136,7 +138,8 @@ export function conversation(mutator: Mutator, target: Target, number = 0): Conv
   let isHeld = false;
   const parts = Array.from({ length: count }, (_, n) => {
     const asked = mutator.pick(KINDS)(mutator, target);
-    isHeld ||= asked.isHeld === true;
+    // What stands behind a follower may keep the platform from reading that the caller has ended.
+    isHeld ||= asked.isHeld === true || (asked.follows === true && n < count - 1);
     return written(mutator, target, { ...asked, route: asked.route.replace("TAG", `${number}-${n}`) }, n === count - 1);
   });
   return { bytes: Buffer.concat(parts), requests: count, isHeld };
@@ -240,7 +243,7 @@ function stream(mutator: Mutator, { urls }: Target): Asked {
     `/logs?follow=1`,
     "/events",
   ]);
-  if (!route.endsWith("/echo")) return { method: "GET", route };
+  if (!route.endsWith("/echo")) return { method: "GET", route, follows: /^\/(logs|events)/.test(route) };
   const body = Buffer.alloc(mutator.pick([10, 70_000, 300_000]), "x");
   return { method: "POST", route, body };
 }
