@@ -89,6 +89,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "deploys of new code under calls of every kind: none may fail (--rounds: deploys)",
     load: () => import("./redeploy.ts"),
   },
+  replicas: {
+    about:
+      "three platforms on one database: one is killed every 20 s, stands still, stops (--rounds: kills; --part faults, cost)",
+    load: () => import("./replicas.ts"),
+  },
   soak: {
     about: "mixed calls for minutes: memory and descriptors stay flat (--rounds: minutes)",
     load: () => import("./soak.ts"),

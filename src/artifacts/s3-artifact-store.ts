@@ -4,7 +4,7 @@
  *
  *   bytes ─hashed─▶ parts ─▶ layers/<digest> ─▶ ready/<digest>      what went on from an earlier upload is read back and hashed
  *
- * One process at a time uses a prefix of a bucket: who uploads and who removes what meet in memory.
+ * One process at a time uploads to a prefix of a bucket and removes from it: these meet in memory. Others may be asked for layers.
  */
 import { createHash, type Hash } from "node:crypto";
 import type { Readable } from "node:stream";
@@ -210,13 +210,16 @@ export class S3ArtifactStore implements ArtifactStore {
   }
 
   async #deleteUnused(digest: string, before: number): Promise<boolean> {
-    const isUsed = () => (this.#used.get(digest) ?? Number.NEGATIVE_INFINITY) >= before;
-    if (isUsed()) return false;
-    const ready = await this.#bucket.head(readyKey(digest));
-    // An earlier process may have been asked for it later than it wrote.
-    const lastUse = this.#used.get(digest) ?? (ready?.changedAt ?? 0) + BUCKET_USE_MS + BUCKET_CLOCK_MS;
-    if (lastUse >= before) return false;
+    if ((this.#used.get(digest) ?? Number.NEGATIVE_INFINITY) >= before) return false;
+    const isUsed = async () => {
+      const ready = await this.#bucket.head(readyKey(digest));
+      // Another process may have been asked for it later than it wrote.
+      return ready !== undefined && ready.changedAt + BUCKET_USE_MS + BUCKET_CLOCK_MS >= before;
+    };
+    if (await isUsed()) return false;
     await this.#bucket.delete(readyKey(digest));
+    // Who was asked for it meanwhile has written it again.
+    if (await isUsed()) return false;
     await this.#bucket.delete(layerKey(digest));
     this.#used.delete(digest);
     return true;

@@ -106,6 +106,11 @@ export class SvcError extends Error {
   }
 }
 
+/** Another platform has the jobs by now, and does what is to be done about them. */
+export function isMoved(error: unknown): boolean {
+  return error instanceof SvcError && error.code === "MOVED";
+}
+
 /** The one error body of every HTTP answer, but for calls of endpoints that OpenAI clients make. */
 export interface ErrorBody {
   readonly error: string;

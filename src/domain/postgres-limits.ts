@@ -47,6 +47,8 @@ export const REPLICA_HELD_MAX_MS = 60_000;
 export const REPLICA_HELD_MAX = 4_096;
 /** Who said that an endpoint is not its own is asked again after so long: it may have been told before it knew. */
 export const ROUTE_AGAIN_MS = 50;
+/** A partition of final jobs is made or dropped if nobody keeps its lock for so long: all others wait meanwhile. */
+export const PARTITION_LOCK_MAX_MS = 100;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
 /** So long whoever looks at the platform is told that the database lost the end of what was written. */

@@ -39,6 +39,8 @@ export interface AskedOf {
   readonly traces: Pick<Traces, "jobSubmitted" | "jobDropped"> | undefined;
   readonly requestEnded: ((request: EndedRequest) => void) | undefined;
   readonly own: Own;
+  /** Undefined: what is known here of keys is what is stored. */
+  readonly isSure?: (() => boolean) | undefined;
 }
 
 export interface Answer {

@@ -26,6 +26,7 @@ export class GatewaySession {
   readonly #peers = new Map<number, () => void>();
   readonly #acks = new Map<number, () => void>();
   #seq = 0;
+  #owesPong = false;
   #asks = 0;
   readonly #ping: NodeJS.Timeout;
   readonly #stood = new Standstill(GATEWAY_SILENCE_MAX_MS / 2);
@@ -60,7 +61,8 @@ export class GatewaySession {
         this.#acks.get(parseHead<{ seq: number }>(frame).seq)?.();
         break;
       case LINK_FRAME.PING:
-        this.#connection.send(LINK_FRAME.PONG, 0);
+        this.#owesPong = true;
+        this.#pong();
         break;
       case LINK_FRAME.PONG:
         break;
@@ -161,7 +163,15 @@ export class GatewaySession {
     if (this.#connection.unsentBytes > GATEWAY_UNSENT_MAX_BYTES) this.#cut("it does not read what it asked for");
   }
 
+  /** Says that the gateway has been told of all that was changed: as long as that is sure. */
+  #pong(): void {
+    if (!this.#owesPong || this.#deps.isSure?.() === false) return;
+    this.#owesPong = false;
+    this.#connection.send(LINK_FRAME.PONG, 0);
+  }
+
   #lookAfter(): void {
+    this.#pong();
     const silentMs = performance.now() - this.#connection.lastHeard;
     const wasStopped = this.#stood.happened(); // What came meanwhile is not read yet.
     if (silentMs > GATEWAY_SILENCE_MAX_MS && !wasStopped) this.#cut("it said nothing for too long");

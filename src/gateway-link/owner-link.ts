@@ -4,7 +4,7 @@
  */
 
 import { SvcError } from "../domain/errors.ts";
-import { CHANNEL_MAX, GATEWAY_FRAME_MAX_BYTES } from "../domain/limits.ts";
+import { CHANNEL_MAX, GATEWAY_ACK_MAX_MS, GATEWAY_FRAME_MAX_BYTES } from "../domain/limits.ts";
 import { MORE } from "../domain/worker-protocol.ts";
 import { type Frame, parseHead } from "../lib/frames.ts";
 import { Standstill } from "../lib/standstill.ts";
@@ -21,6 +21,9 @@ export interface Answered<T> {
   readonly body: Buffer;
 }
 
+/** Often enough to know it in GATEWAY_ACK_MAX_MS. */
+const LINK_WATCH_MS = GATEWAY_ACK_MAX_MS / 4;
+
 /** What is open under one number. */
 export interface Open {
   /** True: nothing more comes. */
@@ -36,6 +39,9 @@ export class OwnerLink {
   readonly #onChange: ((change: Changed) => void)[] = [];
   #next = 0;
   #watch: NodeJS.Timeout | undefined;
+  /** When the last PING that was answered was sent: what the owner told before is here. */
+  #sureAt = performance.now();
+  #pingedAt: number | undefined;
   onClosed: (reason: string) => void = () => {};
   /** The owner wants it to end, after at most `graceMs`. */
   onClose: (graceMs: number) => void = () => {};
@@ -105,15 +111,20 @@ export class OwnerLink {
     return this.#connection.drained();
   }
 
-  /** Gives the owner up when nothing was heard of it for so long: one that vanishes closes nothing. */
-  watch(silenceMaxMs: number): void {
-    const stood = new Standstill(silenceMaxMs / 2);
+  /** Whether all that was changed is here: an owner counts out who does not say so, and one that is not sure itself answers no PING. */
+  get isSure(): boolean {
+    return performance.now() - this.#sureAt < GATEWAY_ACK_MAX_MS;
+  }
+
+  /** Asks the owner often, and gives it up when nothing was heard of it for so long: one that vanishes closes nothing. */
+  watch(silenceMaxMs = Number.POSITIVE_INFINITY): void {
+    const stood = new Standstill(2 * LINK_WATCH_MS);
     this.#watch = setInterval(() => {
       const silentMs = performance.now() - this.#connection.lastHeard;
       const wasStopped = stood.happened(); // What came meanwhile is not read yet.
       if (silentMs > silenceMaxMs && !wasStopped) this.#connection.destroy();
-      else if (silentMs > silenceMaxMs / 4) this.#connection.send(LINK_FRAME.PING, 0);
-    }, silenceMaxMs / 4);
+      else this.#ping();
+    }, LINK_WATCH_MS);
   }
 
   close(): void {
@@ -125,9 +136,21 @@ export class OwnerLink {
     this.#connection.destroy();
   }
 
+  #ping(): void {
+    if (this.#pingedAt !== undefined) return;
+    this.#pingedAt = performance.now();
+    this.#connection.send(LINK_FRAME.PING, 0);
+  }
+
+  #answeredPing(): void {
+    this.#sureAt = this.#pingedAt ?? this.#sureAt;
+    this.#pingedAt = undefined;
+  }
+
   #onFrame(frame: Frame): void {
     const { type, channel } = frame;
     if (type === LINK_FRAME.PING) this.#connection.send(LINK_FRAME.PONG, 0);
+    else if (type === LINK_FRAME.PONG) this.#answeredPing();
     else if (type === LINK_FRAME.CHANGED) this.#changed(parseHead<Changed & { seq?: number }>(frame));
     else if (type === LINK_FRAME.CLOSE) this.onClose(parseHead<{ graceMs: number }>(frame).graceMs);
     // One that was over before this came is not there.

@@ -8,7 +8,7 @@
  * What is about an endpoint goes to whoever has its shard, where several share them; all else to whoever has the database. Who is believed to
  * have a shard may say that it has it not yet, or no more: then it is asked again after ROUTE_AGAIN_MS, if there is no other by then.
  */
-import { SvcError } from "../domain/errors.ts";
+import { isMoved, SvcError } from "../domain/errors.ts";
 import { REPLICA_HELD_MAX, REPLICA_HELD_MAX_MS, ROUTE_AGAIN_MS } from "../domain/limits.ts";
 import type { Backing } from "./backing.ts";
 
@@ -165,7 +165,7 @@ export class Route {
 
 /** Whoever said so is not the one any more. */
 function hasMoved(error: unknown): boolean {
-  return error instanceof SvcError && (error.code === "SHUTTING_DOWN" || error.code === "MOVED");
+  return isMoved(error) || (error instanceof SvcError && error.code === "SHUTTING_DOWN");
 }
 
 function nobody(): SvcError {

@@ -1,7 +1,7 @@
 /** The platform's one HTTP server: job routes, load-balanced endpoints, and a fallback for everything else. */
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { admitPage } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
@@ -42,6 +42,8 @@ export interface Gateway {
   readonly server: Server;
   /** Port 0: any free one; `shared`: other processes of this user may listen there too. Throws PORT_IN_USE. */
   listen(host: string, port: number, shared?: boolean): Promise<{ readonly port: number }>;
+  /** Other processes listen in its place from now on: the connections that are here stay. */
+  stopListening(): void;
   /** Answers what gateway processes pass on, whose connections begin with the secret. */
   listenPrivately(socketPath: string, secret: Uint8Array): Promise<void>;
   /** The same of one connection whose other end has proved itself; what is said of the caller comes first. */
@@ -114,6 +116,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     server,
     context,
     listen: (host, port, shared = false) => listen(server, host, port, shared),
+    stopListening: () => void NetServer.prototype.close.call(server),
     async listenPrivately(socketPath, secret) {
       await privateCalls.listen(socketPath, secret);
       // From then on node:http looks after connections: slow ones, idle ones.

@@ -48,6 +48,8 @@ export class PlatformOwner {
   #gone: string | undefined;
   #nudged = new AbortController();
   #beating: Promise<void> = Promise.resolve();
+  /** When the last beat was sent that found the database this platform's. */
+  #sureAt = Number.NEGATIVE_INFINITY;
 
   constructor(postgres: Postgres, options: OwnerOptions) {
     this.#postgres = postgres;
@@ -59,6 +61,11 @@ export class PlatformOwner {
   gone(id: string): void {
     this.#gone = id;
     this.nudge();
+  }
+
+  /** Whether no other can have taken the database for the silence of this one. */
+  get isSure(): boolean {
+    return performance.now() - this.#sureAt < (this.#options.silentMs ?? OWNER_SILENT_MS);
   }
 
   /** Whoever waits looks at once. */
@@ -75,7 +82,8 @@ export class PlatformOwner {
     for (let told = false; ; ) {
       const nudge = new AbortController();
       this.#nudged = nudge;
-      const stands = performance.now() - since >= silentMs || (seen !== undefined && seen.id === this.#gone);
+      const askedAt = performance.now();
+      const stands = askedAt - since >= silentMs || (seen !== undefined && seen.id === this.#gone);
       const { rows } = await this.#postgres.query<Row>(
         `INSERT INTO platform_owner AS o (id, home, place) VALUES ($1, $2, $3)
          ON CONFLICT (one) DO UPDATE SET id = $1, home = $2, place = $3, beat = 0, since = now()
@@ -83,7 +91,10 @@ export class PlatformOwner {
          RETURNING id, place, beat`,
         [this.id, home, place, stands ? (seen?.id ?? null) : null, stands ? (seen?.beat ?? null) : null],
       );
-      if (rows.length > 0) return this.#beat();
+      if (rows.length > 0) {
+        this.#sureAt = askedAt;
+        return this.#beat();
+      }
       const other = await this.#read();
       if (other === undefined) continue;
       const isNew = other.id !== seen?.id || other.beat !== seen.beat;
@@ -125,8 +136,12 @@ export class PlatformOwner {
   }
 
   async #beatOnce(): Promise<boolean> {
+    const askedAt = performance.now();
     const beat = "UPDATE platform_owner SET beat = beat + 1 WHERE id = $1";
-    if ((await this.#postgres.query(beat, [this.id])).rowCount === 1) return true;
+    if ((await this.#postgres.query(beat, [this.id])).rowCount === 1) {
+      this.#sureAt = askedAt;
+      return true;
+    }
     // A standby that took over may lack the row.
     const { home, place, lost } = this.#options;
     const again = "INSERT INTO platform_owner (id, home, place) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";

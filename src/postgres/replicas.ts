@@ -45,6 +45,7 @@ export class Replicas {
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<unknown> = Promise.resolve();
   #isClosed = false;
+  #others = 0;
 
   constructor(postgres: Postgres, options: ReplicasOptions) {
     this.#postgres = postgres;
@@ -66,6 +67,11 @@ export class Replicas {
   async owner(): Promise<ReplicaRow | undefined> {
     const text = `SELECT ${COLUMNS} FROM platform_owner o JOIN platform_replicas r ON r.id = o.id`;
     return (await this.#postgres.query<ReplicaRow>(text)).rows[0];
+  }
+
+  /** How many others there were when this one last said that it is there. */
+  get others(): number {
+    return this.#others;
   }
 
   async list(): Promise<readonly SeenReplica[]> {
@@ -96,12 +102,14 @@ export class Replicas {
   async #beat(): Promise<void> {
     const { home, row } = this.#options;
     const { id, place, url, address, firstLink, lastLink, version } = row();
-    await this.#postgres.query(
+    const { rows } = await this.#postgres.query<{ others: number }>(
       `WITH gone AS (DELETE FROM platform_replicas WHERE id <> $1 AND (home = $2 OR seen < now() - $9::int * interval '1 second'))
        INSERT INTO platform_replicas AS r (id, home, place, url, address, first_link, last_link, version)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-       ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), beat = r.beat + 1, url = $4, address = $5`,
+       ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), beat = r.beat + 1, url = $4, address = $5
+       RETURNING (SELECT count(*) FROM platform_replicas o WHERE o.id <> $1 AND o.home <> $2)::int AS others`,
       [id, home, place, url, address, firstLink, lastLink, version, WAITING_FORGET_S],
     );
+    this.#others = rows[0]?.others ?? 0;
   }
 }

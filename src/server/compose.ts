@@ -108,7 +108,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   const isMine = ALL_MINE;
   const artifacts = await openArtifacts(config, inUse?.bucket, clock);
   const endpoints = createEndpointCache(store);
-  const keys = createKeyChecker(store, clock);
+  const isSure = () => replica?.isSure ?? true;
+  const keys = createKeyChecker(store, clock, isSure);
   const secrets = new SecretValues(store, seal);
   await secrets.recall();
   const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
@@ -362,7 +363,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     publicUrl: urls.public,
   });
   const backing = ownBacking({
-    ...{ config, store, queue, endpoints, keys, link, peers, telemetry, clock, now },
+    ...{ config, store, queue, endpoints, keys, isSure, link, peers, telemetry, clock, now },
     workers: pool,
     fallback: management,
   });

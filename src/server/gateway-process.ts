@@ -63,15 +63,17 @@ async function serve(orders: GatewayOrders, log: Log, exit: (code: number) => vo
     : undefined;
   const own = createOwner(log, (error) => error instanceof SvcError);
   const keys = keysOfOwner(link);
+  link.watch();
+  const isSure = () => link.isSure;
   const secret = Buffer.from(orders.secret, "base64url");
   const passOn = new PassOn((caller) => dialPrivately(orders.callsPath, secret, caller), log);
   const { domain, requestTimeoutMs, trustedProxies, retention, signingKeys, ownerKeys } = settings;
   const connections = connectionsMax(openFilesMax());
   const gateway = createGateway({
     ...ownerDeps(link, settings, traces),
-    keys: checkKeys(keys, Date.now),
+    keys: checkKeys(keys, Date.now, isSure),
     ...(signingKeys !== undefined && {
-      signing: { keys: keysIn(signingKeys), find: createSignerFinder(keys, Date.now) },
+      signing: { keys: keysIn(signingKeys), find: createSignerFinder(keys, Date.now, isSure) },
     }),
     ownerKeys: keysIn(ownerKeys),
     newId: () => timeOrderedUuid(),

@@ -40,6 +40,8 @@ interface GatewaysNeeds {
   /** Answers what gateways pass on, and has what they ask for. */
   readonly gateway: Gateway;
   readonly store: Store;
+  /** Whether what is known here of keys is what is stored. */
+  readonly isSure: () => boolean;
   /** Private to this user, seen by no worker. */
   readonly folder: string;
   readonly log: Log;
@@ -71,6 +73,7 @@ export class Gateways {
       secret: this.#secret.toString("base64url"),
       settings: { ...sharedSettings(context), countsCalls: needs.config.rateLimits !== undefined },
       ...askedOf(context, keysOf(store), own),
+      isSure: needs.isSure,
       gone: (pid, reason) => this.#gone(pid, reason),
     });
     store.onChange(({ table, id }) => (table === "hosts" ? undefined : this.#door.changed({ table, id })));
@@ -81,10 +84,13 @@ export class Gateways {
     return [...this.#running].filter(({ listens }) => listens).map(({ child }) => child.pid!);
   }
 
-  /** Resolves the port when all listen. Throws PORT_IN_USE, CONFIG_INVALID and PLATFORM_START_FAILED. */
-  async start(taken: (port: number) => void): Promise<void> {
+  /**
+   * Resolves when all listen. `port`: where the gateway of this process does so already, for others to join. Throws PORT_IN_USE,
+   * CONFIG_INVALID and PLATFORM_START_FAILED.
+   */
+  async start(taken: (port: number) => void, port?: number): Promise<void> {
     const { config, folder, gateway } = this.#needs;
-    this.#port = await choosePort(config.host, config.port);
+    this.#port = port ?? (await choosePort(config.host, config.port));
     taken(this.#port);
     await gateway.listenPrivately(this.#callsPath(folder), this.#secret);
     await this.#door.listen(this.#linkPath(folder));
@@ -237,7 +243,7 @@ function exited(child: ChildProcess): Promise<string> {
  * The port, which nobody else may have: those that share it take in whoever shares. Then whether this system lets processes share one
  * at all.
  */
-async function choosePort(host: string, wanted: number): Promise<number> {
+export async function choosePort(host: string, wanted: number): Promise<number> {
   const port = await tryPort(host, wanted, false).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "EADDRINUSE") throw error;
     throw new SvcError("PORT_IN_USE", `Port ${wanted} on ${host} is in use.`, {

@@ -24,6 +24,7 @@ interface LinkBackingNeeds {
 export function linkBacking({ link, settings, spans, dialCalls, log }: LinkBackingNeeds): Backing {
   const { sourceOf = () => undefined, peers, publicRate, pull: _pull, ...asked } = ownerDeps(link, settings, spans);
   const keys = keysOfOwner(link);
+  const isSure = () => link.isSure;
   const passOn = new PassOn(async (caller) => {
     const socket = await dialCalls();
     socket.write(toldOf(caller));
@@ -34,8 +35,8 @@ export function linkBacking({ link, settings, spans, dialCalls, log }: LinkBacki
     sourceOf,
     peers: peers!,
     publicRate: publicRate!,
-    keys: checkKeys(keys, Date.now),
-    signer: createSignerFinder(keys, Date.now),
+    keys: checkKeys(keys, Date.now, isSure),
+    signer: createSignerFinder(keys, Date.now, isSure),
     pull: undefined,
     rates: asked.rates,
     traces: asked.traces,

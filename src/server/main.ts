@@ -40,12 +40,16 @@ export async function runPlatform(config: Config, program: readonly string[] = [
   if (config.database === undefined) return start(config, program, log, at);
   const statusPath = privateSocket(config.dataDir, "replicas");
   const own = createOwner(log, (error) => error instanceof SvcError);
-  const taken = (port: number) => at.taken(port);
-  const replica = new Replica({ ...{ config, log, own, statusPath, taken }, url: () => at.url });
+  const recordFile = recordOf(config);
+  const replica = new Replica({
+    ...{ config, log, own, statusPath },
+    url: () => at.url,
+    taken: (port) => at.taken(port),
+    portFree: () => endLeftGateways(earlier(recordFile).gateways?.pids ?? []),
+  });
   const started = start(config, program, log, at, { replica, statusPath });
   const first = await Promise.race([started, replica.waits.then(() => undefined)]);
   if (first !== undefined) return first;
-  const recordFile = recordOf(config);
   const { workersReach, gateways } = earlier(recordFile);
   const waits = {
     ...at.recorded,
@@ -137,12 +141,16 @@ async function start(
       ? undefined
       : new Gateways({
           ...{ config, program, gateway, store, log, own },
+          isSure: () => replica?.isSure ?? true,
           folder: path.dirname(privateSocket(config.dataDir, "gateways")),
           changed: writeRecord,
         });
   try {
-    if (gateways !== undefined) await gateways.start((port) => at.taken(port));
-    else if (replica !== undefined) await replica.listen();
+    if (gateways !== undefined) {
+      const port = await replica?.port();
+      await gateways.start((taken) => at.taken(taken), port);
+      if (port !== undefined) gateway.stopListening();
+    } else if (replica !== undefined) await replica.listen();
     else at.taken((await gateway.listen(config.host, config.port)).port);
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await link.listen(socketPath);

@@ -7,7 +7,7 @@ import { RateLimiter } from "../gateway/rate-limits.ts";
 import type { Backing } from "../gateway-link/backing.ts";
 import type { JobQueue } from "../queue/queue.ts";
 import { createSourceLayers } from "../store/caches.ts";
-import { createSignerFinder, keysOf } from "../store/key-check.ts";
+import { createSignerFinder, type IsSure, keysOf } from "../store/key-check.ts";
 import { findNamedEndpoint } from "../store/named-endpoint.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
@@ -20,6 +20,7 @@ interface OwnBackingNeeds {
   readonly queue: JobQueue;
   readonly endpoints: EndpointFinder;
   readonly keys: KeyChecker;
+  readonly isSure: IsSure;
   readonly link: WorkerLink;
   readonly workers: Backing["workers"];
   readonly peers: PeerCalls;
@@ -30,11 +31,11 @@ interface OwnBackingNeeds {
   readonly now: () => number;
 }
 
-export function ownBacking({ config, store, link, telemetry, clock, now, ...asked }: OwnBackingNeeds): Backing {
+export function ownBacking({ config, store, isSure, link, telemetry, clock, now, ...asked }: OwnBackingNeeds): Backing {
   return {
     ...asked,
     endpointNamed: (name) => findNamedEndpoint(store, name),
-    signer: createSignerFinder(keysOf(store), clock),
+    signer: createSignerFinder(keysOf(store), clock, isSure),
     forwarder: link,
     pull: link.pull,
     sourceOf: createSourceLayers(store),

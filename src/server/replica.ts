@@ -39,6 +39,7 @@ import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import type { Config } from "./config.ts";
 import { routedFront } from "./front.ts";
+import { choosePort } from "./gateways.ts";
 import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
 import { linkBacking } from "./link-backing.ts";
 import type { SecretKeys } from "./secret-keys.ts";
@@ -53,6 +54,8 @@ interface ReplicaNeeds {
   readonly url: () => string;
   /** The port that it listens on. */
   readonly taken: (port: number) => void;
+  /** Ends gateways that an earlier platform left on it. */
+  readonly portFree: () => Promise<void>;
 }
 
 /** What is open when it has to wait. */
@@ -72,6 +75,8 @@ export class Replica {
   readonly #waiting = Promise.withResolvers<void>();
   /** It wants the database no more. */
   readonly #stop = new AbortController();
+  /** Whoever stops it waits no longer. */
+  readonly #hurry = new AbortController();
   /** No link to another is wanted any more. */
   #over = new AbortController();
   #way!: Way;
@@ -127,11 +132,8 @@ export class Replica {
   other(place: string): void {
     const { config, log, own } = this.#needs;
     const waits = `Another platform uses ${this.#way.postgres.name}: ${place}.`;
-    if (config.gateways > 0) {
-      log.info(`${waits} This one waits until that ends. With SVC_GATEWAYS it takes no calls meanwhile.`);
-      return;
-    }
-    log.info(`${waits} This one takes calls for it, and its place when that ends.`);
+    const alone = config.gateways > 0 ? " Its gateway processes start then: until then it takes them alone." : "";
+    log.info(`${waits} This one takes calls for it, and its place when that ends.${alone}`);
     // It was killed here: the workers that it left are counted out by whoever has the database since.
     LauncherProcess.earlier(config.dataDir)?.kill();
     this.#follows = this.#begin().catch((error) => {
@@ -143,12 +145,23 @@ export class Replica {
 
   /** Listens for callers. Throws PORT_IN_USE. */
   listen(): Promise<{ readonly port: number }> {
-    const { config, taken } = this.#needs;
-    this.#listening ??= this.#gateway.listen(config.host, config.port).then((listening) => {
-      taken(listening.port);
-      return listening;
-    });
+    this.#listening ??= this.#listen();
     return this.#listening;
+  }
+
+  /** Where it listens while it waits. */
+  async port(): Promise<number | undefined> {
+    return (await this.#listening)?.port;
+  }
+
+  async #listen(): Promise<{ readonly port: number }> {
+    const { config, taken, portFree } = this.#needs;
+    const isShared = config.gateways > 0;
+    if (isShared) await portFree();
+    const port = isShared ? await choosePort(config.host, config.port) : config.port;
+    const listening = await this.#gateway.listen(config.host, port, isShared);
+    taken(listening.port);
+    return listening;
   }
 
   /** Questions are answered here from now on, also those of others' gateways. */
@@ -157,6 +170,7 @@ export class Replica {
     const { postgres, seal } = this.#way;
     const gateways = new GatewayDoor({
       ...askedOfBacking(backing, keysOf(store), own),
+      isSure: () => this.isSure,
       secret: undefined,
       settings: {
         ...sharedSettings(this.#gateway.context),
@@ -175,11 +189,31 @@ export class Replica {
     await this.#replicas!.tell();
   }
 
-  /** A platform that waits answers what it was asked, and then waits no more. */
+  /** A platform that waits lets its callers go elsewhere, answers what it was asked, and then waits no more. */
   stopWaiting(graceMs: number): void {
-    this.#ends ??= this.#gateway.close(graceMs);
-    if (graceMs === 0) this.#needs.own("closing connections", this.#gateway.close(0));
+    if (graceMs === 0) {
+      this.#hurry.abort();
+      this.#needs.own("closing connections", this.#gateway.close(0));
+    }
+    this.#ends ??= this.#endWaiting(graceMs);
     this.#stop.abort();
+  }
+
+  async #endWaiting(graceMs: number): Promise<void> {
+    this.leave();
+    await this.#callersGo(this.#hurry.signal);
+    await this.#gateway.close(graceMs);
+  }
+
+  /** Whoever asks whether this platform is ready has had the time to. */
+  async #callersGo(hurry: AbortSignal): Promise<void> {
+    const restMs = this.#leftAt! + REPLICA_LEAVE_MS - performance.now();
+    await pause(Math.max(0, restMs), undefined, { signal: hurry }).catch(() => {});
+  }
+
+  /** Of an owner: whether what it knows of keys is what is stored. While no other is there it is, also when the database is away. */
+  get isSure(): boolean {
+    return this.#way.owner.isSure || this.#replicas?.others === 0;
   }
 
   /** Whether another takes calls for this one, and could have its place. */
@@ -208,8 +242,7 @@ export class Replica {
     await this.#way.owner.close();
     this.#over = new AbortController();
     this.#follows = this.#follow();
-    const restMs = this.#leftAt! + REPLICA_LEAVE_MS - performance.now();
-    await pause(Math.max(0, restMs), undefined, { signal: hurry }).catch(() => {});
+    await this.#callersGo(hurry);
     await callersLeave();
     this.#over.abort();
     await this.#follows;

@@ -26,7 +26,8 @@ export interface AlertRepository {
   find(id: string): Promise<AlertRecord | undefined>;
   list(): Promise<AlertRecord[]>;
   insert(alert: AlertRecord): Promise<void>;
-  update(id: string, changes: Partial<Omit<AlertRecord, "id">>): Promise<void>;
+  /** False when it is not any more as it was `seen`: another platform was first. */
+  update(id: string, changes: Partial<Omit<AlertRecord, "id">>, seen: AlertRecord): Promise<boolean>;
   /** False when there is none. */
   delete(id: string): Promise<boolean>;
 }

@@ -45,12 +45,17 @@ export function keysOf(store: Store): KeySource {
   };
 }
 
+/** Whether what is known here is what is stored. As long as another may have changed it unheard, the source is asked. */
+export type IsSure = () => boolean;
+
+const always: IsSure = () => true;
+
 /** `clock` gives milliseconds since the epoch. */
-export function createKeyChecker(store: Store, clock: () => number): KeyChecker {
-  return checkKeys(keysOf(store), clock);
+export function createKeyChecker(store: Store, clock: () => number, isSure?: IsSure): KeyChecker {
+  return checkKeys(keysOf(store), clock, isSure);
 }
 
-export function checkKeys(source: KeySource, clock: () => number): KeyChecker {
+export function checkKeys(source: KeySource, clock: () => number, isSure = always): KeyChecker {
   const byHash = cached<KnownKey>(
     CACHED_KEYS_MAX,
     async (hash) => {
@@ -80,20 +85,21 @@ export function checkKeys(source: KeySource, clock: () => number): KeyChecker {
 
   return {
     check(secret) {
-      const known = byHash.find(hashSecret(secret));
+      const hash = hashSecret(secret);
+      const known = isSure() ? byHash.find(hash) : source.find(hash);
       return known instanceof Promise ? known.then(used) : used(known);
     },
   };
 }
 
 /** Who signed a URL: `k-<key id>`, or `e-<endpoint id>` for its workers. Undefined once that is revoked, expired or gone. */
-export function createSignerFinder(source: KeySource, clock: () => number) {
+export function createSignerFinder(source: KeySource, clock: () => number, isSure = always) {
   const bySigner = cached<KnownKey>(CACHED_KEYS_MAX, (signer) => source.findSigner(signer));
   source.onChange(({ table, id }) => {
     if (table !== "workers") bySigner.changed(`${table === "keys" ? "k" : "e"}-${id}`);
   });
   return async (signer: string): Promise<Principal | undefined> => {
-    const known = await bySigner.find(signer);
+    const known = await (isSure() ? bySigner.find(signer) : source.findSigner(signer));
     return known === undefined || (known.expiresAt !== null && known.expiresAt <= clock())
       ? undefined
       : known.principal;

@@ -27,8 +27,16 @@ export function alertRepository({ db }: Session): AlertRepository {
         .values(written(alert) as Tables["alerts"])
         .execute();
     },
-    async update(id, changes) {
-      await db.updateTable("alerts").set(written(changes)).where("id", "=", id).execute();
+    async update(id, changes, seen) {
+      const { numUpdatedRows } = await db
+        .updateTable("alerts")
+        .set(written(changes))
+        .where("id", "=", id)
+        .where("firing", "=", Number(seen.firing))
+        .where("messages", "=", JSON.stringify(seen.messages))
+        .where("dueAt", "=", seen.dueAt)
+        .executeTakeFirst();
+      return numUpdatedRows > 0n;
     },
     async delete(id) {
       const { numDeletedRows } = await db.deleteFrom("alerts").where("id", "=", id).executeTakeFirst();

@@ -1,4 +1,5 @@
 /** What is removed after its endpoints: their rows and jobs when the last worker is gone, empty places, and what failed to go with them. */
+import { isMoved } from "../domain/errors.ts";
 import { isLiveName, isRemovedName } from "../domain/names.ts";
 import { ALL_MINE, type IsMine } from "../domain/own-endpoints.ts";
 import type { JobUpkeep } from "../queue/queue.ts";
@@ -18,7 +19,7 @@ export async function removeDrainedEndpoints(
     // Who has its jobs sees to it.
     if (!isMine(id)) continue;
     // As long as its row is there, what fails is tried again; the others need not wait for that.
-    await removeDrained(store, jobs, id).catch((error: unknown) => failures.push(error));
+    await removeDrained(store, jobs, id).catch((error: unknown) => isMoved(error) || failures.push(error));
   }
   // This runs with every end of a worker: the writer's lock is taken only when there is something to delete.
   const { environments, apps } = await emptyPlaces(store);
@@ -77,7 +78,7 @@ export async function removeLeftBehind(
   for (const [i, place] of places.entries()) {
     for (const id of kept[i]!) {
       if (known.has(id) || (await store.environments.find(id)) !== undefined) continue;
-      await place.forget(id).catch((error: unknown) => errors.push(error));
+      await place.forget(id).catch((error: unknown) => isMoved(error) || errors.push(error));
     }
   }
   if (errors.length > 0) throw errors[0];

@@ -6,6 +6,7 @@
  *   noted ──▶ … missed … │ SCHEDULE_LATE_MAX_MS │ now ──▶ next tick: timer
  *            skip | once        each one runs
  */
+import { isMoved } from "../domain/errors.ts";
 import { isFinal, runJobId } from "../domain/job.ts";
 import { JOB_TTL_DEFAULT_MS, SCHEDULE_CHECK_MS, SCHEDULE_LATE_MAX_MS, SCHEDULE_STEP_MAX_MS } from "../domain/limits.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
@@ -61,7 +62,7 @@ export class Schedules {
       try {
         next = Math.min(next, await this.#look(endpoint, clock()));
       } catch (error) {
-        onError(`the schedule of ${endpoint.name}`, error);
+        if (!isMoved(error)) onError(`the schedule of ${endpoint.name}`, error);
       }
     }
     clearTimeout(this.#timer);

@@ -4,6 +4,8 @@
  *   check ──changed──▶ row: firing or not, with the message ──▶ POST ──2xx──▶ delivered
  *                                                     ▲          └──else──▶ again after about 10 s, at most twice ──▶ given up
  *                                                     └────────────────────────┘
+ *
+ * Several platforms may look at once: the row says who was first with each step.
  */
 import { type AlertState, checked } from "../domain/alert.ts";
 import {
@@ -85,27 +87,39 @@ export class Alerts {
   async #check(alert: AlertRecord): Promise<void> {
     const { store, measure, clock } = this.#deps;
     const found = await measure(alert);
-    const before = this.#states.get(alert.id) ?? { firing: alert.firing, checks: 0 };
+    const known = this.#states.get(alert.id);
+    const before = known?.firing === alert.firing ? known : { firing: alert.firing, checks: 0 };
     const after = checked(alert.kind, alert.threshold, before, found.value);
-    this.#states.set(alert.id, after);
-    if (after.firing === before.firing) return;
+    if (after.firing === before.firing) {
+      this.#states.set(alert.id, after);
+      return;
+    }
     const message = this.#message(alert, after.firing ? "firing" : "cleared", found);
     const messages = [...alert.messages, message].slice(-ALERT_MESSAGES_MAX);
     const now = clock();
     const due = alert.messages.length === 0 ? { failures: 0, dueAt: now } : {};
-    await store.alerts.update(alert.id, { firing: after.firing, lastAt: now, lastDelivery: "due", messages, ...due });
+    const changes = { firing: after.firing, lastAt: now, lastDelivery: "due", messages, ...due };
+    if (await store.alerts.update(alert.id, changes, alert)) this.#states.set(alert.id, after);
   }
 
   async #deliver(alert: AlertRecord): Promise<void> {
     const { store, clock, retryMs = WEBHOOK_RETRY_MS } = this.#deps;
-    const [message, ...rest] = alert.messages;
+    const [message] = alert.messages;
     if (message === undefined || alert.dueAt > clock()) return;
+    // Whoever is killed before the answer leaves it to be tried again.
+    const claimed = { ...alert, dueAt: clock() + WEBHOOK_TIMEOUT_MS };
+    if (!(await store.alerts.update(alert.id, { dueAt: claimed.dueAt }, alert))) return;
     const lastDelivery = await this.#post(alert, message);
     if (this.#stop.signal.aborted && lastDelivery !== DELIVERED) return;
     const again = lastDelivery !== DELIVERED && lastDelivery !== PRIVATE && alert.failures < WEBHOOK_RETRIES_MAX;
     const dueAt = again ? clock() + retryMs : clock();
     const failures = again ? alert.failures + 1 : 0;
-    await store.alerts.update(alert.id, { lastDelivery, messages: again ? alert.messages : rest, failures, dueAt });
+    // What came to be said meanwhile stays.
+    for (let seen: AlertRecord | undefined = claimed, done = false; !done && seen !== undefined; ) {
+      const messages = again ? seen.messages : seen.messages.slice(1);
+      done = await store.alerts.update(alert.id, { lastDelivery, messages, failures, dueAt }, seen);
+      if (!done) seen = await store.alerts.find(alert.id);
+    }
   }
 
   #message(alert: Pick<AlertRecord, "id" | "kind" | "threshold">, state: Said, { value, subjects }: Measured): string {

@@ -171,6 +171,19 @@ describe("in a bucket", { skip }, () => {
     assert.equal(await store.has(digest), false);
   });
 
+  test("what another process was asked for since is not deleted by one that remembers an earlier use", async (t) => {
+    const { store, open } = await place(t);
+    const bytes = randomBytes(100);
+    const digest = digestOf(bytes);
+    await store.put(digest, inPieces(bytes), MAX_BYTES);
+    const other = await open(() => Date.now() + 2 * HOUR_MS);
+    assert.equal(await other.has(digest), true);
+    const [before, longAfter] = [Date.now() + 60_000, Date.now() + 24 * HOUR_MS];
+    assert.equal(await store.deleteUnused(digest, before), false);
+    assert.ok(bytes.equals(await buffer(await other.open(digest))));
+    assert.equal(await store.deleteUnused(digest, longAfter), true);
+  });
+
   test("while the bucket is away an upload is refused in words; what had arrived is there when it is back", async (t) => {
     const { store } = await place(t);
     const bytes = randomBytes(3 * BUCKET_PART_BYTES);

@@ -3,6 +3,9 @@ import { once } from "node:events";
 import { WebSocket } from "ws";
 import type { Subject } from "./subject.ts";
 
+/** Where the calls go. */
+export type Called = Pick<Subject, "url" | "key" | "ask">;
+
 export const TRAFFIC_PROJECT = (version: number) => ({
   "traffic.py": `
 import asyncio
@@ -37,7 +40,7 @@ export interface Traffic {
 const CALLERS_OF_EACH = 2;
 const CALL_MAX_MS = 30_000;
 
-export function startTraffic(subject: Subject, urls: Readonly<Record<string, string>>): Traffic {
+export function startTraffic(subject: Called, urls: Readonly<Record<string, string>>): Traffic {
   const done: Record<string, number> = { runsync: 0, "load-balanced": 0, WebSocket: 0 };
   const failed: string[] = [];
   let over = false;
@@ -75,7 +78,7 @@ export function startTraffic(subject: Subject, urls: Readonly<Record<string, str
   return { done, failed, stop };
 }
 
-async function talk(subject: Subject, route: string): Promise<void> {
+async function talk(subject: Called, route: string): Promise<void> {
   const headers = { authorization: `Bearer ${subject.key}` };
   const socket = new WebSocket(`${subject.url.replace("http", "ws")}${route}/talk`, { headers });
   try {

@@ -90,8 +90,19 @@ ${Object.entries(ways)
 /** It cuts connections on which nothing was said for `idleS` seconds. Resolves when it listens. */
 export async function startFront(t: TestContext, front: Front, ways: Ways, idleS: number): Promise<void> {
   const dir = tempDir(t);
+  await startWith(t, front, dir, front.config(ways, idleS, dir), Object.keys(ways));
+}
+
+/** The same with a configuration that is there, by which it listens at `addresses`. */
+export async function startWith(
+  t: TestContext,
+  front: Front,
+  dir: string,
+  config: string,
+  addresses: readonly string[],
+): Promise<void> {
   const file = path.join(dir, "front.conf");
-  writeFileSync(file, front.config(ways, idleS, dir));
+  writeFileSync(file, config);
   const child = spawn(front.program, front.args(file, dir), {
     env: { ...process.env, ...front.env },
     stdio: ["ignore", "ignore", "pipe"],
@@ -105,7 +116,7 @@ export async function startFront(t: TestContext, front: Front, ways: Ways, idleS
     child.kill("SIGTERM");
     await ended;
   });
-  for (const at of Object.keys(ways)) {
+  for (const at of addresses) {
     await eventually(async () => {
       if (child.exitCode !== null) throw new Error(`${front.program} ended: ${said}`);
       await isOpen(at);

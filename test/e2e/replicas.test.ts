@@ -5,9 +5,10 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import WebSocket from "ws";
+import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { svc } from "./platform.ts";
-import { isReady, lacksServers, type ReplicaServers, startReplicas, startServers, TcpWay } from "./replicas.ts";
+import { isReady, type ReplicaServers, startReplicas, startServers, TcpWay } from "./replicas.ts";
 
 const skip = await lacksServers();
 
@@ -250,9 +251,15 @@ describe("two platforms on one database", { skip }, () => {
   test("the owner stands still for ten seconds: the other has its place by then, and the one that wakes ends", async (t) => {
     const replicas = await startReplicas(t, servers, "stopped");
     const { first, call } = replicas;
-    const { double } = await replicas.deploy(WORKER);
+    const { double, web } = await replicas.deploy(WORKER);
     const second = await replicas.another();
     await isReady(replicas, second);
+    const { createKey: made } = await first.query<{ createKey: { key: { id: string }; secret: string } }>(
+      'mutation { createKey(input: { name: "short", scopes: ["invoke"] }) { key { id } secret } }',
+    );
+    const withRevoked = (at: { readonly url: string }) =>
+      call(at, `${web}/echo`, { key: made.secret, body: { text: "x" } });
+    assert.equal((await withRevoked(first)).status, 200);
     process.kill(first.pid, "SIGSTOP");
     t.after(() => isAlive(first.pid) && process.kill(first.pid, "SIGCONT"));
     const stoppedAt = performance.now();
@@ -260,11 +267,36 @@ describe("two platforms on one database", { skip }, () => {
     for (const [x, answer] of (await Promise.all(calls)).entries()) {
       assert.deepEqual([answer.status, answer.json.output], [200, 2 * x], answer.text);
     }
+    const query = "mutation ($id: String!) { revokeKey(id: $id) }";
+    await call(second, "/graphql", { body: { query, variables: { id: made.key.id } } });
+    assert.equal((await withRevoked(second)).status, 401);
+    // What it knows of keys is old when it wakes: callers that are there by then are refused.
+    const late = Array.from({ length: 5 }, () => withRevoked(first).catch(() => undefined));
     await delay(Math.max(0, 10_000 - (performance.now() - stoppedAt)));
     process.kill(first.pid, "SIGCONT");
+    for (const answer of await Promise.all(late)) assert.notEqual(answer?.status, 200, answer?.text);
     await eventually(() => assert.ok(!isAlive(first.pid)));
     const { json, text } = await call(second, `${double}/runsync`, { body: { input: { x: 11 } } });
     assert.equal(json.output, 22, text);
+  });
+
+  test("one with gateway processes takes calls while it waits, and starts them with the database", async (t) => {
+    const replicas = await startReplicas(t, servers, "gateways");
+    const { first, call } = replicas;
+    const { double } = await replicas.deploy(WORKER);
+    const second = await replicas.another({ SVC_GATEWAYS: "2" });
+    await isReady(replicas, second);
+    const answers = async (x: number) => {
+      const { status, json, text } = await call(second, `${double}/runsync`, { body: { input: { x } } });
+      assert.deepEqual([status, json.output], [200, 2 * x], text);
+    };
+    await answers(1);
+    await first.kill();
+    for (let x = 0; x < 10; x++) await answers(x);
+    const record = () => JSON.parse(readFileSync(path.join(second.dataDir, "platform.json"), "utf8"));
+    await eventually(() => assert.equal(record().gateways?.pids.length, 2));
+    for (const pid of record().gateways.pids) assert.ok(isAlive(pid));
+    for (let x = 0; x < 10; x++) await answers(x);
   });
 
   test("the link is cut while both live: calls are held, and answered when it is whole again", async (t) => {

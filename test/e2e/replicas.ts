@@ -20,13 +20,6 @@ export interface ReplicaServers {
   stop(): Promise<void>;
 }
 
-/** Why there are none, or false. */
-export async function lacksServers(): Promise<string | false> {
-  const [postgres, s3] = [await findPostgres(), await findS3()];
-  if ("missing" in postgres) return postgres.missing;
-  return "missing" in s3 ? s3.missing : false;
-}
-
 export async function startServers(): Promise<ReplicaServers> {
   const [postgres, s3] = [await findPostgres(), await findS3()];
   const database = await startPostgres((postgres as { bin: string }).bin);

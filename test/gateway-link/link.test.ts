@@ -1,12 +1,12 @@
 /** The link between a gateway and the owner of the jobs: who gets in, and what becomes of both ends when one does not keep to it. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 import { RATE_LIMITS_DEFAULT } from "../../src/gateway/rate-limits.ts";
-import { dialOwner } from "../../src/gateway-link/dial.ts";
+import { dialOwner, greetOwner } from "../../src/gateway-link/dial.ts";
 import type { OwnerLink } from "../../src/gateway-link/owner-link.ts";
 import { LINK_FRAME, LINK_VERSIONS } from "../../src/gateway-link/protocol.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
@@ -166,6 +166,35 @@ test("A change of a key waits until the gateway has dropped what it knew, one of
   assert.equal(linked.door.changed({ table: "workers", id: "w-1" }), undefined);
   await linked.door.changed({ table: "keys", id: "k-1" });
   assert.deepEqual(dropped, ["workers w-1", "keys k-1"]);
+});
+
+test("Only as long as the owner answers a gateway may rely on what it knows: an owner that answers a change has waited for it no longer", async (t) => {
+  const mayAnswer = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    const reader = new FrameReader(1_000_000);
+    const send = (type: number, head?: object) => socket.write(Buffer.concat(encodeFrame(type, 0, head)));
+    // It is heard all the same.
+    const says = setInterval(() => send(LINK_FRAME.PING), 100);
+    socket.on("close", () => clearInterval(says));
+    socket.on("data", (chunk) => {
+      for (const { type } of reader.push(chunk)) {
+        if (type === LINK_FRAME.HELLO) send(LINK_FRAME.WELCOME, { link: LINK_VERSIONS.max, settings: {} });
+        else if (type === LINK_FRAME.PING) mayAnswer.promise.then(() => send(LINK_FRAME.PONG)).catch(() => {});
+      }
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const { link } = await greetOwner(socket, undefined);
+  t.after(() => link.destroy());
+  assert.equal(link.isSure, true);
+  link.watch(2_000);
+  await eventually(() => assert.equal(link.isSure, false));
+  mayAnswer.resolve();
+  await eventually(() => assert.equal(link.isSure, true));
 });
 
 test("A gateway that lost its link answers those who wait with 503, and their jobs go on", async (t) => {

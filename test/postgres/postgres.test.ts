@@ -283,7 +283,9 @@ describe("the way to PostgreSQL", { skip }, () => {
        CREATE TRIGGER still BEFORE UPDATE ON platform_owner FOR EACH ROW EXECUTE FUNCTION still()`,
       "svc",
     );
+    assert.equal(first.isSure, true);
     await taken;
+    assert.deepEqual([first.isSure, second.isSure], [false, true], "who was taken over from knows it without a word");
     await eventually(() => assert.deepEqual(lost, ["Another platform has taken the database: machine 1."]));
     await first.close();
     assert.equal(await server.sql("SELECT place FROM platform_owner", "svc"), "machine 1");

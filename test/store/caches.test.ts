@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { newSecret } from "../../src/domain/api-key.ts";
 import { createEndpointCache } from "../../src/store/caches.ts";
-import { createKeyChecker } from "../../src/store/key-check.ts";
+import { createKeyChecker, createSignerFinder, keysOf } from "../../src/store/key-check.ts";
 import { newApp, newEndpoint, newEnvironment, newKey, newWorker, type StoreUnderTest } from "../conformance/store.ts";
 import { openTestStore } from "./open-store.ts";
 
@@ -38,6 +38,30 @@ test("a revoked key is refused by the next request", async () => {
   await checker.check(secret);
   await under.store.keys.delete(key.id);
   assert.equal(await checker.check(secret), undefined);
+});
+
+test("where another may have revoked it unheard, the store is asked, whatever is known", async () => {
+  let isSure = true;
+  const deaf = { ...under.store, onChange: () => {} };
+  const checker = createKeyChecker(
+    deaf,
+    () => 0,
+    () => isSure,
+  );
+  const finder = createSignerFinder(
+    keysOf(deaf),
+    () => 0,
+    () => isSure,
+  );
+  const { secret, hash } = newSecret("key");
+  const key = newKey({ hash });
+  await under.store.keys.insert(key);
+  const seen = async () => [(await checker.check(secret)) !== undefined, (await finder(`k-${key.id}`)) !== undefined];
+  assert.deepEqual(await seen(), [true, true]);
+  isSure = false;
+  assert.deepEqual(await seen(), [true, true]);
+  await under.store.keys.delete(key.id);
+  assert.deepEqual(await seen(), [false, false]);
 });
 
 test("a key revoked while it is looked up is not remembered", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { movedAway } from "../../src/queue/machine/refusals.ts";
 import type { Store } from "../../src/store/store.ts";
 import { removeDrainedEndpoints } from "../../src/upkeep/removed-endpoints.ts";
 import { newEndpoint } from "../conformance/store.ts";
@@ -67,6 +68,11 @@ test("an endpoint whose jobs cannot be removed holds up no other; it is tried ag
   await assert.rejects(removeDrainedEndpoints(store, { forget }), /the disk is full/);
   const left = async () => (await store.endpoints.listRemoved()).map(({ id }) => id);
   assert.deepEqual(await left(), [broken]);
+  const moved = async () => {
+    throw movedAway("the endpoint");
+  };
+  await removeDrainedEndpoints(store, { forget: moved });
+  assert.deepEqual(await left(), [broken], "another has its jobs by now: that is no fault, and it removes it");
   isBroken = false;
   await removeDrainedEndpoints(store, { forget }, () => false);
   assert.deepEqual(await left(), [broken], "who has its jobs removes it");

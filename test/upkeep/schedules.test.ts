@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { SCHEDULE_LATE_MAX_MS } from "../../src/domain/limits.ts";
 import { nextTick, type Schedule, storedSchedule } from "../../src/domain/schedule.ts";
+import { movedAway } from "../../src/queue/machine/refusals.ts";
 import type { Endpoint } from "../../src/store/store.ts";
 import { Schedules } from "../../src/upkeep/schedules.ts";
 import { newEndpoint } from "../conformance/store.ts";
@@ -93,6 +94,18 @@ test("the schedule of an endpoint that another platform has is that one's, and g
   on.moved(true);
   assert.equal(await on.at(NOON + 10 * MINUTE), 0);
   on.moved(false);
+  assert.equal(await on.at(NOON + 10 * MINUTE + 1), 1);
+});
+
+test("an endpoint whose jobs go to another platform just then is no fault", async (t) => {
+  const on = await scheduled(t);
+  await on.at(NOON + 1);
+  const { tick } = on.under.queue;
+  on.under.queue.tick = async () => {
+    throw movedAway(on.id);
+  };
+  assert.equal(await on.at(NOON + 10 * MINUTE), 0);
+  on.under.queue.tick = tick;
   assert.equal(await on.at(NOON + 10 * MINUTE + 1), 1);
 });
 

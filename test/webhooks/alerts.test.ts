@@ -112,6 +112,17 @@ test("a message that is not taken is tried again, also after a restart, and then
   assert.deepEqual([received.length, (await state()).messages, (await state()).lastDelivery], [6, [], "answered 404"]);
 });
 
+test("platforms that look at the same alert tell it once between them, and nothing that comes meanwhile is lost", async (t) => {
+  const { make, measured, received, clock, state } = await setUp(t);
+  const all = [make(), make(), make()];
+  for (const value of [90, 90, 90, ...Array<number>(ALERT_CLEARS_AFTER_CHECKS + 3).fill(0)]) {
+    Object.assign(measured, { value });
+    clock.now += 10_000;
+    await Promise.all(all.map((alerts) => alerts.look()));
+  }
+  assert.deepEqual([states(received), (await state()).messages], [["firing", "cleared"], []]);
+});
+
 test("a webhook at a private address is refused, and said so", async (t) => {
   const { make, received, state } = await setUp(t, { allowPrivate: false });
   assert.match(await make().test(await state()), /SVC_WEBHOOK_PRIVATE=1/);

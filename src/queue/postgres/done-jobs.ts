@@ -1,6 +1,7 @@
 /**
  * Final jobs leave in statements of their own, between two batches: what they took is freed, and that they ran is kept for a while.
- * Each may be carried out again when it is not known whether it was.
+ * Each may be carried out again when it is not known whether it was. Under the fence of their shards nothing leaves that another has:
+ * bodies are deleted behind rows that were.
  */
 import { errorLine } from "../../domain/job.ts";
 import {
@@ -14,6 +15,7 @@ import type { EndpointState } from "../machine/live-state.ts";
 import { arrayOf } from "./arrays.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
+import { shardOfNumber } from "./ownership.ts";
 import { OWN } from "./statement.ts";
 
 const FINAL_STATES = [COMPLETED, FAILED, TIMED_OUT, CANCELLED];
@@ -31,19 +33,16 @@ interface Gone {
 
 /** What has outlived its retention. Resolves how many jobs. */
 export function sweepExpired(core: PostgresCore, now: number): Promise<number> {
-  return sweep(
-    core,
-    true,
-    `d.expires_at <= $1 AND ${DELIVERED}${core.ownership.within("d.seq")} ORDER BY d.expires_at`,
-    [now],
-  );
+  const expired = () => `d.expires_at <= $1 AND ${DELIVERED}${core.ownership.within("d.seq")} ORDER BY d.expires_at`;
+  return sweep(core, true, expired, [now]);
 }
 
 /** The oldest of too many failed jobs of an endpoint. */
 export async function trimFailed(core: PostgresCore, { number }: EndpointState, now: number): Promise<number> {
   let deleted = 0;
   for (const state of [FAILED, TIMED_OUT]) {
-    const surplus = `d.endpoint = $1 AND d.state = $2 AND d.seq <= (SELECT seq FROM done_jobs WHERE endpoint = $1 AND state = $2
+    const surplus =
+      () => `d.endpoint = $1 AND d.state = $2 AND d.seq <= (SELECT seq FROM done_jobs WHERE endpoint = $1 AND state = $2
       ORDER BY seq DESC LIMIT 1 OFFSET $3) AND d.finished_at + d.retention_ms <= $4 AND ${DELIVERED}`;
     deleted += await sweep(core, true, surplus, [number, state, core.bounds.failedKeptMax, now]);
   }
@@ -51,7 +50,7 @@ export async function trimFailed(core: PostgresCore, { number }: EndpointState, 
 }
 
 export async function forgetDone(core: PostgresCore, { number }: EndpointState): Promise<void> {
-  await sweep(core, false, "d.endpoint = $1", [number]);
+  await sweep(core, false, () => "d.endpoint = $1", [number]);
   await inBatches(core, () => ["endpoint = $1", [number]]);
 }
 
@@ -83,30 +82,30 @@ async function inBatches(core: PostgresCore, wanted: () => [where: string, value
   }
 }
 
-async function sweep(core: PostgresCore, keepsTrace: boolean, where: string, values: readonly unknown[]) {
+/** Ends also where another turns out to have their shards. */
+async function sweep(core: PostgresCore, keepsTrace: boolean, where: () => string, values: readonly unknown[]) {
   let deleted = 0;
   for (;;) {
-    const count = await core.pipeline.alone(async (query) => {
+    const [found, count] = await core.pipeline.alone(async (query) => {
       const rows = await query<Gone>(
         `SELECT d.seq, d.id, d.endpoint, d.state, ARRAY[d.input_ref, d.output_ref, d.error_ref] AS refs,
            CASE WHEN d.state IN (${FAILED}, ${TIMED_OUT}) THEN d.error END AS error
-         FROM done_jobs d WHERE ${where} LIMIT ${DELETE_BATCH_ROWS}`,
+         FROM done_jobs d WHERE ${where()} LIMIT ${DELETE_BATCH_ROWS}`,
         values,
       );
-      if (rows.length > 0) await remove(core, query, rows, keepsTrace && core.storage.lack === undefined);
-      return rows.length;
+      const ours = rows.filter(({ seq }) => core.ownership.has(shardOfNumber(seq)));
+      const leave = keepsTrace && core.storage.lack === undefined;
+      return [rows.length, ours.length > 0 ? await remove(core, query, ours, leave) : 0] as const;
     });
     deleted += count;
-    if (count < DELETE_BATCH_ROWS) return deleted;
+    if (found < DELETE_BATCH_ROWS || count < found) return deleted;
   }
 }
 
-async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], keepsTrace: boolean): Promise<void> {
-  const endpoints = new Set(rows.map(({ endpoint }) => core.live.of(endpoint)));
-  const { shards, epochs, nonces } = core.ownership.fence(
-    new Set([...endpoints].map((endpoint) => core.shard(endpoint))),
-  );
-  const chunks = await query<{ job: number; bytes: number; ref: string | null }>(
+/** Resolves how many are gone: all, or none. */
+async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], keepsTrace: boolean): Promise<number> {
+  const { shards, epochs, nonces } = core.ownership.fence(new Set(rows.map(({ seq }) => shardOfNumber(seq))));
+  const gone = await query<{ seq: number; bytes: number | null; ref: string | null }>(
     `WITH ${OWN},
        gone AS (DELETE FROM done_jobs d USING unnest($4::int8[], $5::text[]) t(seq, line) WHERE d.seq = t.seq
          AND (SELECT count(*) FROM own) = $6 RETURNING d.*, t.line),
@@ -116,8 +115,9 @@ async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], k
          FROM gone WHERE $8::bool ON CONFLICT DO NOTHING),
        freed AS (DELETE FROM job_keys k USING gone g WHERE g.key <> '' AND k.endpoint = g.endpoint AND k.key = g.key
          AND k.id = g.id),
-       hooks AS (DELETE FROM job_webhooks w USING gone g WHERE w.job = g.seq)
-     DELETE FROM job_chunks c USING gone g WHERE c.job = g.seq RETURNING c.job, c.bytes, c.ref`,
+       hooks AS (DELETE FROM job_webhooks w USING gone g WHERE w.job = g.seq),
+       chunks AS (DELETE FROM job_chunks c USING gone g WHERE c.job = g.seq RETURNING c.job, c.bytes, c.ref)
+     SELECT g.seq, c.bytes, c.ref FROM gone g LEFT JOIN chunks c ON c.job = g.seq`,
     [
       arrayOf("int4", shards),
       arrayOf("int8", epochs),
@@ -132,10 +132,11 @@ async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], k
       keepsTrace,
     ],
   );
+  if (gone.length === 0) return 0;
   const bySeq = new Map(rows.map((row) => [row.seq, row]));
-  for (const { job, bytes, ref } of chunks) {
-    const { endpoint, id } = bySeq.get(job)!;
-    core.live.chunks(core.live.of(endpoint), id, -(bytes + STREAM_CHUNK_COST_BYTES));
+  for (const { seq, bytes, ref } of gone) {
+    const { endpoint, id } = bySeq.get(seq)!;
+    if (bytes !== null) core.live.chunks(core.live.of(endpoint), id, -(bytes + STREAM_CHUNK_COST_BYTES));
     if (ref !== null) core.bodies.drop(ref);
   }
   for (const { id, endpoint, refs } of rows) {
@@ -149,6 +150,7 @@ async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], k
     core.finals.notify(id);
     core.chunks.notify(id);
   }
+  return rows.length;
 }
 
 /** What is kept of a failed job's error: the type and the first line. One that lies elsewhere is not read for it. */

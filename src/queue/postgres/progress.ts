@@ -41,6 +41,7 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
     const { seq, id, endpoint } = found;
     if (found.chunk_count === 0) return { chunks: [], more: false, run: runOf(found) };
     const kept: string[] = [];
+    let isTaken = false;
     try {
       const taken = await core.run(
         ({ row, rows, more }: Chunks) => {
@@ -64,6 +65,7 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
         },
         { load: async (query) => chunksOf(query, (await findRow(query, id)) ?? found, 0) },
       );
+      isTaken = true;
       const chunks: Uint8Array[] = [];
       for (const row of taken.rows) {
         const bytes = await bytesOf(row);
@@ -73,7 +75,8 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
     } finally {
       for (const ref of kept) {
         core.taking.delete(ref);
-        core.bodies.drop(ref);
+        // The rows of another platform, which has the job by now, may still name it.
+        if (isTaken) core.bodies.drop(ref);
       }
     }
   }
