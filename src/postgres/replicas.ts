@@ -3,7 +3,8 @@
  * links have to speak. Who has the database is in `platform_owner`. Nothing depends on these times.
  */
 import type { SvcError } from "../domain/errors.ts";
-import { WAITING_BEAT_MS, WAITING_FORGET_S } from "../domain/limits.ts";
+import { STANDSTILL_MS, WAITING_BEAT_MS, WAITING_FORGET_S } from "../domain/limits.ts";
+import { Standstill } from "../lib/standstill.ts";
 import type { Postgres } from "./postgres.ts";
 import { makeTable } from "./tables.ts";
 
@@ -45,7 +46,9 @@ export class Replicas {
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<unknown> = Promise.resolve();
   #isClosed = false;
-  #others = 0;
+  #isAlone = false;
+  readonly #stood = new Standstill(STANDSTILL_MS);
+  #looks: NodeJS.Timeout | undefined;
 
   constructor(postgres: Postgres, options: ReplicasOptions) {
     this.#postgres = postgres;
@@ -56,6 +59,8 @@ export class Replicas {
     await makeTable(this.#postgres, "platform_replicas", TABLE_COLUMNS);
     await this.#beat();
     this.#again();
+    // A beat may wait long for the database.
+    this.#looks = setInterval(() => this.isAlone, WAITING_BEAT_MS).unref();
   }
 
   /** Says at once what has changed. */
@@ -69,9 +74,15 @@ export class Replicas {
     return (await this.#postgres.query<ReplicaRow>(text)).rows[0];
   }
 
-  /** How many others there were when this one last said that it is there. */
-  get others(): number {
-    return this.#others;
+  /** Whether there was no other when this one last said that it is there, and it has not stood still since. */
+  get isAlone(): boolean {
+    if (this.#stood.happened()) this.#isAlone = false;
+    return this.#isAlone;
+  }
+
+  /** Another has come. */
+  met(): void {
+    this.#isAlone = false;
   }
 
   async list(): Promise<readonly SeenReplica[]> {
@@ -86,6 +97,7 @@ export class Replicas {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#looks);
     await this.#beating;
     await this.#postgres.query("DELETE FROM platform_replicas WHERE id = $1", [this.#options.row().id]).catch(() => {});
   }
@@ -110,6 +122,6 @@ export class Replicas {
        RETURNING (SELECT count(*) FROM platform_replicas o WHERE o.id <> $1 AND o.home <> $2)::int AS others`,
       [id, home, place, url, address, firstLink, lastLink, version, WAITING_FORGET_S],
     );
-    this.#others = rows[0]?.others ?? 0;
+    this.#isAlone = rows[0]?.others === 0;
   }
 }

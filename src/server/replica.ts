@@ -213,7 +213,7 @@ export class Replica {
 
   /** Of an owner: whether what it knows of keys is what is stored. While no other is there it is, also when the database is away. */
   get isSure(): boolean {
-    return this.#way.owner.isSure || this.#replicas?.others === 0;
+    return this.#way.owner.isSure || this.#replicas?.isAlone === true;
   }
 
   /** Whether another takes calls for this one, and could have its place. */
@@ -294,6 +294,7 @@ export class Replica {
 
   /** Nobody but the owner has anything to say. */
   #accept(socket: Socket, protocol: ReplicaProtocol): void {
+    this.#replicas?.met();
     if (this.#gateways === undefined) socket.destroy();
     else if (protocol === "link") this.#gateways.accept(socket);
     else this.#gateway.acceptPrivately(socket);

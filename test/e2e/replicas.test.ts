@@ -291,7 +291,7 @@ describe("two platforms on one database", { skip }, () => {
       assert.deepEqual([status, json.output], [200, 2 * x], text);
     };
     await answers(1);
-    await first.kill();
+    await first.stop();
     for (let x = 0; x < 10; x++) await answers(x);
     const record = () => JSON.parse(readFileSync(path.join(second.dataDir, "platform.json"), "utf8"));
     await eventually(() => assert.equal(record().gateways?.pids.length, 2));
