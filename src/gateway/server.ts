@@ -116,7 +116,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
     server,
     context,
     listen: (host, port, shared = false) => listen(server, host, port, shared),
-    stopListening: () => void NetServer.prototype.close.call(server),
+    stopListening() {
+      // That of node:http would end idle connections, too.
+      NetServer.prototype.close.call(server);
+    },
     async listenPrivately(socketPath, secret) {
       await privateCalls.listen(socketPath, secret);
       // From then on node:http looks after connections: slow ones, idle ones.
