@@ -38,10 +38,12 @@ export const WAITING_BEAT_MS = 1_000;
 export const WAITING_FORGET_S = 600;
 /** Its link to the owner is dialled again after this time, doubled each time up to the second. One that says nothing for so long is given up. */
 export const REPLICA_REDIAL_MIN_MS = 100;
-export const REPLICA_REDIAL_MAX_MS = 1_000;
+export const REPLICA_REDIAL_MAX_MS = 250;
 export const REPLICA_LINK_SILENCE_MS = 6_000;
 /** One that gives the database to another says so long at least that it is not ready, and takes calls all the same. */
 export const REPLICA_LEAVE_MS = 5_000;
+/** One that finds no platform that has the database says after so long that it is not ready: until then another takes it, and calls are held. */
+export const REPLICA_UNREADY_MS = 10_000;
 /** Calls are held so long while no platform has the database, and so many of them. */
 export const REPLICA_HELD_MAX_MS = 60_000;
 export const REPLICA_HELD_MAX = 4_096;

@@ -36,8 +36,8 @@ export function directFront(needs: FrontNeeds, backing: Backing): Gateway {
   });
 }
 
-/** Why this platform takes no calls at the moment; undefined: it does. */
-type NotReady = () => string | undefined;
+/** Why this platform takes no calls at the moment; none: it holds them. Undefined: who is asked says it. */
+type NotReady = () => readonly string[] | undefined;
 
 export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady): Gateway {
   const gateway: Gateway = createGateway({
@@ -62,6 +62,7 @@ export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady)
         { mayRepeat },
       );
     } catch (error) {
+      if (!res.headersSent && answersHealth(req, res, notReady)) return;
       sendError(req, res, error, { closing: true });
       if (!(error instanceof SvcError)) throw error;
     }
@@ -96,10 +97,10 @@ function pathOf({ url = "/" }: IncomingMessage): string {
 
 /** Of this process, not of the one that its calls go to. */
 function answersHealth(req: IncomingMessage, res: ServerResponse, notReady: NotReady): boolean {
-  const reason = notReady();
-  if (reason === undefined || !asksForHealth(req)) return false;
-  const isReady = pathOf(req) === "/healthz";
-  const body = Buffer.from(JSON.stringify(isReady ? { status: "ok" } : { status: "not ready", reasons: [reason] }));
+  const reasons = notReady();
+  if (reasons === undefined || !asksForHealth(req)) return false;
+  const isReady = reasons.length === 0 || pathOf(req) === "/healthz";
+  const body = Buffer.from(JSON.stringify(isReady ? { status: "ok" } : { status: "not ready", reasons }));
   res.writeHead(isReady ? 200 : 503, {
     "content-type": "application/json",
     "content-length": body.length,

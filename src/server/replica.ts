@@ -16,6 +16,7 @@ import {
   REPLICA_LINK_SILENCE_MS,
   REPLICA_REDIAL_MAX_MS,
   REPLICA_REDIAL_MIN_MS,
+  REPLICA_UNREADY_MS,
 } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { LauncherProcess } from "../drivers/launcher-process.ts";
@@ -92,6 +93,8 @@ export class Replica {
   #gateways: GatewayDoor | undefined;
   #released: GatewayDoor | undefined;
   #leftAt: number | undefined;
+  /** Since when there is nobody to ask. */
+  #aloneSince = Number.NEGATIVE_INFINITY;
   #follows: Promise<void> = Promise.resolve();
   #ends: Promise<void> | undefined;
 
@@ -233,7 +236,7 @@ export class Replica {
   release(): void {
     this.#released = this.#gateways;
     this.#gateways = undefined;
-    this.#route.set(undefined);
+    this.#nobody();
     this.#released?.endAll(0);
   }
 
@@ -349,7 +352,7 @@ export class Replica {
     const backing = linkBacking({ link, settings, spans: this.#spans, dialCalls, log });
     const closed = new Promise<string>((resolve) => {
       link.onClosed = (reason) => {
-        if (this.#route.backing === backing) this.#route.set(undefined);
+        if (this.#route.backing === backing) this.#nobody();
         resolve(reason);
       };
     });
@@ -367,9 +370,17 @@ export class Replica {
     return reason;
   }
 
-  #notReady(): string | undefined {
-    if (this.#ends !== undefined || this.#leftAt !== undefined) return "The platform stops.";
-    return this.#route.backing === undefined ? "No platform on the database can be reached." : undefined;
+  #nobody(): void {
+    this.#aloneSince = performance.now();
+    this.#route.set(undefined);
+  }
+
+  #notReady(): readonly string[] | undefined {
+    if (this.#ends !== undefined || this.#leftAt !== undefined) return ["The platform stops."];
+    if (this.#route.backing !== undefined) return undefined;
+    // All would be unready at once while one takes the place of another: a load balancer would refuse what is held here.
+    const isLong = performance.now() - this.#aloneSince > REPLICA_UNREADY_MS;
+    return isLong ? ["No platform on the database can be reached."] : [];
   }
 }
 

@@ -71,10 +71,14 @@ test("Three platforms behind HAProxy are upgraded one after the other and back, 
       [PROGRAM, VERSION],
     ] as const) {
       for (let n = 0; n < COUNT; n++) {
-        await Promise.all([
-          platforms.end(n, "SIGTERM").then(() => platforms.launch(n, program)),
-          platforms.deploy(TRAFFIC_PROJECT(++deploys), url),
-        ]);
+        const deployed = platforms.deploy(TRAFFIC_PROJECT(++deploys), url);
+        const problem = deployed.then(
+          () => "",
+          (error: Error) => `deploy ${deploys}: ${error.message}`,
+        );
+        await platforms.end(n, "SIGTERM");
+        await platforms.launch(n, program);
+        assert.equal(await problem, "");
       }
       assert.equal(await versions(), version);
     }
