@@ -93,14 +93,14 @@ export async function startFront(t: TestContext, front: Front, ways: Ways, idleS
   await startWith(t, front, dir, front.config(ways, idleS, dir), Object.keys(ways));
 }
 
-/** The same with a configuration that is there, by which it listens at `addresses`. */
+/** The same with a configuration that is there, by which it listens at `addresses`. Resolves what tells what it said so far. */
 export async function startWith(
   t: TestContext,
   front: Front,
   dir: string,
   config: string,
   addresses: readonly string[],
-): Promise<void> {
+): Promise<() => string> {
   const file = path.join(dir, "front.conf");
   writeFileSync(file, config);
   const child = spawn(front.program, front.args(file, dir), {
@@ -122,6 +122,7 @@ export async function startWith(
       await isOpen(at);
     });
   }
+  return () => said;
 }
 
 async function isOpen(at: string): Promise<void> {

@@ -18,8 +18,8 @@ const PAGE = "docs/operate/several-platforms.md";
 const OTHER = "9.9.9";
 const COUNT = 3;
 
-/** What the page says, with the addresses of here. Resolves the front's URL. */
-async function startHaproxy(t: TestContext, platforms: Platforms): Promise<string | undefined> {
+/** What the page says, with the addresses of here. */
+async function startHaproxy(t: TestContext, platforms: Platforms) {
   const front = await findFront("HAProxy");
   if ("missing" in front) {
     t.skip(front.missing);
@@ -34,8 +34,7 @@ async function startHaproxy(t: TestContext, platforms: Platforms): Promise<strin
     assert.ok(local.includes(`10.0.0.${n + 1}:7878`), local);
     local = local.replace(`10.0.0.${n + 1}:7878`, `127.0.0.1:${port}`);
   }
-  await startWith(t, front, tempDir(t), local, [at]);
-  return `http://${at}`;
+  return { url: `http://${at}`, said: await startWith(t, front, tempDir(t), local, [at]) };
 }
 
 test("Three platforms behind HAProxy are upgraded one after the other and back, with calls of every kind and deploys all the while: none fails", {
@@ -45,8 +44,9 @@ test("Three platforms behind HAProxy are upgraded one after the other and back, 
   await other.place({ version: OTHER });
   const platforms = await Platforms.start({ count: COUNT });
   t.after(() => platforms.close());
-  const url = await startHaproxy(t, platforms);
-  if (url === undefined) return;
+  const haproxy = await startHaproxy(t, platforms);
+  if (haproxy === undefined) return;
+  const { url } = haproxy;
   const called: Called = {
     url,
     key: platforms.key,
@@ -78,14 +78,14 @@ test("Three platforms behind HAProxy are upgraded one after the other and back, 
         );
         await platforms.end(n, "SIGTERM");
         await platforms.launch(n, program);
-        assert.equal(await problem, "");
+        assert.equal(await problem, "", haproxy.said());
       }
       assert.equal(await versions(), version);
     }
   } finally {
     await traffic.stop();
   }
-  assert.deepEqual(traffic.failed, []);
+  assert.deepEqual(traffic.failed, [], haproxy.said());
   for (const [kind, count] of Object.entries(traffic.done)) assert.ok(count > 100, `${kind}: ${count}`);
   const { json } = await called.ask(`${urls.web}/hello`);
   assert.equal(json.version, deploys);
