@@ -67,7 +67,7 @@ class Forwarded implements Open {
       isWhole ? body : undefined,
       !isWhole,
     );
-    if (!isWhole) this.#pump(body).catch(() => this.#link.send(LINK_FRAME.CANCEL, this.#channel, {}));
+    if (!isWhole && handedOut === undefined) this.#beginBody(body);
     if (departure.hasGone) departure.onGone();
   }
 
@@ -78,7 +78,10 @@ class Forwarded implements Open {
       return false;
     }
     if (frame.type === LINK_FRAME.TAKEN) {
-      this.#request.handedOut?.();
+      const { body, handedOut } = this.#request;
+      handedOut?.();
+      // Until then nothing of it is read: another may be asked.
+      if (!Buffer.isBuffer(body)) this.#beginBody(body);
       return false;
     }
     if (frame.type === LINK_FRAME.ANSWER) this.#answered(frame, more);
@@ -110,6 +113,10 @@ class Forwarded implements Open {
     if (more) return;
     if (parseHead<{ failed?: boolean }>(frame).failed) this.#answer.destroy(new Error("The function failed."));
     else this.#answer.finish();
+  }
+
+  #beginBody(body: AsyncIterable<Buffer>): void {
+    this.#pump(body).catch(() => this.#link.send(LINK_FRAME.CANCEL, this.#channel, {}));
   }
 
   /** Rejects when the caller broke off in the middle of the body. */

@@ -52,7 +52,7 @@ async function forward(route: Route, request: LoadBalancedRequest) {
   const handedOut = () => {
     isHandedOut = true;
   };
-  const mayRepeat = () => Buffer.isBuffer(request.body) && (!isHandedOut || SAFE_METHODS.has(request.method));
+  const mayRepeat = () => !isHandedOut || (Buffer.isBuffer(request.body) && SAFE_METHODS.has(request.method));
   return route.ask(
     ({ forwarder }) => {
       if (request.departure.hasGone) throw new CallerGone();

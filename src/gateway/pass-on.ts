@@ -44,6 +44,8 @@ export class PassOn {
 
   #pass(req: IncomingMessage, res: ServerResponse, failed: (error: SvcError) => void): void {
     const headers = [...passedHeaders(req.rawHeaders, EXPECT), ...framingOf(req)];
+    // HTTP/1.0, as some load balancers ask, does not need what 1.1 does.
+    if (req.headers.host === undefined) headers.push("Host", "localhost");
     const agent = this.#agentOf(req.socket);
     const upstream = request({ agent, method: req.method, path: req.url, headers: headers as never });
     let answered = false;
