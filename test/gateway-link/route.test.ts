@@ -72,7 +72,8 @@ test("A request goes again while no worker had it, and where a second time does 
     ["POST", false, false, true],
     ["POST", true, false, false],
     ["GET", true, false, true],
-    ["POST", false, true, false],
+    ["POST", false, true, true],
+    ["GET", true, true, false],
   ] as const) {
     const route = new Route();
     const response = { status: 200 };
