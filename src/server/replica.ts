@@ -43,6 +43,7 @@ import { routedFront } from "./front.ts";
 import { choosePort } from "./gateways.ts";
 import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
 import { linkBacking } from "./link-backing.ts";
+import { addressOf, isRefused } from "./replica-address.ts";
 import type { SecretKeys } from "./secret-keys.ts";
 import { StatusSocket } from "./status-socket.ts";
 
@@ -382,20 +383,4 @@ export class Replica {
     const isLong = performance.now() - this.#aloneSince > REPLICA_UNREADY_MS;
     return isLong ? ["No platform on the database can be reached."] : [];
   }
-}
-
-function addressOf({ address, place, firstLink, lastLink, version }: ReplicaRow) {
-  const { min, max } = LINK_VERSIONS;
-  if (firstLink > max || lastLink < min) {
-    const message = `The platform that has the database, ${place}, has svc ${version}: this one, ${VERSION}, cannot take calls for it.`;
-    throw new SvcError("PLATFORM_UNREACHABLE", message, { help: "Upgrade one release at a time." });
-  }
-  const [, host = "", port] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
-  if (host !== "") return { host, port: Number(port) };
-  throw new SvcError("PLATFORM_UNREACHABLE", `The platform that has the database, ${place}, is still starting.`);
-}
-
-function isRefused(error: unknown): boolean {
-  const { cause } = error as { cause?: NodeJS.ErrnoException };
-  return cause?.code === "ECONNREFUSED";
 }
