@@ -38,6 +38,15 @@ export const COMMONJS =
   'import { createRequire as svcRequire } from "node:module";' +
   "const require = svcRequire(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;";
 
+/** Whoever imports node:process has Node read all that it has, and so open the standard streams: packages get it without. */
+export const sameProcess: Plugin = {
+  name: "same process",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(node:)?process$/ }, () => ({ path: "process", namespace: "process" }));
+    onLoad({ filter: /^/, namespace: "process" }, () => ({ contents: "module.exports = process;" }));
+  },
+};
+
 /** A package that is taken in the middle of a function: no import, so esbuild leaves it. */
 const REQUIRED = /(createRequire\(import\.meta\.url\)\()"([^"]+)"/g;
 
@@ -106,6 +115,7 @@ async function bundlePackages(root: string, outdir: string, packages: readonly s
     legalComments: "none", // packaging/third-party.ts gives the licences whole.
     metafile: true,
     plugins: [
+      sameProcess,
       {
         name: "entries",
         setup({ onResolve, onLoad }) {
