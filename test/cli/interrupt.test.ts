@@ -59,6 +59,16 @@ test("Ctrl+C while a platform starts leaves none, and the next start knows its k
   assert.equal(code, 0, stderr);
 });
 
+test("Ctrl+C that reaches the new platform before it reaches the command leaves none either", async () => {
+  const box = await sandbox();
+  const preloaded = path.join(box.cwd, "preloaded.cjs");
+  await writeFile(preloaded, 'if (process.argv.includes("--foreground")) process.kill(process.pid, "SIGINT");\n');
+  const env = { NODE_OPTIONS: `--require ${preloaded}` };
+  const { code, stderr } = await box.svc(["platform", "start"], { env });
+  assert.equal(code, INTERRUPTED, stderr);
+  assert.match(stderr, /The platform was not started\./);
+});
+
 test("Ctrl+C while it waits for workers says that the deployment goes on, and the cursor is back", async (t) => {
   const { box, open, terminal: first } = await terminalIn(SLOW, ["platform", "start"]);
   assert.equal(await first.ended, 0, first.text);

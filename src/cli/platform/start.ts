@@ -87,7 +87,8 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
     return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
   } catch (error) {
-    if (unwanted) end(); // The interrupt may have reached it, too.
+    // The interrupt may have reached it, too: earlier than us, when it had not left our group yet.
+    if (unwanted || child.signalCode === "SIGINT") end();
     progress.done();
     throw error;
   }
