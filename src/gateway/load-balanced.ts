@@ -3,7 +3,7 @@
  * belongs to one connection only. Both bodies stream.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Transform } from "node:stream";
+import type { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../domain/limits.ts";
@@ -16,6 +16,9 @@ import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-head
 import { endWith } from "./respond.ts";
 
 const EMPTY = Buffer.alloc(0);
+/** Smaller ones cost less to collect. */
+const LARGE_PART_BYTES = 16 * 1024;
+const UNFREED_MAX_PARTS = 64;
 
 export async function loadBalanced(call: Call, gateway: GatewayContext): Promise<void> {
   const { req, res } = call;
@@ -100,6 +103,7 @@ function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse
   res.flushHeaders();
   // A function that fails in the middle, or a caller that leaves: the connection is cut, so the answer is seen to be incomplete.
   const length = declaredLength(response);
+  if (length === undefined) freeWhatLeft(body, res);
   const passing = length === undefined ? pipeline(body, res) : pipeline(body, exactly(length, res), res);
   return passing.catch(() => void res.destroy());
 }
@@ -121,6 +125,22 @@ function exactly(length: number, res: ServerResponse) {
     }
     if (bytes < length) throw new Error("The body is shorter than its content-length.");
   };
+}
+
+/** Parts of a body are freed once they have left. Called before it is read: what is written then is not among them yet. */
+function freeWhatLeft(body: Readable, res: ServerResponse): void {
+  const parts: Buffer[] = [];
+  const free = () => {
+    if (res.writableLength > 0) return;
+    for (const part of parts.splice(0)) freeBytes(part);
+  };
+  body.on("data", (part: Buffer) => {
+    if (parts.length > 0) free();
+    // Where the caller never takes all, they are left to be collected.
+    if (parts.length >= UNFREED_MAX_PARTS) parts.length = 0;
+    if (part.length >= LARGE_PART_BYTES) parts.push(part);
+  });
+  res.on("drain", free);
 }
 
 /** What the function left of an upload must not stand before the next request on the connection. */

@@ -2,7 +2,7 @@
  * Length-prefixed frames: u32 length | u8 type | u8 flags | u16 head length | u32 channel | head | body.
  * Described in docs/reference/protocol.md. Bodies are handed on as they are.
  */
-import { freeBytes } from "./free-bytes.ts";
+import { freeBuffer, freeBytes } from "./free-bytes.ts";
 
 const PREFIX_BYTES = 12;
 
@@ -24,8 +24,8 @@ const EMPTY = Buffer.alloc(0);
 /** A frame that is to be sent. Its bytes are made when it leaves, those of several in one piece. */
 export class OutgoingFrame {
   readonly bytes: number;
-  /** Its body is nobody's any more when it has left. */
-  readonly freesBody: boolean;
+  /** Its body is nobody's any more when it has left, nor is the rest of its buffer. */
+  readonly #freesBody: boolean;
   readonly #type: number;
   readonly #flags: number;
   readonly #channel: number;
@@ -42,7 +42,7 @@ export class OutgoingFrame {
     flags = 0,
     freesBody = false,
   ) {
-    this.freesBody = freesBody;
+    this.#freesBody = freesBody;
     this.#type = type;
     this.#flags = flags;
     this.#channel = channel;
@@ -51,6 +51,11 @@ export class OutgoingFrame {
     if (this.#headBytes > 0xffff) throw new FrameError(`frame head of ${this.#headBytes} bytes is too long`);
     this.#body = body;
     this.bytes = PREFIX_BYTES + this.#headBytes + body.byteLength;
+  }
+
+  /** It has left. */
+  get left(): (() => void) | undefined {
+    return this.#freesBody ? () => freeBuffer(this.#body) : undefined;
   }
 
   /** Puts it at `start`; gives its end. */

@@ -13,7 +13,6 @@ import {
 } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
 import { type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
-import { freeBuffer } from "../lib/free-bytes.ts";
 import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
@@ -176,7 +175,10 @@ export class Connection {
     if (bytes <= JOIN_MAX_BYTES) {
       const joined = Buffer.allocUnsafe(bytes);
       let end = 0;
-      for (const frame of frames) end = frame.copyTo(joined, end);
+      for (const frame of frames) {
+        end = frame.copyTo(joined, end);
+        frame.left?.();
+      }
       this.#socket.write(joined);
       return;
     }
@@ -184,7 +186,7 @@ export class Connection {
     for (const frame of frames) {
       const [start, body] = frame.parts();
       this.#socket.write(start!);
-      if (body !== undefined) this.#socket.write(body, frame.freesBody ? () => freeBuffer(body) : undefined);
+      if (body !== undefined) this.#socket.write(body, frame.left);
     }
     this.#socket.uncork();
   };

@@ -6,7 +6,6 @@ import { SvcError } from "../domain/errors.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse } from "../domain/request.ts";
 import type { EndpointHealth } from "../domain/worker.ts";
 import { FRAME, MORE } from "../domain/worker-protocol.ts";
-import { freeBytes } from "../lib/free-bytes.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { Own } from "../lib/own.ts";
 import type { Connection } from "./connection.ts";
@@ -147,9 +146,9 @@ async function sendBody(
   try {
     for await (const chunk of body) {
       if (!(await work.uploadRoom(chunk.length))) return;
-      connection.send(FRAME.BODY, work.channel, undefined, chunk, MORE);
+      const isOwn = chunk.length === chunk.buffer.byteLength;
+      connection.send(FRAME.BODY, work.channel, undefined, chunk, MORE, isOwn);
       await connection.drained();
-      if (connection.isFlushed) freeBytes(chunk);
     }
     connection.send(FRAME.BODY, work.channel);
   } catch {

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES, LOAD_BALANCED_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
 import type { HeaderList, LoadBalancedRequest, LoadBalancedResponse } from "../../src/domain/request.ts";
@@ -250,6 +252,27 @@ test("a response that breaks in the middle is cut, so the caller sees that it is
   assert.equal(Buffer.from((await reader.read()).value!).toString(), "half");
   body.destroy(new SvcError("WORKER_LOST", "gone"));
   await assert.rejects(reader.read());
+});
+
+test("a large stream of parts of any size arrives as it was sent, to a reader that stops now and then", async (t) => {
+  const sent = randomBytes(5_000_000);
+  const sizes = [70_000, 20_000, 100, 300_000, 17_000, 1];
+  function* parts() {
+    for (let at = 0, n = 0; at < sent.length; n++) {
+      const size = sizes[n % sizes.length]!;
+      // Each in a buffer of its own, as frames are that came in parts.
+      yield Buffer.from(new Uint8Array(sent.subarray(at, at + size)).buffer);
+      at += size;
+    }
+  }
+  const platform = await startPlatform(t, { forward: async () => respond(Readable.from(parts())) });
+  const answer = await fetch(`http://127.0.0.1:${platform.port}/lb/web/x`, { headers: { authorization: KEY } });
+  const got: Uint8Array[] = [];
+  for await (const part of answer.body!) {
+    got.push(part);
+    if (got.length % 10 === 0) await setImmediate();
+  }
+  assert.ok(sent.equals(Buffer.concat(got)));
 });
 
 test("a slow reader holds the function back instead of filling memory", async (t) => {
