@@ -64,6 +64,8 @@ export class Agent {
   readonly #reception: Reception;
   readonly #ended = Promise.withResolvers<AgentEnd>();
   #port: Pick<WorkerPort, "host" | "port">;
+  /** What the workers that run here dial. */
+  #dialled: string;
   #secret: string | undefined;
   /** Lets links of workers wait at the platform. */
   #ahead: string | undefined;
@@ -89,6 +91,7 @@ export class Agent {
     this.#port = options.port;
     const { address, config, ledger, directory, told } = options;
     const joined = directory.membership;
+    this.#dialled = workersDial(address, joined ?? options.port);
     if (joined?.url === address.url && joined.fingerprint === address.fingerprint) this.#secret = joined.secret;
     this.#driver = makeDriver({
       config,
@@ -204,8 +207,17 @@ export class Agent {
       await directory.remember({ ...address, name: hello.name, hostId, secret, host: port.host, port: port.port });
     }
     const state = await this.#state();
+    await this.#endAstray(state.workers.map(({ worker }) => worker));
     told({ kind: "joined", host: hello.name, platform: address.url, workers: state.workers.length });
     return state;
+  }
+
+  /** The platform is elsewhere than it was: workers would look for it where it was, and hold their places meanwhile. */
+  async #endAstray(workers: readonly string[]): Promise<void> {
+    const before = this.#dialled;
+    this.#dialled = workersDial(this.#options.address, this.#port);
+    if (before === this.#dialled) return;
+    for (const worker of workers) await this.#driver.stop(worker, 0);
   }
 
   /** Waits until it is known which workers run. */

@@ -124,6 +124,29 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     });
   }
 
+  test("A platform that starts again at another port runs calls of endpoints whose workers look for it at the old one", async (t) => {
+    // Port 0: another one each time.
+    const { platform, restart, kubelet } = await startInCluster(t, server, [POOL]);
+    const dir = project(t, { "app.py": APP("one").replace("workers=(0, 2), idle_timeout=1", "workers=(0, 1)") });
+    const deployed = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(deployed.code, 0, deployed.stderr);
+    const [endpoint] = await platform.endpoints();
+    const job = await platform.call(`${endpoint!.url}/run`, { body: { input: { n: 5, seconds: 2 } } });
+    const status = async (on = platform) => (await on.call(`${endpoint!.url}/status/${job.json.id}`)).json;
+    await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"));
+    await server.down();
+    try {
+      await platform.kill();
+      const again = await restart();
+      const { stdout, stderr } = await again.svc(["call", "one", "n=1"], { cwd: dir });
+      assert.equal(stdout.trim(), "2", stderr + kubelet.said);
+      await eventually(async () => assert.equal((await status(again)).status, "COMPLETED"));
+      assert.equal((await status(again)).output, 6);
+    } finally {
+      await server.up();
+    }
+  });
+
   test("A platform that starts while the API server is away gives a warm Pod to the environment that needs one", async (t) => {
     const port = await getPort({ host: "127.0.0.1" });
     const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
