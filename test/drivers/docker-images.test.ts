@@ -13,8 +13,9 @@ import { type TestContext, test } from "node:test";
 import tar from "tar-stream";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
+import { IMAGE_BUILD_LINES } from "../../src/domain/limits.ts";
 import { type RegistryLogin, registryOf } from "../../src/domain/registry.ts";
-import { builtName, dockerfileOf } from "../../src/drivers/docker/image-build.ts";
+import { buildOnImage, builtName, dockerfileOf } from "../../src/drivers/docker/image-build.ts";
 import { imageCandidates, pullImage } from "../../src/drivers/docker/image-check.ts";
 import { isMet } from "../../src/drivers/docker/requirement.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
@@ -299,6 +300,17 @@ test("What was built for an endpoint stays while a build needs it", { skip }, as
   assert.equal(await built(), 0);
 });
 
+test("Why a step failed is told, however much it had said before on its other output", { skip }, async () => {
+  const baseId = (await engine.getImage(docker.image).inspect()).Id;
+  const build = (n: number) =>
+    buildOnImage({
+      ...{ engine, baseId, labels: {}, proxies: {}, endpointName: "x", report: () => {} },
+      steps: [{ run: `for i in $(seq ${2 * IMAGE_BUILD_LINES}); do echo ${n} $i; done; echo the reason >&2; exit 9` }],
+    });
+  const failed = await Promise.allSettled(Array.from({ length: 8 }, (_, n) => build(n)));
+  for (const result of failed) assert.match((result as PromiseRejectedResult).reason.help, /the reason/);
+});
+
 test("Each step becomes one instruction, whatever its texts hold", () => {
   const file = dockerfileOf("sha256:0", [
     { apt: ["ffmpeg", "git=1:2"] },
@@ -311,7 +323,7 @@ test("Each step becomes one instruction, whatever its texts hold", () => {
     ["FROM", "USER", "RUN", "RUN", "ENV", "ENV"],
   );
   assert.deepEqual(JSON.parse(lines[2]!.slice(4)).slice(3), ["apt", "ffmpeg", "git=1:2"]);
-  assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'echo "a"\nFROM evil\nRUN --mount=type=bind x \\');
+  assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'exec 2>&1\necho "a"\nFROM evil\nRUN --mount=type=bind x \\');
   assert.deepEqual(lines.slice(4), ['ENV A="\\" B=\\"c\\\\"', 'ENV C="\\$PATH"']);
 });
 

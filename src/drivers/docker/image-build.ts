@@ -73,7 +73,7 @@ export function builtName(baseId: string, steps: readonly ImageStep[]): string {
 export function dockerfileOf(baseId: string, steps: readonly ImageStep[]): string {
   const lines = steps.map((step) => {
     if ("apt" in step) return `RUN ${JSON.stringify(["/bin/sh", "-c", APT, "apt", ...step.apt])}`;
-    if ("run" in step) return `RUN ${JSON.stringify(["/bin/sh", "-c", step.run])}`;
+    if ("run" in step) return `RUN ${JSON.stringify(["/bin/sh", "-c", `${IN_ORDER}${step.run}`])}`;
     return Object.entries(step.env)
       .map(([name, value]) => `ENV ${name}="${value.replace(/["\\$]/g, "\\$&")}"`)
       .join("\n");
@@ -81,9 +81,12 @@ export function dockerfileOf(baseId: string, steps: readonly ImageStep[]): strin
   return [`FROM ${baseId}`, "USER 0", ...lines.filter((line) => line !== ""), ""].join("\n");
 }
 
+/** Both outputs by one pipe: by two the engine may pass on why it failed first, and more lines behind it than are shown. */
+const IN_ORDER = "exec 2>&1\n";
+
 /** Names are names: no options, no patterns, nothing that asks. */
 const APT =
-  "set -e; export DEBIAN_FRONTEND=noninteractive; apt-get update; " +
+  `${IN_ORDER}set -e; export DEBIAN_FRONTEND=noninteractive; apt-get update; ` +
   'apt-get install -y --no-install-recommends -o APT::Cmd::Pattern-Only=true -- "$@"; rm -rf /var/lib/apt/lists/*';
 
 async function isThere(engine: Engine, name: string): Promise<boolean> {
