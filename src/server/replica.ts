@@ -35,6 +35,7 @@ import type { Certificate } from "../lib/self-signed-certificate.ts";
 import type { PlatformOwner } from "../postgres/owner.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import { type ReplicaRow, Replicas } from "../postgres/replicas.ts";
+import { Bucket } from "../s3/bucket.ts";
 import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
@@ -268,6 +269,7 @@ export class Replica {
     }
     await this.listen();
     await this.#open();
+    if (config.s3 !== undefined) await Bucket.load();
     this.#waiting.resolve();
     await this.#follow();
   }
