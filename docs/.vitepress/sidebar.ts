@@ -180,6 +180,7 @@ export const SIDEBAR: readonly Section[] = [
       "decisions/0028-owners-of-shards": "28. Owners of shards",
       "decisions/0029-short-jobs-run-before-they-are-stored": "29. Short jobs run before they are stored",
       "decisions/0030-platforms-that-wait-take-calls": "30. Platforms that wait take calls",
+      "decisions/0031-platforms-share-endpoints": "31. Platforms share endpoints",
     }),
   },
 ];

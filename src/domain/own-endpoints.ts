@@ -1,5 +1,14 @@
+import { SvcError } from "./errors.ts";
+
 /** Which endpoints this platform runs dispatch, workers and scaling for; those of other shards are other platforms'. */
 export type IsMine = (endpointId: string) => boolean;
 
 /** Of a platform that is alone. */
 export const ALL_MINE: IsMine = () => true;
+
+/** Told to who asks for an endpoint that is another platform's: that one is asked next. */
+export function movedAway(what: string): SvcError {
+  return new SvcError("MOVED", `The jobs of ${what} are kept by another replica now.`, {
+    help: "Try again in a moment.",
+  });
+}

@@ -51,6 +51,9 @@ export const REPLICA_HELD_MAX = 4_096;
 export const ROUTE_AGAIN_MS = 50;
 /** A partition of final jobs is made or dropped if nobody keeps its lock for so long: all others wait meanwhile. */
 export const PARTITION_LOCK_MAX_MS = 100;
+/** A platform that starts waits so long at most until its shards are in memory, and one that stops until it has given them away. */
+export const SHARDS_SETTLE_MAX_MS = 5_000;
+export const SHARDS_GIVEN_MAX_MS = 60_000;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
 /** So long whoever looks at the platform is told that the database lost the end of what was written. */

@@ -1,16 +1,17 @@
 /** What gateways ask of the owner, and what they tell it. */
 import type { Principal } from "../domain/api-key.ts";
+import { SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { EndedRequest, RequestForwarder } from "../domain/request.ts";
 import type { TracedEndpoint, Traces } from "../domain/traces.ts";
-import type { WorkerView } from "../domain/worker.ts";
+import type { EndpointHealth, WorkerView } from "../domain/worker.ts";
 import type { EndpointFinder } from "../gateway/context.ts";
 import type { EndpointName } from "../gateway/named-endpoint.ts";
 import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
 import type { PublicRateTaker } from "../gateway/public-rate.ts";
 import type { RateClass, RateTaker } from "../gateway/rate-limits.ts";
 import type { Own } from "../lib/own.ts";
-import type { CallerJobs, Job } from "../queue/queue.ts";
+import type { CallerJobs, Job, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
 import { CALLED_FIELDS, type CalledEndpoint } from "../store/store.ts";
 import { jobValue, type NewJobValue } from "./job-values.ts";
 
@@ -21,7 +22,16 @@ export interface KnownSecret {
   readonly usedAt: number | null;
 }
 
+/** What management asks of whoever has the endpoint. */
+export interface Managed extends Pick<JobUpkeep, "forget">, Pick<ScheduleBook, "setSchedule"> {
+  health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
+}
+
 export interface AskedOf {
+  /** Undefined: this platform has all endpoints, and nobody asks. */
+  readonly managed?: Managed | undefined;
+  /** A shard may be this platform's to take. */
+  readonly looks?: () => void;
   readonly jobs: CallerJobs;
   readonly endpoints: EndpointFinder;
   readonly endpointNamed: (name: EndpointName) => Promise<CalledEndpoint | undefined>;
@@ -156,7 +166,35 @@ export const ASKED: Readonly<Record<string, Asked>> = {
       return DONE;
     },
   },
+  health: {
+    answer: async ({ endpointId }: OfEndpoint, _body, { managed }) => ({
+      value: await required(managed).health(endpointId),
+    }),
+  },
+  forget: {
+    async answer({ endpointId }: OfEndpoint, _body, { managed }) {
+      await required(managed).forget(endpointId);
+      return DONE;
+    },
+  },
+  setSchedule: {
+    async answer({ endpointId, state }: OfEndpoint & { state: ScheduleChange }, _body, { managed }) {
+      await required(managed).setSchedule(endpointId, state);
+      return DONE;
+    },
+  },
 };
+
+interface OfEndpoint {
+  readonly endpointId: string;
+}
+
+type ScheduleChange = Parameters<ScheduleBook["setSchedule"]>[1];
+
+function required(managed: Managed | undefined): Managed {
+  if (managed === undefined) throw new SvcError("MOVED", "This platform shares no endpoints.");
+  return managed;
+}
 
 type Told = (given: never, deps: AskedOf, peers: Map<number, () => void>) => void;
 
@@ -174,6 +212,7 @@ export const TOLD: Readonly<Record<string, Told>> = {
   jobSubmitted: ({ id, endpoint, traceparent }: Id & { endpoint: TracedEndpoint; traceparent?: string }, { traces }) =>
     traces?.jobSubmitted(id, endpoint, traceparent),
   jobDropped: ({ id }: Id, { traces }) => traces?.jobDropped(id),
+  look: (_given, { looks }) => looks?.(),
 };
 
 function answerOf(job: Job | undefined, { forwarder }: AskedOf): Answer {

@@ -7,7 +7,7 @@ import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
 import type { PublicRateTaker } from "../gateway/public-rate.ts";
 import type { RateTaker } from "../gateway/rate-limits.ts";
 import type { Own } from "../lib/own.ts";
-import type { AskedOf } from "./asked.ts";
+import type { AskedOf, Managed } from "./asked.ts";
 
 type Asked = "queue" | "endpoints" | "endpointNamed" | "keys" | "forwarder" | "workers";
 
@@ -23,6 +23,8 @@ export interface Backing extends Pick<GatewayDeps, Asked> {
   readonly peers: OpenPeerCalls;
   readonly traces: GatewayDeps["traces"];
   readonly requestEnded: GatewayDeps["requestEnded"];
+  /** Undefined where one platform has all endpoints. */
+  readonly managed?: Managed | undefined;
   /** Answers what is no call. Rejects where another may still answer it. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void | Promise<void>;
 }
@@ -30,7 +32,7 @@ export interface Backing extends Pick<GatewayDeps, Asked> {
 /** What gateways may ask of the platform that has it. */
 export function askedOfBacking(backing: Backing, keys: AskedOf["keys"], own: Own): AskedOf {
   const { queue, endpoints, endpointNamed, forwarder, workers, sourceOf } = backing;
-  const { rates, publicRate, peers, traces, requestEnded } = backing;
+  const { rates, publicRate, peers, traces, requestEnded, managed } = backing;
   const asked = { jobs: queue, endpoints, endpointNamed, keys, forwarder, workers, sourceOf };
-  return { ...asked, rates, publicRate, peers, traces, requestEnded, own };
+  return { ...asked, rates, publicRate, peers, traces, requestEnded, managed, own };
 }

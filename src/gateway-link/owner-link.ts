@@ -36,7 +36,7 @@ const NO_PARTS: readonly Uint8Array[] = [];
 export class OwnerLink {
   readonly #connection: Connection;
   readonly #open = new Map<number, Open>();
-  readonly #onChange: ((change: Changed) => void)[] = [];
+  readonly #onChange: ((change: Changed) => unknown)[] = [];
   #next = 0;
   #watch: NodeJS.Timeout | undefined;
   /** When the last PING that was answered was sent: what the owner told before is here. */
@@ -90,7 +90,8 @@ export class OwnerLink {
     if (this.#connection.isOpen) sendValue(this.#connection, LINK_FRAME.TELL, 0, { what, ...given });
   }
 
-  onChange(listener: (change: Changed) => void): void {
+  /** Whoever made the change waits for a promise that `listener` returns. */
+  onChange(listener: (change: Changed) => unknown): void {
     this.#onChange.push(listener);
   }
 
@@ -158,8 +159,12 @@ export class OwnerLink {
   }
 
   #changed({ seq, ...change }: Changed & { seq?: number }): void {
-    for (const listener of this.#onChange) listener(change);
-    if (seq !== undefined) this.#connection.send(LINK_FRAME.ACKED, 0, { seq });
+    const dropped = this.#onChange.map((listener) => listener(change));
+    if (seq === undefined) return;
+    const acked = () => this.#connection.send(LINK_FRAME.ACKED, 0, { seq });
+    // What was not known here could not be asked for: then nothing old is.
+    if (dropped.some((each) => each instanceof Promise)) Promise.allSettled(dropped).then(acked, acked);
+    else acked();
   }
 
   #lost(reason: string): void {

@@ -8,8 +8,7 @@ import { randomBytes } from "node:crypto";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
-import { attemptLine } from "../domain/job.ts";
-import { ALL_MINE } from "../domain/own-endpoints.ts";
+import { ALL_MINE, type IsMine } from "../domain/own-endpoints.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
@@ -41,12 +40,15 @@ import { directFront } from "./front.ts";
 import { makeHosts } from "./hosts.ts";
 import { openLogs } from "./logs.ts";
 import { makeManagement } from "./management.ts";
+import { connectNudges, followShards } from "./nudges.ts";
 import { openQueue } from "./open-queue.ts";
 import { ownBacking } from "./own-backing.ts";
 import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
 import type { Replica } from "./replica.ts";
 import { derivedKeys } from "./secret-keys.ts";
+import { managedHere, sharedView } from "./shared-view.ts";
+import { Sharing } from "./sharing.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
@@ -64,6 +66,8 @@ export interface PlatformUrls {
   readonly workers: () => WorkerPort | undefined;
 }
 
+const ALONE: { readonly isMine: IsMine; readonly isLeaving: IsMine } = { isMine: ALL_MINE, isLeaving: () => false };
+
 const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN"]);
 
 /** What the watch over the disk, or the way to the database, has said once, and what a platform that stops leaves undone. */
@@ -71,8 +75,14 @@ function isSaidElsewhere(error: unknown): boolean {
   return error instanceof SvcError && SAID_ELSEWHERE.has(error.code);
 }
 
-/** `replica`: takes calls for another platform while that has the database, and then for this one. */
-export async function compose(config: Config, socketPath: string, log: Log, urls: PlatformUrls, replica?: Replica) {
+/** `replica`: takes calls for other platforms on the database, or while another has it. */
+export async function compose(
+  config: Config,
+  socketPath: string,
+  log: Log,
+  urls: PlatformUrls,
+  replica?: Replica | Sharing,
+) {
   const clock = Date.now;
   const now = () => performance.now();
   const { dataDir } = config;
@@ -92,6 +102,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     full: (error) => storage.noticed(error),
   });
   const { database, postgres, secretKeys, seal } = state;
+  const sharing = replica instanceof Sharing ? replica : undefined;
   database.onFailure = (error) => storage.noticed(error);
   const store = withWorkerTokens(state.store);
   const bounds = {
@@ -101,11 +112,11 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
   };
   const inUse = await openBucket(config, log);
   const queue = await openQueue(config, {
-    ...{ database, postgres, bucket: inUse?.bucket, clock, bounds, storage },
+    ...{ database, postgres, bucket: inUse?.bucket, clock, bounds, storage, sharing },
     lost: lost.resolve,
     own: (work) => own("deleting bodies that nothing names", work),
   });
-  const isMine = ALL_MINE;
+  const { isMine, isLeaving } = sharing?.shards ?? ALONE;
   const artifacts = await openArtifacts(config, inUse?.bucket, clock);
   const endpoints = createEndpointCache(store);
   const isSure = () => replica?.isSure ?? true;
@@ -225,6 +236,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     store,
     endpoints,
     isMine,
+    isLeaving,
     driver,
     images,
     boots,
@@ -273,8 +285,10 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     log,
     onError: failed("recording what happens"),
   });
+  const { jobs, workers } =
+    sharing === undefined ? { jobs: queue, workers: pool } : sharedView(sharing.route, queue, pool);
   const { webhooks, alerts } = await makeWebhooks({
-    ...{ config, store, queue, workers: pool, link, clock, log },
+    ...{ config, store, queue: jobs, workers, link, clock, log },
     ...telemetry,
     publicUrl: urls.public,
     onError: reconcilerFailed,
@@ -293,6 +307,8 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     isMine,
     queue,
     pool,
+    health: async (endpointId) => workers.health(endpointId),
+    isFirst: sharing?.isFirst ?? (() => true),
     artifacts,
     files: driver,
     images,
@@ -301,38 +317,27 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     onError: reconcilerFailed,
   });
   const podsUpkeep = pods === undefined ? [] : [pods];
-  const reconcilers = [volumes, webhooks, alerts, schedules, ...logs.upkeep, ...podsUpkeep, ...upkeep.all];
+  const startAlerts = () => (sharing === undefined ? alerts.start() : sharing.whenFirst(() => alerts.start()));
+  const watching = { start: startAlerts, stop: () => alerts.stop() };
+  const reconcilers = [volumes, webhooks, watching, schedules, ...logs.upkeep, ...podsUpkeep, ...upkeep.all];
 
-  // Workers ended, and endpoints drained, while their rows could not be changed.
-  storage.onReturn(() => {
-    upkeep.rows.nudge();
-    upkeep.removed.nudge();
-  });
-  queue.events.jobFinished(({ webhook }) => {
-    if (webhook !== "") webhooks.nudge();
-  });
-  queue.events.jobDelayed(({ id, endpointId, workerId, ...attempt }) => {
-    logs.store.append({ endpointId, workerId, jobId: id, stream: "stderr", text: attemptLine(attempt) });
-  });
-  queue.events.jobQueued((endpointId) => {
-    autoscaler.wake(endpointId);
-    callerWaits(endpointId);
-  });
-  store.onChange((change) => {
-    if (change.table !== "keys") upkeep.verdicts.nudge();
-    if (change.table !== "endpoints") return;
-    const { id, endpoint } = change;
-    if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", volumes.readLimits());
-    if (endpoint?.schedule) schedules.nudge();
-    if (endpoint !== undefined) pool.endpointChanged(endpoint);
-    else {
-      pool.endpointRemoved(id);
-      upkeep.removed.nudge();
-      own("removing a log", logs.store.forget(id));
-      secrets.forget(id);
-    }
-    autoscaler.wake(id);
-  });
+  const parts = {
+    storage,
+    store,
+    queue,
+    link,
+    pool,
+    autoscaler,
+    upkeep,
+    webhooks,
+    schedules,
+    volumes,
+    secrets,
+    callerWaits,
+    own,
+    logs: logs.store,
+  };
+  connectNudges(parts);
 
   const management = makeManagement({
     ...{ config, store, artifacts, keys, link, driver, seal, ticketKeys, clock, now, own, log },
@@ -341,8 +346,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     workerPort: urls.workers,
     ...telemetry,
     fleet,
-    workers: pool,
-    jobs: queue,
+    ...{ workers, jobs },
     logs: logs.store,
     logins:
       postgres === undefined ? new MemoryLogins(now, randomBytes) : new PostgresLogins(postgres, seal, randomBytes),
@@ -366,6 +370,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     ...{ config, store, queue, endpoints, keys, isSure, link, peers, telemetry, clock, now },
     workers: pool,
     fallback: management,
+    managed: sharing && managedHere(queue, pool),
   });
   const acceptFailed = (error: Error) => {
     if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });
@@ -388,5 +393,7 @@ export async function compose(config: Config, socketPath: string, log: Log, urls
     gateway,
     backing,
     telemetry,
+    /** Workers follow the endpoints that this platform has from now on. */
+    follow: () => sharing && followShards(sharing.shards, parts),
   };
 }

@@ -24,7 +24,7 @@ import {
   WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
-import { type DatabaseConfig, databaseKeys, readDatabase, readReplica } from "./database-config.ts";
+import { type DatabaseConfig, databaseKeys, readDatabase, readReplica, refuseWithShards } from "./database-config.ts";
 import { flag } from "./flag.ts";
 import { type PoolsConfig, poolsKeys, readPools } from "./pools-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
@@ -305,7 +305,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     });
   }
   const c = parsed.data;
-  return Object.freeze({
+  const config = Object.freeze({
     dataDir: c.SVC_DATA_DIR,
     volumesDir: c.SVC_VOLUMES_DIR ?? path.join(path.resolve(c.SVC_DATA_DIR), "volumes"),
     volumesMounted: c.SVC_VOLUMES_MOUNTED,
@@ -362,6 +362,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...readReplica(c),
     s3: readS3(c),
   });
+  refuseWithShards(config.database, config);
+  return config;
 }
 
 /** Logs in files end with the room for them: nobody is to believe that they go by their age. */

@@ -35,6 +35,8 @@ export const databaseKeys = {
     .default(POSTGRES_CONNECTIONS_DEFAULT),
   /** Short jobs whose callers wait may run before they are stored. */
   SVC_EARLY_HANDOUT: flag.default(true),
+  /** Each platform on the database has some of the endpoints, and runs their workers; else one has all, and the others wait. */
+  SVC_SHARE_SHARDS: flag.default(false),
   /** Where other platforms on the same database dial in, by TLS; default: a free port that only this machine reaches. */
   SVC_REPLICA_LISTEN: tlsAddress.optional(),
   /** Where they reach that, when it is elsewhere than where the platform listens. */
@@ -66,16 +68,37 @@ export interface DatabaseConfig {
   readonly access: PostgresAccess;
   readonly connectionsMax: number;
   readonly runsEarly: boolean;
+  readonly sharesShards: boolean;
+}
+
+/** What platforms that share their endpoints cannot have yet, or cannot be without. Throws CONFIG_INVALID. */
+export function refuseWithShards(
+  database: DatabaseConfig | undefined,
+  config: { readonly gateways: number; readonly workerListen: object | undefined; readonly s3: object | undefined },
+): void {
+  if (!database?.sharesShards) return;
+  const why =
+    config.gateways > 0
+      ? "cannot be used with SVC_GATEWAYS"
+      : config.workerListen !== undefined
+        ? "cannot be used with SVC_WORKER_LISTEN: machines that join serve one platform"
+        : config.s3 === undefined
+          ? "needs a bucket (SVC_S3_BUCKET): layers and large bodies must be where each platform finds them"
+          : undefined;
+  if (why !== undefined) throw new SvcError("CONFIG_INVALID", `SVC_SHARE_SHARDS: ${why}`, { help: DESCRIBED });
 }
 
 type Given = z.output<z.ZodObject<typeof databaseKeys>>;
 
 /** Undefined without a URL. Throws CONFIG_INVALID. */
 export function readDatabase(given: Given): DatabaseConfig | undefined {
-  const { SVC_DATABASE_URL: url, SVC_DATABASE_PASSWORD_FILE: passwordFile } = given;
+  const { SVC_DATABASE_URL: url, SVC_DATABASE_PASSWORD_FILE: passwordFile, SVC_SHARE_SHARDS: sharesShards } = given;
   if (url !== undefined) {
     const { SVC_DATABASE_CONNECTIONS_MAX: connectionsMax, SVC_EARLY_HANDOUT: runsEarly } = given;
-    return { access: { url, passwordFile }, connectionsMax, runsEarly };
+    return { access: { url, passwordFile }, connectionsMax, runsEarly, sharesShards };
+  }
+  if (sharesShards) {
+    throw new SvcError("CONFIG_INVALID", "SVC_SHARE_SHARDS: counts only with SVC_DATABASE_URL", { help: DESCRIBED });
   }
   if (passwordFile === undefined) return undefined;
   throw new SvcError("CONFIG_INVALID", "SVC_DATABASE_PASSWORD_FILE: counts only with SVC_DATABASE_URL", {

@@ -54,7 +54,8 @@ export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady)
     try {
       await route.ask(
         (backing) => {
-          const { pull } = backing;
+          // Workers ask the platform that has started them.
+          const { pull } = route.shared?.own ?? backing;
           const pulled = pull && findPull(req.url ?? "/");
           if (pulled === undefined || pull === undefined) return backing.fallback(req, res);
           return answerPull(req, res, pulled, pull, gateway.context);

@@ -25,6 +25,7 @@ import { openLinkCertificate } from "./link-certificate.ts";
 import { privateSocket } from "./private-socket.ts";
 import { Replica } from "./replica.ts";
 import type { RunningPlatform } from "./running-platform.ts";
+import { Sharing } from "./sharing.ts";
 import { Snapshots } from "./snapshots.ts";
 import { HISTORY_FILE } from "./telemetry.ts";
 import { waitingPlatform } from "./waiting.ts";
@@ -41,12 +42,14 @@ export async function runPlatform(config: Config, program: readonly string[] = [
   const statusPath = privateSocket(config.dataDir, "replicas");
   const own = createOwner(log, (error) => error instanceof SvcError);
   const recordFile = recordOf(config);
-  const replica = new Replica({
+  const needs = {
     ...{ config, log, own, statusPath },
     url: () => at.url,
-    taken: (port) => at.taken(port),
+    taken: (port: number) => at.taken(port),
     portFree: () => endLeftGateways(earlier(recordFile).gateways?.pids ?? []),
-  });
+  };
+  if (config.database.sharesShards) return start(config, program, log, at, { replica: new Sharing(needs), statusPath });
+  const replica = new Replica(needs);
   const started = start(config, program, log, at, { replica, statusPath });
   const first = await Promise.race([started, replica.waits.then(() => undefined)]);
   if (first !== undefined) return first;
@@ -95,11 +98,13 @@ async function start(
   program: readonly string[],
   log: Log,
   at: Addresses,
-  several?: { readonly replica: Replica; readonly statusPath: string },
+  several?: { readonly replica: Replica | Sharing; readonly statusPath: string },
 ): Promise<RunningPlatform> {
   const socketPath = privateSocket(config.dataDir);
   const urls = { public: () => at.url, local: () => at.localUrl, workers: () => at.workerPort };
   const replica = several?.replica;
+  const sharing = replica instanceof Sharing ? replica : undefined;
+  const one = replica instanceof Replica ? replica : undefined;
   const platform = await compose(config, socketPath, log, urls, replica).catch(cannotStart);
   const {
     storage,
@@ -147,12 +152,13 @@ async function start(
         });
   try {
     if (gateways !== undefined) {
-      const port = await replica?.port();
+      const port = await one?.port();
       await gateways.start((taken) => at.taken(taken), port);
       if (port !== undefined) gateway.stopListening();
     } else if (replica !== undefined) await replica.listen();
     else at.taken((await gateway.listen(config.host, config.port)).port);
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
+    await sharing?.shards.settled();
     await link.listen(socketPath);
     at.workerPort = config.workerListen && (await listenForWorkers(link, config.workerListen, config));
     const workersDial = at.workerPort && dialled(at.workerPort);
@@ -164,11 +170,14 @@ async function start(
     await pool.recover();
     if (isElsewhere(recordFile, workersReach)) link.pull.replaceAll();
     await autoscaler.start();
+    platform.follow();
     for (const reconciler of reconcilers) reconciler.start();
     telemetry.start();
-    const firstKey = await ensureFirstKey(store, Date.now, config.firstKeyFile);
+    const makesKey = sharing === undefined || sharing.isFirst();
+    const firstKey = makesKey ? await ensureFirstKey(store, Date.now, config.firstKeyFile) : undefined;
     await noteVersion(config.dataDir);
-    await replica?.serve(backing, store);
+    await one?.serve(backing, store);
+    await sharing?.serve(backing, store, state.caughtUp!);
     const facts = {
       database: postgres?.name,
       commits: durability?.words,
@@ -211,12 +220,13 @@ async function start(
       };
       // Where another waits, callers stay until that answers them.
       const handsOver = gateways === undefined && graceMs > 0 && replica?.hasOthers === true;
-      if (handsOver) replica.leave();
+      if (handsOver) replica?.leave();
       else await callersLeave();
       autoscaler.stop();
       await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
       await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);
-      replica?.release();
+      if (handsOver) await sharing?.handOver(callersLeave, hurry.signal);
+      one?.release();
       link.handBackAll();
       await driver.close({ stopAll: true });
       containerCalls.close();
@@ -230,7 +240,7 @@ async function start(
       clearInterval(looks);
       await queue.close();
       bucket?.bucket.close();
-      if (handsOver) await replica.handOver(callersLeave, hurry.signal);
+      if (handsOver) await one?.handOver(callersLeave, hurry.signal);
       await replica?.close();
       await state.close();
       record = undefined;

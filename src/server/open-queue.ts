@@ -11,8 +11,11 @@ import type { JobQueue } from "../queue/queue.ts";
 import { openSqliteQueue } from "../queue/sqlite-queue.ts";
 import type { Bucket } from "../s3/bucket.ts";
 import type { Config } from "./config.ts";
+import type { Sharing } from "./sharing.ts";
 
 interface QueueNeeds extends Pick<PostgresQueueOptions, "clock" | "bounds" | "lost" | "own"> {
+  /** Shares the database with others, by shards. */
+  readonly sharing: Sharing | undefined;
   readonly database: SqliteDatabase;
   readonly postgres: Postgres | undefined;
   readonly bucket: Bucket | undefined;
@@ -20,13 +23,24 @@ interface QueueNeeds extends Pick<PostgresQueueOptions, "clock" | "bounds" | "lo
 }
 
 export async function openQueue(config: Config, needs: QueueNeeds): Promise<JobQueue> {
-  const { database, postgres, bucket, lost, own, ...common } = needs;
-  if (postgres !== undefined)
-    return openPostgresQueue({
+  const { database, postgres, bucket, lost, own, sharing, ...common } = needs;
+  if (postgres !== undefined) {
+    const options = {
       ...{ ...common, postgres, lost, own },
       bodies: await openBodies(config, bucket),
       runsEarly: config.database?.runsEarly,
+    };
+    if (sharing === undefined) return openPostgresQueue(options);
+    const { id, shards, gave } = sharing;
+    const { told, leaves } = shards;
+    // Where it is reached, and what its links speak, is in the table of platforms.
+    const queue = await openPostgresQueue({
+      ...options,
+      replica: { ...{ id, told, leaves, gave }, address: "", links: { first: 0, last: 0 } },
     });
+    shards.keeper = queue.shards;
+    return queue;
+  }
   return openSqliteQueue({ ...common, database, blobDir: path.join(config.dataDir, "blobs") });
 }
 

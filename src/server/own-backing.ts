@@ -26,6 +26,7 @@ interface OwnBackingNeeds {
   readonly peers: PeerCalls;
   readonly telemetry: Pick<Telemetry, "traces" | "requestEnded">;
   readonly fallback: Backing["fallback"];
+  readonly managed: Backing["managed"];
   /** The time of day, and for durations a clock that is never set. */
   readonly clock: () => number;
   readonly now: () => number;

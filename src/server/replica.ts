@@ -13,19 +13,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
 import {
   REPLICA_LEAVE_MS,
-  REPLICA_LINK_SILENCE_MS,
   REPLICA_REDIAL_MAX_MS,
   REPLICA_REDIAL_MIN_MS,
   REPLICA_UNREADY_MS,
 } from "../domain/limits.ts";
-import { VERSION } from "../domain/version.ts";
 import { LauncherProcess } from "../drivers/launcher-process.ts";
 import type { Gateway } from "../gateway/server.ts";
 import { askedOfBacking, type Backing } from "../gateway-link/backing.ts";
-import { greetOwner } from "../gateway-link/dial.ts";
 import { GatewayDoor } from "../gateway-link/gateway-door.ts";
-import { LINK_VERSIONS } from "../gateway-link/protocol.ts";
-import { dialReplica, ReplicaDoor, type ReplicaProtocol } from "../gateway-link/replica-door.ts";
+import type { ReplicaProtocol } from "../gateway-link/replica-door.ts";
 import { Route } from "../gateway-link/route.ts";
 import { sharedSettings } from "../gateway-link/settings.ts";
 import type { Log } from "../lib/log.ts";
@@ -34,7 +30,7 @@ import type { SealedText } from "../lib/sealed-text.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
 import type { PlatformOwner } from "../postgres/owner.ts";
 import type { Postgres } from "../postgres/postgres.ts";
-import { type ReplicaRow, Replicas } from "../postgres/replicas.ts";
+import { beginAmong, type ReplicaRow } from "../postgres/replicas.ts";
 import { Bucket } from "../s3/bucket.ts";
 import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
@@ -43,12 +39,12 @@ import type { Config } from "./config.ts";
 import { routedFront } from "./front.ts";
 import { choosePort } from "./gateways.ts";
 import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
-import { linkBacking } from "./link-backing.ts";
-import { addressOf, isRefused } from "./replica-address.ts";
+import { dialPlatform } from "./platform-link.ts";
+import { isRefused } from "./replica-address.ts";
+import { ReplicaPlace } from "./replica-place.ts";
 import type { SecretKeys } from "./secret-keys.ts";
-import { StatusSocket } from "./status-socket.ts";
 
-interface ReplicaNeeds {
+export interface ReplicaNeeds {
   readonly config: Config;
   readonly log: Log;
   readonly own: Own;
@@ -62,7 +58,7 @@ interface ReplicaNeeds {
 }
 
 /** What is open when it has to wait. */
-interface Way {
+export interface Way {
   readonly postgres: Postgres;
   readonly seal: SealedText;
   readonly secretKeys: SecretKeys;
@@ -85,12 +81,9 @@ export class Replica {
   #way!: Way;
   #gateway!: Gateway;
   #listening: Promise<{ readonly port: number }> | undefined;
-  #replicas: Replicas | undefined;
-  #status: StatusSocket | undefined;
+  #place!: ReplicaPlace;
   #spans: OpenTraces | undefined;
   #certificate: Certificate | undefined;
-  #door: ReplicaDoor | undefined;
-  #address = "";
   /** Of an owner: where gateways of others ask. */
   #gateways: GatewayDoor | undefined;
   #released: GatewayDoor | undefined;
@@ -117,12 +110,18 @@ export class Replica {
 
   /** Resolves when the database is this platform's, which has done nothing else yet. */
   async take(way: Way): Promise<void> {
-    const { config, log, own } = this.#needs;
+    const { config, log, own, url, statusPath } = this.#needs;
     this.#way = way;
+    this.#place = new ReplicaPlace({
+      ...{ id: this.id, config, url, statusPath, shares: false, ...way },
+      status: async (replicas) => ({ id: this.id, held: this.#route.held, replicas: await replicas.list() }),
+      accept: (socket, protocol) => this.#accept(socket, protocol),
+    });
     const acceptFailed = (error: Error) => log.error("a connection could not be accepted", { error });
     const front = { config, log, own, acceptFailed, secretKeys: way.secretKeys };
     this.#gateway = routedFront(front, this.#route, () => this.#notReady());
     try {
+      await beginAmong(way.postgres, { home: way.home, shares: false });
       await way.owner.take(this.#stop.signal);
     } finally {
       // Its own stop has its calls answered first.
@@ -190,8 +189,8 @@ export class Replica {
     this.#route.set(backing);
     this.#certificate ??= await shareReplicaCertificate(postgres, seal);
     this.#gateways = gateways;
-    await this.#open();
-    await this.#replicas!.tell();
+    await this.#place.open(this.#certificate);
+    await this.#place.replicas.tell();
   }
 
   /** A platform that waits lets its callers go elsewhere, answers what it was asked, and then waits no more. */
@@ -218,7 +217,7 @@ export class Replica {
 
   /** Of an owner: whether what it knows of keys is what is stored. While no other is there it is, also when the database is away. */
   get isSure(): boolean {
-    return this.#way.owner.isSure || this.#replicas?.isAlone === true;
+    return this.#way.owner.isSure || this.#place?.replicas?.isAlone === true;
   }
 
   /** Whether another takes calls for this one, and could have its place. */
@@ -257,9 +256,7 @@ export class Replica {
   async close(): Promise<void> {
     this.#route.close();
     await (this.#gateways ?? this.#released)?.close();
-    await this.#door?.close();
-    await this.#status?.close();
-    await this.#replicas?.close();
+    await this.#place?.close();
   }
 
   async #begin(): Promise<void> {
@@ -268,39 +265,15 @@ export class Replica {
       this.#spans = await openTraces({ clock: Date.now, told: (line, facts) => log.info(line, facts) });
     }
     await this.listen();
-    await this.#open();
+    await this.#place.open(this.#certificate);
     if (config.s3 !== undefined) await Bucket.load();
     this.#waiting.resolve();
     await this.#follow();
   }
 
-  /** The door, where the certificate is known, and what others and people see of this platform. */
-  async #open(): Promise<void> {
-    const { config, url, statusPath } = this.#needs;
-    const { postgres, home, place } = this.#way;
-    if (this.#certificate !== undefined && this.#door === undefined) {
-      this.#door = new ReplicaDoor(this.#certificate, (socket, protocol) => this.#accept(socket, protocol));
-      const { host, port } = config.replicaListen;
-      const taken = await this.#door.listen({ host, port });
-      const reached = config.replicaPublic ?? { host, port: taken };
-      this.#address = `${reached.host.includes(":") ? `[${reached.host}]` : reached.host}:${reached.port}`;
-    }
-    if (this.#replicas !== undefined) return;
-    const links = { firstLink: LINK_VERSIONS.min, lastLink: LINK_VERSIONS.max };
-    const row = () => ({ id: this.id, place, url: url(), address: this.#address, ...links, version: VERSION });
-    this.#replicas = new Replicas(postgres, { home, row });
-    await this.#replicas.start();
-    this.#status = new StatusSocket(async () => ({
-      id: this.id,
-      held: this.#route.held,
-      replicas: await this.#replicas!.list(),
-    }));
-    await this.#status.listen(statusPath);
-  }
-
   /** Nobody but the owner has anything to say. */
   #accept(socket: Socket, protocol: ReplicaProtocol): void {
-    this.#replicas?.met();
+    this.#place?.replicas?.met();
     if (this.#gateways === undefined) socket.destroy();
     else if (protocol === "link") this.#gateways.accept(socket);
     else this.#gateway.acceptPrivately(socket);
@@ -315,10 +288,10 @@ export class Replica {
     for (let pauseMs = REPLICA_REDIAL_MIN_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, REPLICA_REDIAL_MAX_MS)) {
       let row: ReplicaRow | undefined;
       try {
-        row = await this.#replicas!.owner();
+        row = await this.#place.replicas.owner();
         if (this.#certificate === undefined) {
           this.#certificate = await readReplicaCertificate(postgres, seal);
-          await this.#open();
+          await this.#place.open(this.#certificate);
         }
         if (row !== undefined && this.#certificate !== undefined && row.id !== this.id) {
           const reason = await this.#useLink(row, this.#certificate, () => {
@@ -349,19 +322,9 @@ export class Replica {
   async #useLink(row: ReplicaRow, certificate: Certificate, opened: () => void): Promise<string> {
     const { log } = this.#needs;
     const { signal } = this.#over;
-    const at = addressOf(row);
-    const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
-    const dialCalls = () => dialReplica(at, certificate, "calls");
-    const backing = linkBacking({ link, settings, spans: this.#spans, dialCalls, log });
-    const closed = new Promise<string>((resolve) => {
-      link.onClosed = (reason) => {
-        if (this.#route.backing === backing) this.#nobody();
-        resolve(reason);
-      };
+    const { link, backing, closed } = await dialPlatform(row, certificate, { log, spans: this.#spans }, (gone) => {
+      if (this.#route.backing === gone) this.#nobody();
     });
-    // It gives the database away: nothing is asked of it any more.
-    link.onClose = () => link.destroy();
-    link.watch(REPLICA_LINK_SILENCE_MS);
     const end = () => link.destroy();
     signal.addEventListener("abort", end);
     if (signal.aborted) end();

@@ -28,6 +28,7 @@ import { refuseMarked } from "./migrate/database-mark.ts";
 import { refuseMoving } from "./migrate/move.ts";
 import type { Replica } from "./replica.ts";
 import { keyId, readSecretKeys, type SecretKeys } from "./secret-keys.ts";
+import type { Sharing } from "./sharing.ts";
 
 /** Says that the directory belongs to a platform whose store is in PostgreSQL. */
 export const DATABASE_HOME_FILE = "database.json";
@@ -44,6 +45,8 @@ export interface PlatformState {
   readonly postgres: Postgres | undefined;
   /** What its commits were worth at the start; undefined without it. */
   readonly durability: Durability | undefined;
+  /** Resolves when what other platforms have changed in the store is known here. */
+  readonly caughtUp?: () => Promise<void>;
   /** Closes the store, and the ways to the databases. */
   close(): Promise<void>;
 }
@@ -54,7 +57,7 @@ interface StateNeeds {
   /** Called when the data directory is this process's, before its keys are read. */
   readonly beforeKeys?: () => Promise<void>;
   /** Takes calls for the platform that has the database while this one waits for it. */
-  readonly replica?: Pick<Replica, "id" | "take" | "other"> | undefined;
+  readonly replica?: Pick<Replica | Sharing, "id" | "take" | "other"> | undefined;
   /** Another platform took the database: this one must end. */
   readonly lost: (error: SvcError) => void;
   /** Told of writes for which PostgreSQL has no room. */
@@ -136,7 +139,8 @@ async function openPostgres(
     log.info("the store is in PostgreSQL", { database: postgres.name });
     if (durability.isUnsafe) log.error(`The database may lose what was answered: ${durability.words}.`);
     else log.info(`of the database: ${durability.words}`);
-    return { postgres, store, sealedAnew, durability, close: () => closeAll([store, owner, postgres, database]) };
+    const close = () => closeAll([store, owner, postgres, database]);
+    return { postgres, store, sealedAnew, durability, caughtUp: () => store.caughtUp(), close };
   } catch (error) {
     await closeAll([owner, postgres]);
     throw error;

@@ -9,6 +9,7 @@ import {
   SWEEP_MS,
 } from "../domain/limits.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
+import type { EndpointHealth } from "../domain/worker.ts";
 import type { PreparedFiles } from "../drivers/worker-driver.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import type { JobQueue } from "../queue/queue.ts";
@@ -26,6 +27,10 @@ interface UpkeepNeeds {
   readonly queue: JobQueue;
   readonly isMine: IsMine;
   readonly pool: WorkerPool;
+  /** How endpoints fare, whoever has them. */
+  readonly health: (endpointId: string) => Promise<EndpointHealth>;
+  /** Whether this platform does what one does for all that share a database. */
+  readonly isFirst: () => boolean;
   readonly artifacts: ArtifactStore;
   readonly files: PreparedFiles;
   readonly images: Images;
@@ -35,12 +40,13 @@ interface UpkeepNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
-export function makeUpkeep({ store, queue, isMine, pool, clock, onError, ...needs }: UpkeepNeeds) {
+export function makeUpkeep({ store, queue, isMine, pool, health, isFirst, clock, onError, ...needs }: UpkeepNeeds) {
   const { artifacts, files, images, keptByEndpoint } = needs;
   const every = (name: string, ms: number, work: () => Promise<unknown>) => new Reconciler(name, ms, work, onError);
   const removed = every("removed-endpoints", RECONCILE_MS, () => removeDrainedEndpoints(store, queue, isMine));
-  const health = (id: string) => pool.health(id);
-  const verdicts = every("build-verdicts", RECONCILE_MS, () => judgeBuilds({ store, health, clock }));
+  const once = (name: string, ms: number, work: () => Promise<unknown>) =>
+    every(name, ms, async () => (isFirst() ? work() : undefined));
+  const verdicts = once("build-verdicts", RECONCILE_MS, () => judgeBuilds({ store, health, clock }));
   const rows = every("worker-pool", RECONCILE_MS, () => pool.reconcile());
   const unusedLayers = () => removeUnusedLayers({ store, artifacts, files, images, clock });
   const all = [
@@ -49,8 +55,8 @@ export function makeUpkeep({ store, queue, isMine, pool, clock, onError, ...need
     rows,
     every("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue)),
     every("retention", SWEEP_MS, () => queue.sweep()),
-    every("unused-layers", LAYER_SWEEP_MS, unusedLayers),
-    every("old-records", RECORDS_SWEEP_MS, () => removeOldRecords(store, clock)),
+    once("unused-layers", LAYER_SWEEP_MS, unusedLayers),
+    once("old-records", RECORDS_SWEEP_MS, () => removeOldRecords(store, clock)),
     every("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, keptByEndpoint)),
   ];
   return { all, removed, verdicts, rows };

@@ -14,11 +14,16 @@ import { type ChangeListener, createSqlStore, tellAll } from "./sql-store.ts";
 import type { Store, StoreChange } from "./store.ts";
 import type { Tables } from "./tables.ts";
 
+export interface PostgresStore extends Store {
+  /** Resolves when all that was committed before the call, by whomever, has been told to those who listen. */
+  caughtUp(): Promise<void>;
+}
+
 /**
  * The store in PostgreSQL, its tables migrated; several may be open on one database at once. close() leaves the connections open: whoever
  * opened them closes them. `seal` keeps the values of variables. Throws DATABASE_REFUSED for tables of a newer version.
  */
-export async function openPostgresStore(postgres: Postgres, seal?: SealedText): Promise<Store> {
+export async function openPostgresStore(postgres: Postgres, seal?: SealedText): Promise<PostgresStore> {
   const db = postgresRecords(postgres);
   await refuseNewer(postgres);
   await migrate(db);
@@ -41,6 +46,7 @@ export async function openPostgresStore(postgres: Postgres, seal?: SealedText): 
   await feed.open();
   return {
     ...store,
+    caughtUp: () => feed.look(),
     async close() {
       // Who still asks is told by the pool, once that is closed, that the platform ends.
       await feed.close();

@@ -67,6 +67,11 @@ export class RequestDispatch {
     }
   }
 
+  /** Endpoints for which somebody waits. */
+  get waitedFor(): readonly string[] {
+    return [...this.#waiting.keys()];
+  }
+
   close(): void {
     const error = new SvcError("SHUTTING_DOWN", "The platform is shutting down.", { help: "Try again in a moment." });
     for (const endpointId of [...this.#waiting.keys()]) this.failAll(endpointId, error);

@@ -15,7 +15,7 @@ import {
   STANDSTILL_MS,
   WORKER_DRAIN_GRACE_MS,
 } from "../domain/limits.ts";
-import type { IsMine } from "../domain/own-endpoints.ts";
+import { type IsMine, movedAway } from "../domain/own-endpoints.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
@@ -105,6 +105,8 @@ export class WorkerLink implements RequestForwarder {
   }
 
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {
+    const { endpointId } = request;
+    if (!this.#deps.isMine(endpointId)) return Promise.reject(movedAway(endpointId));
     return this.#requests.forward(request);
   }
 
@@ -169,6 +171,11 @@ export class WorkerLink implements RequestForwarder {
   drain(workerId: string, graceMs: number): void {
     if (this.pull.isReady(workerId)) this.pull.drain(workerId);
     else this.#sessions.find(workerId)?.drain(graceMs);
+  }
+
+  /** Who waits for an endpoint that is another platform's now is sent there. */
+  endpointsMoved(): void {
+    for (const id of this.#requests.waitedFor) if (!this.#deps.isMine(id)) this.#requests.failAll(id, movedAway(id));
   }
 
   /** Those who wait for the endpoint are told why a worker of it cannot start; not when newer code may do better. */

@@ -1,4 +1,4 @@
-import { type EndpointHealth, isActive } from "../domain/worker.ts";
+import { type EndpointHealth, isActive, isInitializing, type WorkerCounts } from "../domain/worker.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
 export interface HealthFacts {
@@ -37,4 +37,20 @@ export function endpointHealth(
 
 function is(state: EndpointHealth["state"], reason = "", progress: readonly string[] = []): EndpointHealth {
   return { state, reason, progress };
+}
+
+/** `connected`: those that are ready. */
+export function workerCounts(
+  rows: readonly Worker[],
+  connected: readonly { readonly busy: boolean }[],
+  others: Pick<WorkerCounts, "throttled" | "unhealthy">,
+): WorkerCounts {
+  const running = connected.filter((worker) => worker.busy).length;
+  return {
+    idle: connected.length - running,
+    initializing: rows.filter((row) => isInitializing(row.state)).length,
+    ready: connected.length,
+    running,
+    ...others,
+  };
 }

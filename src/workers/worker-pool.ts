@@ -2,9 +2,9 @@
  * Makes the workers that run equal to what the autoscaler decided and the store says: prepares images, starts and
  * stops workers through the driver, and cleans up after those that ended (worker-rows.ts).
  */
-import { setTimeout as delay, setImmediate } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import { CANCEL_GRACE_MS, STOP_POLL_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, STOP_GRACE_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import { isRemoved } from "../domain/removal.ts";
@@ -26,16 +26,18 @@ import type { BootRecord } from "./boot-record.ts";
 import { inWords, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
 import type { DecisionLog } from "./decision-log.ts";
-import { endpointHealth } from "./endpoint-health.ts";
+import { endpointHealth, workerCounts } from "./endpoint-health.ts";
 import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
 import { Room, type RoomWish } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
-import { reconcileRows } from "./worker-rows.ts";
+import { ownRows, reconcileRows, untilEnded } from "./worker-rows.ts";
 
 interface WorkerPoolDeps extends StartDeps {
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly isMine: IsMine;
+  /** Of those: it is given to another platform, and nothing is started for it any more. */
+  readonly isLeaving: IsMine;
   readonly images: Images;
   readonly boots: BootRecord;
   readonly decisions: DecisionLog;
@@ -121,10 +123,7 @@ export class WorkerPool implements WorkerView {
     if (await reconcileRows({ ...this.#deps, isStarting, gone })) this.#room.look();
   }
 
-  /** Of workers of this platform's endpoints. */
-  async #rows(): Promise<Worker[]> {
-    return (await this.#deps.store.workers.list()).filter(({ endpointId }) => this.#deps.isMine(endpointId));
-  }
+  readonly #rows = () => ownRows(this.#deps);
 
   /** The driver can start workers and knows which run, perhaps after it could not. */
   driverAvailable(): void {
@@ -140,7 +139,6 @@ export class WorkerPool implements WorkerView {
   /** How each worker was started, from its driver; lost when the platform restarts. */
   readonly #starts = new Map<string, WorkerStart>();
 
-  /** The driver started it. */
   workerStarted(workerId: string, start: WorkerStart): void {
     this.#starts.set(workerId, start);
   }
@@ -197,8 +195,8 @@ export class WorkerPool implements WorkerView {
 
   /** Whether a worker could start now; sets the preparation going when it is needed. */
   mayStart(endpoint: Endpoint): boolean {
-    const { images, boots, isMine } = this.#deps;
-    if (isRemoved(endpoint) || !isMine(endpoint.id)) return false;
+    const { images, boots, isMine, isLeaving } = this.#deps;
+    if (isRemoved(endpoint) || !isMine(endpoint.id) || isLeaving(endpoint.id)) return false;
     if (!images.isPrepared(endpoint)) {
       images.prepare(endpoint);
       return false;
@@ -277,11 +275,16 @@ export class WorkerPool implements WorkerView {
 
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
   async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
-    const { driver, now } = this.#deps;
     this.#room.close();
     for (const row of await this.#rows()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
-    const end = now() + graceMs;
-    while (now() < end && !hurry.aborted && (await driver.list())?.length) await delay(STOP_POLL_MS);
+    await untilEnded(this.#deps, graceMs, hurry);
+  }
+
+  /** Workers of these endpoints finish what they have, for as long as a platform that stops waits for it. */
+  async drain(isMeant: IsMine): Promise<void> {
+    const ids = (await this.#rows()).flatMap(({ id, endpointId }) => (isMeant(endpointId) ? [id] : []));
+    for (const id of ids) await this.stop(id, "another platform gets its endpoint");
+    if (ids.length > 0) await untilEnded(this.#deps, STOP_GRACE_MS, undefined, new Set(ids));
   }
 
   async workerReady(worker: Worker): Promise<void> {
@@ -321,16 +324,11 @@ export class WorkerPool implements WorkerView {
   async counts(endpointId: string): Promise<WorkerCounts> {
     const rows = await this.#deps.store.workers.listByEndpoint(endpointId);
     const connected = this.#deps.link.sample(endpointId).workers.filter((worker) => worker.ready);
-    const running = connected.filter((worker) => worker.busy).length;
     const endpoint = await this.#deps.endpoints.find(endpointId);
-    return {
-      idle: connected.length - running,
-      initializing: rows.filter((row) => isInitializing(row.state)).length,
-      ready: connected.length,
-      running,
+    return workerCounts(rows, connected, {
       throttled: this.#room.missing(endpointId) || (this.#refused.of(endpointId) === undefined ? 0 : 1),
       unhealthy: endpoint !== undefined && this.#deps.boots.isUnhealthy(endpoint.revision) ? 1 : 0,
-    };
+    });
   }
 
   async health(endpointId: string): Promise<EndpointHealth> {

@@ -2,6 +2,8 @@
  * Makes the rows of workers equal to those that run. Rows come first: a worker that runs without a row is an orphan and is stopped, a row
  * without a worker is deleted. Of workers whose endpoints are another platform's, rows are that one's, and none runs here.
  */
+import { setTimeout as delay } from "node:timers/promises";
+import { STOP_POLL_MS } from "../domain/limits.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Store, Worker } from "../store/store.ts";
@@ -16,9 +18,14 @@ interface WorkerRowsDeps {
   readonly gone: (row: Worker) => Promise<void>;
 }
 
+/** Of workers of this platform's endpoints. */
+export async function ownRows({ store, isMine }: Pick<WorkerRowsDeps, "store" | "isMine">): Promise<Worker[]> {
+  return (await store.workers.list()).filter(({ endpointId }) => isMine(endpointId));
+}
+
 /** Idempotent. Resolves false, and gives nobody up, while the driver cannot tell who runs. */
 export async function reconcileRows({ driver, store, isMine, isStarting, gone }: WorkerRowsDeps): Promise<boolean> {
-  const rows = (await store.workers.list()).filter(({ endpointId }) => isMine(endpointId));
+  const rows = await ownRows({ store, isMine });
   const listed = await driver.list();
   if (listed === undefined) return false;
   const alive = new Set(listed);
@@ -33,4 +40,16 @@ export async function reconcileRows({ driver, store, isMine, isStarting, gone }:
     if (row === undefined || !isMine(row.endpointId)) await driver.stop(id, 0);
   }
   return true;
+}
+
+/** Resolves when none of `ids` runs, or none at all, or when the time is over. */
+export async function untilEnded(
+  { driver, now }: { readonly driver: Pick<WorkerDriver, "list">; readonly now: () => number },
+  graceMs: number,
+  hurry?: AbortSignal,
+  ids?: ReadonlySet<string>,
+): Promise<void> {
+  const end = now() + graceMs;
+  const run = async () => (await driver.list())?.some((id) => ids === undefined || ids.has(id));
+  while (now() < end && !hurry?.aborted && (await run())) await delay(STOP_POLL_MS);
 }

@@ -136,6 +136,12 @@ export async function startReplicas(
       mkdirSync(dataDir, { mode: 0o700 });
       copyFileSync(path.join(first.dataDir, "secret.key"), path.join(dataDir, "secret.key"));
       const said: string[] = [];
+      let started: PlatformProcess | undefined;
+      // The folder goes last: a platform that still stops writes to it.
+      t.after(async () => {
+        await started?.end("SIGQUIT");
+        rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      });
       const running = await startPlatformProcess({
         dataDir,
         env: {
@@ -144,11 +150,7 @@ export async function startReplicas(
         },
         onLogLine: (line) => said.push(line),
       });
-      // The folder goes last: a platform that still stops writes to it.
-      t.after(async () => {
-        await running.end("SIGQUIT");
-        rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-      });
+      started = running;
       return { ...running, dataDir, said };
     },
     call: (platform, at, options) => first.call(new URL(at, platform.url).href, options),

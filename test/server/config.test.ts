@@ -46,6 +46,22 @@ test("Emulated GPUs are members of GpuType or product strings, and every other n
   assert.throws(() => gpus("NVIDIA_L4,L5"), { code: "CONFIG_INVALID", message: /SVC_EMULATED_GPUS.*"L5" is no GPU/ });
 });
 
+test("Platforms share their endpoints where each finds what it needs, and with nothing that belongs to one of them", () => {
+  const url = { SVC_DATABASE_URL: "postgres://svc@db/svc", SVC_S3_BUCKET: "my-bucket" };
+  const shares = (given: Record<string, string>) =>
+    readConfig({ SVC_DATA_DIR: "/d", SVC_SHARE_SHARDS: "1", ...given }).database?.sharesShards;
+  assert.equal(shares(url), true);
+  assert.equal(readConfig({ SVC_DATA_DIR: "/d", ...url }).database?.sharesShards, false);
+  for (const [given, message] of [
+    [{}, /counts only with SVC_DATABASE_URL/],
+    [{ SVC_DATABASE_URL: url.SVC_DATABASE_URL }, /needs a bucket/],
+    [{ ...url, SVC_GATEWAYS: "2" }, /cannot be used with SVC_GATEWAYS/],
+    [{ ...url, SVC_WORKER_LISTEN: "tls://0.0.0.0:7443" }, /machines that join serve one platform/],
+  ] as const) {
+    assert.throws(() => shares(given), { code: "CONFIG_INVALID", message });
+  }
+});
+
 test("How long logs are kept is a number of seconds within bounds, and counts only where they are in a bucket", () => {
   const both = { SVC_DATABASE_URL: "postgres://svc@db/svc", SVC_S3_BUCKET: "my-bucket" };
   const keptMs = (text?: string, given: Record<string, string | undefined> = both) =>

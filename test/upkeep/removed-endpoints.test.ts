@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { movedAway } from "../../src/queue/machine/refusals.ts";
+import { movedAway } from "../../src/domain/own-endpoints.ts";
 import type { Store } from "../../src/store/store.ts";
 import { removeDrainedEndpoints } from "../../src/upkeep/removed-endpoints.ts";
 import { newEndpoint } from "../conformance/store.ts";

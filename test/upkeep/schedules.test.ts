@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { SCHEDULE_LATE_MAX_MS } from "../../src/domain/limits.ts";
+import { movedAway } from "../../src/domain/own-endpoints.ts";
 import { nextTick, type Schedule, storedSchedule } from "../../src/domain/schedule.ts";
-import { movedAway } from "../../src/queue/machine/refusals.ts";
 import type { Endpoint } from "../../src/store/store.ts";
 import { Schedules } from "../../src/upkeep/schedules.ts";
 import { newEndpoint } from "../conformance/store.ts";

@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { hashSecret } from "../../src/domain/api-key.ts";
 import { FRAME_MAX_BYTES } from "../../src/domain/limits.ts";
-import { ALL_MINE } from "../../src/domain/own-endpoints.ts";
+import { ALL_MINE, type IsMine } from "../../src/domain/own-endpoints.ts";
 import { Departure } from "../../src/domain/request.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../../src/domain/worker-protocol.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../src/lib/frames.ts";
@@ -81,6 +81,7 @@ export async function openLink(
   settings: Partial<Endpoint> = {},
   hooks: Partial<LinkHooks> = {},
   now?: () => number,
+  isMine: IsMine = ALL_MINE,
 ) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-link-"));
   const database = openPlatformDatabase(dir, "normal");
@@ -90,7 +91,7 @@ export async function openLink(
     new WorkerLink({
       store,
       endpoints: store.endpoints,
-      isMine: ALL_MINE,
+      isMine,
       queue,
       hooks: { ...REST, ...hooks },
       now,

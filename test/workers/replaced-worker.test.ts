@@ -27,6 +27,7 @@ async function open(state: WorkerState) {
     store,
     endpoints: store.endpoints,
     isMine: ALL_MINE,
+    isLeaving: () => false,
     driver: {
       onExit: (listener: (exit: WorkerExit) => void) => {
         exited = listener;

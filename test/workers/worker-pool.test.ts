@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
-import { START_RETRY_MS } from "../../src/domain/limits.ts";
+import { START_RETRY_MS, STOP_GRACE_MS } from "../../src/domain/limits.ts";
 import type { WorkerDriver, WorkerExit, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import type { Endpoint } from "../../src/store/store.ts";
 import { BootRecord } from "../../src/workers/boot-record.ts";
@@ -84,6 +84,7 @@ async function pool(t: TestContext) {
     store,
     endpoints: store.endpoints,
     isMine: (id) => !seen.others.has(id),
+    isLeaving: () => false,
     driver: driver as unknown as WorkerDriver,
     images: {
       of: () => prepared,
@@ -258,6 +259,31 @@ test("After a start of the platform an endpoint of a build that never showed tha
     await one.recover();
     assert.equal(one.mustProve(endpoint), mustProve, state);
   }
+});
+
+test("Before an endpoint goes to another platform its workers are told to end, and waited for; others run on", async (t) => {
+  const { pool: one, store, endpoint, driver, clock } = await pool(t);
+  const stays = newEndpoint(null, { name: "stays", buildId: "build-1" } as Partial<Endpoint>);
+  await store.endpoints.insert(stays);
+  const workers = { "w-goes": endpoint.id, "w-stays": stays.id };
+  for (const [id, endpointId] of Object.entries(workers))
+    await store.workers.insert({ ...newWorker(endpointId), id, tokenHash: id });
+  driver.running = ["w-goes", "w-stays"];
+  let isOver = false;
+  const drained = one
+    .drain((id) => id === endpoint.id)
+    .then(() => {
+      isOver = true;
+    });
+  while (driver.stopped.length === 0) await turn();
+  assert.deepEqual([driver.stopped, isOver], [["w-goes"], false]);
+  driver.running = ["w-stays"];
+  await drained;
+  driver.running = ["w-goes", "w-stays"];
+  const waits = one.drain((id) => id === endpoint.id);
+  while (driver.stopped.length === 1) await turn();
+  clock.now += STOP_GRACE_MS;
+  await waits;
 });
 
 test("stopAll waits for the workers, not beyond the grace, and not when it is told to hurry", async (t) => {

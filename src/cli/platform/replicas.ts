@@ -19,6 +19,8 @@ const status = z.object({
       address: z.string(),
       version: z.string(),
       owns: z.boolean(),
+      /** How many shards it has, where they are shared. */
+      shards: z.number().optional(),
       /** Milliseconds since it was last heard of, by the database's clock. */
       silentMs: z.number(),
     }),
@@ -42,9 +44,12 @@ export async function askReplicas(socketPath: string): Promise<ReplicasStatus | 
 
 /** One line each, and how long ago each was heard of. */
 export function replicaLines({ id, held, replicas }: ReplicasStatus): string[] {
+  const total = replicas.reduce((sum, { shards = 0 }) => sum + shards, 0);
   const width = Math.max(...replicas.map(({ url }) => url.length));
   const lines = replicas.map((one) => {
-    const does = one.owns ? "has the database" : "takes calls for it";
+    const owns = one.owns ? "has the database" : undefined;
+    const part = one.shards === undefined ? undefined : `${one.shards} of ${total} shards`;
+    const does = [owns, part].filter((word) => word !== undefined).join(", ") || "takes calls for it";
     const which = one.id === id ? " (this one)" : "";
     return `${one.url.padEnd(width)}  ${does}${which}, heard of ${formatAge(one.silentMs)} ago, ${one.version}, ${one.place}`;
   });

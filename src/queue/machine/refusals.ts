@@ -11,12 +11,6 @@ export function queueFull({ inQueue, delayed }: EndpointState): SvcError {
   });
 }
 
-export function movedAway(what: string): SvcError {
-  return new SvcError("MOVED", `The jobs of ${what} are kept by another replica now.`, {
-    help: "Try again in a moment.",
-  });
-}
-
 export function takenOver(): SvcError {
   return new SvcError("SHUTTING_DOWN", "Another platform has taken over this database; this one has stopped.", {
     help: "Run one platform on a database. Give each its own in SVC_DATABASE_URL.",

@@ -1,12 +1,13 @@
 /** The queue's memory on its rows in PostgreSQL: rows that are at hand, and batches that are one statement each. */
 import type { SvcError } from "../../domain/errors.ts";
+import { movedAway } from "../../domain/own-endpoints.ts";
 import type { ShardHold } from "../../domain/ownership.ts";
 import type { StorageWatch } from "../../domain/storage.ts";
 import type { BodyStore } from "../bodies/body-store.ts";
 import { type Body, IN_PROGRESS } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
-import { movedAway, takenOver } from "../machine/refusals.ts";
+import { takenOver } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { RecordsAtHand } from "./at-hand.ts";
 import { Batches, ShardsLost } from "./batches.ts";
@@ -210,8 +211,6 @@ export class PostgresCore extends QueueMachine {
   nextSeq(shard: number): number {
     return this.#numbers.next(shard);
   }
-
-  // Rows that are at hand.
 
   record(id: string): JobRecord | undefined {
     return this.#atHand.get(id);

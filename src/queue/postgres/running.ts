@@ -1,9 +1,10 @@
 /** Rows of running jobs as their state changes, and of those between two attempts. */
+
 import { DELETE_BATCH_ROWS, RETRY_DELAY_MAX_MS } from "../../domain/limits.ts";
+import { movedAway } from "../../domain/own-endpoints.ts";
 import type { DelayedRows } from "../machine/delayed-jobs.ts";
 import { DELAYED, IN_QUEUE } from "../machine/job-row.ts";
 import type { RunningJob } from "../machine/live-state.ts";
-import { movedAway } from "../machine/refusals.ts";
 import type { RunningRows } from "../machine/running-jobs.ts";
 import type { Claim } from "../queue.ts";
 import { endRow } from "./changes.ts";

@@ -43,6 +43,8 @@ export interface KeeperOptions {
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
   /** What nobody awaits. */
   readonly own: (work: Promise<unknown>) => void;
+  /** Shards may have another state now, or another owner. */
+  readonly told?: () => void;
 }
 
 export class ShardKeeper {
@@ -90,6 +92,7 @@ export class ShardKeeper {
     if (this.#closing.signal.aborted) return;
     for (const action of this.ownership.on(event)) this.#options.own(this.#carryOut(action));
     if (this.#held === 0) this.#isLeft?.();
+    this.#options.told?.();
   }
 
   /** Gives all shards away, one by one. Resolves when there are none left; without another replica it never does. */

@@ -18,20 +18,23 @@ export function keepShards(
   core: PostgresCore,
   replica: Omit<Replica, "draining"> & {
     readonly moved?: (endpointIds: readonly string[]) => void;
+    readonly leaves?: (shard: number) => Promise<void>;
     readonly gave?: (replica: string) => void;
+    readonly told?: (ownership: ShardOwnership) => void;
   },
   { loaded, ...others }: KeepOptions,
 ): ShardKeeper {
-  const { moved = () => {}, gave = () => {} } = replica;
+  const { moved = () => {}, leaves = async () => {}, gave = () => {}, told = () => {} } = replica;
   const keeper: ShardKeeper = new ShardKeeper({
     id: replica.id,
     shards: SHARDS,
     rows: shardRows(core, replica),
-    memory: shardMemory(core, { states: () => keeper.ownership, loaded, moved, gave }),
+    memory: shardMemory(core, { states: () => keeper.ownership, loaded, moved, leaves, gave }),
     monotonic: core.monotonic,
     pause: async (ms, signal) => {
       await delay(ms, undefined, { signal, ref: false }).catch(() => {});
     },
+    told: () => told(keeper.ownership),
     ...others,
   });
   core.lost = (shards) => keeper.tell({ type: "lost", shards });
@@ -69,10 +72,12 @@ export interface MemoryOptions {
   readonly loaded: () => Promise<void>;
   /** Their workers and callers belong to another replica now. */
   readonly moved: (endpointIds: readonly string[]) => void;
+  /** Resolves when what its workers have begun is over, as far as that is waited for. */
+  readonly leaves?: (shard: number) => Promise<void>;
   readonly gave: (replica: string) => void;
 }
 
-export function shardMemory(core: PostgresCore, { states, loaded, moved, gave }: MemoryOptions): ShardMemory {
+export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves, gave }: MemoryOptions): ShardMemory {
   const { db, ownership, pipeline } = core;
 
   /** What is still as it was taken. */
@@ -106,6 +111,7 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, gave }:
 
     async give(hold, to) {
       const { shard } = hold;
+      await leaves?.(shard);
       await pipeline.between(async () => {
         if (ownership.holdOf(shard)?.nonce !== hold.nonce) return;
         const tryToGive = () =>

@@ -122,8 +122,11 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
         core.failedSince.delete(endpoint);
       }
       await trimExpired(core);
-      await core.pipeline.alone((query) => rollPartitions(query, now, core.seqAt));
-      await orphans.sweep();
+      // One platform is enough.
+      if (core.ownership.has(0)) {
+        await core.pipeline.alone((query) => rollPartitions(query, now, core.seqAt));
+        await orphans.sweep();
+      }
       return deleted;
     },
 

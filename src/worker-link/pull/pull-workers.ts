@@ -8,6 +8,7 @@
 import { SvcError } from "../../domain/errors.ts";
 import { WORKER_BOOT_TIMEOUT_MS } from "../../domain/limits.ts";
 import { isLiveName } from "../../domain/names.ts";
+import type { IsMine } from "../../domain/own-endpoints.ts";
 import type { PullCaller, PullCalls, PulledInput } from "../../domain/pull.ts";
 import type { EndpointSample, WorkerBoot } from "../../domain/worker.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
@@ -24,6 +25,7 @@ interface PullDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly queue: Queue & JobProgress & JobReader;
+  readonly isMine: IsMine;
   readonly hooks: LinkHooks;
   readonly own: Own;
   /** Milliseconds of a monotonic clock. */
@@ -70,7 +72,7 @@ export class PullWorkers implements PullCalls {
   /** After a start of the platform: those that an earlier one started. */
   async recover(): Promise<void> {
     for (const row of await this.#deps.store.workers.list()) {
-      if (!(await this.#pulls(row))) continue;
+      if (!this.#deps.isMine(row.endpointId) || !(await this.#pulls(row))) continue;
       this.expect(row.id);
       if (row.state !== "STARTING") await this.#find(row.id);
     }

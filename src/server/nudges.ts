@@ -1,0 +1,78 @@
+/** Who is told of what: changes of the store, of jobs, and of what this platform has of the endpoints. */
+import { attemptLine } from "../domain/job.ts";
+import type { Own } from "../lib/own.ts";
+import type { LogStore } from "../logs/log-store.ts";
+import type { SecretValues } from "../logs/secret-values.ts";
+import type { JobQueue } from "../queue/queue.ts";
+import type { Store } from "../store/store.ts";
+import type { WorkerLink } from "../worker-link/worker-link.ts";
+import type { WorkerPool } from "../workers/worker-pool.ts";
+import type { DiskWatch } from "./disk-watch.ts";
+import type { OwnShards } from "./own-shards.ts";
+import type { makeUpkeep } from "./upkeep.ts";
+import type { Volumes } from "./volumes.ts";
+
+interface Parts {
+  readonly storage: DiskWatch;
+  readonly store: Store;
+  readonly queue: JobQueue;
+  readonly link: WorkerLink;
+  readonly pool: WorkerPool;
+  readonly autoscaler: { wake(endpointId: string): void; lookAtAll(): Promise<void> };
+  readonly upkeep: ReturnType<typeof makeUpkeep>;
+  readonly webhooks: { nudge(): void };
+  readonly schedules: { nudge(): void };
+  readonly volumes: Pick<Volumes, "readLimits">;
+  readonly logs: LogStore;
+  readonly secrets: Pick<SecretValues, "forget">;
+  /** A caller may wait for code that cannot start. */
+  readonly callerWaits: (endpointId: string) => void;
+  readonly own: Own;
+}
+
+export function connectNudges({ storage, store, queue, pool, autoscaler, upkeep, own, ...parts }: Parts): void {
+  const { webhooks, schedules, volumes, logs, secrets, callerWaits } = parts;
+  // Workers ended, and endpoints drained, while their rows could not be changed.
+  storage.onReturn(() => {
+    upkeep.rows.nudge();
+    upkeep.removed.nudge();
+  });
+  queue.events.jobFinished(({ webhook }) => {
+    if (webhook !== "") webhooks.nudge();
+  });
+  queue.events.jobDelayed(({ id, endpointId, workerId, ...attempt }) => {
+    logs.append({ endpointId, workerId, jobId: id, stream: "stderr", text: attemptLine(attempt) });
+  });
+  queue.events.jobQueued((endpointId) => {
+    autoscaler.wake(endpointId);
+    callerWaits(endpointId);
+  });
+  store.onChange((change) => {
+    if (change.table !== "keys") upkeep.verdicts.nudge();
+    if (change.table !== "endpoints") return;
+    const { id, endpoint } = change;
+    if (endpoint?.networkVolumeId !== "") own("reading the limits of volumes", volumes.readLimits());
+    if (endpoint?.schedule) schedules.nudge();
+    if (endpoint !== undefined) pool.endpointChanged(endpoint);
+    else {
+      pool.endpointRemoved(id);
+      upkeep.removed.nudge();
+      own("removing a log", logs.forget(id));
+      secrets.forget(id);
+    }
+    autoscaler.wake(id);
+  });
+}
+
+/** Endpoints come to this platform and go from it, where it shares them with others. */
+export function followShards(shards: OwnShards, { link, pool, autoscaler, schedules, webhooks, upkeep }: Parts): void {
+  shards.follow({
+    async changed() {
+      link.endpointsMoved();
+      await pool.recover();
+      await autoscaler.lookAtAll();
+      for (const each of [schedules, webhooks, upkeep.removed]) each.nudge();
+    },
+    drain: (isMeant) => pool.drain(isMeant),
+  });
+}

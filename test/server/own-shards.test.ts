@@ -1,0 +1,96 @@
+/** What follows when shards come and go, with the real decisions about shards. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { ShardOwnership } from "../../src/domain/ownership.ts";
+import { shardOf } from "../../src/queue/postgres/ownership.ts";
+import { SHARDS } from "../../src/queue/postgres/schema.ts";
+import { OwnShards } from "../../src/server/own-shards.ts";
+
+const ENDPOINT = "e-1";
+const SHARD = shardOf(ENDPOINT);
+const FREE = Array.from({ length: SHARDS }, (_, shard) => ({ shard, owner: "", epoch: 1, nonce: 0 }));
+
+function platform() {
+  const failures: unknown[] = [];
+  const shards = new OwnShards("me", (work) => work.catch((error) => failures.push(error)));
+  const ownership = new ShardOwnership("me", SHARDS);
+  const on = (event: Parameters<ShardOwnership["on"]>[0]) => {
+    ownership.on(event);
+    shards.told(ownership);
+  };
+  const won = FREE.map(({ shard }) => ({ shard, epoch: 2, nonce: 7 }));
+  return {
+    shards,
+    failures,
+    on,
+    takeAll() {
+      on({ type: "seen", now: 0, replicas: [], shards: FREE });
+      on({ type: "claimed", tried: FREE.map(({ shard }) => shard), won });
+    },
+    load: () => on({ type: "loaded", shards: won }),
+  };
+}
+
+test("An endpoint is this platform's when its jobs are in memory, and until they are gone", () => {
+  const { shards, on, takeAll, load } = platform();
+  assert.deepEqual([shards.isMine(ENDPOINT), shards.ownerOf(ENDPOINT)], [false, ""]);
+  takeAll();
+  assert.deepEqual([shards.isMine(ENDPOINT), shards.ownerOf(ENDPOINT)], [false, "me"], "it is being read");
+  load();
+  assert.equal(shards.isMine(ENDPOINT), true);
+  on({ type: "away" });
+  assert.equal(shards.isMine(ENDPOINT), true, "nobody can take what nobody can write");
+  on({ type: "back" });
+  on({ type: "lost", shards: [SHARD] });
+  assert.equal(shards.isMine(ENDPOINT), false);
+  assert.deepEqual(shards.counts().get("me"), SHARDS - 1);
+});
+
+test("What is given away starts nothing any more, and its workers are waited for before it goes", async () => {
+  const { shards, on, takeAll, load } = platform();
+  takeAll();
+  load();
+  const drained: boolean[] = [];
+  shards.follow({ changed: async () => {}, drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)) });
+  assert.equal(shards.isLeaving(ENDPOINT), false);
+  on({ type: "seen", now: 0, replicas: [{ id: "other", beat: 1, draining: false }], shards: [] });
+  on({ type: "drain", now: 0 });
+  // One at a time: until the endpoint's own.
+  for (let shard = 0; shard < SHARD; shard++) on({ type: "given", now: 0, shard });
+  assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [true, true]);
+  await shards.leaves(SHARD);
+  await shards.leaves((SHARD + 1) % SHARDS);
+  assert.deepEqual(drained, [true, false]);
+  on({ type: "given", now: 0, shard: SHARD });
+  assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [false, false]);
+});
+
+test("Consequences never overlap: however often shards change meanwhile, one more look follows; who is held looks each time", async () => {
+  const { shards, failures, on, takeAll, load } = platform();
+  let [looks, moves] = [0, 0];
+  let going = Promise.withResolvers<void>();
+  shards.moved = () => moves++;
+  takeAll();
+  shards.follow({
+    changed: () => {
+      looks++;
+      return going.promise;
+    },
+    drain: async () => {},
+  });
+  load();
+  const before = moves;
+  for (const shard of [1, 2, 3]) on({ type: "lost", shards: [shard] });
+  assert.deepEqual([looks, moves - before], [1, 3]);
+  const { resolve } = going;
+  going = Promise.withResolvers<void>();
+  resolve();
+  await turn();
+  assert.equal(looks, 2);
+  going.reject(new Error("the store is away"));
+  await turn();
+  assert.equal(failures.length, 1);
+  on({ type: "lost", shards: [4] });
+  assert.equal(looks, 3, "a look that failed holds up no later one");
+});
