@@ -165,7 +165,10 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
 
 /** Half-open connections stay for those who wait for an answer only; node:http itself ends them behind the answer. */
 function endUnused(socket: ClientSocket): void {
-  if (!socket._httpMessage) socket.end();
+  const res = socket._httpMessage;
+  if (!res) socket.end();
+  // The rest of its body never comes. node:http says so itself, but not of a request with "Upgrade" that is taken as an ordinary one.
+  else if (!res.req.complete && socket.writable) refuseConnection(new Error("cut off"), socket);
 }
 
 /** What never became a request: broken HTTP, headers without end, a sender that is too slow. */

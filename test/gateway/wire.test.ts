@@ -49,6 +49,21 @@ for (const [title, bytes, status, code] of BROKEN) {
   });
 }
 
+for (const headers of [
+  "",
+  "Connection: upgrade\r\nUpgrade: h2c\r\n",
+  "Connection: upgrade\r\nUpgrade: x, websocket\r\n",
+]) {
+  test(`a caller who closes its sending side within a body is answered and closed (${headers.trim()})`, async (t) => {
+    const platform = await startPlatform(t);
+    const raw = new RawConnection(platform.port);
+    raw
+      .write(`POST /v2/jobs/run HTTP/1.1\r\nHost: x\r\n${AUTH}${headers}Content-Length: 100\r\n\r\n{"inp`)
+      .socket.end();
+    assert.match(await raw.untilClosed(), /^HTTP\/1.1 400 .*BAD_INPUT/s);
+  });
+}
+
 test("a broken chunk in a body is answered and closed", async (t) => {
   const platform = await startPlatform(t);
   const raw = new RawConnection(platform.port);
