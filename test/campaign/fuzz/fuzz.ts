@@ -126,7 +126,7 @@ async function fuzzPlatform(subject: Subject, seed: number, requests: number, no
 async function seesWhatIsLeft(subject: Subject, urls: Readonly<Record<string, string>>, note: Note): Promise<void> {
   const port = Number(new URL(subject.url).port);
   const before = socketsOf(subject.pid);
-  const sockets = Array.from({ length: SOCKETS_SPARE + 1 }, () => connect(port, "127.0.0.1").pause());
+  const sockets = Array.from({ length: 2 * SOCKETS_SPARE }, () => connect(port, "127.0.0.1").pause());
   const head = `HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${subject.key}\r\n\r\n`;
   for (const socket of sockets) socket.write(`GET ${urls.edge}/endless ${head}`);
   await eventually(async () =>
