@@ -323,7 +323,7 @@ test("Each step becomes one instruction, whatever its texts hold", () => {
     ["FROM", "USER", "RUN", "RUN", "ENV", "ENV"],
   );
   assert.deepEqual(JSON.parse(lines[2]!.slice(4)).slice(3), ["apt", "ffmpeg", "git=1:2"]);
-  assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'exec 2>&1\necho "a"\nFROM evil\nRUN --mount=type=bind x \\');
+  assert.equal(JSON.parse(lines[3]!.slice(4))[2], 'exec 2>&1; echo "a"\nFROM evil\nRUN --mount=type=bind x \\');
   assert.deepEqual(lines.slice(4), ['ENV A="\\" B=\\"c\\\\"', 'ENV C="\\$PATH"']);
 });
 

@@ -82,7 +82,7 @@ export function dockerfileOf(baseId: string, steps: readonly ImageStep[]): strin
 }
 
 /** Both outputs by one pipe: by two the engine may pass on why it failed first, and more lines behind it than are shown. */
-const IN_ORDER = "exec 2>&1\n";
+const IN_ORDER = "exec 2>&1; ";
 
 /** Names are names: no options, no patterns, nothing that asks. */
 const APT =
