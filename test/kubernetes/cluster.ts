@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onPath } from "../../src/lib/on-path.ts";
@@ -120,10 +120,20 @@ export class Cluster {
     return run("ip", ["netns", "exec", `svck-n${number}`, ...command]);
   }
 
+  /** The last of what each daemon wrote. */
   get logs(): string {
-    return ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
-      .map((name) => `${name}: ${this.server.logOf(name)}`)
-      .join("\n");
+    const ofServer = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(
+      (name) => `${name}: ${this.server.logOf(name)}`,
+    );
+    const ofNodes = [...this.#nodes].flatMap((number) =>
+      ["containerd", "kubelet"].map((name) => `n${number}, ${name}: ${this.#nodeLog(number, name)}`),
+    );
+    return [...ofServer, ...ofNodes].join("\n");
+  }
+
+  #nodeLog(number: number, name: string): string {
+    const file = path.join(this.#folder, `n${number}`, `${name}.log`);
+    return existsSync(file) ? readFileSync(file, "utf8").slice(-3_000) : "";
   }
 
   async stop(): Promise<void> {
