@@ -11,6 +11,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { liveEnvironment, userName } from "../../src/dev/live.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
+import { eventually } from "../eventually.ts";
 import { SVC } from "../program.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
@@ -430,6 +431,7 @@ describe("svc run", { concurrency: 2 }, () => {
     assert.match(asked.output(), /To be deployed \(6\): .*\nDeploy 6 endpoints now\? \[y\/N\]/);
     assert.match(asked.output(), /Nothing was deployed: each endpoint is deployed with its first call\./);
     assert.equal((await call(asked, "/f/runsync")).json.output, "f");
-    assert.ok(readFileSync(file).length > 0);
+    // Written when the endpoint is live, which its first call does not wait for.
+    await eventually(() => assert.ok(existsSync(file)));
   });
 });
