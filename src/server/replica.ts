@@ -11,19 +11,13 @@ import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import {
-  REPLICA_LEAVE_MS,
-  REPLICA_REDIAL_MAX_MS,
-  REPLICA_REDIAL_MIN_MS,
-  REPLICA_UNREADY_MS,
-} from "../domain/limits.ts";
+import { REPLICA_LEAVE_MS, REPLICA_REDIAL_MAX_MS, REPLICA_REDIAL_MIN_MS } from "../domain/limits.ts";
 import { LauncherProcess } from "../drivers/launcher-process.ts";
 import type { Gateway } from "../gateway/server.ts";
-import { askedOfBacking, type Backing } from "../gateway-link/backing.ts";
-import { GatewayDoor } from "../gateway-link/gateway-door.ts";
+import type { Backing } from "../gateway-link/backing.ts";
+import type { GatewayDoor } from "../gateway-link/gateway-door.ts";
 import type { ReplicaProtocol } from "../gateway-link/replica-door.ts";
 import { Route } from "../gateway-link/route.ts";
-import { sharedSettings } from "../gateway-link/settings.ts";
 import type { Log } from "../lib/log.ts";
 import type { Own } from "../lib/own.ts";
 import type { SealedText } from "../lib/sealed-text.ts";
@@ -32,13 +26,13 @@ import type { PlatformOwner } from "../postgres/owner.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import { beginAmong, type ReplicaRow } from "../postgres/replicas.ts";
 import { Bucket } from "../s3/bucket.ts";
-import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import type { Config } from "./config.ts";
 import { routedFront } from "./front.ts";
 import { choosePort } from "./gateways.ts";
 import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
+import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
 import { isRefused } from "./replica-address.ts";
 import { ReplicaPlace } from "./replica-place.ts";
@@ -172,17 +166,9 @@ export class Replica {
   async serve(backing: Backing, store: Store): Promise<void> {
     const { config, log, own } = this.#needs;
     const { postgres, seal } = this.#way;
-    const gateways = new GatewayDoor({
-      ...askedOfBacking(backing, keysOf(store), own),
+    const gateways = platformDoor(backing, {
+      ...{ config, own, store, gateway: this.#gateway },
       isSure: () => this.isSure,
-      secret: undefined,
-      settings: {
-        ...sharedSettings(this.#gateway.context),
-        countsCalls: config.rateLimits !== undefined,
-        // Each has them from the keys of its data directory.
-        signingKeys: undefined,
-        ownerKeys: [],
-      },
       gone: (_pid, reason) => log.info("a platform that takes calls has left", { reason }),
     });
     store.onChange(({ table, id }) => (table === "hosts" ? undefined : gateways.changed({ table, id })));
@@ -228,9 +214,7 @@ export class Replica {
   /** From now on callers should go elsewhere; who comes all the same is answered. */
   leave(): void {
     this.#leftAt = performance.now();
-    this.#gateway.server.prependListener("request", (_req, res) => {
-      res.shouldKeepAlive = false;
-    });
+    sendCallersAway(this.#gateway);
   }
 
   /** Nothing is asked here any more: who does, from here or elsewhere, is held for the next that has the database. */
@@ -344,8 +328,6 @@ export class Replica {
   #notReady(): readonly string[] | undefined {
     if (this.#ends !== undefined || this.#leftAt !== undefined) return ["The platform stops."];
     if (this.#route.backing !== undefined) return undefined;
-    // All would be unready at once while one takes the place of another: a load balancer would refuse what is held here.
-    const isLong = performance.now() - this.#aloneSince > REPLICA_UNREADY_MS;
-    return isLong ? ["No platform on the database can be reached."] : [];
+    return whyAlone(this.#aloneSince);
   }
 }

@@ -10,20 +10,19 @@
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { REPLICA_LEAVE_MS, REPLICA_UNREADY_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
+import { REPLICA_LEAVE_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
 import type { Gateway } from "../gateway/server.ts";
-import { askedOfBacking, type Backing } from "../gateway-link/backing.ts";
-import { GatewayDoor } from "../gateway-link/gateway-door.ts";
+import type { Backing } from "../gateway-link/backing.ts";
+import type { GatewayDoor } from "../gateway-link/gateway-door.ts";
 import type { ReplicaProtocol } from "../gateway-link/replica-door.ts";
 import { Route } from "../gateway-link/route.ts";
-import { sharedSettings } from "../gateway-link/settings.ts";
 import { beginAmong } from "../postgres/replicas.ts";
-import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import { routedFront } from "./front.ts";
 import { shareReplicaCertificate } from "./identity.ts";
 import { OwnShards } from "./own-shards.ts";
+import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
 import { PlatformLinks } from "./platform-links.ts";
 import type { ReplicaNeeds, Way } from "./replica.ts";
@@ -122,19 +121,11 @@ export class Sharing {
     const { config, log, own } = this.#needs;
     const { postgres, seal, owner } = this.#way;
     const { shards, route } = this;
-    const gateways = new GatewayDoor({
-      ...askedOfBacking(backing, keysOf(store), own),
+    const gateways = platformDoor(backing, {
+      ...{ config, own, store, gateway: this.#gateway },
       looks: () => shards.keeper?.nudge(),
       // Of one without the row nobody asks for keys.
       isSure: () => !this.#isFirst || this.isSure,
-      secret: undefined,
-      settings: {
-        ...sharedSettings(this.#gateway.context),
-        countsCalls: config.rateLimits !== undefined,
-        // Each has them from the keys of its data directory.
-        signingKeys: undefined,
-        ownerKeys: [],
-      },
       gone: (_pid, reason) => log.info("the link of another platform has ended", { reason }),
     });
     // Who has the row makes the changes, and waits until the others know them: they do not wait for each other.
@@ -196,9 +187,7 @@ export class Sharing {
     this.#leftAt = performance.now();
     // It is not to have the row any more, unless it has it.
     this.#stop.abort();
-    this.#gateway.server.prependListener("request", (_req, res) => {
-      res.shouldKeepAlive = false;
-    });
+    sendCallersAway(this.#gateway);
   }
 
   /** All that this one has goes to the others; `callersLeave` resolves when its callers are answered, by those. */
@@ -257,7 +246,6 @@ export class Sharing {
   #notReady(): readonly string[] | undefined {
     if (this.#leftAt !== undefined) return ["The platform stops."];
     if (this.route.backing !== undefined) return undefined;
-    const isLong = performance.now() - this.#aloneSince > REPLICA_UNREADY_MS;
-    return isLong ? ["No platform on the database can be reached."] : [];
+    return whyAlone(this.#aloneSince);
   }
 }
