@@ -43,9 +43,10 @@ up)
     for f in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do mount --bind $D/fake/\$(basename \$f) /proc/sys/\$f; done
     touch $D/ready; exec sleep infinity"
   waits test -f "$D/ready"
-  for c in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do
-    g=/sys/fs/cgroup/$c; [ -d $g ] || continue
-    mkdir -p $g/$ns; [ $c != cpuset ] || { cat $g/cpuset.cpus >$g/$ns/cpuset.cpus; cat $g/cpuset.mems >$g/$ns/cpuset.mems; }
+  # In every hierarchy that is mounted (Docker's scripts mount more of them): a kubelet ends where one is missing.
+  for g in /sys/fs/cgroup/*; do
+    [ -d "$g" ] && [ "${g##*/}" != unified ] && ! [ -L "$g" ] || continue
+    mkdir -p $g/$ns; [ "${g##*/}" != cpuset ] || { cat $g/cpuset.cpus >$g/$ns/cpuset.cpus; cat $g/cpuset.mems >$g/$ns/cpuset.mems; }
   done
   cat >"$D/cni/10-svck.conflist" <<J
 {"cniVersion":"1.0.0","name":"svck","plugins":[{"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,
