@@ -1,14 +1,14 @@
 /** Several platforms on one PostgreSQL and one bucket, each a process that is stopped, killed, and started again, also in another version. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import getPort from "get-port";
-import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
-import { COMPILED, PROGRAM, SVC } from "../program.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
 import { findS3, startS3 } from "../s3.ts";
+import { deploy, ENDPOINTS, endpointPaths } from "./deploying.ts";
 
 const TAKEN_MAX_MS = 120_000;
 
@@ -128,27 +128,14 @@ export class Platforms {
 
   /** Through any address that leads to them. Resolves paths by the endpoints' names. */
   async deploy(files: Readonly<Record<string, string>>, url = this.url(0)): Promise<Record<string, string>> {
-    const project = mkdtempSync(path.join(this.dir, "project-"));
-    for (const [file, text] of Object.entries(files)) writeFileSync(path.join(project, file), text);
-    const env = {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      CI: "1",
-      PLATFORM_URL: url,
-      PLATFORM_API_KEY: this.key,
-      SVC_CONFIG_DIR: path.join(this.dir, "config"),
-      SVC_CACHE_DIR: path.join(this.dir, "cache"),
-    };
-    const { code, stderr } = await runProcess(SVC, ["deploy", "--app", "campaign"], { cwd: project, env });
-    rmSync(project, { recursive: true, force: true });
+    const { code, stderr } = await deploy({ url, key: this.key, dir: this.dir }, files);
     if (code !== 0) throw new Error(stderr);
     const answer = await fetch(`${url}/graphql`, {
       method: "POST",
       headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ query: "{ myself { endpoints { name url } } }" }),
+      body: JSON.stringify({ query: ENDPOINTS }),
     });
-    const { data } = (await answer.json()) as { data: { myself: { endpoints: { name: string; url: string }[] } } };
-    return Object.fromEntries(data.myself.endpoints.map(({ name, url: at }) => [name, new URL(at).pathname]));
+    return endpointPaths(await answer.json());
   }
 
   async close(): Promise<void> {

@@ -1,11 +1,12 @@
 /** The platform under test: on a small disk of its own where that can be mounted, started again when it was killed. */
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
-import { COMPILED, SVC } from "../program.ts";
+import { COMPILED } from "../program.ts";
+import { deploy, ENDPOINTS, endpointPaths } from "./deploying.ts";
 
 const DISK_MB = 192;
 const INTERRUPTS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -110,37 +111,16 @@ export class Subject {
     await this.#launch(new URL(this.url).port);
   }
 
-  /** Deploys files as the app "campaign"; the exit code and what was printed. */
-  async deploy(files: Readonly<Record<string, string>>, signal?: AbortSignal) {
-    const project = mkdtempSync(path.join(this.dir, "project-"));
-    for (const [file, text] of Object.entries(files)) writeFileSync(path.join(project, file), text);
-    const env = {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      CI: "1",
-      PLATFORM_URL: this.url,
-      PLATFORM_API_KEY: this.key,
-      SVC_CONFIG_DIR: path.join(this.dir, "config"),
-      SVC_CACHE_DIR: path.join(this.dir, "cache"),
-    };
-    try {
-      return await runProcess(SVC, ["deploy", "--app", "campaign"], {
-        cwd: project,
-        env,
-        signal,
-      });
-    } finally {
-      rmSync(project, { recursive: true, force: true });
-    }
+  deploy(files: Readonly<Record<string, string>>, signal?: AbortSignal) {
+    return deploy({ url: this.url, key: this.key, dir: this.dir }, files, signal);
   }
 
   /** Deploys what must deploy, and learns the endpoints' URLs. */
   async set(files: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
     const { code, stderr } = await this.deploy(files);
     if (code !== 0) throw new Error(stderr);
-    const { json } = await this.ask("/graphql", { query: "{ myself { endpoints { name url } } }" });
-    const endpoints = json.data.myself.endpoints as { name: string; url: string }[];
-    this.#urls = Object.fromEntries(endpoints.map(({ name, url }) => [name, new URL(url).pathname]));
+    const { json } = await this.ask("/graphql", { query: ENDPOINTS });
+    this.#urls = endpointPaths(json);
     return this.#urls;
   }
 
