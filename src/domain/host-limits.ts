@@ -2,6 +2,8 @@
 
 /** An agent that says nothing for so long is away: its link is closed, and those of its workers that are not connected themselves are counted out. */
 export const HOST_SILENCE_MAX_MS = 15_000;
+/** One that says nothing for so long gets no further worker, and a pool makes another Pod for those who wait. */
+export const HOST_DOUBT_MS = 5_000;
 /** Hosts are looked after this often. */
 export const HOST_LOOK_MS = 1_000;
 /** An agent answers a call within this time, */

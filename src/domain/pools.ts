@@ -11,7 +11,14 @@
 import { hash } from "node:crypto";
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX, POOL_WISHES_MAX } from "./limits.ts";
+import {
+  HOST_SILENCE_MAX_MS,
+  POD_AWAY_MAX_MS,
+  POD_BACK_MAX_MS,
+  POD_YIELD_MS,
+  PODS_COMING_MAX,
+  POOL_WISHES_MAX,
+} from "./limits.ts";
 import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
@@ -237,12 +244,16 @@ class Plan {
 
   #whyDelete(host: PoolHost, spare: Map<string, number>): string | undefined {
     if (host.state === "over") return "it has ended";
-    if (host.state === "away") return host.forMs > POD_AWAY_MAX_MS ? "its agent does not answer" : undefined;
+    const short = this.#short.get(host.pool) ?? 0;
+    if (host.state === "away") {
+      const isInTheWay = short > 0 && host.shares.length === 0 && host.forMs > HOST_SILENCE_MAX_MS;
+      if (isInTheWay) this.#short.set(host.pool, short - 1);
+      return isInTheWay || host.forMs > POD_AWAY_MAX_MS ? "its agent does not answer" : undefined;
+    }
     if (host.state === "leaving") return undefined;
     const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
     if (host.shares.length > 0 || slot.isWanted) return undefined;
-    const short = this.#short.get(host.pool) ?? 0;
     if (short > 0 && host.state === "here" && host.forMs > POD_YIELD_MS) {
       this.#short.set(host.pool, short - 1);
       return "others wait for its place";

@@ -91,8 +91,9 @@ export class Pods {
     return {
       hosts: all
         .filter(({ row }) => row.pod !== "")
-        .map(({ id, row, isHere, isClosed, since, usedAt, shares, imageProblems }) => ({
-          ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isHere, isClosed, since, usedAt },
+        .map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems }) => ({
+          ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isClosed, usedAt },
+          ...{ isHere: isHere && silentSince === undefined, since: silentSince ?? since },
           shares: [...shares.values()],
           problems: imageProblems,
         })),

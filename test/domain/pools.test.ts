@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Need } from "../../src/domain/capacity.ts";
-import { POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX } from "../../src/domain/limits.ts";
+import {
+  HOST_SILENCE_MAX_MS,
+  POD_AWAY_MAX_MS,
+  POD_BACK_MAX_MS,
+  POD_YIELD_MS,
+  PODS_COMING_MAX,
+} from "../../src/domain/limits.ts";
 import {
   canTake,
   decidePools,
@@ -141,6 +147,18 @@ test("Pods that ended, that do not answer, and those of a pool that is gone are 
     "delete p1: it has ended",
     "delete p2: its agent does not answer",
   ]);
+  const lost = [
+    host("p4", { state: "away", forMs: HOST_SILENCE_MAX_MS + 1 }),
+    host("p5", { state: "away", forMs: HOST_SILENCE_MAX_MS + 1, shares: [SHARE] }),
+  ];
+  const full = pool({ max: 2, warm: 0 });
+  assert.deepEqual(decidePools([full], lost, []), []);
+  const inTheWay = ["delete p4: its agent does not answer"];
+  assert.deepEqual(
+    kinds(decidePools([full], lost, [wish("x", { missing: 2 })])),
+    inTheWay,
+    "others wait for its place",
+  );
   const gone = [host("p4", { pool: "z" }), host("p5", { pool: "z", shares: [SHARE] })];
   assert.deepEqual(kinds(decidePools([pool()], gone, [])), ["delete p4: its pool is gone"]);
 });

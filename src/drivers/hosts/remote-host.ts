@@ -1,7 +1,8 @@
 /**
  * The platform's end of one host: what its agent said last, what it is asked, and the workers that are counted on it.
  *
- *   away ──HELLO, STATE──▶ here ──link closes, or silence──▶ away ──HOST_SILENCE_MAX_MS──▶ workers without a link of their own are counted out
+ *   away ──HELLO, STATE──▶ here ──link closes, or silence──▶ away ──▶ workers without a link of their own are counted out
+ *                                                                  HOST_SILENCE_MAX_MS after it was last there
  *
  * An agent may say anything: it is heard about workers alone that were started on it.
  */
@@ -21,9 +22,9 @@ import {
   reportHead,
 } from "../../domain/host-protocol.ts";
 import {
+  HOST_DOUBT_MS,
   HOST_SILENCE_MAX_MS,
   HOST_STATE_MAX_BYTES,
-  HOST_TOLD_PER_MINUTE_MAX,
   LINK_PING_MS,
   LOG_FRAME_MAX_BYTES,
 } from "../../domain/limits.ts";
@@ -33,7 +34,7 @@ import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
-import { checked, exitOf, readBody } from "./host-frames.ts";
+import { checked, exitOf, readBody, ToldLines } from "./host-frames.ts";
 import { type HostChannel, type KnownHost, keptFor, type PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 
@@ -83,12 +84,12 @@ export class RemoteHost {
   #leaves = false;
   /** Whoever looks after it is about to delete it. */
   isGiven = false;
-  /** In milliseconds of `performance.now()`: when it came, or went. */
+  #isDoubted = false;
+  /** In milliseconds of `performance.now()`: when it came, or was last there. */
   since = performance.now();
   /** The same, when it had a worker last. */
   usedAt = performance.now();
-  #toldFrom = Number.NEGATIVE_INFINITY;
-  #toldCount = 0;
+  readonly #told = new ToldLines();
 
   constructor(row: KnownHost, events: HostEvents) {
     this.row = row;
@@ -102,6 +103,11 @@ export class RemoteHost {
   /** Its agent is connected and has said which workers run. */
   get isHere(): boolean {
     return this.#channel !== undefined && this.#hasStated;
+  }
+
+  /** Here, but silent: when it was last heard, in milliseconds of `performance.now()`. It may be gone. */
+  get silentSince(): number | undefined {
+    return this.isHere && this.#isDoubted ? this.#channel!.lastHeard : undefined;
   }
 
   /** It has said, at least once since the platform started, which workers run. */
@@ -163,6 +169,7 @@ export class RemoteHost {
     if (!this.isHere) return "it is away";
     if (this.#leaves) return "its agent is about to end";
     if (this.isGiven) return "it is being deleted";
+    if (this.#isDoubted) return "it does not answer at present";
     return this.row.draining ? "it is being drained" : undefined;
   }
 
@@ -174,7 +181,7 @@ export class RemoteHost {
       this.#calls.broke();
       before.destroy();
     }
-    this.#leaves = this.#hasStated = false;
+    this.#leaves = this.#hasStated = this.#isDoubted = false;
     this.#inUse = undefined;
     channel.onFrame = (frame) => this.#onFrame(channel, frame);
     const { onClose } = channel;
@@ -182,7 +189,9 @@ export class RemoteHost {
       onClose();
       if (this.#channel !== channel) return;
       this.#channel = undefined;
-      this.since = performance.now();
+      const now = performance.now();
+      // The silence before its link was given up is a part of its absence.
+      this.since = now - channel.lastHeard > HOST_SILENCE_MAX_MS ? channel.lastHeard : now;
       this.#calls.broke();
     };
   }
@@ -192,6 +201,9 @@ export class RemoteHost {
     const channel = this.#channel;
     if (channel === undefined || channel.isPaused) return;
     const silentMs = now - channel.lastHeard;
+    const wasDoubted = this.#isDoubted;
+    this.#isDoubted = silentMs > HOST_DOUBT_MS;
+    if (wasDoubted && !this.#isDoubted) this.#events.available();
     if (silentMs > HOST_SILENCE_MAX_MS) channel.destroy();
     else if (silentMs > LINK_PING_MS / 2) channel.send(FRAME.PING, 0);
   }
@@ -356,7 +368,8 @@ export class RemoteHost {
 
   #happened({ event, workerId = "", stream = "stdout", of }: EventHead, body: Buffer): void {
     if (event === "available") this.#events.available();
-    else if (event === "told") this.#told(of);
+    else if (event === "told")
+      this.#told.next(of, (line, facts) => this.#events.told(`the machine ${this.row.name}: ${line}`, { facts }));
     else if (event === "used") this.#inUse = checked(of, hostInUse);
     else if (event === "leaving") {
       this.#leaves = true;
@@ -376,20 +389,5 @@ export class RemoteHost {
       const failure = checked((of as { failure?: unknown } | undefined)?.failure, bootFailureHead);
       this.#events.bootFailed(workerId, failure);
     }
-  }
-
-  /** Into the platform's log, as often as one machine may. */
-  #told(of: unknown): void {
-    const now = performance.now();
-    if (now - this.#toldFrom > 60_000) {
-      this.#toldFrom = now;
-      this.#toldCount = 0;
-    }
-    if (++this.#toldCount > HOST_TOLD_PER_MINUTE_MAX) return;
-    const { line = "", facts } = (of ?? {}) as { line?: unknown; facts?: unknown };
-    const some = typeof facts === "object" && facts !== null ? facts : {};
-    this.#events.told(`the machine ${this.row.name}: ${String(line).slice(0, 1_000)}`, {
-      facts: JSON.stringify(some).slice(0, 4_000),
-    });
   }
 }
