@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import getPort from "get-port";
+import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
@@ -118,12 +119,23 @@ export class Platforms {
     }, TAKEN_MAX_MS);
   }
 
-  /** The one that has the database; undefined while none has it that is known. */
-  async owner(): Promise<number | undefined> {
-    const sql = "SELECT r.url FROM platform_owner o JOIN platform_replicas r USING (id)";
-    const url = await this.postgres.sql(sql, "svc");
+  /** The one that has the database, or this endpoint where they share them; undefined while none has it that is known. */
+  async owner(endpointId?: string): Promise<number | undefined> {
+    const first = "SELECT r.url FROM platform_owner o JOIN platform_replicas r USING (id)";
+    const ofShard = (shard: number) =>
+      `SELECT r.url FROM queue_shards s JOIN platform_replicas r ON r.id = s.owner WHERE s.shard = ${shard}`;
+    const url = await this.postgres.sql(endpointId === undefined ? first : ofShard(shardOf(endpointId)), "svc");
     const n = this.ports.findIndex((port) => url.endsWith(`:${port}`));
     return n < 0 ? undefined : n;
+  }
+
+  /** The same, when one has it. */
+  async knownOwner(endpointId?: string): Promise<number> {
+    return eventually(async () => {
+      const owner = await this.owner(endpointId);
+      if (owner === undefined) throw new Error("no platform has it");
+      return owner;
+    }, TAKEN_MAX_MS);
   }
 
   /** Through any address that leads to them. Resolves paths by the endpoints' names. */
