@@ -35,6 +35,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   ],
   "_runtime/confined_installer": ["_runtime/confine", "_runtime/process"],
   "_runtime/launcher": [...BELOW_WORK, "_runtime/confine", "_runtime/process"],
+  "_runtime/in_pod": ["_runtime/launcher"],
 };
 
 function roomOf(file: string): string {

@@ -39,6 +39,37 @@ export function processProblems(wishes: DriverWishes, noView: string, needed: re
   return problems;
 }
 
+/** The image that an endpoint brings itself; undefined: it has that of the platform. */
+export function ownImage({ imageName }: Pick<DriverWishes, "imageName">): string | undefined {
+  return imageName === CPU_IMAGE || imageName === GPU_IMAGE ? undefined : imageName;
+}
+
+/** What a Pod of an endpoint's own image cannot have, each a sentence with what to do: it runs what is there, and nothing is built. */
+export function podProblems(wishes: Omit<DriverWishes, "networkVolumeId">, runsAlone = false): string[] {
+  const { systemDependencies = [], imageSteps = [] } = wishes;
+  const image = ownImage(wishes);
+  if (image === undefined && imageSteps.length === 0) return needsContainers(wishes);
+  const problems: string[] = [];
+  if (imageSteps.length > 0) {
+    problems.push(
+      "image=Image(…) has to be built, and Pods run images that are there. Build it with Docker, push it to a registry " +
+        'that the nodes reach, and name it: image="registry.example.com/name:tag".',
+    );
+  } else if (systemDependencies.length > 0) {
+    problems.push(
+      `system_dependencies=${JSON.stringify(systemDependencies)} cannot be installed into the image of a Pod. ` +
+        `Install them in ${JSON.stringify(image)}, and leave system_dependencies= out.`,
+    );
+  }
+  if (runsAlone) {
+    problems.push(
+      `What the image ${JSON.stringify(image)} runs by itself cannot be told its job in a Pod. Name its program: ` +
+        'command=["python3", "-u", "/worker.py"].',
+    );
+  }
+  return problems;
+}
+
 /** Why its workers can only run in containers, each a sentence with what to do; empty when they can be processes. */
 export function needsContainers(wishes: Omit<DriverWishes, "networkVolumeId">): string[] {
   const { imageName, serverPort, imageSteps = [] } = wishes;
@@ -49,8 +80,7 @@ export function needsContainers(wishes: Omit<DriverWishes, "networkVolumeId">): 
         `Write {port} in the command and leave port= out, or ${GET_CONTAINERS}.`,
     );
   }
-  const isOwn = imageName !== CPU_IMAGE && imageName !== GPU_IMAGE;
-  if (isOwn || imageSteps.length > 0) {
+  if (ownImage(wishes) !== undefined || imageSteps.length > 0) {
     const image = imageSteps.length > 0 ? "Image(…)" : JSON.stringify(imageName);
     problems.push(
       `image=${image} needs containers, and workers here are processes of their machine. Leave image= out, or ${GET_CONTAINERS}.`,

@@ -28,7 +28,7 @@ export interface HostHello {
   readonly arch: string;
   /** "glibc 2.36", "musl 1.2"; "" when not known. */
   readonly libc: string;
-  /** "process" or "docker". */
+  /** "process", "docker" or "pod". */
   readonly driver: string;
   readonly labels: readonly string[];
   /** Its volumes' folder is the platform's own, by a shared file system. */
@@ -167,7 +167,7 @@ export const hostHelloHead = z.object({
   platform: z.string().max(50),
   arch: z.string().max(50),
   libc: z.string().max(50),
-  driver: z.enum(["process", "docker"]),
+  driver: z.enum(["process", "docker", "pod"]),
   labels: z.array(z.string().regex(HOST_LABEL)).max(32),
   sharedVolumes: z.boolean(),
   clock: z.number(),

@@ -19,6 +19,13 @@ export const POD_YIELD_MS = 5_000;
 export const POD_JOIN_MAX_MS = 300_000;
 /** What the agent and the launcher need of a Pod's memory, beside what workers have. */
 export const POD_OWN_MEMORY_MB = 512;
+/** What the agent of a Pod with an endpoint's own image has: vCPUs that are kept for it and that it may use, and memory. */
+export const POD_AGENT_CPU = 0.1;
+export const POD_AGENT_CPU_MAX = 1;
+export const POD_AGENT_MEMORY_MB = 256;
+/** What an endpoint's own image says of itself, and how long it may take. */
+export const POD_FACTS_MAX_BYTES = 4 * MB;
+export const POD_GREETING_MAX_MS = 60_000;
 /** Beyond what running workers may take to finish, a Pod that is told to end has so long. */
 export const POD_END_GRACE_S = 60;
 /** What is wanted and what is there is looked at so often. */

@@ -6,7 +6,7 @@
  *     └── made: for those who wait, or to be warm
  *
  * A pool of `trust: shared` holds its hosts for everybody from the start. A host with volumes has them from its making, and is held for
- * their endpoint alone.
+ * their endpoint alone; so is one of an endpoint's own image, which has the size of one worker.
  */
 import { hash } from "node:crypto";
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
@@ -45,8 +45,10 @@ export interface Pool {
 
 /** Of a host that everybody's workers may run on. */
 export const HELD_FOR_ALL = "*";
-/** Before the endpoint of a host with its volumes. */
+/** Before the endpoint of a host with its volumes, */
 const WITH_VOLUMES = "volumes:";
+/** or of one of its own image. */
+const OF_IMAGE = "image:";
 const DIGEST_CHARS = 16;
 
 /** coming: it has not joined; away: its agent is not connected; leaving: it gets no worker any more; over: it has ended by itself. */
@@ -64,6 +66,8 @@ export interface PoolHost {
   readonly shares: readonly Share[];
   /** Images that could not be prepared there, with the reasons. */
   readonly problems: ReadonlyMap<string, string>;
+  /** What workers have of it; absent: what its pool says. */
+  readonly machine?: Machine | undefined;
 }
 
 /** Whose workers they are, as far as it says where they may run. */
@@ -72,6 +76,8 @@ interface Runs {
   /** null: it belongs to no environment, and shares with no other endpoint. */
   readonly environmentId: string | null;
   readonly volumes: readonly MountedVolume[];
+  /** The image of its own that it runs in; absent: it runs in any host. */
+  readonly ownImage?: string | undefined;
 }
 
 /** Workers that found no room. */
@@ -87,23 +93,27 @@ export type Step =
   | { readonly kind: "hold"; readonly pod: string; readonly holder: string }
   | { readonly kind: "delete"; readonly pod: string; readonly why: string };
 
-/** Volumes of hosts that are made, and whom those are held for. */
+/** What hosts that are made have besides, and whom those are held for. */
 export interface Having {
   readonly holder: string;
   readonly volumes: readonly MountedVolume[];
+  /** The image that they run, and what its workers have of it. */
+  readonly own?: { readonly image: string; readonly machine: Machine } | undefined;
 }
 
 /** Whom a host of such a pool is held for when this endpoint needs it. */
-export function holderOf(trust: Trust, { endpointId, environmentId, volumes }: Runs): string {
-  if (volumes.length > 0)
-    return `${WITH_VOLUMES}${endpointId}:${hash("sha256", JSON.stringify(volumes)).slice(0, DIGEST_CHARS)}`;
+export function holderOf(trust: Trust, { endpointId, environmentId, volumes, ownImage }: Runs): string {
+  if (volumes.length > 0 || ownImage !== undefined) {
+    const digest = hash("sha256", JSON.stringify(ownImage === undefined ? volumes : [ownImage, volumes]));
+    return `${volumes.length > 0 ? WITH_VOLUMES : OF_IMAGE}${endpointId}:${digest.slice(0, DIGEST_CHARS)}`;
+  }
   if (trust === "shared") return HELD_FOR_ALL;
   return trust === "endpoint" || environmentId === null ? `endpoint:${endpointId}` : `environment:${environmentId}`;
 }
 
 /** Whether a host that is held for `holder` may run this endpoint's workers, whatever pool it is of. */
 export function isHeldFor(holder: string, of: Runs): boolean {
-  if (of.volumes.length > 0) return holder === holderOf("endpoint", of);
+  if (of.volumes.length > 0 || of.ownImage !== undefined) return holder === holderOf("endpoint", of);
   return holder === HELD_FOR_ALL || holder === holderOf("endpoint", of) || holder === holderOf("environment", of);
 }
 
@@ -117,6 +127,15 @@ export function machineOf({ vcpus, memoryGb, gpus, gpuProduct }: Pool): Machine 
   const size = { vcpus, memoryGb };
   const each = { product: gpuProduct, emulated: false };
   return { ...size, hardware: size, gpus: Array.from({ length: gpus }, () => each), emulatesGpu: false };
+}
+
+/** A host that is as large as one worker of this need. Its memory is whole GB: so an agent offers it. */
+function machineFor(pool: Pool, need: Need): Machine {
+  const machine = machineOf(pool);
+  const { vcpus, memoryGb } = needOn(machine, need);
+  const size = { vcpus, memoryGb: Math.ceil(memoryGb) };
+  const gpus = need.gpuIds === "" ? 0 : Math.ceil(need.gpuCount);
+  return { ...machine, ...size, hardware: size, gpus: machine.gpus.slice(0, gpus) };
 }
 
 /** Whether a worker of this need fits on an empty host of the pool. */
@@ -151,6 +170,7 @@ interface Slot {
   holder: string;
   /** Of one that is made now. */
   readonly volumes: readonly MountedVolume[];
+  readonly own: Having["own"];
   /** Workers were placed there in this plan. */
   isWanted: boolean;
 }
@@ -178,8 +198,7 @@ class Plan {
     this.#slots = hosts.flatMap((host) => {
       const pool = pools.find(({ name }) => name === host.pool);
       if (pool === undefined || !isCounted(host)) return [];
-      const machine = machineOf(pool);
-      const { holder, shares } = host;
+      const { holder, shares, machine = machineOf(pool) } = host;
       return {
         host,
         pool,
@@ -188,6 +207,7 @@ class Plan {
         used: usedBy(machine, shares),
         holder,
         volumes: [],
+        own: undefined,
         isWanted: false,
       };
     });
@@ -225,10 +245,10 @@ class Plan {
 
   steps(): Step[] {
     const made = this.#slots.filter(({ host }) => host === undefined);
-    const alike = Map.groupBy(made, ({ pool, holder, volumes }) => `${pool.name} ${volumes.length > 0 ? holder : ""}`);
+    const alike = Map.groupBy(made, (slot) => `${slot.pool.name} ${isOwn(slot) ? slot.holder : ""}`);
     const makes = [...alike.values()].map((some) => {
-      const { pool, holder, volumes } = some[0]!;
-      const having = volumes.length > 0 ? { having: { holder, volumes } } : {};
+      const { pool, holder, volumes, own } = some[0]!;
+      const having = isOwn(some[0]!) ? { having: { holder, volumes, ...(own && { own }) } } : {};
       return { kind: "make" as const, pool, count: some.length, ...having };
     });
     return [...this.#held, ...makes];
@@ -254,7 +274,7 @@ class Plan {
     const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
     if (host.shares.length > 0 || slot.isWanted) return undefined;
-    if (short > 0 && host.state === "here" && host.forMs > POD_YIELD_MS) {
+    if (short > 0 && (host.state === "here" || host.holder !== "") && host.forMs > POD_YIELD_MS) {
       this.#short.set(host.pool, short - 1);
       return "others wait for its place";
     }
@@ -277,7 +297,7 @@ class Plan {
     const takes = new Set(this.#pools.filter((pool) => canTake(pool, wish.need)));
     const fits = (slot: Slot) => takes.has(slot.pool) && this.#shareOn(slot, wish.need) !== undefined;
     const mine = (slot: Slot) => slot.holder === holderOf(slot.pool.trust, wish);
-    const nobodys = (slot: Slot) => slot.holder === "" && wish.volumes.length === 0;
+    const nobodys = (slot: Slot) => slot.holder === "" && wish.volumes.length === 0 && wish.ownImage === undefined;
     const orders = [
       (slot: Slot) => slot.host?.state === "here" && mine(slot),
       (slot: Slot) => slot.host?.state === "here" && nobodys(slot),
@@ -319,11 +339,13 @@ class Plan {
     this.#coming++;
     this.#count(pool.name);
     const volumes = wish?.volumes ?? [];
+    const image = wish?.ownImage;
+    const machine = wish === undefined || image === undefined ? machineOf(pool) : machineFor(pool, wish.need);
+    const own = image === undefined ? undefined : { image, machine };
     const unheld = pool.trust === "shared" ? HELD_FOR_ALL : "";
-    const holder = wish !== undefined && volumes.length > 0 ? holderOf(pool.trust, wish) : unheld;
-    const machine = machineOf(pool);
+    const holder = wish !== undefined && isOwn({ volumes, own }) ? holderOf(pool.trust, wish) : unheld;
     const used = usedBy(machine, []);
-    const slot: Slot = { host: undefined, pool, machine, shares: [], used, holder, volumes, isWanted: false };
+    const slot: Slot = { host: undefined, pool, machine, shares: [], used, holder, volumes, own, isWanted: false };
     this.#slots.push(slot);
     return slot;
   }
@@ -337,6 +359,11 @@ function isCounted({ state, forMs }: PoolHost): boolean {
 /** Nobody has used it, or everybody may. */
 function isUnused({ holder, shares }: Slot): boolean {
   return holder === "" || (holder === HELD_FOR_ALL && shares.length === 0);
+}
+
+/** It is made for one endpoint. */
+function isOwn({ volumes, own }: Pick<Slot, "volumes" | "own">): boolean {
+  return volumes.length > 0 || own !== undefined;
 }
 
 function isFull({ used, machine }: Slot): boolean {

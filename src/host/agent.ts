@@ -6,7 +6,7 @@
  *
  * Launcher and workers outlive the agent; the next one on the same data directory takes them over.
  */
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
@@ -20,6 +20,7 @@ import { SvcError } from "../domain/errors.ts";
 import type { HostEvent, HostHello, HostState, HostWelcome, HostWorkerExit } from "../domain/host-protocol.ts";
 import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
 import { type CapacityLedger, hardware } from "../drivers/capacity.ts";
+import { POD_SOCKETS } from "../drivers/pod/pod-driver.ts";
 import type { DriverHooks, WorkerExit } from "../drivers/worker-driver.ts";
 import { unlessAborted } from "../lib/unless-aborted.ts";
 import type { Config } from "../server/config.ts";
@@ -97,7 +98,7 @@ export class Agent {
       config,
       ledger,
       artifacts: layers.store,
-      socketPath: directory.socketPath(),
+      socketPath: socketPath(options),
       workersDial: () => workersDial(address, this.#port),
       ahead: () => this.#ahead,
       platformUrl: () => address.url,
@@ -140,7 +141,7 @@ export class Agent {
   async start(signal: AbortSignal): Promise<void> {
     // The data directory keeps others out; workers that are users of their own must read their code below it.
     process.umask(0o022);
-    await this.#reception.listen(this.#options.directory.socketPath());
+    await this.#reception.listen(socketPath(this.#options));
     try {
       await unlessAborted(this.#driver.open(), signal);
       await unlessAborted(this.#join(), signal);
@@ -332,6 +333,14 @@ export class Agent {
     this.#link.close();
     await this.#reception.close();
   }
+}
+
+/** Where its launcher dials: in a Pod that is in another container. */
+function socketPath({ config, directory }: AgentOptions): string {
+  if (config.driver !== "pod") return directory.socketPath();
+  const file = path.join(config.pod.folder, POD_SOCKETS.launcher);
+  mkdirSync(path.dirname(file), { recursive: true });
+  return file;
 }
 
 /** Throws CONFIG_INVALID when the files there are not those of the platform's volumes. */

@@ -17,6 +17,10 @@ export interface Caps {
 }
 
 export async function offeredMachine(config: Config, caps: Caps): Promise<CapacityLedger> {
+  // A container beside this one runs the workers, and has what it was given.
+  if (config.driver === "pod") {
+    return new CapacityLedger(config, config.pod.gpus, { vcpus: caps.cpus ?? 1, memoryGb: caps.memoryGb ?? 1 });
+  }
   const gpus = await findGpus();
   const { vcpus, memoryGb } = hardware();
   const host: Host = {

@@ -42,7 +42,8 @@ export async function preflight({ config, address, caps, folder }: Given): Promi
   ]);
   const clock = port instanceof SvcError ? {} : clockFinding(port.clockAheadMs);
   const containers = port instanceof SvcError ? undefined : containerProblem(config, address, port);
-  const found = [disk, tools, system, containers, capProblem(ledger, caps), clock.problem];
+  const cap = config.driver === "pod" ? undefined : capProblem(ledger, caps);
+  const found = [disk, tools, system, containers, cap, clock.problem];
   const problems = found.filter((one) => one !== undefined);
   const warnings = [clock.warning, gpuWarning(ledger)].filter((one) => one !== undefined);
   if (port instanceof SvcError) return { ledger, port: undefined, reach: port, problems, warnings };
@@ -87,7 +88,7 @@ async function diskProblem(folder: string): Promise<SvcError | undefined> {
 async function toolProblem(config: Config): Promise<SvcError | undefined> {
   try {
     if (config.driver === "docker") await connectEngine(config.installerEnv);
-    else {
+    if (config.driver === "process") {
       const { version } = await new Interpreters(config.python).default();
       if (Number(version.split(".")[1]) < 10) {
         throw new SvcError("TOOL_MISSING", `This machine has Python ${version}.`, {
@@ -110,7 +111,7 @@ async function systemProblem({ driver }: Config): Promise<SvcError | undefined> 
     });
   }
   // Containers bring their own C library.
-  if (driver === "docker" || !(await libc()).startsWith("musl")) return undefined;
+  if (driver !== "process" || !(await libc()).startsWith("musl")) return undefined;
   return new SvcError("CONFLICT", "Builds are made for glibc, and this machine has musl.", {
     help: "Run workers in containers: --driver docker. Or join from a distribution with glibc.",
   });

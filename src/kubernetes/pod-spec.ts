@@ -1,5 +1,14 @@
 /** The Pod of a host. No secret is in it: what it proves itself with is mounted by its kubelet, and is good for this platform alone. */
-import { POD_END_GRACE_S, POD_JOIN_MAX_MS, POD_OWN_MEMORY_MB, POD_TOKEN_S } from "../domain/limits.ts";
+import {
+  CONTAINER_EXTRA_BYTES,
+  POD_AGENT_CPU,
+  POD_AGENT_CPU_MAX,
+  POD_AGENT_MEMORY_MB,
+  POD_END_GRACE_S,
+  POD_JOIN_MAX_MS,
+  POD_OWN_MEMORY_MB,
+  POD_TOKEN_S,
+} from "../domain/limits.ts";
 import type { Having } from "../domain/pools.ts";
 import type { PodPool, PoolsFile } from "./pools-file.ts";
 
@@ -8,10 +17,14 @@ export const RELEASE_LABEL = "svc/release";
 export const POOL_LABEL = "svc/pool";
 /** On a Pod with volumes: whom it is held for. */
 export const HOLDER_ANNOTATION = "svc/holder";
+/** On a Pod of an endpoint's own image: what its workers have of it, as JSON. */
+export const MACHINE_ANNOTATION = "svc/machine";
 
 const TOKEN_FOLDER = "/var/run/secrets/svc";
 /** No volume of an endpoint may be mounted over it (domain/volume.ts). */
 const DATA_FOLDER = "/opt/svc/data";
+/** Of both containers of a Pod with an endpoint's own image; that one has it read-only. */
+const SHARED_FOLDER = "/opt/svc/pod";
 
 interface PodFacts {
   readonly file: Omit<PoolsFile, "pools">;
@@ -27,16 +40,26 @@ interface PodFacts {
 }
 
 export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, having }: PodFacts): object {
-  const annotations = { ...pool.annotations, ...(having && { [HOLDER_ANNOTATION]: having.holder }) };
-  const { release, owner, platform, serviceAccount, image, imagePullPolicy, imagePullSecrets, grace, disk } = file;
-  const memoryMb = Math.round(pool.memory * 1024) + POD_OWN_MEMORY_MB;
-  const resources = {
-    cpu: String(pool.cpu),
-    memory: `${memoryMb}Mi`,
-    "ephemeral-storage": `${Math.ceil(disk + 1)}Gi`,
-    ...(pool.gpu > 0 ? { [pool.gpuResource]: String(pool.gpu) } : {}),
+  const own = having?.own;
+  const annotations = {
+    ...pool.annotations,
+    ...(having && { [HOLDER_ANNOTATION]: having.holder }),
+    ...(own && { [MACHINE_ANNOTATION]: JSON.stringify(own.machine) }),
   };
-  const offered = ["--cpus", String(pool.cpu), "--memory", String(pool.memory), "--disk", String(disk)];
+  const { release, owner, platform, serviceAccount, image, imagePullPolicy, imagePullSecrets, grace, disk } = file;
+  const [cpu, memory] = own ? [own.machine.vcpus, own.machine.memoryGb] : [pool.cpu, pool.memory];
+  const gpus = own ? own.machine.gpus.length : pool.gpu;
+  const memoryMb = Math.round(memory * 1024);
+  const scratch = { "ephemeral-storage": `${Math.ceil(disk + 1)}Gi` };
+  const gpu = gpus > 0 ? { [pool.gpuResource]: String(gpus) } : {};
+  const sized = (mb: number) => equal({ cpu: String(cpu), memory: `${mb}Mi`, ...scratch, ...gpu });
+  const agentMemory = { memory: `${POD_AGENT_MEMORY_MB}Mi`, ...scratch };
+  const offered = ["--cpus", String(cpu), "--memory", String(memory), "--disk", String(disk)];
+  const volumeMounts = (having?.volumes ?? []).flatMap(({ app, environment, name: folder, paths, readOnly }) =>
+    paths.map((mountPath) => {
+      return { name: "volumes", mountPath, subPath: `${app}/${environment}/${folder}`, readOnly };
+    }),
+  );
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -66,7 +89,8 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
       ...(pool.priorityClassName !== undefined && { priorityClassName: pool.priorityClassName }),
       ...(Object.keys(pool.nodeSelector).length > 0 && { nodeSelector: pool.nodeSelector }),
       ...(pool.tolerations.length > 0 && { tolerations: pool.tolerations }),
-      ...(having && file.volumes?.beside && { affinity: { podAffinity: besides(file.volumes.beside) } }),
+      ...(volumeMounts.length > 0 &&
+        file.volumes?.beside && { affinity: { podAffinity: besides(file.volumes.beside) } }),
       ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((secret) => ({ name: secret })) }),
       securityContext: {
         runAsNonRoot: true,
@@ -104,29 +128,56 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
             SVC_CONFIG_DIR: `${DATA_FOLDER}/config`,
             SVC_CACHE_DIR: `${DATA_FOLDER}/cache`,
             ...(having && { SVC_VOLUMES_MOUNTED: "1" }),
+            ...(own && { SVC_POD_DIR: SHARED_FOLDER }),
+            ...(own && gpus > 0 && { SVC_POD_GPUS: own.machine.gpus.map(({ product }) => product).join(",") }),
           }).map(([key, value]) => ({ name: key, value })),
-          resources: { requests: resources, limits: resources },
-          securityContext: {
-            allowPrivilegeEscalation: false,
-            readOnlyRootFilesystem: true,
-            capabilities: { drop: ["ALL"] },
-          },
+          resources: own
+            ? {
+                requests: { cpu: String(POD_AGENT_CPU), ...agentMemory },
+                limits: { cpu: String(POD_AGENT_CPU_MAX), ...agentMemory },
+              }
+            : sized(memoryMb + POD_OWN_MEMORY_MB),
+          securityContext: CONTAINER_SECURITY,
           volumeMounts: [
             { name: "data", mountPath: DATA_FOLDER },
             { name: "tmp", mountPath: "/tmp" },
             { name: "token", mountPath: TOKEN_FOLDER, readOnly: true },
-            ...(having?.volumes ?? []).flatMap(({ app, environment, name: folder, paths, readOnly }) =>
-              paths.map((mountPath) => {
-                return { name: "volumes", mountPath, subPath: `${app}/${environment}/${folder}`, readOnly };
-              }),
-            ),
+            ...(own ? [{ name: "pod", mountPath: SHARED_FOLDER }] : volumeMounts),
           ],
         },
+        ...(own
+          ? [
+              {
+                name: "worker",
+                image: own.image,
+                // Of the image nothing is asked but python3.
+                command: ["python3", "-I", "-S", "-c", BEGIN],
+                workingDir: "/",
+                env: [{ name: "HOME", value: "/tmp" }],
+                resources: sized(memoryMb + Math.ceil(CONTAINER_EXTRA_BYTES / 1024 ** 2)),
+                terminationMessagePolicy: "FallbackToLogsOnError",
+                securityContext: CONTAINER_SECURITY,
+                volumeMounts: [
+                  { name: "pod", mountPath: SHARED_FOLDER, readOnly: true },
+                  { name: "scratch", mountPath: "/tmp" },
+                  { name: "shm", mountPath: "/dev/shm" },
+                  ...volumeMounts,
+                ],
+              },
+            ]
+          : []),
       ],
       volumes: [
         { name: "data", emptyDir: {} },
         { name: "tmp", emptyDir: {} },
-        ...(having && file.volumes
+        ...(own
+          ? [
+              { name: "pod", emptyDir: {} },
+              { name: "scratch", emptyDir: {} },
+              { name: "shm", emptyDir: { medium: "Memory", sizeLimit: `${Math.ceil(memoryMb / 2)}Mi` } },
+            ]
+          : []),
+        ...(volumeMounts.length > 0 && file.volumes
           ? [{ name: "volumes", persistentVolumeClaim: { claimName: file.volumes.claim } }]
           : []),
         {
@@ -138,6 +189,23 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
       ],
     },
   };
+}
+
+/** The agent brings the runtime: whichever container begins first. */
+const BEGIN = `import os, runpy, time
+program = "${SHARED_FOLDER}/python/svc/_runtime/in_pod.py"
+while not os.path.exists(program): time.sleep(0.05)
+runpy.run_path(program, run_name="__main__")`;
+
+const CONTAINER_SECURITY = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+
+/** What it asks for is what it may use. */
+function equal(resources: Readonly<Record<string, string>>): object {
+  return { requests: resources, limits: resources };
 }
 
 /** On the node of the platform's Pod: a volume of one node alone is there. */

@@ -4,7 +4,9 @@ import { z } from "zod";
 const state = z.object({
   waiting: z.object({ reason: z.string().optional(), message: z.string().optional() }).optional(),
   running: z.object({}).optional(),
-  terminated: z.object({ reason: z.string().optional(), exitCode: z.number().optional() }).optional(),
+  terminated: z
+    .object({ reason: z.string().optional(), exitCode: z.number().optional(), message: z.string().optional() })
+    .optional(),
 });
 
 const schema = z.object({
@@ -30,7 +32,9 @@ const schema = z.object({
           }),
         )
         .optional(),
-      containerStatuses: z.array(z.object({ state: state.optional(), restartCount: z.number().optional() })).optional(),
+      containerStatuses: z
+        .array(z.object({ state: state.optional(), lastState: state.optional(), restartCount: z.number().optional() }))
+        .optional(),
     })
     .default({}),
 });
@@ -45,9 +49,10 @@ export function isOver({ status }: Pod): boolean {
   return status.phase === "Failed" || status.phase === "Succeeded";
 }
 
-/** Its program runs. */
+/** All its programs run. */
 export function isRunning({ status }: Pod): boolean {
-  return status.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false;
+  const all = status.containerStatuses ?? [];
+  return all.length > 0 && all.every(({ state }) => state?.running !== undefined);
 }
 
 /** What it waits for or what is wrong with it, in words: "no node has room for it: 0/2 nodes are available: 2 Insufficient cpu". */
@@ -61,13 +66,17 @@ export function podWords({ metadata, status }: Pod): string {
     const gated = scheduled.reason === "SchedulingGated";
     return gated ? "its scheduling waits for a gate" : `no node has room for it: ${said(scheduled)}`;
   }
-  for (const { state, restartCount = 0 } of status.containerStatuses ?? []) {
+  const containers = status.containerStatuses ?? [];
+  for (const { state, lastState } of containers) {
     if (state?.waiting?.reason !== undefined && state.waiting.reason !== "ContainerCreating")
-      return `its container waits: ${said(state.waiting)}`;
-    if (state?.terminated !== undefined)
-      return `its program ended: ${state.terminated.reason ?? ""} ${state.terminated.exitCode ?? ""}`.trim();
-    if (state?.running !== undefined) return restartCount > 0 ? `it joins again (restart ${restartCount})` : "it joins";
+      return `its container waits: ${said(state.waiting)}${lastLine(lastState?.terminated?.message)}`;
+    if (state?.terminated !== undefined) {
+      const { reason = "", exitCode = "", message } = state.terminated;
+      return `its program ended: ${`${reason} ${exitCode}`.trim()}${lastLine(message)}`;
+    }
   }
+  const restarts = Math.max(0, ...containers.map(({ restartCount = 0 }) => restartCount));
+  if (isRunning({ metadata, status })) return restarts > 0 ? `it joins again (restart ${restarts})` : "it joins";
   return scheduled?.status === "True" ? "its container is being started" : "it waits for a node";
 }
 
@@ -80,6 +89,12 @@ export function podTrouble(pod: Pod): string | undefined {
     return waits !== "ContainerCreating" || state?.terminated !== undefined || restartCount > 0;
   });
   return isUnscheduled || isStuck || isOver(pod) ? podWords(pod) : undefined;
+}
+
+/** What a program said last, behind what is said of it. */
+function lastLine(message = ""): string {
+  const line = message.trim().split("\n").at(-1)!.replace(/\.$/, "");
+  return line === "" ? "" : `: ${line}`;
 }
 
 function said({

@@ -3,7 +3,7 @@
  * way of a start: a worker is started on a host that is there, and the API server may be away meanwhile.
  */
 import { randomBytes } from "node:crypto";
-import type { Share } from "../domain/capacity.ts";
+import type { Machine, Share } from "../domain/capacity.ts";
 import { POD_JOIN_MAX_MS, POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
 import type { HostMachine } from "../domain/placement.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import type { Volume } from "../domain/volume.ts";
 import { ApiRefusal, type KubernetesApi } from "./api.ts";
 import { isOver, isRunning, type Pod, podTrouble, podWords, readPod } from "./pod.ts";
-import { HOLDER_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
+import { HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
 import { PodTokens } from "./pod-tokens.ts";
 import { PodWatch } from "./pod-watch.ts";
 import { type PoolsFile, poolOf } from "./pools-file.ts";
@@ -39,6 +39,8 @@ export interface PodHost {
   readonly usedAt: number;
   readonly shares: readonly Share[];
   readonly problems: ReadonlyMap<string, string>;
+  /** As its agent says it. */
+  readonly machine: Machine | undefined;
 }
 
 /** What the rest of the platform keeps of hosts in Pods. */
@@ -272,10 +274,10 @@ export class PoolController {
   /** The API server was not heard since the platform started: the Pods that have joined are held for those who need one. */
   async #lookWithoutPods(): Promise<void> {
     const { hosts, hold } = this.#options.hosts();
-    const seen = hosts.map(({ id, pool, isHere, isClosed, since, holder, shares, problems }): PoolHost => {
+    const seen = hosts.map(({ id, pool, isHere, isClosed, since, holder, shares, problems, machine }): PoolHost => {
       const state = isClosed ? "leaving" : isHere ? "here" : "away";
       const forMs = state === "away" ? performance.now() - since : 0;
-      return { pod: id, pool, state, forMs, holder, shares, problems };
+      return { pod: id, pool, state, forMs, holder, shares, problems, machine };
     });
     for (const step of decidePools(this.#pools, seen, await this.#options.wishes()))
       if (step.kind === "hold") await hold(step.pod, step.holder);
@@ -283,7 +285,7 @@ export class PoolController {
 
   #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
     const { name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
-    const common = { pod: name, pool: labels[POOL_LABEL] ?? "" };
+    const common = { pod: name, pool: labels[POOL_LABEL] ?? "", machine: ownMachine(annotations) };
     const isLeaving = deletionTimestamp !== undefined || this.#deleting.has(uid);
     if (host === undefined) {
       if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
@@ -367,6 +369,15 @@ export class PoolController {
       this.#undeleted.set(uid, performance.now() + POOL_REFUSED_REST_MS);
       told("a Pod could not be deleted", { pod: name, words: wordsOf(error) });
     }
+  }
+}
+
+/** Of a Pod that has not the size of its pool: the platform wrote it. */
+function ownMachine({ [MACHINE_ANNOTATION]: text }: Readonly<Record<string, string>>): Machine | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Machine);
+  } catch {
+    return undefined; // Somebody wrote over it.
   }
 }
 

@@ -192,6 +192,9 @@ const schema = z.object({
   SVC_WORKER_PATHS: folders.default([]),
   /** What workers run in: processes of this machine, or containers of its Docker engine (docs/reference/containers.md). */
   SVC_DRIVER: z.enum(["process", "docker"]).default("process"),
+  /** Workers run in another container of this Pod, whose image is an endpoint's: the folder that both share, and products of its GPUs. */
+  SVC_POD_DIR: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
+  SVC_POD_GPUS: gpuProducts.default([]),
   /** Images of endpoints without an own one; default: those that `svc platform images build` makes. */
   SVC_CPU_IMAGE: z.string().min(1).optional(),
   SVC_GPU_IMAGE: z.string().min(1).optional(),
@@ -262,7 +265,9 @@ export interface Config {
   /** First and last. */
   readonly workerUids: readonly [number, number];
   readonly workerPaths: readonly string[];
-  readonly driver: "process" | "docker";
+  readonly driver: "process" | "docker" | "pod";
+  /** A folder that the containers of this Pod share, and products of the GPUs that the workers' has. */
+  readonly pod: { readonly folder: string; readonly gpus: readonly string[] };
   readonly docker: {
     /** Undefined: the images that `svc platform images build` makes. */
     readonly images: { readonly cpu: string | undefined; readonly gpu: string | undefined };
@@ -344,7 +349,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     isolation: c.SVC_ISOLATION,
     workerUids: c.SVC_WORKER_UIDS,
     workerPaths: c.SVC_WORKER_PATHS,
-    driver: c.SVC_DRIVER,
+    driver: c.SVC_POD_DIR === undefined ? c.SVC_DRIVER : ("pod" as const),
+    pod: { folder: c.SVC_POD_DIR ?? "", gpus: c.SVC_POD_GPUS },
     docker: {
       images: { cpu: c.SVC_CPU_IMAGE, gpu: c.SVC_GPU_IMAGE },
       network: c.SVC_DOCKER_NETWORK,

@@ -7,6 +7,7 @@ import type { RegistryLogin } from "../domain/registry.ts";
 import { KNOWN_TO_UV } from "../drivers/base-layers.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
+import { PodDriver } from "../drivers/pod/pod-driver.ts";
 import { ProcessDriver } from "../drivers/process.ts";
 import type { DriverHooks, LocalDriver } from "../drivers/worker-driver.ts";
 import type { Config } from "./config.ts";
@@ -50,6 +51,9 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
       loginOf,
       serveCalls: (hostAddress) => containerCalls.serve(hostAddress),
     });
+  }
+  if (config.driver === "pod") {
+    return new PodDriver({ ...common, folder: config.pod.folder, dataDir, isolation, platformUrl });
   }
   return new ProcessDriver({
     ...common,

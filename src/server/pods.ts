@@ -1,5 +1,6 @@
 /** Pools of Pods beside the rest of the platform: what they are wanted for, and what is kept of their hosts. */
 import { needOf } from "../domain/capacity.ts";
+import { ownImage } from "../domain/driver-offers.ts";
 import { type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
@@ -91,11 +92,12 @@ export class Pods {
     return {
       hosts: all
         .filter(({ row }) => row.pod !== "")
-        .map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems }) => ({
+        .map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems, machine }) => ({
           ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isClosed, usedAt },
           ...{ isHere: isHere && silentSince === undefined, since: silentSince ?? since },
           shares: [...shares.values()],
           problems: imageProblems,
+          machine,
         })),
       close: (id) => {
         const host = all.find((one) => one.id === id);
@@ -133,6 +135,7 @@ export class Pods {
       endpointId,
       environmentId,
       volumes: await this.#volumesOf(endpoint),
+      ownImage: ownImage(endpoint),
       image: imageKey({ endpointId, buildId: buildId ?? "", imageName: endpoint.imageName }),
       need,
       missing,

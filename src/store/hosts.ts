@@ -10,7 +10,7 @@ export interface HostRow {
   /** As Node has it: "x64". */
   readonly arch: string;
   readonly version: string;
-  /** "process" or "docker". */
+  /** "process", "docker" or "pod". */
   readonly driver: string;
   readonly sharedVolumes: boolean;
   /** It gets no further workers. */

@@ -86,7 +86,7 @@ export class HostGreeting {
   #unfit({ platform, arch, libc, driver }: HostHello): string | undefined {
     const { runsOn } = this.#door;
     // Containers bring their own C library.
-    const isMusl = driver === "docker" ? runsOn.isMusl : libc.startsWith("musl");
+    const isMusl = driver !== "process" ? runsOn.isMusl : libc.startsWith("musl");
     const words = (on: typeof runsOn) => `${on.platform} ${on.arch}${on.isMusl ? " with musl" : ""}`;
     if (platform === runsOn.platform && arch === runsOn.arch && isMusl === runsOn.isMusl) return undefined;
     return `builds of this platform are for ${words(runsOn)}, and this machine is ${words({ platform, arch, isMusl })}`;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { processProblems } from "../../src/domain/driver-offers.ts";
+import { podProblems, processProblems } from "../../src/domain/driver-offers.ts";
 import { deploy, manifest, plan, resource, rows } from "./builds.ts";
 import { startPlatform } from "./platform.ts";
 
@@ -42,4 +42,16 @@ test("processes have the base images, and volumes where they have paths of their
   assert.deepEqual(processProblems({ ...none, networkVolumeId: "models" }, ""), []);
   const [problem] = processProblems({ ...none, networkVolumeId: "models" }, "this machine lacks namespaces");
   assert.match(problem!, /volume="models" cannot be mounted: this machine lacks namespaces\..*SVC_DRIVER=docker/);
+});
+
+test("a Pod has the image that is named, and nothing is built for it", () => {
+  const own = { imageName: "acme/own:1" };
+  assert.deepEqual(podProblems({ ...own, serverPort: 8000 }), []);
+  assert.match(podProblems({ ...own, imageSteps: [{ apt: ["git"] }] }).join(), /Build it with Docker, push it/);
+  assert.match(podProblems({ ...own, systemDependencies: ["git"] }).join(), /leave system_dependencies= out/);
+  assert.match(podProblems(own, true).join(), /Name its program: command=/);
+  assert.match(
+    podProblems({ imageName: "svc/worker-cpu:latest", serverPort: 8000 }).join(),
+    /port=8000 needs a network/,
+  );
 });

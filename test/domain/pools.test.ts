@@ -269,3 +269,48 @@ test("Whatever is wanted and there: nobody gets a host of another, no pool has t
     ),
   );
 });
+
+const OWN = "example.org/own:1";
+
+test("An endpoint with an image of its own gets a Pod of one worker's size, which is never another's and no host Pod stands in for", () => {
+  const [step, ...more] = decidePools([pool({ warm: 1 })], [host("p1")], [wish("x", { ownImage: OWN })]);
+  assert.deepEqual(more, []);
+  assert.ok(step?.kind === "make" && step.having?.own);
+  const { holder, own } = step.having;
+  assert.deepEqual([own.image, own.machine.vcpus, own.machine.memoryGb, own.machine.gpus], [OWN, 1, 2, []]);
+  const coming = host("p2", { state: "coming", holder, machine: own.machine });
+  assert.deepEqual(decidePools([pool()], [coming], [wish("x", { ownImage: OWN })]), []);
+  for (const other of [
+    wish("y", { ownImage: OWN }),
+    wish("x", { ownImage: "example.org/own:2" }),
+    wish("x"),
+    wish("y"),
+  ])
+    assert.equal(isHeldFor(holder, other), false, JSON.stringify(other));
+  assert.equal(isHeldFor(holder, wish("x", { ownImage: OWN })), true);
+  for (const trust of ["environment", "endpoint", "shared"] as const)
+    assert.equal(isHeldFor(holderOf(trust, wish("x")), wish("x", { ownImage: OWN })), false, trust);
+  const full = host("p2", { holder, machine: own.machine, shares: [SHARE] });
+  assert.deepEqual(kinds(decidePools([pool()], [full], [wish("x", { ownImage: OWN })])), ["make 1 of a"]);
+  const idle = host("p2", { holder, machine: own.machine, forMs: 2_000 });
+  assert.deepEqual(kinds(decidePools([pool()], [idle], [])), ["delete p2: it was idle"]);
+});
+
+test("A Pod that cannot come, and that nobody needs any more, gives its place to those who wait", () => {
+  const stuck = host("p1", { state: "coming", holder: "image:x:1", forMs: POD_YIELD_MS + 1 });
+  const steps = decidePools([pool({ max: 1, idleMs: 600_000 })], [stuck], [wish("x", { ownImage: OWN })]);
+  assert.deepEqual(kinds(steps), ["delete p1: others wait for its place"]);
+});
+
+test("With whole GPUs an own image has as many as one worker, and a fraction is one of them", () => {
+  const gpus = pool({ vcpus: 16, memoryGb: 64, gpus: 4, gpuProduct: "NVIDIA L4" });
+  for (const [gpuCount, wanted] of [
+    [2, 2],
+    [0.5, 1],
+  ] as const) {
+    const need = { ...NEED, gpuIds: "ANY", gpuCount };
+    const [step] = decidePools([gpus], [], [wish("x", { ownImage: OWN, need })]);
+    assert.ok(step?.kind === "make");
+    assert.equal(step.having?.own?.machine.gpus.length, wanted);
+  }
+});

@@ -46,9 +46,9 @@ def look():
     return {"text": text, "wrote": wrote, "pod": os.uname().nodename, "there": os.listdir("/mnt")}
 `;
 const IMAGE = `
-from svc import Endpoint
+from svc import Endpoint, Image
 
-@Endpoint(name="other", cpu="cpu3c-1-2", workers=(0, 1), image="example.org/other:1")
+@Endpoint(name="other", cpu="cpu3c-1-2", workers=(0, 1), image=Image.debian().apt("git"))
 def other():
     return 1
 `;
@@ -155,7 +155,10 @@ describe("On a cluster of two nodes", { skip, timeout: 1_500_000 }, () => {
   });
 
   test("What Pods cannot run is refused in words by the deploy", async () => {
-    await assert.rejects(on.deploy(IMAGE, "image"), /image="example.org\/other:1" needs containers/);
+    await assert.rejects(
+      on.deploy(IMAGE, "image"),
+      /image=Image\(…\) has to be built, and Pods run images that are there/,
+    );
   });
 
   test("kubectl drain under calls: none fails, what runs finishes, and the next ones run on the other node", async (t) => {

@@ -2,6 +2,7 @@
  * Runs Pods of a namespace as a kubelet would, as far as hosts need it: real agents on this machine, each with the arguments of its Pod and a
  * token that the API server made for it. What a Pod may be short of is said by the test.
  */
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -15,6 +16,8 @@ interface PlayedPod {
   // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
   spec: any;
   agent: AgentProcess | undefined;
+  /** Of an endpoint's own image. */
+  worker?: ChildProcess;
   isTold?: true;
 }
 
@@ -53,6 +56,11 @@ export class PlayedKubelet {
     return [...this.#pods.values()].find((pod) => pod.name === name)?.agent;
   }
 
+  /** Of the container of an endpoint's own image: that of a Pod, by name. */
+  worker(name: string): ChildProcess | undefined {
+    return [...this.#pods.values()].find((pod) => pod.name === name)?.worker;
+  }
+
   get said(): string {
     return [...this.#ended, ...[...this.#pods.values()].flatMap(({ agent }) => agent ?? [])]
       .map(({ stdout, stderr }) => stdout + stderr)
@@ -63,6 +71,7 @@ export class PlayedKubelet {
     this.#closed = true;
     await this.#running;
     await Promise.all([...this.#pods.values()].map(({ agent }) => agent?.end()));
+    for (const { worker } of this.#pods.values()) worker?.kill("SIGKILL");
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 
@@ -95,7 +104,8 @@ export class PlayedKubelet {
     }
   }
 
-  #leave({ agent }: PlayedPod): void {
+  #leave({ agent, worker }: PlayedPod): void {
+    worker?.kill("SIGKILL");
     if (agent === undefined) return;
     this.#ended.push(agent);
     agent.child.kill("SIGTERM");
@@ -103,7 +113,7 @@ export class PlayedKubelet {
 
   async #startPod(pod: PlayedPod): Promise<void> {
     const { name, uid, spec } = pod;
-    const [container] = spec.containers;
+    const [container, own] = spec.containers;
     const folder = path.join(this.#folder, uid);
     mkdirSync(folder, { recursive: true });
     const { audience } = spec.volumes.find((one: { name: string }) => one.name === "token").projected.sources[0]
@@ -119,18 +129,35 @@ export class PlayedKubelet {
     const env = Object.fromEntries(
       container.env
         .filter(({ value }: { value: string }) => !value.startsWith("/opt/svc/data"))
-        .map(({ name: key, value }: { name: string; value: string }) => [key, value]),
+        .map(({ name: key, value }: { name: string; value: string }) => [
+          key,
+          value.replace(/^\/opt\/svc\/pod/, path.join(folder, "pod")),
+        ]),
     );
+    if (own !== undefined) mkdirSync(path.join(folder, "pod"));
     const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;
     const target = { apiVersion: "v1", kind: "Node", name: "n1" };
     await this.#server.done("POST", where, { metadata: { name }, target });
     pod.spec = { ...spec, nodeName: "n1" };
     pod.agent = new AgentProcess(args, { ...env, ...this.#options.env });
-    const containerStatuses = [
-      { name: "host", image: "i", imageID: "i", ready: true, restartCount: 0, state: { running: {} } },
-    ];
+    if (own !== undefined) this.#startOwn(pod, own, path.join(folder, "pod"));
+    const containerStatuses = spec.containers.map(({ name: container }: { name: string }) => {
+      return { name: container, image: "i", imageID: "i", ready: true, restartCount: 0, state: { running: {} } };
+    });
     const scheduled = { type: "PodScheduled", status: "True" };
     await this.#status(name, { phase: "Running", conditions: [scheduled], containerStatuses });
+  }
+
+  /** What runs in it sees its image by a variable. It is begun anew when it ends. */
+  #startOwn(pod: PlayedPod, container: { command: string[]; image: string }, shared: string): void {
+    const [command = "", ...args] = container.command.map((arg) => arg.replaceAll("/opt/svc/pod", shared));
+    const { PATH = "" } = process.env;
+    const env = { PATH, HOME: "/tmp", PLAYED_IMAGE: container.image, KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+    const child = spawn(command, args, { env, stdio: "inherit" });
+    pod.worker = child;
+    child.once("exit", () => {
+      if (!this.#closed && this.#pods.has(pod.uid) && pod.isTold === undefined) this.#startOwn(pod, container, shared);
+    });
   }
 
   async #endPod(pod: PlayedPod): Promise<void> {

@@ -38,6 +38,14 @@ test("A Pod's state is told in words", () => {
   );
   assert.equal(podWords(pod(container({ running: { startedAt: "x" } }))), "it joins");
   assert.equal(podWords(pod(container({ running: {} }, 3))), "it joins again (restart 3)");
+  const beside = pod({ containerStatuses: [{ state: { running: {} } }, { state: pull }] });
+  assert.match(podWords(beside), /^its container waits: ImagePullBackOff/, "whichever container it is");
+  const failed = { terminated: { reason: "Error", exitCode: 1, message: "a\nThe image has Python 3.6." } };
+  const waits = { waiting: { reason: "CrashLoopBackOff" } };
+  assert.equal(
+    podWords(pod({ containerStatuses: [{ state: waits, lastState: failed, restartCount: 2 }] })),
+    "its container waits: CrashLoopBackOff: The image has Python 3.6",
+  );
   assert.equal(
     podWords(pod(container({ terminated: { reason: "OOMKilled", exitCode: 137 } }))),
     "its program ended: OOMKilled 137",
@@ -136,6 +144,57 @@ test("A Pod with volumes has each at its paths from the claim, beside the platfo
   assert.deepEqual(beside, { labelSelector: { matchLabels: { app: "svc" } }, topologyKey: "kubernetes.io/hostname" });
   const without = JSON.stringify(podSpec(facts));
   assert.doesNotMatch(without, /persistentVolumeClaim|affinity|VOLUMES_MOUNTED|annotations/);
+});
+
+test("A Pod of an endpoint's own image has its token in the agent's container alone, the size of its worker, its volumes, and what its pool says", () => {
+  const { pools: _, ...file } = readPoolsOf({ volumes: { claim: "files" } });
+  const settings = { name: "a", cpu: 8, memory: 32, gpu: 4, gpuType: "NVIDIA_L4", runtimeClassName: "gvisor" };
+  const more = {
+    nodeSelector: { gpu: "l4" },
+    tolerations: [{ key: "gpu" }],
+    priorityClassName: "low",
+    labels: { q: "r" },
+  };
+  const read = readPoolsOf({ pools: [{ ...settings, ...more }], imagePullSecrets: ["registry"] });
+  const volumes = [{ app: "shop", environment: "production", name: "data", paths: ["/data"], readOnly: false }];
+  const l4 = { product: "NVIDIA L4", emulated: false };
+  const machine = { vcpus: 2, memoryGb: 4, hardware: { vcpus: 2, memoryGb: 4 }, gpus: [l4], emulatesGpu: false };
+  const having = { holder: "volumes:x:1", volumes, own: { image: "example.org/own:1", machine } };
+  const facts = { file: { ...file, imagePullSecrets: ["registry"] }, pool: read.pools[0]!, name: "p" };
+  // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+  const made = podSpec({ ...facts, audience: "a", ownerUid: "u", fingerprint: "f", having }) as any;
+  const [host, worker, ...others] = made.spec.containers;
+  assert.deepEqual(others, []);
+  const mounts = (container: typeof host) =>
+    container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
+  assert.ok(mounts(host).includes("/var/run/secrets/svc"));
+  assert.deepEqual(mounts(worker), ["/opt/svc/pod", "/tmp", "/dev/shm", "/data"]);
+  for (const mountPath of [...mounts(host), "/dev/shm"])
+    assert.notEqual(volumePathProblem(mountPath), undefined, `${mountPath} could be a volume's`);
+  assert.deepEqual(worker.resources.limits, {
+    cpu: "2",
+    memory: "4352Mi",
+    "ephemeral-storage": "21Gi",
+    "nvidia.com/gpu": "1",
+  });
+  assert.equal(host.resources.limits["nvidia.com/gpu"], undefined);
+  assert.ok(
+    host.env.some(
+      ({ name, value }: { name: string; value: string }) => name === "SVC_POD_GPUS" && value === "NVIDIA L4",
+    ),
+  );
+  assert.deepEqual(worker.env, [{ name: "HOME", value: "/tmp" }]);
+  for (const { securityContext } of made.spec.containers)
+    assert.deepEqual(securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+  const { runtimeClassName, nodeSelector, tolerations, priorityClassName, imagePullSecrets } = made.spec;
+  assert.deepEqual({ nodeSelector, tolerations, priorityClassName, labels: { q: made.metadata.labels.q } }, more);
+  assert.deepEqual([runtimeClassName, imagePullSecrets], ["gvisor", [{ name: "registry" }]]);
+  assert.equal(made.spec.shareProcessNamespace, undefined);
+  assert.equal(made.metadata.labels["svc/release"], "svc", "the network's rules for hosts count for it");
 });
 
 function readPoolsOf(changes: object) {

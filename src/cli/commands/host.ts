@@ -145,7 +145,7 @@ const showHost = command({
       ["GPUs", host.gpus.length === 0 ? "none" : `${freeGpus(host)} free: ${gpuNames(host)}`],
       ...(lastHour === null ? [] : ([["Last hour", busyWords(lastHour)]] as [string, string][])),
       ["Labels", host.labels.join(", ") || "none"],
-      ["Runs", `${host.driver === "docker" ? "containers" : "processes"}, svc ${host.version}, ${host.arch}`],
+      ["Runs", `${host.driver === "process" ? "processes" : "containers"}, svc ${host.version}, ${host.arch}`],
       ["Volumes", host.sharedVolumes ? "the platform's" : "none: endpoints with volume= run elsewhere"],
     ];
     terminal.out(terminal.colors.bold(host.name));

@@ -110,7 +110,8 @@ export function versionTag(imageName: string, pythonVersion: string): string {
   return imageName.replace(/:[^/]*$/, `:py${pythonVersion}`);
 }
 
-function refuseUnsuitable(facts: ImageFacts, image: WorkerImage, name: string): void {
+/** Throws IMAGE_UNSUITABLE. */
+export function refuseUnsuitable(facts: ImageFacts, image: WorkerImage, name: string): void {
   const { endpointName, pythonVersion, baseDependencies } = image;
   if (facts.pythonVersion !== pythonVersion && image.dependencyLayer !== null) {
     throw new SvcError(

@@ -2,6 +2,7 @@
  * What an image offers a worker: its Python, the folders of its packages and what is in them. The image itself is asked,
  * once: a container without a network runs a few lines of Python. Nothing is assumed of an image but `python3`.
  */
+import { z } from "zod";
 import { SvcError } from "../../domain/errors.ts";
 import { PYTHON_MINOR_MIN } from "../../domain/limits.ts";
 import { type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
@@ -23,7 +24,8 @@ export interface ImageFacts {
 /** Where our own images keep the packages that artifacts leave out. */
 export const PACKAGES_DIR = "/opt/svc/packages";
 
-const PROBE = `
+/** A program that says what the Python that runs it has. */
+export const PROBE = `
 import json, os, re, sys, sysconfig
 from importlib.metadata import distributions
 own = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
@@ -96,49 +98,61 @@ export class ImageShelf {
         `Build or pull it for linux/${this.#architecture}.`,
       );
     }
-    const answer = await this.#run(name, image.Id);
-    const { version, python, paths, packages } = answer;
-    const [major, minor] = version.split(".").map(Number);
-    if (major !== 3 || minor! < PYTHON_MINOR_MIN) {
-      throw unsuitable(
-        `The image ${name} has Python ${version}; workers need 3.${PYTHON_MINOR_MIN} or newer.`,
-        "Use an image with a newer python3.",
-      );
-    }
-    const pairs = (image.Config.Env ?? []).map((line) => [line.slice(0, line.indexOf("=")), line] as const);
-    const env = Object.fromEntries(
-      pairs.flatMap(([key, line]) => (KEPT_ANYWAY.test(key) ? [] : [[key, line.slice(key.length + 1)]])),
-    );
-    return { id: image.Id, pythonVersion: version, python, packagePaths: paths, packages, env };
-  }
-
-  async #run(name: string, id: string): Promise<ProbeAnswer> {
-    const noPython = (detail: string) =>
-      unsuitable(
-        `The image ${name} has no python3 that runs: ${detail}.`,
-        `Workers need python3 of version 3.${PYTHON_MINOR_MIN} or newer on the image's PATH; nothing else.`,
-      );
-    let output: { code: number; stdout: string; stderr: string };
+    let output: ProbeOutput;
     try {
-      output = await runOnce(this.#engine, id, ["python3", "-c", PROBE], this.#labels, this.#runtime);
+      output = await runOnce(this.#engine, image.Id, ["python3", "-c", PROBE], this.#labels, this.#runtime);
     } catch (error) {
       if (error instanceof SvcError) throw error;
-      throw noPython(engineWords(error));
+      throw noPython(name, engineWords(error));
     }
-    try {
-      if (output.code === 0) return JSON.parse(output.stdout) as ProbeAnswer;
-    } catch {
-      // Something else was printed: it is shown below.
-    }
-    throw noPython((output.stderr || output.stdout).trim().split("\n").at(-1) || `exit code ${output.code}`);
+    const pairs = (image.Config.Env ?? []).map((line) => line.split(/=(.*)/s) as [string, string]);
+    return factsOf(name, image.Id, output, pairs);
   }
 }
 
-interface ProbeAnswer {
-  readonly version: string;
-  readonly python: string;
-  readonly paths: string[];
-  readonly packages: Record<string, string>;
+interface ProbeOutput {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const probeAnswer = z.object({
+  version: z.string(),
+  python: z.string(),
+  paths: z.array(z.string()),
+  packages: z.record(z.string(), z.string()),
+});
+
+/** What the probe said of an image with these variables. Throws IMAGE_UNSUITABLE. */
+export function factsOf(
+  name: string,
+  id: string,
+  { code, stdout, stderr }: ProbeOutput,
+  variables: readonly (readonly [string, string])[],
+): ImageFacts {
+  let answer: z.output<typeof probeAnswer>;
+  try {
+    answer = probeAnswer.parse(JSON.parse(code === 0 ? stdout : ""));
+  } catch {
+    throw noPython(name, (stderr || stdout).trim().split("\n").at(-1) || `exit code ${code}`);
+  }
+  const { version, python, paths, packages } = answer;
+  const [major, minor] = version.split(".").map(Number);
+  if (major !== 3 || minor! < PYTHON_MINOR_MIN) {
+    throw unsuitable(
+      `The image ${name} has Python ${version}; workers need 3.${PYTHON_MINOR_MIN} or newer.`,
+      "Use an image with a newer python3.",
+    );
+  }
+  const env = Object.fromEntries(variables.filter(([key]) => !KEPT_ANYWAY.test(key)));
+  return { id, pythonVersion: version, python, packagePaths: paths, packages, env };
+}
+
+function noPython(name: string, detail: string): SvcError {
+  return unsuitable(
+    `The image ${name} has no python3 that runs: ${detail}.`,
+    `Workers need python3 of version 3.${PYTHON_MINOR_MIN} or newer on the image's PATH; nothing else.`,
+  );
 }
 
 /** Runs a command in a container that can reach nothing, to its end. */

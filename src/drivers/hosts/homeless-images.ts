@@ -1,5 +1,5 @@
 /** Images that no machine may run at present: whoever prepares one waits until a machine that is made for it has it. */
-import { needsContainers } from "../../domain/driver-offers.ts";
+import { podProblems } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { type HostMachine, imageKey } from "../../domain/placement.ts";
 import type { WorkerImage } from "../worker-driver.ts";
@@ -26,7 +26,7 @@ export class HomelessImages {
 
   /** Resolves when a machine has it; rejects with what is in the way there, or on every one that can be made. */
   async wait(image: WorkerImage, report: (line: string) => void): Promise<void> {
-    const [lack] = needsContainers(image);
+    const [lack] = podProblems(image, image.pulls === "image");
     if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
     if (image.volumes.length > 0 && !this.#machines().some(({ sharedVolumes }) => sharedVolumes)) {
       throw new SvcError("NO_CAPACITY", "It has volumes, and the Pods of this platform's pools have none.", {

@@ -6,7 +6,7 @@
  * The platform alone decides who gets what of which machine: a host is told the share of each worker.
  */
 import { needOf, type Share, usedBy } from "../../domain/capacity.ts";
-import { type DriverWishes, needsContainers } from "../../domain/driver-offers.ts";
+import { type DriverWishes, needsContainers, podProblems } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { HOST_LOOK_MS, HOST_SILENCE_MAX_MS, STANDSTILL_MS } from "../../domain/limits.ts";
 import {
@@ -234,8 +234,9 @@ export class HostsDriver implements LocalDriver {
   /** What no machine can give. */
   cannotGive(asked: DriverWishes): readonly string[] {
     const { local, runsHere } = this.#options;
-    if (!runsHere || this.hosts.some(({ row }) => row.driver === "docker")) return [];
-    return local.cannotGive(asked);
+    if (this.hosts.some(({ row }) => row.driver === "docker")) return [];
+    if (this.#options.potential !== undefined) return podProblems(asked);
+    return runsHere ? local.cannotGive(asked) : [];
   }
 
   makeVolume(volume: Volume): Promise<void> {
@@ -282,7 +283,7 @@ export class HostsDriver implements LocalDriver {
   }
 
   async #prepareOn(host: RemoteHost, image: WorkerImage, report: (line: string) => void): Promise<void> {
-    const [lack] = host.row.driver === "docker" ? [] : needsContainers(image);
+    const [lack] = lacksOn(host.row.driver, image);
     const body = async () => {
       if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
       return this.#options.needed(image, host.row);
@@ -380,6 +381,11 @@ export class HostsDriver implements LocalDriver {
       told: (line, facts) => hooks.told(line, facts),
     };
   }
+}
+
+function lacksOn(driver: string, image: WorkerImage): readonly string[] {
+  if (driver === "docker") return [];
+  return driver === "pod" ? podProblems(image, image.pulls === "image") : needsContainers(image);
 }
 
 /** Else its machine is not made for such an endpoint. */

@@ -1,4 +1,5 @@
 /** What the driver over several machines is given of a host: what is kept of it, and its agent's connection. */
+import { ownImage } from "../../domain/driver-offers.ts";
 import type { LayerTicket } from "../../domain/host-protocol.ts";
 import { HELD_FOR_ALL, isHeldFor } from "../../domain/pools.ts";
 import type { RegistryLogin } from "../../domain/registry.ts";
@@ -38,7 +39,7 @@ export interface KnownHost {
 /** Files of volumes are where they are, and a Pod runs workers of its holder alone. */
 export function mayRun({ sharedVolumes, pod, holder }: KnownHost, image: WorkerImage): boolean {
   const { endpointId, environmentId = null, volumes } = image;
-  if (pod !== "") return isHeldFor(holder, { endpointId, environmentId, volumes });
+  if (pod !== "") return isHeldFor(holder, { endpointId, environmentId, volumes, ownImage: ownImage(image) });
   return sharedVolumes || image.volumes.length === 0;
 }
 

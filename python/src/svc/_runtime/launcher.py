@@ -4,7 +4,7 @@
                                 │                                       └─ worker
                                 └─ zygote without modules (boot OFF, or a module that a fork would break) ── worker
 
-Run as `python3 -I -S launcher.py` with one JSON line on stdin: {"socket", "token", "id", "reconnectMs"?, "tempRoot"?}. It leaves the
+Run as `python3 -I -S launcher.py` with one JSON line on stdin: {"socket", "token", "id", "reconnectMs"?, "tempRoot"?, "leavesWithAgent"?}. It leaves the
 platform's session, outlives it, and ends itself and its workers when the platform does not come back in time.
 """
 
@@ -58,6 +58,7 @@ class Launcher:
         self._zygotes = ZygotePool(self._poll, self._nursery, self._outputs, self._confinement, isolation, self, idle_max)
         self._remains = Remains(self._is_known)
         self._temp_root = settings.get("tempRoot")
+        self._leaves_with_agent = settings.get("leavesWithAgent", False)
         self._limit_watch = LimitWatch(self._kill)
         self._stopped = StoppedWorkers(self._workers, settings.get("stoppedMaxMs", WORKER_STOPPED_MAX_S * 1000) / 1000)
         self._isolation = isolation
@@ -72,7 +73,8 @@ class Launcher:
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: self._shut_down(0))
+        # A kubelet tells every container of a Pod at once to end: the agent of the other one says when.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if self._leaves_with_agent else lambda *_: self._shut_down(0))
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)

@@ -68,19 +68,19 @@ class Isolation:
         return bool(self._way and self._landlock and self._seccomp)
 
     def way(self, start: dict) -> str:
-        """How to make the namespaces of this zygote; "" when it gets none."""
-        return "" if start.get("isolation", "none") == "none" else self._way
+        """How to make the namespaces of this zygote; "" when it gets none: a container of its own stands in their place."""
+        return "" if start.get("isolation", "none") == "none" or _is_alone(start) else self._way
 
     def in_force(self, start: dict) -> str:
         """In words, for STARTED: "namespaces, landlock"; "" when nothing is."""
         tier = start.get("isolation", "none")
         if tier == "none":
             return ""
-        names = ["namespaces"] if self._way else []
+        names = ["namespaces"] if self.way(start) else []
         names += [f"user {start['uid']}"] if self._has_user(start) else []
         names += ["landlock"] if self._landlock else []
         names += ["seccomp"] if self._seccomp and tier == "strict" else []
-        missing = [] if "/" in (start.get("writable") or []) else self.missing()
+        missing = [] if _is_alone(start) else self.missing()
         return ", ".join(names) + (f"; missing: {', '.join(missing)}" if missing else "")
 
     def confine_endpoint(self, start: dict) -> None:
@@ -89,16 +89,16 @@ class Isolation:
         if tier == "none":
             return
         uid = self.user(start)
-        if start.get("volumes") and not self._way:
+        if start.get("volumes") and not self.way(start):
             raise OSError(0, "its volumes need namespaces")
-        if self._way:
+        if self.way(start):
             os.environ["HOME"] = view.build(start, uid)
         kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1)
         groups = start.get("groups") or []
         _give_up_rights(uid, [start.get("gid", uid), *groups])
         if groups:
             os.umask(0o002)  # Other endpoints, other users of these groups, write what this one made.
-        if self._way == namespaces.USER and not str(start.get("limits")).startswith("cgroup"):
+        if self.way(start) == namespaces.USER and not str(start.get("limits")).startswith("cgroup"):
             # The kernel counts these for each user namespace, so neither with the user's own nor with other endpoints'.
             resource.setrlimit(resource.RLIMIT_NPROC, (REVISION_PIDS_MAX, REVISION_PIDS_MAX))
         if self._landlock:
@@ -128,21 +128,26 @@ class Isolation:
 
     def _has_user(self, start: dict) -> bool:
         """Only the own view leads another user to files that lie in folders of root's."""
-        return self._way == namespaces.ROOT and bool(start.get("uid"))
+        return self.way(start) == namespaces.ROOT and bool(start.get("uid"))
 
     def _rules(self, start: dict) -> tuple[int, list]:
         """For the endpoint as a whole: where it may write and, where it has no view of its own, what it may read."""
         writable = view.writable_paths(start)
-        if "/" in writable:  # a container of its own
+        if _is_alone(start):
             return landlock.CHANGES & ~landlock.CHANGES_BUT_DEVICES | landlock.REFER, [("/", landlock.REFER)]
         handled = landlock.CHANGES
         rules = [*_SHARED_WRITES, *((path, landlock.CHANGES_BUT_DEVICES) for path in writable)]
-        if self._way:
+        if self.way(start):
             rules += [(path, landlock.CHANGES_BUT_DEVICES) for path in (*view.TEMPORARY, *volumes.paths_of(start))]
         elif start.get("hidden"):
             handled |= landlock.READING
             rules += landlock.rules_to_read(view.hidden_folders(start), view.needed_paths(start) + writable)
         return handled, rules
+
+
+def _is_alone(start: dict) -> bool:
+    """In a container of its own."""
+    return "/" in (start.get("writable") or [])
 
 
 _SHARED_WRITES = (
