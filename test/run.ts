@@ -14,8 +14,12 @@ import { type FileResult, runFile } from "./harness/run-file.ts";
 import { SetUp } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
-const IDLE_SHARE = 0.2;
+const IDLE_SHARE = 0.1;
 const LOOK_EVERY_MS = 1_000;
+/** So many files more at a time than there are processors, as much of a test is waiting. */
+const LANES_MORE = 2;
+/** And for each processor so many besides, while processors wait. */
+const OTHERS_MAX = 4;
 /** A file with a platform and a browser takes as much. */
 const SPARE_BYTES = 1_500_000_000;
 /** Those whose tests start whole platforms, and what of them crosses most of the code. */
@@ -102,7 +106,7 @@ console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 await setUp.end();
 
-/** One file more at a time than there are processors, as much of a test is waiting, and others while all wait: one each time it is seen. */
+/** As many files at a time as keep the processors busy: some always, and others while processors wait, one each time it is seen. */
 async function workAll(): Promise<void> {
   const processors = availableParallelism();
   const lane = async () => {
@@ -111,26 +115,26 @@ async function workAll(): Promise<void> {
   const others = new Set<Promise<void>>();
   const idle = idleProcessors();
   const look = setInterval(() => {
-    if (idle() < processors * IDLE_SHARE || others.size >= 2 * processors) return;
+    if (idle() < processors * IDLE_SHARE || others.size >= OTHERS_MAX * processors) return;
     if (process.availableMemory() < SPARE_BYTES) return;
     const run = takeReady();
     if (run === undefined) return;
     const other = runNext(run).finally(() => others.delete(other));
     others.add(other);
   }, LOOK_EVERY_MS);
-  await Promise.all(Array.from({ length: processors + 1 }, lane));
+  await Promise.all(Array.from({ length: processors + LANES_MORE }, lane));
   clearInterval(look);
   await Promise.all(others);
 }
 
-/** Says how many processors did nothing since it was asked last. */
+/** Says how many processors did nothing since it was asked last. One that waits for the disk does nothing either. */
 function idleProcessors(): () => number {
-  const sum = () => cpus().reduce((ms, { times }) => ms + times.idle, 0);
+  const sum = () => cpus().reduce((ms, { times }) => ms + times.user + times.nice + times.sys + times.irq, 0);
   let [last, at] = [sum(), performance.now()];
   return () => {
     const [before, since] = [last, at];
     [last, at] = [sum(), performance.now()];
-    return (last - before) / (at - since);
+    return cpus().length - (last - before) / (at - since);
   };
 }
 

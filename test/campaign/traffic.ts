@@ -1,5 +1,6 @@
-/** Calls of every kind, one after the other by each caller, that must all succeed. */
+/** Calls of every kind, one after the other by each caller with a breath between them, that must all succeed. */
 import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
 import type { Subject } from "./subject.ts";
 
@@ -39,6 +40,8 @@ export interface Traffic {
 
 const CALLERS_OF_EACH = 2;
 const CALL_MAX_MS = 30_000;
+/** Callers without it leave what is done to the platforms meanwhile no processor. */
+const BREATH_MS = 10;
 
 export function startTraffic(subject: Called, urls: Readonly<Record<string, string>>): Traffic {
   const done: Record<string, number> = { runsync: 0, "load-balanced": 0, WebSocket: 0 };
@@ -68,6 +71,7 @@ export function startTraffic(subject: Called, urls: Readonly<Record<string, stri
         } catch (error) {
           failed.push(`${kind}: ${(error as Error).message}`);
         }
+        await delay(BREATH_MS);
       }
     }),
   );

@@ -27,7 +27,10 @@ async function serve(t: TestContext): Promise<string> {
     const name = decodeURIComponent(new URL(request.url!, "http://a").pathname).replace(/\/$/, "/index.html");
     const file = path.join(DIST, path.normalize(name));
     const found = file.startsWith(DIST) && existsSync(file);
-    response.writeHead(found ? 200 : 404, { "content-type": TYPES[path.extname(name)] ?? "text/plain" });
+    const type = TYPES[path.extname(name)] ?? "text/plain";
+    // What is named for its contents: a browser keeps it, and what it made of it.
+    const kept = name.startsWith("/assets/") ? { "cache-control": "max-age=3600" } : {};
+    response.writeHead(found ? 200 : 404, { "content-type": type, ...kept });
     response.end(found ? readFileSync(file) : "not found");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
