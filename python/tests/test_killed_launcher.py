@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from support import LauncherTest, alive, wait_until
 
 from svc._runtime.confine.stale_cgroups import find_stale
+from svc._runtime.process.new_process import make_directory
 
 SOURCE = """
 import os, subprocess
@@ -54,6 +55,16 @@ class KilledLauncher(LauncherTest):
         wait_until(lambda: not os.path.exists(directory))
         self.assertEqual(os.listdir(self.root), ["ep"])
         self.assertTrue(os.path.isdir(outside))
+
+    def test_a_worker_that_is_late_does_not_bring_back_what_was_removed_with_its_platform(self):
+        directory = os.path.join(self.root, "ep", "w")
+        with self.assertRaises(FileNotFoundError):
+            make_directory({"tempDir": directory})
+        self.assertFalse(os.path.exists(self.root))
+        os.mkdir(self.root)
+        for _ in range(2):
+            make_directory({"tempDir": directory})
+        self.assertEqual(os.stat(directory).st_mode & 0o777, 0o700)
 
     def test_the_folders_of_workers_of_the_next_one_stay(self):
         _, directory, _ = self.work()

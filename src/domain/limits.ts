@@ -324,6 +324,8 @@ export const LAUNCHER_RESTART_FIRST_MS = 100;
 export const LAUNCHER_RESTART_MAX_MS = 10_000;
 /** When the platform stops: a launcher that has not ended its workers by then is killed. */
 export const LAUNCHER_SHUTDOWN_MAX_MS = 10_000;
+/** So long the platform's end waits until such a one is gone, with its workers. */
+export const LAUNCHER_KILLED_MAX_MS = 2_000;
 export const RECONNECT_MAX_MS = 600_000;
 export const ZYGOTE_TTL_MS = 600_000;
 /** How often the key of one who follows a log or the events is looked at again. */

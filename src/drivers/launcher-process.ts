@@ -2,9 +2,12 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { hashSecret, newSecret } from "../domain/api-key.ts";
-import { RECONNECT_MAX_MS } from "../domain/limits.ts";
+import { LAUNCHER_KILLED_MAX_MS, RECONNECT_MAX_MS } from "../domain/limits.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+
+const LOOK_MS = 10;
 
 export interface LauncherOptions {
   /** The launcher inherits a few variables of it: PATH, HOME, locale, certificates, CUDA. */
@@ -98,6 +101,13 @@ export class LauncherProcess {
   /** SIGKILL: its workers end with it. */
   kill(): void {
     if (this.isAlive) signal(this.pid, "SIGKILL");
+  }
+
+  /** Resolves when that has happened, unless the kernel takes too long. */
+  async killed(): Promise<void> {
+    this.kill();
+    const late = performance.now() + LAUNCHER_KILLED_MAX_MS;
+    while (this.isAlive && performance.now() < late) await delay(LOOK_MS);
   }
 }
 

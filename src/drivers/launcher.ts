@@ -103,7 +103,7 @@ export class Launcher {
       setTimeout(resolve, this.link.isUp ? LAUNCHER_SHUTDOWN_MAX_MS : 0).unref();
     });
     await Promise.race([this.link.shutdown(0), late]);
-    if (this.link.isUp || !this.link.wasShutDown) this.#process?.kill();
+    if (this.link.isUp || !this.link.wasShutDown) await this.#process?.killed();
   }
 
   async #spawn(): Promise<void> {

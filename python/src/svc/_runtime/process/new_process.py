@@ -117,10 +117,12 @@ def settle(start: dict, confined: bool = False, directory_later: bool = False) -
 
 
 def make_directory(start: dict) -> None:
-    """The worker's own temporary directory."""
+    """The worker's own temporary directory, in that of its endpoint. What is around them is the platform's to make: where it
+    was removed with the platform, a worker that is late must not bring it back."""
     directory = start.get("tempDir")
-    if directory:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+    for path in (os.path.dirname(directory), directory) if directory else ():
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o700)
 
 
 def use_as_output(stdout: int, stderr: int) -> None:
