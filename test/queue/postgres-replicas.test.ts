@@ -18,6 +18,8 @@ import { has, type Opened, openReplica } from "./replicas.ts";
 const found = await findPostgres();
 const skip = "missing" in found && found.missing;
 const COMPLETED = { state: "COMPLETED", output: Buffer.from('{"ok":true}') } as const;
+const WAKES_MAX = 5;
+const LOOK_MS = 20;
 const MOVED = { code: "MOVED", status: 503 };
 
 interface Child {
@@ -216,21 +218,38 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
   });
 
   test("one that was stopped and wakes writes nothing with its first batch, and hears that it has nothing", async (t) => {
-    const url = await server.database("stopped");
+    // Where this very process stands still for longer, all may rightly go back to the one that woke: then once more.
+    let hadAll = false;
+    for (let tries = 0; !hadAll; tries++) {
+      assert.ok(tries < WAKES_MAX, "this machine lets no process live");
+      hadAll = await wakesBeside(t, `stopped${tries}`);
+    }
+  });
+
+  /** Whether the other one had all shards meanwhile. */
+  async function wakesBeside(t: TestContext, database: string): Promise<boolean> {
+    const url = await server.database(database);
     const endpoints = Array.from({ length: 4 }, () => unique("endpoint"));
     const child = startChild(t, url, "child", endpoints);
     await eventually(() => assert.ok(count(child, "finished") > 100));
     const second = await openReplica(t, url, "b");
     child.process.kill("SIGSTOP");
     await has(second, 256);
+    let lost = false;
+    const look = setInterval(() => {
+      lost ||= second.queue.shards.ownership.in("OWNER").length < 256;
+    }, LOOK_MS);
+    t.after(() => clearInterval(look));
     const written = async () =>
-      `${await rows("stopped", "SELECT count(*) FROM open_jobs")} ${await rows("stopped", "SELECT count(*) FROM done_jobs")}`;
+      `${await rows(database, "SELECT count(*) FROM open_jobs")} ${await rows(database, "SELECT count(*) FROM done_jobs")}`;
     const before = await written();
     child.process.kill("SIGCONT");
-    await eventually(() => assert.equal(count(child, "refused"), 2 * endpoints.length));
+    await eventually(() => assert.ok(lost || count(child, "refused") === 2 * endpoints.length));
+    if (lost) return false;
     assert.deepEqual(new Set(child.said.get("refused")), new Set(["MOVED"]));
     assert.equal(await written(), before);
     for (const id of child.said.get("accepted") ?? []) assert.notEqual(await second.queue.find(id), undefined, id);
     for (const e of endpoints) assert.equal((await second.queue.enqueue(newJob(e))).created, true);
-  });
+    return true;
+  }
 });
