@@ -33,6 +33,7 @@ const FULL = {
   hosts: {
     grace: 60,
     disk: 10,
+    imagePullSecrets: ["models"],
     pools: [
       { name: "small", cpu: 1, memory: 2, warm: 1 },
       { name: "gpu", cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4", nodeSelector: { gpu: "l4" }, max: 4 },
@@ -76,6 +77,7 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       [{ ...NEEDED, platform: { env: { SVC_DOMAIN: 1 } } }, /SVC_DOMAIN/],
       [{ ...NEEDED, service: { type: "Headless" } }, /service.*type/],
       [{ ...NEEDED, hosts: { pools: [] } }, /pools/],
+      [{ ...NEEDED, hosts: { imagePullSecrets: [1] } }, /imagePullSecrets/],
       [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1 }] } }, /memory/],
       [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1, memory: 1, trust: "none" }] } }, /trust/],
       [{ ...NEEDED, volumes: { size: "ten" } }, /volumes.*size/],
@@ -103,6 +105,7 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
         ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu"]],
       ],
     );
+    assert.equal(read.imagePullSecrets.at(-1), "models", "for the images of endpoints");
     assert.deepEqual(read.volumes, { claim: "second-release-volumes" });
     const names = objects.map(({ kind, name }) => `${kind} ${name}`);
     for (const one of [
