@@ -9,7 +9,7 @@
  * Nothing here makes it safe that two believe to own a shard: each batch is fenced by the row of its shards. Clocks decide only
  * when it is worth to try.
  */
-import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS } from "./postgres-limits.ts";
+import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS, SHARDS_LEFT_AT_ONCE } from "./postgres-limits.ts";
 import { ShardPlacement } from "./shard-placement.ts";
 
 export type ShardState = "FREE" | "CLAIMING" | "LOADING" | "OWNER" | "GIVING" | "LOST" | "UNSURE";
@@ -126,6 +126,11 @@ export class ShardOwnership {
     return hold !== undefined ? this.me : (seen?.owner ?? "");
   }
 
+  /** Whether there is another that stays. */
+  hasHeir(now: number): boolean {
+    return [...this.#peers].some(([id, { draining }]) => !draining && this.#isAlive(id, now));
+  }
+
   on(event: OwnershipEvent): readonly OwnershipAction[] {
     switch (event.type) {
       case "seen":
@@ -215,14 +220,16 @@ export class ShardOwnership {
     for (const one of this.#shards) if (one.state === from) one.state = to;
   }
 
-  /** Claims what nobody has, gives what another should have: one at a time, so that little stands still. */
+  /** Claims what nobody has, gives what another should have: few at a time, so that little stands still. */
   #decide(now: number): OwnershipAction[] {
     if (this.#isAway) return [];
     const others = [...this.#peers].filter(([id, peer]) => this.#isAlive(id, now) && !peer.draining);
     const candidates = others.map(([id]) => id);
     if (!this.#draining) candidates.push(this.me);
     const claims: SeenShard[] = [];
-    let give: OwnershipAction | undefined;
+    const gives: OwnershipAction[] = [];
+    const giving = this.#shards.filter(({ state }) => state === "GIVING").length;
+    const room = (this.#draining ? SHARDS_LEFT_AT_ONCE : 1) - giving;
     const places = this.#placement.among(candidates);
     for (const [shard, one] of this.#shards.entries()) {
       const choice = places[shard];
@@ -236,18 +243,13 @@ export class ShardOwnership {
       } else if (one.state === "OWNER") {
         if (choice === undefined || choice === this.me) one.better = undefined;
         else if (one.better?.replica !== choice) one.better = { replica: choice, since: now };
-        if (one.better === undefined || give !== undefined) continue;
+        if (one.better === undefined || gives.length >= room) continue;
         if (!this.#draining && now - one.better.since < SHARD_BETTER_MS) continue;
-        give = { type: "give", shard: { shard, ...one.hold! }, to: one.better.replica };
+        one.state = "GIVING";
+        gives.push({ type: "give", shard: { shard, ...one.hold! }, to: one.better.replica });
       }
     }
-    const actions: OwnershipAction[] = claims.length > 0 ? [{ type: "claim", shards: claims }] : [];
-    const isGiving = this.#shards.some(({ state }) => state === "GIVING");
-    if (give?.type === "give" && !isGiving) {
-      this.#shards[give.shard.shard]!.state = "GIVING";
-      actions.push(give);
-    }
-    return actions;
+    return claims.length > 0 ? [{ type: "claim", shards: claims }, ...gives] : gives;
   }
 
   #forget(now: number): OwnershipAction[] {

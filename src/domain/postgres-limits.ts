@@ -54,6 +54,12 @@ export const PARTITION_LOCK_MAX_MS = 100;
 /** A platform that starts waits so long at most until its shards are in memory, and one that stops until it has given them away. */
 export const SHARDS_SETTLE_MAX_MS = 5_000;
 export const SHARDS_GIVEN_MAX_MS = 60_000;
+/** A replica that leaves gives so many shards at a time: one that takes long holds up no other. One that stays gives one. */
+export const SHARDS_LEFT_AT_ONCE = 16;
+/** So often it is looked whether the workers of one that is given have finished. */
+export const SHARD_POLL_MS = 5;
+/** So long at most whoever gets a shard makes ready for its endpoints before it is given. */
+export const SHARD_READY_MAX_MS = 10_000;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
 /** So long whoever looks at the platform is told that the database lost the end of what was written. */

@@ -32,6 +32,8 @@ export interface AskedOf {
   readonly managed?: Managed | undefined;
   /** A shard may be this platform's to take. */
   readonly looks?: () => void;
+  /** Shards with these endpoints come here soon. Resolves when workers of them can start at once, or will not soon. */
+  readonly makeReady?: (endpointIds: readonly string[]) => Promise<void>;
   readonly jobs: CallerJobs;
   readonly endpoints: EndpointFinder;
   readonly endpointNamed: (name: EndpointName) => Promise<CalledEndpoint | undefined>;
@@ -163,6 +165,12 @@ export const ASKED: Readonly<Record<string, Asked>> = {
   publicRate: {
     async answer({ endpointId, address }: { endpointId: string; address: string }, _body, { publicRate }) {
       await publicRate.take(endpointId, address);
+      return DONE;
+    },
+  },
+  makeReady: {
+    async answer({ endpointIds }: { endpointIds: readonly string[] }, _body, { makeReady }) {
+      await makeReady?.(endpointIds);
       return DONE;
     },
   },

@@ -57,8 +57,8 @@ export interface ReplicaOptions {
   readonly links: { readonly first: number; readonly last: number };
   /** The jobs of these endpoints are another replica's: so are their workers and callers. */
   readonly moved?: (endpointIds: readonly string[]) => void;
-  /** The shard is to be given away. Resolves when what its workers have begun is over, as far as that is waited for. */
-  readonly leaves?: (shard: number) => Promise<void>;
+  /** The shard is to be given away. Resolves when the other is ready for it, and what its workers have begun is over, as far as that is waited for. */
+  readonly leaves?: (shard: number, to: string) => Promise<void>;
   /** Shards may have another state now, or another owner. */
   readonly told?: (ownership: ShardOwnership) => void;
   /** A shard is that one's to take: when it is told it need not wait for its next look. */

@@ -386,7 +386,7 @@ export async function compose(
     driver,
     containerCalls,
     link,
-    pool,
+    ...{ pool, images },
     pods,
     autoscaler,
     reconcilers,

@@ -116,6 +116,7 @@ async function start(
     containerCalls,
     link,
     pool,
+    images,
     pods,
     autoscaler,
     reconcilers,
@@ -177,7 +178,7 @@ async function start(
     const firstKey = makesKey ? await ensureFirstKey(store, Date.now, config.firstKeyFile) : undefined;
     await noteVersion(config.dataDir);
     await one?.serve(backing, store);
-    await sharing?.serve(backing, store, state.caughtUp!);
+    await sharing?.serve(backing, store, { caughtUp: state.caughtUp!, makeReady: (ids) => images.makeReady(ids) });
     const facts = {
       database: postgres?.name,
       commits: durability?.words,
@@ -222,6 +223,8 @@ async function start(
       const handsOver = gateways === undefined && graceMs > 0 && replica?.hasOthers === true;
       if (handsOver) replica?.leave();
       else await callersLeave();
+      // What has not gone to another yet is served as ever.
+      if (handsOver) await sharing?.giveShards(hurry.signal);
       autoscaler.stop();
       await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
       await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);

@@ -1,5 +1,7 @@
 /** Who is told of what: changes of the store, of jobs, and of what this platform has of the endpoints. */
+import { setTimeout as pause } from "node:timers/promises";
 import { attemptLine } from "../domain/job.ts";
+import { SHARD_POLL_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import type { Own } from "../lib/own.ts";
 import type { LogStore } from "../logs/log-store.ts";
 import type { SecretValues } from "../logs/secret-values.ts";
@@ -65,14 +67,26 @@ export function connectNudges({ storage, store, queue, pool, autoscaler, upkeep,
 }
 
 /** Endpoints come to this platform and go from it, where it shares them with others. */
-export function followShards(shards: OwnShards, { link, pool, autoscaler, schedules, webhooks, upkeep }: Parts): void {
+export function followShards(shards: OwnShards, parts: Parts): void {
+  const { queue, link, pool, autoscaler, schedules, webhooks, upkeep } = parts;
+  const isBusy = async (id: string) => link.sample(id).running > 0 || (await queue.counts(id)).inProgress > 0;
   shards.follow({
     async changed() {
       link.endpointsMoved();
+      // Jobs may wait here: rows of workers are looked through later.
+      for (const id of await queue.endpointIds()) {
+        if (shards.isMine(id) && (await queue.counts(id)).inQueue > 0) autoscaler.wake(id);
+      }
       await pool.recover();
       await autoscaler.lookAtAll();
       for (const each of [schedules, webhooks, upkeep.removed]) each.nudge();
     },
-    drain: (isMeant) => pool.drain(isMeant),
+    served: (isMeant) => [...link.served()].filter(isMeant),
+    async drain(isMeant) {
+      const until = performance.now() + STOP_GRACE_MS;
+      for (const id of await pool.drain(isMeant)) {
+        while (performance.now() < until && (await isBusy(id))) await pause(SHARD_POLL_MS);
+      }
+    },
   });
 }

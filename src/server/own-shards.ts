@@ -18,7 +18,9 @@ const ENDPOINTS_KNOWN_MAX = 20_000;
 interface Follows {
   /** Shards came or went. */
   changed(): Promise<void>;
-  /** Resolves when workers of these endpoints have ended, as far as that is waited for. */
+  /** Those of these endpoints that have workers here. */
+  served(isMeant: IsMine): readonly string[];
+  /** Resolves when what workers of these endpoints have begun is over, as far as that is waited for. */
   drain(isMeant: IsMine): Promise<void>;
 }
 
@@ -34,6 +36,10 @@ export class OwnShards {
   #looking: "once" | "again" | undefined;
   /** Somebody else may have an endpoint now. */
   moved: () => void = () => {};
+  /** This platform has other shards than before: all others should look. */
+  changed: () => void = () => {};
+  /** Resolves when that platform is ready to serve these endpoints, or will not be soon. */
+  makeReady: (replica: string, endpointIds: readonly string[]) => Promise<void> = async () => {};
 
   constructor(me: string, own: (work: Promise<unknown>) => void) {
     this.#me = me;
@@ -83,11 +89,17 @@ export class OwnShards {
     if (all === this.#owners && isSame) return;
     this.#owners = all;
     this.moved();
-    if (!isSame) this.#look();
+    if (isSame) return;
+    this.changed();
+    this.#look();
   };
 
-  readonly leaves = async (shard: number): Promise<void> => {
-    await this.#follows?.drain((endpointId) => this.#shard(endpointId) === shard);
+  /** Workers here go on until the other is ready: what is held up is no more than the last of what they have begun. */
+  readonly leaves = async (shard: number, to: string): Promise<void> => {
+    const isMeant: IsMine = (endpointId) => this.#shard(endpointId) === shard;
+    const served = this.#follows?.served(isMeant) ?? [];
+    if (served.length > 0) await this.makeReady(to, served);
+    await this.#follows?.drain(isMeant);
   };
 
   /** Resolves when what this platform is to have at its start is in memory, or that takes too long. */

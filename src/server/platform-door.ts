@@ -9,7 +9,8 @@ import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 
-interface DoorNeeds extends Pick<ConstructorParameters<typeof GatewayDoor>[0], "looks" | "isSure" | "gone"> {
+interface DoorNeeds
+  extends Pick<ConstructorParameters<typeof GatewayDoor>[0], "looks" | "makeReady" | "isSure" | "gone"> {
   readonly config: Config;
   readonly own: Own;
   readonly gateway: Gateway;

@@ -67,9 +67,13 @@ export class PlatformLinks {
     return [...this.backings()].length;
   }
 
-  /** A shard is that one's to take. */
-  tellGiven(id: string): void {
-    this.#known.get(id)?.link?.link.tell("look", {});
+  tellAll(what: "look"): void {
+    for (const { link } of this.#known.values()) link?.link.tell(what, {});
+  }
+
+  /** Resolves when that one is ready to serve these endpoints, or cannot be asked. */
+  async makeReady(id: string, endpointIds: readonly string[]): Promise<void> {
+    await this.#known.get(id)?.link?.link.ask("makeReady", { endpointIds });
   }
 
   nudge(): void {

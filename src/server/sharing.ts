@@ -5,13 +5,14 @@
  *
  *   starts ──▶ reads who is there ──▶ takes shards that nobody has, gets its part of the others' ──▶ answers
  *   one ends, or is silent ──▶ the others take its shards, each its part; one takes the row
- *   told to stop ──▶ workers finish ──▶ shards are given away one by one ──▶ the row ──▶ its callers are answered by the others ──▶ ends
+ *   told to stop ──▶ shards are given away, of each the workers finish first ──▶ the row ──▶ its callers are answered by the others ──▶ ends
  */
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { REPLICA_LEAVE_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
+import { REPLICA_LEAVE_MS, SHARD_READY_MAX_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
 import type { Gateway } from "../gateway/server.ts";
+import type { AskedOf } from "../gateway-link/asked.ts";
 import type { Backing } from "../gateway-link/backing.ts";
 import type { GatewayDoor } from "../gateway-link/gateway-door.ts";
 import type { ReplicaProtocol } from "../gateway-link/replica-door.ts";
@@ -53,6 +54,8 @@ export class Sharing {
     this.#needs = needs;
     this.shards = new OwnShards(this.id, (work) => needs.own("looking after endpoints that moved", work));
     this.shards.moved = () => this.route.look();
+    this.shards.changed = () => this.#links?.tellAll("look");
+    this.shards.makeReady = (replica, endpointIds) => this.#makeReady(replica, endpointIds);
   }
 
   get gateway(): Gateway {
@@ -117,13 +120,18 @@ export class Sharing {
   }
 
   /** `caughtUp`: resolves when all that was committed to the store by then is known here. */
-  async serve(backing: Backing, store: Store, caughtUp: () => Promise<void>): Promise<void> {
+  async serve(
+    backing: Backing,
+    store: Store,
+    { caughtUp, makeReady }: { readonly caughtUp: () => Promise<void>; readonly makeReady: AskedOf["makeReady"] },
+  ): Promise<void> {
     const { config, log, own } = this.#needs;
     const { postgres, seal, owner } = this.#way;
     const { shards, route } = this;
     const gateways = platformDoor(backing, {
       ...{ config, own, store, gateway: this.#gateway },
       looks: () => shards.keeper?.nudge(),
+      makeReady,
       // Of one without the row nobody asks for keys.
       isSure: () => !this.#isFirst || this.isSure,
       gone: (_pid, reason) => log.info("the link of another platform has ended", { reason }),
@@ -170,12 +178,13 @@ export class Sharing {
     await this.#place.replicas.tell();
   }
 
-  /** A shard is that one's to take. */
-  readonly gave = (replica: string): void => {
-    this.#links?.tellGiven(replica);
-    // Whose it is now stands in its row.
-    this.shards.keeper?.nudge();
-  };
+  /** Whose it is now stands in its row. */
+  readonly gave = (): void => this.shards.keeper?.nudge();
+
+  async #makeReady(replica: string, endpointIds: readonly string[]): Promise<void> {
+    const asked = this.#links?.makeReady(replica, endpointIds).catch(() => {});
+    await Promise.race([asked, pause(SHARD_READY_MAX_MS, undefined, { ref: false })]);
+  }
 
   /** Whether there is another that could have what this one has. */
   get hasOthers(): boolean {
@@ -190,9 +199,13 @@ export class Sharing {
     sendCallersAway(this.#gateway);
   }
 
-  /** All that this one has goes to the others; `callersLeave` resolves when its callers are answered, by those. */
+  /** All endpoints go to the others, each when it can. */
+  giveShards(hurry: AbortSignal): Promise<void> {
+    return this.shards.drain(AbortSignal.any([hurry, AbortSignal.timeout(SHARDS_GIVEN_MAX_MS)]));
+  }
+
+  /** So does what there is once; `callersLeave` resolves when its callers are answered, by the others. */
   async handOver(callersLeave: () => Promise<void>, hurry: AbortSignal): Promise<void> {
-    await this.shards.drain(AbortSignal.any([hurry, AbortSignal.timeout(SHARDS_GIVEN_MAX_MS)]));
     await this.#leaveRow();
     const restMs = (this.#leftAt ?? 0) + REPLICA_LEAVE_MS - performance.now();
     await pause(Math.max(0, restMs), undefined, { signal: hurry }).catch(() => {});

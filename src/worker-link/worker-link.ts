@@ -134,6 +134,11 @@ export class WorkerLink implements RequestForwarder {
     this.pull.switchOver(endpointId, revision);
   }
 
+  /** Endpoints that have workers here; one may come twice. */
+  *served(): Iterable<string> {
+    for (const { endpoint } of this.#sessions.all()) yield endpoint.id;
+  }
+
   /** What bringing the worker up took, in milliseconds; undefined when it is not connected or not ready. */
   bootOf(workerId: string): WorkerBoot | undefined {
     const session = this.#sessions.find(workerId);

@@ -21,6 +21,8 @@ interface ImageState {
       }
     | undefined;
   running: boolean;
+  /** Resolves when the last try is over. */
+  over: Promise<void>;
   progress: string[];
   /** Why the last try failed; "" when it did not. */
   problem: string;
@@ -89,11 +91,23 @@ export class Images {
     this.#states.delete(key(endpoint));
   }
 
+  /** The endpoints come here. Resolves when they are prepared, as far as they can be. */
+  async makeReady(endpointIds: readonly string[]): Promise<void> {
+    const ready = async (id: string) => {
+      const endpoint = await this.#deps.store.endpoints.find(id);
+      if (endpoint === undefined || isRemoved(endpoint)) return;
+      this.prepare(endpoint);
+      await this.#states.get(key(endpoint))?.over;
+    };
+    await Promise.all(endpointIds.map(ready));
+  }
+
   /** Starts preparing unless it runs, is done, or failed a moment ago. */
   prepare(endpoint: Endpoint): void {
     const state = getOrInsert(this.#states, key(endpoint), () => ({
       prepared: undefined,
       running: false,
+      over: Promise.resolve(),
       progress: [],
       problem: "",
       failedAt: 0,
@@ -102,7 +116,7 @@ export class Images {
     if (state.running || state.prepared !== undefined) return;
     if (state.problem !== "" && this.#deps.now() - state.failedAt < RETRY_MS) return;
     state.running = true;
-    this.#run(endpoint, state).catch(() => {}); // It keeps its problem itself.
+    state.over = this.#run(endpoint, state).catch(() => {}); // It keeps its problem itself.
   }
 
   async #run(endpoint: Endpoint, state: ImageState): Promise<void> {

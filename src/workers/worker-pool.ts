@@ -4,7 +4,7 @@
  */
 import { setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import { CANCEL_GRACE_MS, STOP_GRACE_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, WORKER_DRAIN_GRACE_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import { isRemoved } from "../domain/removal.ts";
@@ -280,11 +280,11 @@ export class WorkerPool implements WorkerView {
     await untilEnded(this.#deps, graceMs, hurry);
   }
 
-  /** Workers of these endpoints finish what they have, for as long as a platform that stops waits for it. */
-  async drain(isMeant: IsMine): Promise<void> {
-    const ids = (await this.#rows()).flatMap(({ id, endpointId }) => (isMeant(endpointId) ? [id] : []));
-    for (const id of ids) await this.stop(id, "another platform gets its endpoint");
-    if (ids.length > 0) await untilEnded(this.#deps, STOP_GRACE_MS, undefined, new Set(ids));
+  /** Workers of these endpoints get nothing more, and end when they have finished what they have. Resolves whose they are. */
+  async drain(isMeant: IsMine): Promise<readonly string[]> {
+    const rows = (await this.#rows()).filter(({ endpointId }) => isMeant(endpointId));
+    await Promise.all(rows.map(({ id }) => this.stop(id, "another platform gets its endpoint")));
+    return [...new Set(rows.map(({ endpointId }) => endpointId))];
   }
 
   async workerReady(worker: Worker): Promise<void> {

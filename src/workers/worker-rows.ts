@@ -3,7 +3,7 @@
  * without a worker is deleted. Of workers whose endpoints are another platform's, rows are that one's, and none runs here.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { STOP_POLL_MS } from "../domain/limits.ts";
+import { CANCEL_GRACE_MS, STOP_POLL_MS } from "../domain/limits.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Store, Worker } from "../store/store.ts";
@@ -37,19 +37,19 @@ export async function reconcileRows({ driver, store, isMine, isStarting, gone }:
   for (const id of alive) {
     if (known.has(id) || isStarting(id)) continue;
     const row = await store.workers.find(id);
-    if (row === undefined || !isMine(row.endpointId)) await driver.stop(id, 0);
+    if (row === undefined) await driver.stop(id, 0);
+    else if (!isMine(row.endpointId)) await driver.stop(id, CANCEL_GRACE_MS);
   }
   return true;
 }
 
-/** Resolves when none of `ids` runs, or none at all, or when the time is over. */
+/** Resolves when none runs, or when the time is over. */
 export async function untilEnded(
   { driver, now }: { readonly driver: Pick<WorkerDriver, "list">; readonly now: () => number },
   graceMs: number,
-  hurry?: AbortSignal,
-  ids?: ReadonlySet<string>,
+  hurry: AbortSignal,
 ): Promise<void> {
   const end = now() + graceMs;
-  const run = async () => (await driver.list())?.some((id) => ids === undefined || ids.has(id));
-  while (now() < end && !hurry?.aborted && (await run())) await delay(STOP_POLL_MS);
+  const run = async () => (await driver.list())?.length;
+  while (now() < end && !hurry.aborted && (await run())) await delay(STOP_POLL_MS);
 }

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS } from "../../src/domain/limits.ts";
+import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS, SHARDS_LEFT_AT_ONCE } from "../../src/domain/limits.ts";
 import { type OwnershipAction, ShardOwnership } from "../../src/domain/ownership.ts";
 import { placeShard, ShardPlacement } from "../../src/domain/shard-placement.ts";
 
-const SHARDS = 8;
+const SHARDS = SHARDS_LEFT_AT_ONCE + 3;
 const shards = (owner: string, epoch = 3, nonce = 7) =>
   Array.from({ length: SHARDS }, (_, shard) => ({ shard, owner, epoch, nonce }));
 const replica = (id: string, beat: number, draining = false) => ({ id, beat, draining });
@@ -110,20 +110,26 @@ describe("a replica", () => {
     assert.deepEqual([second!.shard.shard, one.stateOf(others[0]!)], [others[1], "FREE"]);
   });
 
-  test("that leaves gives all it has at once, one after the other; alone it keeps them", () => {
+  test("that leaves gives all it has, some at a time; alone it keeps them", () => {
     const alone = owner();
     assert.deepEqual(alone.on({ type: "drain", now: 1 }), []);
+    assert.equal(alone.hasHeir(1), false);
     const one = owner();
     one.on({ type: "seen", now: 1, replicas: [replica("b", 1), replica("c", 1, true)], shards: shards("a", 4) });
-    let [give] = only(one.on({ type: "drain", now: 1 }), "give");
+    assert.equal(one.hasHeir(1), true);
+    const gives = only(one.on({ type: "drain", now: 1 }), "give");
+    assert.equal(gives.length, SHARDS_LEFT_AT_ONCE);
     const given: number[] = [];
-    while (give !== undefined) {
+    for (let give = gives.shift(); give !== undefined; give = gives.shift()) {
       assert.equal(give.to, "b", "nothing goes to one that leaves too");
       given.push(give.shard.shard);
-      [give] = only(one.on({ type: "given", now: 1, shard: give.shard.shard }), "give");
+      gives.push(...only(one.on({ type: "given", now: 1, shard: give.shard.shard }), "give"));
+      assert.ok(gives.length <= SHARDS_LEFT_AT_ONCE);
     }
     assert.deepEqual(given, all);
     assert.deepEqual(one.in("FREE"), all);
+    one.on({ type: "seen", now: 2, replicas: [replica("b", 2, true)], shards: [] });
+    assert.equal(one.hasHeir(2), false, "who leaves too is no heir");
   });
 
   test("drops what a batch found to be another's, and what the rows say is, before it may have it again", () => {

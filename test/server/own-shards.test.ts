@@ -52,16 +52,23 @@ test("What is given away starts nothing any more, and its workers are waited for
   takeAll();
   load();
   const drained: boolean[] = [];
-  shards.follow({ changed: async () => {}, drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)) });
+  const made: string[] = [];
+  shards.makeReady = async (to, ids) => void made.push(`${to} ${ids} after ${drained.length}`);
+  shards.follow({
+    changed: async () => {},
+    served: (isMeant) => [ENDPOINT].filter(isMeant),
+    drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)),
+  });
   assert.equal(shards.isLeaving(ENDPOINT), false);
   on({ type: "seen", now: 0, replicas: [{ id: "other", beat: 1, draining: false }], shards: [] });
   on({ type: "drain", now: 0 });
-  // One at a time: until the endpoint's own.
+  // Some at a time: until the endpoint's own.
   for (let shard = 0; shard < SHARD; shard++) on({ type: "given", now: 0, shard });
   assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [true, true]);
-  await shards.leaves(SHARD);
-  await shards.leaves((SHARD + 1) % SHARDS);
+  await shards.leaves(SHARD, "other");
+  await shards.leaves((SHARD + 1) % SHARDS, "other");
   assert.deepEqual(drained, [true, false]);
+  assert.deepEqual(made, [`other ${ENDPOINT} after 0`], "workers go on until the other is ready");
   on({ type: "given", now: 0, shard: SHARD });
   assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [false, false]);
 });
@@ -77,6 +84,7 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
       looks++;
       return going.promise;
     },
+    served: () => [],
     drain: async () => {},
   });
   load();

@@ -91,13 +91,15 @@ export class ShardKeeper {
   tell(event: OwnershipEvent): void {
     if (this.#closing.signal.aborted) return;
     for (const action of this.ownership.on(event)) this.#options.own(this.#carryOut(action));
-    if (this.#held === 0) this.#isLeft?.();
+    if (this.#held === 0 || !this.ownership.hasHeir(this.#options.monotonic())) this.#isLeft?.();
     this.#options.told?.();
   }
 
-  /** Gives all shards away, one by one. Resolves when there are none left; without another replica it never does. */
+  /** Gives all shards away, some at a time. Resolves when there are none left, or no other replica stays. */
   async drain(): Promise<void> {
     this.#draining = true;
+    // Is anybody there by now?
+    await this.look().catch(() => {});
     const left = new Promise<void>((resolve) => {
       this.#isLeft = resolve;
     });

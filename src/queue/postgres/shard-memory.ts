@@ -18,7 +18,7 @@ export function keepShards(
   core: PostgresCore,
   replica: Omit<Replica, "draining"> & {
     readonly moved?: (endpointIds: readonly string[]) => void;
-    readonly leaves?: (shard: number) => Promise<void>;
+    readonly leaves?: (shard: number, to: string) => Promise<void>;
     readonly gave?: (replica: string) => void;
     readonly told?: (ownership: ShardOwnership) => void;
   },
@@ -72,8 +72,8 @@ export interface MemoryOptions {
   readonly loaded: () => Promise<void>;
   /** Their workers and callers belong to another replica now. */
   readonly moved: (endpointIds: readonly string[]) => void;
-  /** Resolves when what its workers have begun is over, as far as that is waited for. */
-  readonly leaves?: (shard: number) => Promise<void>;
+  /** Resolves when the other is ready for it, and what its workers have begun here is over, as far as that is waited for. */
+  readonly leaves?: (shard: number, to: string) => Promise<void>;
   readonly gave: (replica: string) => void;
 }
 
@@ -111,7 +111,7 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves,
 
     async give(hold, to) {
       const { shard } = hold;
-      await leaves?.(shard);
+      await leaves?.(shard, to);
       await pipeline.between(async () => {
         if (ownership.holdOf(shard)?.nonce !== hold.nonce) return;
         const tryToGive = () =>
