@@ -194,6 +194,27 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.equal((await claimOne(second.queue, e)).jobId, id);
   });
 
+  test("a caller who waits where a shard was hears of a job that has ended by the time that one knows", async (t) => {
+    const url = await server.database("ended");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const e = unique("endpoint");
+    const { id } = await first.queue.enqueue(newJob(e));
+    const running = await claimOne(first.queue, e);
+    // Either is right: which one depends on when it looks next.
+    const waits = first.queue.wait(id, 600_000).then(
+      (job) => job?.state,
+      ({ code }: SvcError) => code,
+    );
+    const second = await openReplica(t, url, "b");
+    // What the first does not hear of.
+    second.queue.shards.tell({ type: "gone", now: performance.now(), replica: "a" });
+    await has(second, 256);
+    assert.equal(await second.queue.finish(running, COMPLETED), true);
+    await eventually(() => assert.deepEqual(first.moved, [e]));
+    assert.ok(["COMPLETED", "MOVED"].includes((await waits)!));
+  });
+
   test("of one that is killed others have the shards within seconds, with all that it accepted", async (t) => {
     const url = await server.database("killed");
     const endpoints = Array.from({ length: 4 }, () => unique("endpoint"));

@@ -9,23 +9,26 @@ interface Waited {
   readonly chunks: Waiters;
 }
 
-/** For jobs of these shards: they are another's now. */
+/** For jobs of these shards, which are another's now: that one may have ended them by the time this looks. */
 export async function wakeMoved(waited: Waited, shards: readonly number[]): Promise<void> {
-  wake(waited, await among(waited, `SELECT id FROM open_jobs WHERE id = ANY($1) AND ${inShards("seq", shards)}`));
+  await wakeUnless(waited, `NOT (${inShards("seq", shards)})`);
 }
 
 /** For jobs that are not there any more, or are over. */
 export async function wakeGone(waited: Waited): Promise<void> {
-  const there = new Set(await among(waited, "SELECT id FROM open_jobs WHERE id = ANY($1)"));
-  wake(
-    waited,
-    waitedFor(waited).filter((id) => !there.has(id)),
-  );
+  await wakeUnless(waited, "true");
 }
 
-async function among(waited: Waited, sql: string): Promise<string[]> {
+/** All but those of jobs that are open, and of which this holds. */
+async function wakeUnless(waited: Waited, condition: string): Promise<void> {
   const ids = waitedFor(waited);
-  return ids.length === 0 ? [] : (await waited.db.read<{ id: string }>(sql, [ids])).map(({ id }) => id);
+  if (ids.length === 0) return;
+  const sql = `SELECT id FROM open_jobs WHERE id = ANY($1) AND ${condition}`;
+  const stay = new Set((await waited.db.read<{ id: string }>(sql, [ids])).map(({ id }) => id));
+  wake(
+    waited,
+    ids.filter((id) => !stay.has(id)),
+  );
 }
 
 function waitedFor({ finals, chunks }: Waited): string[] {
