@@ -60,10 +60,28 @@ export interface Answer {
   readonly parts?: readonly Uint8Array[];
 }
 
+/** Whoever waits for an answer. Most get it before there is anything to wait for: then there is no signal either, which costs as much as a short question. */
+export class Asker {
+  #hasGone = false;
+  #controller: AbortController | undefined;
+
+  /** Aborted when nobody waits any more. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#hasGone) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  gone(): void {
+    this.#hasGone = true;
+    this.#controller?.abort();
+  }
+}
+
 interface Asked {
-  /** Gets a signal that is aborted when nobody waits any more. */
+  /** Its asker may go. */
   readonly waits?: true;
-  answer(given: never, body: Buffer, deps: AskedOf, signal: AbortSignal | undefined): Promise<Answer>;
+  answer(given: never, body: Buffer, deps: AskedOf, asker: Asker): Promise<Answer>;
 }
 
 interface Id {
@@ -82,15 +100,15 @@ export const ASKED: Readonly<Record<string, Asked>> = {
   },
   call: {
     waits: true,
-    async answer({ job, timeoutMs }: { job: NewJobValue; timeoutMs: number }, input, deps, signal) {
+    async answer({ job, timeoutMs }: { job: NewJobValue; timeoutMs: number }, input, deps, asker) {
       const { id, created, job: ended } = await deps.jobs.enqueue({ ...job, input });
-      const { value, parts } = answerOf(ended ?? (await deps.jobs.wait(id, timeoutMs, signal)), deps);
+      const { value, parts } = answerOf(ended ?? (await deps.jobs.wait(id, timeoutMs, asker.signal)), deps);
       return { value: { ...value, created }, parts };
     },
   },
   wait: {
     waits: true,
-    answer: async ({ id, timeoutMs }: Id & { timeoutMs: number }, _body, deps, signal) =>
+    answer: async ({ id, timeoutMs }: Id & { timeoutMs: number }, _body, deps, { signal }) =>
       answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps),
   },
   find: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.find(id), deps) },
@@ -126,12 +144,12 @@ export const ASKED: Readonly<Record<string, Asked>> = {
   },
   takeChunks: {
     waits: true,
-    answer: async ({ id, holdMs }: Id & { holdMs: number }, _body, { jobs }, signal) =>
+    answer: async ({ id, holdMs }: Id & { holdMs: number }, _body, { jobs }, { signal }) =>
       chunksOf(await jobs.takeChunks(id, holdMs, signal)),
   },
   readChunks: {
     waits: true,
-    answer: async ({ id, after, holdMs }: Id & { after: number; holdMs: number }, _body, { jobs }, signal) =>
+    answer: async ({ id, after, holdMs }: Id & { after: number; holdMs: number }, _body, { jobs }, { signal }) =>
       chunksOf(await jobs.readChunks(id, after, holdMs, signal)),
   },
   endpoint: { answer: async ({ id }: Id, _body, { endpoints }) => endpointValue(await endpoints.find(id)) },

@@ -9,7 +9,7 @@ import {
 import { type Frame, FrameError, parseHead } from "../lib/frames.ts";
 import { Standstill } from "../lib/standstill.ts";
 import type { Connection } from "../worker-link/connection.ts";
-import { type Answer, ASKED, type AskedOf, TOLD } from "./asked.ts";
+import { type Answer, ASKED, type AskedOf, Asker, TOLD } from "./asked.ts";
 import { ForwardedRequest } from "./forwarded-request.ts";
 import type { RequestValue } from "./owner-forwarder.ts";
 import type { Changed } from "./owner-link.ts";
@@ -20,7 +20,7 @@ export class GatewaySession {
   readonly #deps: AskedOf;
   readonly #cut: (reason: string) => void;
   /** What a CANCEL ends, by number. */
-  readonly #waits = new Map<number, AbortController>();
+  readonly #waits = new Map<number, Asker>();
   readonly #requests = new Map<number, ForwardedRequest>();
   /** Endpoints for which a worker's call is open, as often as there are such calls. */
   readonly #peers = new Map<number, () => void>();
@@ -46,7 +46,7 @@ export class GatewaySession {
         break;
       case LINK_FRAME.CANCEL:
         this.#requests.get(channel)?.cancel();
-        this.#waits.get(channel)?.abort();
+        this.#waits.get(channel)?.gone();
         break;
       case LINK_FRAME.BODY:
       case LINK_FRAME.WINDOW:
@@ -97,7 +97,7 @@ export class GatewaySession {
   /** The link is gone: nobody waits for anything any more. What was accepted goes on. */
   closed(): void {
     clearInterval(this.#ping);
-    for (const wait of this.#waits.values()) wait.abort();
+    for (const asker of this.#waits.values()) asker.gone();
     for (const request of this.#requests.values()) request.cancel();
     for (const leave of this.#peers.values()) leave();
     for (const ack of [...this.#acks.values()]) ack();
@@ -116,16 +116,9 @@ export class GatewaySession {
     }
     const asked = ASKED[value.op];
     if (asked === undefined) throw new FrameError(`a gateway asked for ${value.op}`);
-    let signal: AbortSignal | undefined;
-    if (asked.waits) {
-      const controller = new AbortController();
-      this.#waits.set(channel, controller);
-      ({ signal } = controller);
-    }
-    this.#deps.own(
-      "answering a gateway",
-      this.#answer(channel, asked.answer(value as never, body, this.#deps, signal)),
-    );
+    const asker = new Asker();
+    if (asked.waits) this.#waits.set(channel, asker);
+    this.#deps.own("answering a gateway", this.#answer(channel, asked.answer(value as never, body, this.#deps, asker)));
   }
 
   async #answer(channel: number, answering: Promise<Answer>): Promise<void> {

@@ -58,10 +58,8 @@ export function jobProgress<Row extends JobRow>(
     look: (row: Row) => Promise<T>,
   ): Promise<(Omit<T, "more"> & { readonly state: JobState }) | undefined> {
     for (let waited = false; ; waited = true) {
-      const over = new AbortController();
-      const ends = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
       // Waited for before it is looked at: what comes in between is not missed.
-      const comes = waited ? undefined : machine.chunks.wait(jobId, holdMs, ends);
+      const waits = waited ? undefined : machine.chunks.begin(jobId, holdMs, signal);
       try {
         const row = await rows.find(jobId);
         if (row === undefined) return undefined;
@@ -71,9 +69,9 @@ export function jobProgress<Row extends JobRow>(
         // Who is told a final state asks no more.
         if (more) return { state: "IN_PROGRESS", ...found };
         if (found.chunks.length > 0 || isFinal(state) || waited) return { state, ...found };
-        await comes;
+        await waits?.comes;
       } finally {
-        over.abort();
+        waits?.end();
       }
     }
   }

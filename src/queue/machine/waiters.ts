@@ -23,21 +23,33 @@ export class Waiters {
    * notified had it at hand, else undefined.
    */
   wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined> {
-    if (timeoutMs <= 0 || signal?.aborted) return Promise.resolve(undefined);
-    return new Promise((resolve) => {
-      const done = (job: Job | undefined) => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", giveUp);
-        resolve(job);
-      };
-      const giveUp = () => {
-        this.remove(jobId, done);
-        done(undefined);
-      };
-      const timer = setTimeout(giveUp, timeoutMs);
-      signal?.addEventListener("abort", giveUp);
-      this.add(jobId, done);
-    });
+    return this.begin(jobId, timeoutMs, signal).comes;
+  }
+
+  /** The same; who waits no longer calls `end`. */
+  begin(
+    jobId: string,
+    timeoutMs: number,
+    signal?: AbortSignal,
+  ): { readonly comes: Promise<Job | undefined>; readonly end: () => void } {
+    if (timeoutMs <= 0 || signal?.aborted) return { comes: Promise.resolve(undefined), end: () => {} };
+    const { promise: comes, resolve } = Promise.withResolvers<Job | undefined>();
+    let isOver = false;
+    const done = (job: Job | undefined) => {
+      isOver = true;
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve(job);
+    };
+    const end = () => {
+      if (isOver) return;
+      this.remove(jobId, done);
+      done(undefined);
+    };
+    const timer = setTimeout(end, timeoutMs);
+    signal?.addEventListener("abort", end);
+    this.add(jobId, done);
+    return { comes, end };
   }
 
   /** `done` is called in the turn in which the job is notified, once. */

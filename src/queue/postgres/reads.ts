@@ -67,12 +67,10 @@ export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobRe
     claimsOf: async (workerId) => live.claimsOf(workerId),
 
     async wait(jobId, timeoutMs, signal) {
-      const over = new AbortController();
-      const ends = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
       // Waited for before it is looked at: an end in between is not missed.
-      const comes = core.finals.wait(jobId, timeoutMs, ends);
+      const { comes, end } = core.finals.begin(jobId, timeoutMs, signal);
       try {
-        if (!live.running.has(jobId)) {
+        if (!live.running.has(jobId) && !isQueuedHere(jobId)) {
           const job = await find(jobId);
           if (job === undefined || isFinal(job.state)) return job;
           core.check(job.endpointId);
@@ -83,10 +81,16 @@ export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobRe
         if (job !== undefined && !isFinal(job.state)) core.check(job.endpointId);
         return job;
       } finally {
-        over.abort();
+        end();
       }
     },
   };
+
+  /** It is among the next of its endpoint, which are in memory: its row need not be looked for. */
+  function isQueuedHere(jobId: string): boolean {
+    const record = core.record(jobId);
+    return record !== undefined && record.stored === "open" && record.state === IN_QUEUE && !record.isGone;
+  }
 
   async function seqOf(jobId: string | undefined): Promise<number> {
     if (jobId === undefined) return Number.MAX_SAFE_INTEGER;
