@@ -110,6 +110,8 @@ export class PoolController {
   /** Ends what is asked of the API server: its answer may be far. */
   readonly #over = new AbortController();
   #trouble: string | undefined;
+  /** Every start asks for them; undefined: something may have changed. */
+  #machines: readonly HostMachine[] | undefined;
   /** As it was told last. */
   #viewed = "";
   #timer: NodeJS.Timeout | undefined;
@@ -156,6 +158,7 @@ export class PoolController {
 
   /** Something may have changed. */
   nudge(): void {
+    this.#machines = undefined;
     if (this.#looking !== undefined || this.#timer === undefined) return;
     this.#looking = this.#look()
       .catch(this.#options.onError)
@@ -184,7 +187,7 @@ export class PoolController {
 
   /** The pools as machines on which nothing can start yet, each with what its hosts wait for. */
   get machines(): readonly HostMachine[] {
-    return this.#pools.map((pool) => ({
+    this.#machines ??= this.#pools.map((pool) => ({
       ...machineOf(pool),
       id: `pool:${pool.name}`,
       name: `the pool ${pool.name}`,
@@ -193,6 +196,7 @@ export class PoolController {
       closed: this.#wordsOf(pool),
       potential: true,
     }));
+    return this.#machines;
   }
 
   get view(): readonly PoolView[] {
@@ -206,6 +210,7 @@ export class PoolController {
   }
 
   #tellView(): void {
+    this.#machines = undefined;
     const view = JSON.stringify(this.view);
     if (view === this.#viewed) return;
     this.#viewed = view;

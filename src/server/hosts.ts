@@ -36,7 +36,7 @@ interface HostsNeeds {
   readonly layerUrl: ((digest: string) => Promise<string>) | undefined;
   /** Who pulls the image of an endpoint; undefined: anybody. */
   readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
-  readonly link: () => Pick<WorkerLink, "isConnected" | "connectedElsewhere">;
+  readonly link: () => Pick<WorkerLink, "isHeard" | "connectedElsewhere">;
   readonly pool: () => Pick<WorkerPool, "stop" | "waitingForRoom">;
   /** Pools of Pods; undefined: there are none. */
   readonly pods: Pods | undefined;
@@ -76,7 +76,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
       layers: await ticketsFor(needs, image, host.id),
       login: host.driver === "docker" ? await loginOf(image.endpointId) : undefined,
     }),
-    isConnected: (workerId) => link().isConnected(workerId),
+    isConnected: (workerId) => link().isHeard(workerId),
     connected: () => link().connectedElsewhere(),
     drain: (workerIds, why) => {
       for (const id of workerIds) pool().stop(id, why, false).catch(onError);

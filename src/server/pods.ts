@@ -1,7 +1,7 @@
 /** Pools of Pods beside the rest of the platform: what they are wanted for, and what is kept of their hosts. */
 import { needOf } from "../domain/capacity.ts";
 import { ownImage } from "../domain/driver-offers.ts";
-import { type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
+import { type Fleet, type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
@@ -95,7 +95,10 @@ export class Pods {
         .map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems, machine }) => ({
           ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isClosed, usedAt },
           ...{ isHere: isHere && silentSince === undefined, since: silentSince ?? since },
-          shares: [...shares.values()],
+          // Seldom asked for, and many.
+          get shares() {
+            return [...shares.values()];
+          },
           problems: imageProblems,
           machine,
         })),
@@ -115,22 +118,23 @@ export class Pods {
   /** Workers that found no room, and images that no machine may run: those have one worker each, for a start. */
   async #wishes(): Promise<Wish[]> {
     const { waitingForRoom, endpoints } = this.#needs;
+    const { fleet } = this.#driver!;
     const wishes = new Map<string, Wish>();
     for (const { endpointId } of this.#driver?.homeless ?? []) {
       const endpoint = await endpoints.find(endpointId);
-      if (endpoint !== undefined) wishes.set(endpointId, await this.#wish(endpoint, 1));
+      if (endpoint !== undefined) wishes.set(endpointId, await this.#wish(endpoint, fleet, 1));
     }
     for (const { endpointId, missing, need } of waitingForRoom()) {
       const endpoint = await endpoints.find(endpointId);
       if (endpoint !== undefined)
-        wishes.set(endpointId, { ...(await this.#wish(endpoint, missing)), ...(need && { need }) });
+        wishes.set(endpointId, { ...(await this.#wish(endpoint, fleet, missing)), ...(need && { need }) });
     }
     return [...wishes.values()];
   }
 
-  async #wish(endpoint: Endpoint, missing: number): Promise<Wish> {
+  async #wish(endpoint: Endpoint, fleet: Fleet, missing: number): Promise<Wish> {
     const { id: endpointId, environmentId, buildId } = endpoint;
-    const need = { ...needOf(this.#driver!.fleet, endpoint), ...wishesOf(endpoint) };
+    const need = { ...needOf(fleet, endpoint), ...wishesOf(endpoint) };
     return {
       endpointId,
       environmentId,

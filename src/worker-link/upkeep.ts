@@ -47,15 +47,24 @@ export async function ping(sessions: Sessions, hooks: Pick<LinkHooks, "aliveWork
   const now = performance.now();
   const silent: WorkerSession[] = [];
   for (const session of sessions.all()) {
-    const { connection, slots } = session;
-    if (connection.isPaused || connection.isLocal || slots === 0) continue; // Importing: it cannot answer yet; the boot time-out watches it.
-    const silentMs = now - connection.lastHeard;
-    if (silentMs > LINK_SILENCE_MAX_MS) silent.push(session);
-    if (silentMs > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
+    if (!mustAnswer(session)) continue;
+    if (isSilent(session, now)) silent.push(session);
+    const { connection } = session;
+    if (now - connection.lastHeard > LINK_PING_MS / 2) connection.send(FRAME.PING, 0);
   }
   if (silent.length === 0) return;
   const alive = new Set(await hooks.aliveWorkers());
   for (const { connection, worker } of silent) {
     if (connection.lastHeard < now - LINK_SILENCE_MAX_MS && !alive.has(worker.id)) connection.destroy();
   }
+}
+
+/** It said nothing for longer than it may. */
+export function isSilent(session: WorkerSession, now: number): boolean {
+  return mustAnswer(session) && now - session.connection.lastHeard > LINK_SILENCE_MAX_MS;
+}
+
+/** One that imports cannot answer yet; the boot time-out watches it. */
+function mustAnswer({ connection, slots }: WorkerSession): boolean {
+  return !connection.isPaused && !connection.isLocal && slots > 0;
 }

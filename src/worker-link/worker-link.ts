@@ -32,7 +32,7 @@ import { RequestDispatch } from "./request-dispatch.ts";
 import type { WorkerSession } from "./session.ts";
 import { SessionFrames } from "./session-frames.ts";
 import { Sessions } from "./sessions.ts";
-import { ping, renewLeases, sweep } from "./upkeep.ts";
+import { isSilent, ping, renewLeases, sweep } from "./upkeep.ts";
 
 interface LinkDeps {
   readonly store: Store;
@@ -164,6 +164,13 @@ export class WorkerLink implements RequestForwarder {
 
   isConnected(workerId: string): boolean {
     return this.pull.isHeard(workerId) || (this.#sessions.find(workerId)?.connection.isOpen ?? false);
+  }
+
+  /** It is connected, and not silent for so long that its link is about to be closed. */
+  isHeard(workerId: string): boolean {
+    if (this.pull.isHeard(workerId)) return true;
+    const session = this.#sessions.find(workerId);
+    return session?.connection.isOpen === true && !isSilent(session, performance.now());
   }
 
   /** Workers of other machines whose links are open. */

@@ -58,6 +58,11 @@ test("A worker of another machine that says nothing is lost with its machine, no
   await peer.next(FRAME.JOB);
   await aMinuteLater(t, sessions, [worker.id]);
   await peer.next(FRAME.PING);
+  assert.equal(link().isHeard(worker.id), true);
+  const now = performance.now.bind(performance);
+  const later = t.mock.method(performance, "now", () => now() + 60_000);
+  assert.equal(link().isHeard(worker.id), false, "its link is open, and about to be closed");
+  later.mock.restore();
   await aMinuteLater(t, sessions);
   await peer.closed;
 });

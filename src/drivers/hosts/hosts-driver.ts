@@ -40,7 +40,7 @@ interface HostsDriverOptions {
   readonly hooks: DriverHooks;
   /** What this host needs to prepare an image. */
   readonly needed: (image: WorkerImage, host: KnownHost) => Promise<PrepareBody>;
-  /** Whether the worker's own link is open. */
+  /** Whether the worker is heard on its own link. */
   readonly isConnected: (workerId: string) => boolean;
   /** Workers of other machines whose own links are open. */
   readonly connected: () => Iterable<string>;
