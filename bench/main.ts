@@ -2,9 +2,10 @@
  * `npm run bench -- NAME [--rounds N] [--part PART]` runs one benchmark, or one part of it, prints a table with its conditions, and closes with one line of
  * JSON: {"bench","conditions","figures","bars"}. Without a name it lists them.
  */
-import { availableParallelism, loadavg } from "node:os";
+import { availableParallelism, constants, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import Table from "cli-table3";
+import { endAll } from "../test/ends.ts";
 import type { Bench } from "./bench.ts";
 import { usedMs } from "./processor-time.ts";
 
@@ -24,7 +25,7 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
   },
   cluster: {
     about:
-      "the chart on a real cluster of two nodes: install, starts with API writes refused, drain, a lost node (make test-cluster first)",
+      "the chart on a real cluster of two nodes: install, starts with API writes refused, drain, a lost node (make test-cluster first; --part cold, drain, loss)",
     load: () => import("./cluster.ts"),
   },
   "cold-start": {
@@ -98,6 +99,11 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     about: "mixed calls for minutes: memory and descriptors stay flat (--rounds: minutes)",
     load: () => import("./soak.ts"),
   },
+  scale: {
+    about:
+      "1,000 hosts in Pods of simulated nodes, 10,000 endpoints, 30,000 workers: placement, take-over, memory, requests (--part HOSTS; make test-cluster first)",
+    load: () => import("./scale.ts"),
+  },
   scaling: {
     about: "the scaler in simulation against a tick of 2 s and a queue scaler of 30 s",
     load: () => import("./scaling.ts"),
@@ -116,6 +122,10 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
     load: () => import("./transport.ts"),
   },
 };
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.once(signal, () => void endAll().finally(() => process.exit(128 + constants.signals[signal])));
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

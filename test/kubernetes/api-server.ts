@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import getPort from "get-port";
+import { endsWith } from "../ends.ts";
 import { eventually } from "../eventually.ts";
 
 /** Whom the server's tokens stand for: users, with their groups. */
@@ -45,6 +46,7 @@ export class ApiServer {
   readonly #options: ApiServerOptions;
   readonly folder = mkdtempSync(path.join(tmpdir(), "svc-kubernetes-"));
   readonly #children = new Map<string, ChildProcess>();
+  #over = () => {};
   #etcdPorts: readonly [number, number] = [0, 0];
   #port = 0;
 
@@ -56,6 +58,7 @@ export class ApiServer {
   /** Resolves when it is ready. */
   static async start(program: string, options: ApiServerOptions = {}): Promise<ApiServer> {
     const server = new ApiServer(program, options);
+    server.#over = endsWith(() => server.stop());
     try {
       server.#etcdPorts = [await getPort({ host: "127.0.0.1" }), await getPort({ host: "127.0.0.1" })];
       server.#port = options.address?.port ?? (await getPort({ host: "127.0.0.1" }));
@@ -124,10 +127,17 @@ export class ApiServer {
       ...(this.#options.flags ?? []),
       ...flags,
     ]);
-    await eventually(async () => {
-      assert.ok(this.#isAlive("kube-apiserver"), this.logOf("kube-apiserver"));
-      assert.equal((await this.ask("GET", "/readyz")).status, 200);
-    }, START_MAX_MS);
+    await unlessEnded(
+      () => this.ended,
+      async () => assert.equal((await this.ask("GET", "/readyz")).status, 200),
+      START_MAX_MS,
+    );
+  }
+
+  /** The daemon that ended by itself, with the last that it wrote. */
+  get ended(): string | undefined {
+    const name = [...this.#children.keys()].find((one) => !this.#isAlive(one));
+    return name === undefined ? undefined : `${name} has ended:\n${this.logOf(name)}`;
   }
 
   /** As a crash does; etcd and what is stored stay. */
@@ -141,9 +151,12 @@ export class ApiServer {
   }
 
   /** One of the daemons beside it; it ends with stop(). */
-  run(name: string, args: readonly string[]): ChildProcess {
+  run(name: string, args: readonly string[], program?: string): ChildProcess {
     const log = openSync(this.file(`${name}.log`), "a");
-    const child = spawn(this.#program, [name, ...args], { cwd: this.folder, stdio: ["ignore", log, log] });
+    const child = spawn(program ?? this.#program, program === undefined ? [name, ...args] : args, {
+      cwd: this.folder,
+      stdio: ["ignore", log, log],
+    });
     closeSync(log);
     this.#children.set(name, child);
     return child;
@@ -151,7 +164,9 @@ export class ApiServer {
 
   async end(name: string): Promise<void> {
     const child = this.#children.get(name);
-    if (child === undefined || !this.#isAlive(name)) return;
+    const isAlive = this.#isAlive(name);
+    this.#children.delete(name);
+    if (child === undefined || !isAlive) return;
     const ended = once(child, "exit");
     child.kill("SIGCONT");
     child.kill("SIGKILL");
@@ -167,6 +182,7 @@ export class ApiServer {
   async stop(): Promise<void> {
     for (const name of [...this.#children.keys()].reverse()) await this.end(name);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    this.#over();
   }
 
   /** One request as JSON, or as the text that is given. Without a token as the administrator. */
@@ -253,4 +269,14 @@ export class ApiServer {
     writeFileSync(this.file("tokens.csv"), `${lines.join("\n")}\n`, { mode: 0o600 });
     mkdirSync(this.file("certs"));
   }
+}
+
+/** As eventually does, but not for a daemon that is gone: what `ended` says of one is thrown at once. */
+export async function unlessEnded<T>(ended: () => string | undefined, check: () => Promise<T>, ms: number): Promise<T> {
+  const found = await eventually(async () => {
+    const words = ended();
+    return words === undefined ? { result: await check() } : { words };
+  }, ms);
+  if ("words" in found) throw new Error(found.words);
+  return found.result;
 }

@@ -4,21 +4,21 @@
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import getPort from "get-port";
 import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { debianProgram } from "../debian-packages.ts";
-import { eventually } from "../eventually.ts";
-import { ApiServer } from "./api-server.ts";
+import { endsWith } from "../ends.ts";
+import { ApiServer, unlessEnded } from "./api-server.ts";
 import { answerName } from "./names.ts";
 import { Way } from "./way.ts";
 
 /** This machine on the nodes' network; Pods have it as the API server's too. */
 export const MACHINE = "10.203.0.1";
 const SERVICE_ADDRESS = "10.96.0.1";
-const PORT = 16_443;
 const LONG_MS = 240_000;
 
 export interface NodePrograms {
@@ -46,7 +46,7 @@ export async function findNodePrograms(): Promise<NodePrograms | { readonly miss
 }
 
 export class Cluster {
-  readonly server: ApiServer;
+  #server: ApiServer | undefined;
   readonly #program: string;
   readonly #programs: NodePrograms;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svck-"));
@@ -55,26 +55,31 @@ export class Cluster {
   /** Addresses by name, as they were last. */
   readonly #known = new Map<string, string[]>();
   #service: Way | undefined;
+  /** Ends what its nodes' scripts are at. */
+  readonly #over = new AbortController();
+  readonly #scripts = new Set<Promise<unknown>>();
+  #stopping: Promise<void> | undefined;
+  #ended = () => {};
 
-  private constructor(server: ApiServer, program: string, programs: NodePrograms) {
-    this.server = server;
+  private constructor(program: string, programs: NodePrograms) {
     this.#program = program;
     this.#programs = programs;
   }
 
   /** Resolves when its nodes are ready. `images`: tar files. */
   static async start(program: string, programs: NodePrograms, images: readonly string[], nodes = 2): Promise<Cluster> {
-    const address = { listen: "0.0.0.0", known: MACHINE, port: PORT };
-    // The network of the nodes has to be there before the API server's address is of use.
-    await run("sh", [
-      "-c",
-      `ip addr show dev lo | grep -q ${SERVICE_ADDRESS} || ip addr add ${SERVICE_ADDRESS}/32 dev lo`,
-    ]);
-    await network();
-    const server = await ApiServer.start(program, { address, flags: ["--kubelet-preferred-address-types=InternalIP"] });
-    const cluster = new Cluster(server, program, programs);
+    const cluster = new Cluster(program, programs);
+    cluster.#ended = endsWith(() => cluster.stop());
     try {
-      const { file } = { file: (name: string) => server.file(name) };
+      // The network of the nodes has to be there before the API server's address is of use.
+      await network();
+      cluster.#names = await cluster.#answerNames();
+      await cluster.#clear();
+      const address = { listen: "0.0.0.0", known: MACHINE, port: await getPort({ host: MACHINE }) };
+      const flags = ["--kubelet-preferred-address-types=InternalIP"];
+      const server = await ApiServer.start(program, { address, flags });
+      cluster.#server = server;
+      const file = (name: string) => server.file(name);
       server.run("kube-controller-manager", [
         ...[`--kubeconfig=${server.kubeconfig("system:kube-controller-manager")}`, "--leader-elect=false"],
         ...["--use-service-account-credentials=true", `--service-account-private-key-file=${file("sa.key")}`],
@@ -86,17 +91,38 @@ export class Cluster {
         ...["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"],
       ]);
       for (let number = 1; number <= nodes; number++) await cluster.addNode(number, images);
-      cluster.#service = await Way.open(() => ({ host: "127.0.0.1", port: PORT }), SERVICE_ADDRESS, 443);
-      cluster.#names = await cluster.#answerNames();
-      await eventually(async () => {
+      cluster.#service = await Way.open(() => ({ host: "127.0.0.1", port: address.port }), SERVICE_ADDRESS, 443);
+      const ready = async () => {
         const { items } = await server.done("GET", "/api/v1/nodes");
-        const ready = items.filter(isReady);
-        assert.equal(ready.length, nodes, cluster.logs);
-      }, LONG_MS);
+        assert.equal(items.filter(isReady).length, nodes, cluster.logs);
+      };
+      await unlessEnded(() => cluster.ended, ready, LONG_MS);
       return cluster;
     } catch (error) {
       await cluster.stop();
       throw error;
+    }
+  }
+
+  get server(): ApiServer {
+    return this.#server!;
+  }
+
+  /** The daemon that ended by itself, with the last that it wrote. */
+  get ended(): string | undefined {
+    for (const number of this.#nodes) {
+      const name = ["containerd", "kubelet"].find((one) => !this.#lives(number, one));
+      if (name !== undefined) return `${name} of n${number} has ended:\n${this.#nodeLog(number, name)}`;
+    }
+    return this.#server?.ended;
+  }
+
+  #lives(number: number, name: string): boolean {
+    const pid = readFileSync(path.join(this.#folder, `n${number}`, `${name}.pid`), "utf8").trim();
+    try {
+      return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+    } catch {
+      return false;
     }
   }
 
@@ -111,7 +137,11 @@ export class Cluster {
     const { path: programs, cni } = this.#programs;
     const env = { KUBERNETES: this.#program, PROGRAMS: programs, CNI: cni, DNS: MACHINE, IMAGES: "", ...more };
     const script = path.join(import.meta.dirname, "node.sh");
-    await run("bash", [script, this.#folder, String(number), what], { ...process.env, ...env });
+    const args = [script, this.#folder, String(number), what];
+    const signal = what === "up" ? this.#over.signal : undefined;
+    const done = run("bash", args, { ...process.env, ...env }, signal);
+    this.#scripts.add(done);
+    await done.finally(() => this.#scripts.delete(done));
     if (what === "down") this.#nodes.delete(number);
   }
 
@@ -123,7 +153,7 @@ export class Cluster {
   /** The last of what each daemon wrote. */
   get logs(): string {
     const ofServer = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(
-      (name) => `${name}: ${this.server.logOf(name)}`,
+      (name) => `${name}: ${this.#server?.logOf(name)}`,
     );
     const ofNodes = [...this.#nodes].flatMap((number) =>
       ["containerd", "kubelet"].map((name) => `n${number}, ${name}: ${this.#nodeLog(number, name)}`),
@@ -136,18 +166,39 @@ export class Cluster {
     return existsSync(file) ? readFileSync(file, "utf8").slice(-3_000) : "";
   }
 
-  async stop(): Promise<void> {
-    await this.#service?.close();
-    this.#names?.close();
-    for (const number of [...this.#nodes]) await this.node(number, "down");
-    await this.server.stop();
-    await run("sh", [
-      "-c",
-      `ip addr del ${SERVICE_ADDRESS}/32 dev lo 2>/dev/null; ip link del svckhost 2>/dev/null; ip netns del svck-sw 2>/dev/null; true`,
-    ]);
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+  /** Also one that is not up yet. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
   }
 
+  async #stop(): Promise<void> {
+    this.#over.abort();
+    await Promise.allSettled(this.#scripts);
+    await this.#service?.close();
+    for (const number of [...this.#nodes]) await this.node(number, "down");
+    await this.#server?.stop();
+    // Else it is another's.
+    if (this.#names !== undefined) {
+      const links = `ip addr del ${SERVICE_ADDRESS}/32 dev lo; ip link del svckhost; ip netns del svck-sw`;
+      await run("sh", ["-c", `(${links}) 2>/dev/null; true`]);
+      this.#names.close();
+    }
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+    this.#ended();
+  }
+
+  /** Nodes of a cluster whose process was killed. */
+  async #clear(): Promise<void> {
+    for (const name of readdirSync("/run/netns").filter((one) => /^svck-n\d$/.test(one))) {
+      await run("sh", ["-c", `ip netns pids ${name} | xargs -r kill -KILL`]);
+      const number = Number(name.at(-1));
+      mkdirSync(path.join(this.#folder, `n${number}`), { recursive: true });
+      await this.node(number, "down");
+    }
+  }
+
+  /** It is also what one cluster at a time has. */
   async #answerNames(): Promise<Socket> {
     const socket = createSocket("udp4");
     socket.on("message", (question, { address, port }) => {
@@ -155,7 +206,10 @@ export class Cluster {
       answer.then((bytes) => socket.send(bytes, port, address)).catch(() => {});
     });
     await new Promise<void>((resolve, reject) => {
-      socket.once("error", reject).bind(53, MACHINE, resolve);
+      const taken = (error: Error) => {
+        reject(new Error(`${error.message}: does another cluster of tests run on this machine?`));
+      };
+      socket.once("error", taken).bind(53, MACHINE, resolve);
     });
     return socket;
   }
@@ -187,6 +241,7 @@ export function isReady(node: any): boolean {
 
 async function network(): Promise<void> {
   const steps = [
+    `ip addr replace ${SERVICE_ADDRESS}/32 dev lo`,
     "[ ! -e /run/netns/svck-sw ] || exit 0",
     "ip netns add svck-sw",
     "ip -n svck-sw link add br0 type bridge",
@@ -200,8 +255,13 @@ async function network(): Promise<void> {
   await run("sh", ["-ec", steps.join("\n")]);
 }
 
-async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<string> {
-  const { code, stdout, stderr } = await runProcess(command, args, { env });
+async function run(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+  signal?: AbortSignal,
+): Promise<string> {
+  const { code, stdout, stderr } = await runProcess(command, args, { env, signal, group: signal !== undefined });
   assert.equal(code, 0, `${command} ${args.join(" ")}: ${stdout}${stderr}`);
   return stdout;
 }

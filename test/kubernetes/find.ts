@@ -1,6 +1,6 @@
 /**
- * What the tests of this folder need of Kubernetes: its daemons as one program (test/kubernetes/program), and Helm. `make test-cluster` builds
- * both from their Go modules, and they are kept in a cache folder; without that the tests are skipped.
+ * What the tests of this folder need of Kubernetes: its daemons as one program (test/kubernetes/program), Helm, and kwok. `make test-cluster` builds
+ * them from their Go modules, and they are kept in a cache folder; without that the tests are skipped.
  */
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync } from "node:fs";
@@ -10,6 +10,7 @@ import { type Found, goBuild } from "./go-build.ts";
 
 const SOURCES = path.join(import.meta.dirname, "program");
 const HELM_VERSION = "v3.20.2";
+const KWOK_VERSION = "v0.8.0";
 
 /** etcd, the API server, the controllers, the scheduler and the kubelet, as one program that was built before. */
 export function findKubernetes() {
@@ -22,6 +23,11 @@ export function findKubernetes() {
 /** Helm, which was built before. */
 export function findHelm() {
   return found("Helm", path.join(CACHE, `helm-${HELM_VERSION}-${process.arch}`, "helm"));
+}
+
+/** Plays nodes and what runs on them, as many as are asked for; which was built before. */
+export function findKwok() {
+  return found("kwok", path.join(CACHE, `kwok-${KWOK_VERSION}-${process.arch}`, "kwok"));
 }
 
 /** Builds it when it is missing. */
@@ -40,15 +46,19 @@ export async function buildKubernetes(): Promise<Found> {
   });
 }
 
-/** The same for Helm. */
-export async function buildHelm(): Promise<Found> {
-  const there = findHelm();
+/** The same for Helm, */
+export function buildHelm(): Promise<Found> {
+  return install("Helm", findHelm(), `helm.sh/helm/v3/cmd/helm@${HELM_VERSION}`);
+}
+
+/** and for kwok. */
+export function buildKwok(): Promise<Found> {
+  return install("kwok", findKwok(), `sigs.k8s.io/kwok/cmd/kwok@${KWOK_VERSION}`);
+}
+
+async function install(name: string, there: ReturnType<typeof found>, what: string): Promise<Found> {
   if ("program" in there) return there;
-  const what = `helm.sh/helm/v3/cmd/helm@${HELM_VERSION}`;
-  return goBuild({
-    ...{ name: "Helm", program: there.at },
-    args: () => ["install", "-p", "2", "-ldflags", "-s -w", what],
-  });
+  return goBuild({ name, program: there.at, args: () => ["install", "-p", "2", "-ldflags", "-s -w", what] });
 }
 
 function found(

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { svc } from "../e2e/platform.ts";
+import { endsWith } from "../ends.ts";
 import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { pythonPackages } from "../python-packages.ts";
@@ -59,6 +60,8 @@ export class Installation {
   #cluster: Cluster | undefined;
   #database: PostgresServer | undefined;
   #bucket: S3Server | undefined;
+  #stopping: Promise<void> | undefined;
+  #ended = () => {};
   #kubectl = "";
   #key = "";
   /** Of the platform's Pod, as it was last. */
@@ -71,6 +74,7 @@ export class Installation {
   /** Resolves when nodes, database and bucket are there, and the nodes have the images; nothing is installed yet. */
   static async start(needs: Needs): Promise<Installation> {
     const one = new Installation(needs);
+    one.#ended = endsWith(() => one.stop());
     try {
       await one.#start();
       return one;
@@ -95,12 +99,18 @@ export class Installation {
     }
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
     for (const way of this.#ways) await way.close();
     await this.#cluster?.stop();
     await this.#database?.stop();
     await this.#bucket?.stop();
     rmSync(this.#folder, { recursive: true, force: true });
+    this.#ended();
   }
 
   get cluster(): Cluster {

@@ -11,7 +11,16 @@ SW() { nsenter --net=/run/netns/svck-sw "$@"; }
 inside() { local h; h=$(cat "$D/holder.pid"); nsenter --net=/run/netns/$ns --mount="/proc/$h/ns/mnt" --uts="/proc/$h/ns/uts" "$@"; }
 spawn() { local p=$1; shift; setsid "$@" >"$D/$p.log" 2>&1 </dev/null & echo $! >"$D/$p.pid"; }
 end() { [ -f "$D/$1.pid" ] && kill -KILL "$(cat "$D/$1.pid")" 2>/dev/null || true; }
-waits() { for _ in $(seq 600); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; echo "in vain: $*" >&2; tail -5 "$D"/*.log >&2; exit 1; }
+# waits DAEMON COMMAND…: until it succeeds, or the daemon has ended.
+waits() {
+  local p=$1; shift
+  for _ in $(seq 600); do
+    "$@" >/dev/null 2>&1 && return
+    kill -0 "$(cat "$D/$p.pid")" 2>/dev/null || { echo "$p of $n has ended:" >&2; tail -20 "$D/$p.log" >&2; exit 1; }
+    sleep 0.1
+  done
+  echo "in vain: $*" >&2; tail -5 "$D"/*.log >&2; exit 1
+}
 # Everything in the node's mount namespace, however it was started.
 killall_inside() {
   local h me; h=$(cat "$D/holder.pid" 2>/dev/null || echo 0); me=$(readlink "/proc/$h/ns/mnt" 2>/dev/null || echo none)
@@ -42,7 +51,7 @@ up)
     mount --bind $D/kubelet /var/lib/kubelet; mount --bind $D/logpods /var/log/pods; mount --bind $D/logcontainers /var/log/containers
     for f in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do mount --bind $D/fake/\$(basename \$f) /proc/sys/\$f; done
     touch $D/ready; exec sleep infinity"
-  waits test -f "$D/ready"
+  waits holder test -f "$D/ready"
   # In every hierarchy that is mounted (Docker's scripts mount more of them): a kubelet ends where one is missing.
   for g in /sys/fs/cgroup/*; do
     [ -d "$g" ] && [ "${g##*/}" != unified ] && ! [ -L "$g" ] || continue
@@ -95,7 +104,7 @@ healthzPort: 0
 registerNode: true
 Y
   spawn containerd nsenter --net=/run/netns/$ns --mount="/proc/$(cat "$D/holder.pid")/ns/mnt" --uts="/proc/$(cat "$D/holder.pid")/ns/uts" containerd -c "$D/containerd.toml"
-  waits ctr -a "$SOCK" version
+  waits containerd ctr -a "$SOCK" version
   for i in $IMAGES; do inside ctr -a "$SOCK" -n k8s.io images import "$i" >/dev/null; done
   spawn kubelet nsenter --net=/run/netns/$ns --mount="/proc/$(cat "$D/holder.pid")/ns/mnt" --uts="/proc/$(cat "$D/holder.pid")/ns/uts" \
     "$KUBERNETES" kubelet --config="$D/kubelet.yaml" --kubeconfig="$KUBECONFIG" --hostname-override=$n --node-ip=$IP --v=2 ;;
