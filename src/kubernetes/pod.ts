@@ -80,13 +80,13 @@ export function podWords({ metadata, status }: Pod): string {
   return scheduled?.status === "True" ? "its container is being started" : "it waits for a node";
 }
 
-/** Words for what does not pass by itself: no node, no image, a program that ends; undefined: it is on its way as usual. */
-export function podTrouble(pod: Pod): string | undefined {
+/** Words for what does not pass by itself: no node, no image, a program that ends; undefined: all is as usual. One that joined may have been begun anew before. */
+export function podTrouble(pod: Pod, hasJoined = false): string | undefined {
   const { conditions = [], containerStatuses = [] } = pod.status;
   const isUnscheduled = conditions.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable");
   const isStuck = containerStatuses.some(({ state, restartCount = 0 }) => {
     const waits = state?.waiting?.reason ?? "ContainerCreating";
-    return waits !== "ContainerCreating" || state?.terminated !== undefined || restartCount > 0;
+    return waits !== "ContainerCreating" || state?.terminated !== undefined || (restartCount > 0 && !hasJoined);
   });
   return isUnscheduled || isStuck || isOver(pod) ? podWords(pod) : undefined;
 }

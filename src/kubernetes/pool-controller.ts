@@ -201,11 +201,9 @@ export class PoolController {
 
   get view(): readonly PoolView[] {
     return this.#pools.map(({ name, max }) => {
-      const coming = this.#coming(name);
-      const stuck = coming.map(podTrouble).find((words) => words !== undefined);
-      const trouble = this.#trouble ?? this.#refused.get(name)?.words ?? stuck;
+      const trouble = this.#trouble ?? this.#refused.get(name)?.words ?? this.#stuck(name)?.words;
       const pods = this.#podsOf(name).length;
-      return { name, pods, joined: pods - coming.length, max, trouble };
+      return { name, pods, joined: pods - this.#coming(name).length, max, trouble };
     });
   }
 
@@ -222,8 +220,8 @@ export class PoolController {
     const away = this.#trouble && [`The API server of Kubernetes cannot be used: ${this.#trouble}.`];
     const refused = [...this.#refused].map(([pool, { words }]) => `The pool ${pool} gets no further Pods: ${words}.`);
     const stuck = this.#pools.flatMap(({ name }) => {
-      const pod = this.#coming(name).find((one) => podTrouble(one) !== undefined);
-      return pod === undefined ? [] : [`The pool ${name} waits for its Pod ${pod.metadata.name}: ${podTrouble(pod)}.`];
+      const stuck = this.#stuck(name);
+      return stuck === undefined ? [] : [`The pool ${name} waits for its Pod ${stuck.pod}: ${stuck.words}.`];
     });
     return [...(away || []), ...refused, ...stuck];
   }
@@ -236,6 +234,16 @@ export class PoolController {
     const [coming] = this.#coming(name);
     if (coming !== undefined) return `its Pod ${coming.metadata.name} is on its way: ${podWords(coming)}`;
     return mine.length >= max ? `it has its ${max} Pods` : "it is asked for a Pod";
+  }
+
+  /** A Pod that cannot come, or whose containers cannot run. */
+  #stuck(pool: string): { readonly pod: string; readonly words: string } | undefined {
+    const coming = this.#coming(pool);
+    for (const pod of this.#podsOf(pool)) {
+      const words = podTrouble(pod, !coming.includes(pod));
+      if (words !== undefined) return { pod: pod.metadata.name, words };
+    }
+    return undefined;
   }
 
   /** Those whose agents have not joined. */

@@ -88,7 +88,8 @@ describe("Pods of endpoints' own images", { skip }, () => {
   });
 
   test("The job of a container that is killed runs once more there; one that is idle goes, and a call makes another", async (t) => {
-    const { platform, pods, kubelet } = await startInCluster(t, server, [{ ...POOL, idle: 3 }]);
+    let held: object | undefined;
+    const { platform, pods, kubelet } = await startInCluster(t, server, [{ ...POOL, idle: 6 }], { held: () => held });
     const dir = project(t, { "app.py": APP() });
     const deployed = await platform.svc(["deploy"], { cwd: dir });
     assert.equal(deployed.code, 0, deployed.stderr + kubelet.said);
@@ -106,6 +107,15 @@ describe("Pods of endpoints' own images", { skip }, () => {
     const again = await platform.svc(["call", "own", "n=2"], { cwd: dir });
     assert.equal(JSON.parse(again.stdout || "{}").n, 3, again.stderr + kubelet.said);
     assert.notEqual((await pods())[0].metadata.uid, pod.metadata.uid);
+    // A container that ends again and again is told although its Pod has joined.
+    const ended = { terminated: { exitCode: 1, reason: "Error", message: "out of weights" } };
+    const state = { waiting: { reason: "CrashLoopBackOff", message: "back-off 5m0s" } };
+    const worker = { name: "worker", image: "i", imageID: "i", ready: false, restartCount: 4, state, lastState: ended };
+    held = { phase: "Running", containerStatuses: [worker] };
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: dir });
+      assert.match(stdout + stderr, /its container waits: CrashLoopBackOff: back-off 5m0s: out of weights/);
+    });
   });
 
   test("A worker that pulls its jobs runs its command in the image", async (t) => {
