@@ -23,6 +23,8 @@ interface AutoscalerDeps {
   /** Workers may not be started now (boot back-off, still being prepared). */
   readonly mayStart: (endpoint: Endpoint) => boolean;
   readonly mustProve: (endpoint: Pick<Endpoint, "id" | "revision">) => boolean;
+  /** Its start was refused, and is tried again after a while. */
+  readonly isRefused: (endpointId: string) => boolean;
   readonly apply: (endpoint: Endpoint, decision: Decision) => Promise<void>;
   /** The time of day, as jobs have it. */
   readonly clock: () => number;
@@ -109,7 +111,8 @@ export class Autoscaler {
     const counts = await queue.counts(endpointId);
     const link = this.#deps.sampleLink(endpointId);
     const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;
-    const isAwake = busy || endpoint.workersMin > 0;
+    const mustProve = this.#deps.mustProve(endpoint);
+    const isAwake = busy || endpoint.workersMin > 0 || (mustProve && this.#deps.isRefused(endpointId));
     if (isAwake) this.#awake.add(endpointId);
     else this.#awake.delete(endpointId);
     const runningLowPriority = Math.min(link.running, counts.inProgressLowPriority);
@@ -133,7 +136,7 @@ export class Autoscaler {
       averageLoad: loads.normal.observe(load, this.#deps.now()),
       averageLowPriority: loads.lowPriority.observe(runningLowPriority, this.#deps.now()),
       workers: sampledWorkers(endpoint, rows, link),
-      mustProve: this.#deps.mustProve(endpoint),
+      mustProve,
       switchesAtOnce: isLiveName(endpoint.name),
     };
     if (!isAwake) this.#loads.delete(endpointId);

@@ -27,6 +27,7 @@ export interface LauncherEvents {
 export class LauncherLink {
   readonly #events: LauncherEvents;
   #channel: LauncherChannel | undefined;
+  #isReady = false;
   #connected = Promise.withResolvers<void>();
   #isKnown = false;
   #heard = false;
@@ -45,6 +46,11 @@ export class LauncherLink {
 
   get isUp(): boolean {
     return this.#channel !== undefined;
+  }
+
+  /** It has said, over the connection that it has now, which workers are alive: one that was started before would be counted out by that. */
+  get isReady(): boolean {
+    return this.#isReady;
   }
 
   /** A launcher has said which workers are alive, or there is none. While that is not so, `alive` says nothing. */
@@ -90,6 +96,7 @@ export class LauncherLink {
   /** The launcher is gone, and with it its workers; `connected` is about the next one from now on. */
   expectAnother(reason: string): void {
     this.#channel = undefined;
+    this.#isReady = false;
     this.#isKnown = true;
     this.#connected = Promise.withResolvers<void>();
     this.#connected.promise.catch(() => {});
@@ -99,18 +106,20 @@ export class LauncherLink {
   /** Takes the connection of a launcher that has proved itself. */
   attach(channel: LauncherChannel, closed: () => void = () => {}): void {
     this.#channel = channel;
+    this.#isReady = false;
     channel.onFrame = (frame) => this.#onFrame(frame);
     const onClose = channel.onClose;
     channel.onClose = () => {
       onClose();
       if (this.#channel !== channel) return;
       this.#channel = undefined;
+      this.#isReady = false;
       closed();
     };
   }
 
   startWorker(head: StartHead): void {
-    if (this.#channel === undefined) throw new Error("the launcher is not connected");
+    if (this.#channel === undefined || !this.#isReady) throw new Error("the launcher is not connected");
     const { env, ...others } = head;
     const text = JSON.stringify(env);
     if (Buffer.byteLength(text) <= ENVIRONMENT_IN_HEAD_MAX_BYTES) this.#channel.send(FRAME.START, 0, head);
@@ -170,7 +179,7 @@ export class LauncherLink {
           this.alive.add(worker);
           if (share !== undefined && share !== null) events.survived(worker, share);
         }
-        this.#isKnown = true;
+        this.#isKnown = this.#isReady = true;
         this.#connected.resolve();
         events.available?.();
         break;

@@ -50,7 +50,7 @@ export class Launcher {
 
   /** Why no worker can be started now; undefined when one can. */
   get problem(): string | undefined {
-    if (this.link.isUp) return undefined;
+    if (this.link.isReady) return undefined;
     const gone = this.#process === undefined || !this.#process.isAlive;
     return gone
       ? `The launcher, which starts workers, ${this.#process?.end ?? "ended"}; another one is being started.`

@@ -256,17 +256,13 @@ export async function compose(
     onError: failed("looking after workers"),
   });
   const autoscaler: Autoscaler = new Autoscaler({
-    store,
-    endpoints,
-    isMine,
-    queue,
+    ...{ store, endpoints, isMine, queue, clock, now },
     sampleLink: (endpointId) => link.sample(endpointId),
     // A worker's row could not be written.
     mayStart: (endpoint) => storage.lack === undefined && postgres?.away === undefined && pool.mayStart(endpoint),
     mustProve: (endpoint) => pool.mustProve(endpoint),
+    isRefused: pool.isRefused,
     apply: (endpoint, decision) => pool.apply(endpoint, decision),
-    clock,
-    now,
     onError: failed("the autoscaler"),
   });
 

@@ -114,13 +114,12 @@ export class WorkerPool implements WorkerView {
   /** Orphans and ghosts; idempotent. While the driver cannot tell who runs, nobody is given up. */
   async reconcile(): Promise<void> {
     const { store, link, workerEnded } = this.#deps;
-    const isStarting = (id: string) => this.#starting.has(id);
     const gone = async ({ id, endpointId }: Worker) => {
       await link.workerExited(id, "it did not survive");
       await store.workers.delete(id);
       workerEnded(endpointId);
     };
-    if (await reconcileRows({ ...this.#deps, isStarting, gone })) this.#room.look();
+    if (await reconcileRows({ ...this.#deps, isStarting: (id) => this.#starting.has(id), gone })) this.#room.look();
   }
 
   readonly #rows = () => ownRows(this.#deps);
@@ -192,6 +191,9 @@ export class WorkerPool implements WorkerView {
   mustProve(endpoint: Pick<Endpoint, "id" | "revision">): boolean {
     return this.#unproven.has(endpoint.revision) || this.#live.warms(endpoint);
   }
+
+  /** Its last start was refused, for another reason than room. */
+  readonly isRefused = (endpointId: string): boolean => this.#refused.of(endpointId) !== undefined;
 
   /** Whether a worker could start now; sets the preparation going when it is needed. */
   mayStart(endpoint: Endpoint): boolean {

@@ -14,6 +14,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
   const found = new Map<string, Endpoint>(all.map((each) => [each.id, each]));
   const counts = { inQueue: changes.inQueue ?? 1, inQueueLowPriority: 0, inProgressLowPriority: 0, oldestQueuedAt: 0 };
   const others = new Set<string>();
+  const proof = { isDue: false, isRefused: false };
   const applied: Decision[] = [];
   const errors: unknown[] = [];
   let looks = 0;
@@ -41,7 +42,8 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
     queue: queue as unknown as JobReader & JobUpkeep,
     sampleLink: () => ({ waitingRequests: 0, running: 0, averageExecMs: undefined, workers: [] }),
     mayStart: () => changes.mayStart ?? true,
-    mustProve: () => false,
+    mustProve: () => proof.isDue,
+    isRefused: () => proof.isRefused,
     apply: async (_endpoint, decision) => {
       applied.push(decision);
       await applying;
@@ -58,7 +60,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
     applying = held.promise;
     return held.resolve;
   };
-  return { autoscaler, endpoint, others, found, applied, errors, settled, hold, looked, looks: () => looks };
+  return { autoscaler, endpoint, others, proof, found, applied, errors, settled, hold, looked, looks: () => looks };
 }
 
 test("A job that waits brings one look and one worker, also after the clock was set back", async () => {
@@ -96,6 +98,18 @@ test("Nothing is started while it must not be, and what is gone is not looked at
   autoscaler.wake(endpoint.id);
   await settled();
   assert.deepEqual([looks(), errors], [1, []]);
+});
+
+test("A revision that must show that it starts is looked at again when its start was refused, and not for ever when it failed", async () => {
+  const { autoscaler, endpoint, proof, applied, settled } = loop({ inQueue: 0 });
+  Object.assign(proof, { isDue: true, isRefused: true });
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.deepEqual([applied.map(({ start }) => start), autoscaler.awake.has(endpoint.id)], [[1], true]);
+  proof.isRefused = false;
+  autoscaler.wake(endpoint.id);
+  await settled();
+  assert.equal(autoscaler.awake.has(endpoint.id), false);
 });
 
 test("A platform that starts looks at endpoints that want workers or have jobs, and at none that nobody calls", async (t) => {

@@ -71,6 +71,22 @@ test("A worker whose START got lost with the link is counted out without blame; 
   assert.deepEqual([...link.alive], ["runs"]);
 });
 
+test("No worker is started before the launcher has said who runs: that list, sent before, would count it out", () => {
+  const { link, channel, exits } = linked();
+  assert.throws(() => link.startWorker(start("early")));
+  channel.says(FRAME.WORKERS, { workers: [] });
+  link.startWorker(start("w-1"));
+  const again = new Channel();
+  link.attach(again);
+  assert.equal(link.isReady, false);
+  assert.throws(() => link.startWorker(start("early")));
+  again.says(FRAME.WORKERS, { workers: [{ worker: "w-1", pid: 1, share }] });
+  link.startWorker(start("w-2"));
+  assert.deepEqual([exits, [...link.alive]], [[], ["w-1", "w-2"]]);
+  again.onClose();
+  assert.equal(link.isReady, false);
+});
+
 test("A launcher that is gone takes its workers along: all are counted out without blame", () => {
   const { link, channel, exits } = linked();
   channel.says(FRAME.WORKERS, { workers: [] });
@@ -103,6 +119,7 @@ test("An older connection that closes late does not cut off the newer one", () =
 
 test("Variables of many bytes travel beside the head", () => {
   const { link, channel } = linked();
+  channel.says(FRAME.WORKERS, { workers: [] });
   link.startWorker(start("small", { A: "x" }));
   link.startWorker(start("large", { A: "x".repeat(65_000) }));
   const [small, large] = channel.sent;

@@ -115,7 +115,7 @@ export class WorkerGroup {
     try {
       await this.#ready;
       if (!this.#workers.has(head.worker)) return;
-      if (!this.#link.isUp)
+      if (!this.#link.isReady)
         throw new SvcError("NO_CAPACITY", "The endpoint's container does not answer at the moment.");
       this.#link.startWorker(head);
     } catch (error) {

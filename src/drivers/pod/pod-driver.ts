@@ -153,7 +153,8 @@ export class PodDriver implements LocalDriver {
   async start(spec: WorkerSpec): Promise<void> {
     const prepared = this.#prepared.get(imageKey(spec.image));
     if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
-    if (!this.#link.isUp) throw new SvcError("STARTS_PAUSED", "The container of the endpoint's image does not answer.");
+    if (!this.#link.isReady)
+      throw new SvcError("STARTS_PAUSED", "The container of the endpoint's image does not answer.");
     const { ledger, ahead, workersDial, socketPath, platformUrl, isolation } = this.#options;
     const { python, packagePaths, env } = this.#facts;
     await ledger.withShare(spec, (share) => {
