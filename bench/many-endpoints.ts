@@ -15,8 +15,10 @@ import type { BenchPlatform } from "./processes.ts";
 const AT_ONCE = 4;
 const PER_PROJECT = 100;
 
+type Reached = Pick<BenchPlatform, "url" | "key">;
+
 /** A project's folder, built as `svc deploy` builds it and sent to the platform; gone with `remove`. */
-export function project(platform: BenchPlatform) {
+export function project(platform: Reached) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-bench-"));
   const controlPlane = new ControlPlane({ url: platform.url, apiKey: platform.key });
   const [projectDir, cacheDir, configDir] = ["project", "cache", "config"].map((name) => path.join(dir, name));
@@ -37,6 +39,13 @@ export function project(platform: BenchPlatform) {
 
 /** Deploys `count` endpoints that may have one worker each, and restarts the platform. Resolves their URLs. */
 export async function deployMany(platform: BenchPlatform, count: number): Promise<string[]> {
+  const urls = await deployApps(platform, count);
+  await platform.restart(() => haveShown(platform));
+  return urls;
+}
+
+/** Deploys `count` endpoints without workers. Resolves their URLs. */
+export async function deployApps(platform: Reached, count: number): Promise<string[]> {
   const perProject = Math.min(PER_PROJECT, count);
   const { controlPlane, send, remove } = project(platform);
   try {
@@ -50,7 +59,6 @@ export async function deployMany(platform: BenchPlatform, count: number): Promis
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, deployNext));
-    await platform.restart(() => haveShown(platform));
     return urls;
   } finally {
     remove();

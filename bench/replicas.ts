@@ -9,10 +9,11 @@ import { STEADY_PROJECT } from "../test/campaign/steady-calls.ts";
 import type { Bench, BenchResult } from "./bench.ts";
 import { measureCost } from "./replicas-cost.ts";
 import { tryFaults } from "./replicas-faults.ts";
+import { measureMany } from "./replicas-many.ts";
 
 const COUNT = 3;
 const HOUR = "3600";
-const PARTS = { faults: tryFaults, cost: measureCost };
+const PARTS = { faults: tryFaults, cost: measureCost, many: measureMany };
 
 /** What each part gets. */
 export interface Replicas {
