@@ -33,6 +33,15 @@ const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
   [/graphql-yoga\/esm\/(graphiql|landing-page)-html\.js$/, 'export default "";'],
 ];
 
+export const leftOut: Plugin = {
+  name: "left out",
+  setup({ onLoad }) {
+    for (const [filter, contents] of LEFT_OUT) {
+      onLoad({ filter }, ({ path: file }) => ({ contents, resolveDir: path.dirname(file) }));
+    }
+  },
+};
+
 /** What bundled CommonJS expects around it. */
 export const COMMONJS =
   'import { createRequire as svcRequire } from "node:module";' +
@@ -116,13 +125,11 @@ async function bundlePackages(root: string, outdir: string, packages: readonly s
     metafile: true,
     plugins: [
       sameProcess,
+      leftOut,
       {
         name: "entries",
         setup({ onResolve, onLoad }) {
           onResolve({ filter: /^entry:/ }, ({ path: to }) => ({ path: to.slice("entry:".length), namespace: "entry" }));
-          for (const [filter, contents] of LEFT_OUT) {
-            onLoad({ filter }, ({ path: file }) => ({ contents, resolveDir: path.dirname(file) }));
-          }
           onLoad({ filter: /^/, namespace: "entry" }, async ({ path: file }) => {
             return { contents: await asNodeSees(entries.get(file)!), resolveDir: root };
           });

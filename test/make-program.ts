@@ -21,7 +21,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
-import { asNodeSees, COMMONJS, NATIVE, sameProcess } from "../packaging/bundle.ts";
+import { asNodeSees, COMMONJS, leftOut, NATIVE, sameProcess } from "../packaging/bundle.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "..");
 const SOURCE = path.join(ROOT, "bin/svc.ts");
@@ -56,7 +56,7 @@ export async function makeProgram(): Promise<string> {
     external: NATIVE,
     banner: { js: COMMONJS },
     logLevel: "error",
-    plugins: [sameProcess, placesFor(folder), packages],
+    plugins: [sameProcess, leftOut, placesFor(folder), packages],
   });
   writeFileSync(path.join(made, "bin/svc"), commandOf(program), { mode: 0o755 });
   // Tests run as other users too.

@@ -1,8 +1,8 @@
 /** PostgreSQL servers of tests: clusters of their own in a folder below the system's temp, of Debian's programs. */
 import assert from "node:assert/strict";
-import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, type ExecFileOptions, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, globSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, globSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -13,6 +13,8 @@ import { eventually } from "./eventually.ts";
 
 const run = promisify(execFile);
 const START_MAX_MS = 180_000;
+/** Names it to the files of a run. */
+const TEMPLATE = "SVC_TEST_POSTGRES_TEMPLATE";
 const find = () => globSync("/usr/lib/postgresql/*/bin/initdb").map(path.dirname).sort(byVersion).at(-1);
 
 function byVersion(a: string, b: string): number {
@@ -31,6 +33,30 @@ export async function findPostgres(): Promise<{ readonly bin: string } | { reado
   const problem = await aptInstall("postgresql");
   const bin = find();
   return bin === undefined ? { missing: problem ?? "PostgreSQL is not installed" } : { bin };
+}
+
+/**
+ * Makes a cluster that nothing runs in, of which each server of this run begins with a copy: to make one takes three times the
+ * processor time. Resolves its folder.
+ */
+export async function makeTemplate(bin: string): Promise<string> {
+  const folder = mkdtempSync("/tmp/svc-postgres-");
+  const user = serverUser();
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid!);
+  await initialize(bin, path.join(folder, "data"), { ...user, cwd: folder, env: { ...process.env, LC_ALL: "C" } });
+  process.env[TEMPLATE] = path.join(folder, "data");
+  return folder;
+}
+
+/** None where the files of this run belong to somebody else. */
+function template(uid = process.getuid!()): string | undefined {
+  const { [TEMPLATE]: folder } = process.env;
+  return folder !== undefined && statSync(folder, { throwIfNoEntry: false })?.uid === uid ? folder : undefined;
+}
+
+async function initialize(bin: string, dataDir: string, options: ExecFileOptions, ...more: string[]): Promise<void> {
+  const made = ["-D", dataDir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+  await run(path.join(bin, "initdb"), [...made, ...more, "--no-instructions"], options);
 }
 
 export interface PostgresServer {
@@ -134,9 +160,10 @@ export async function startPostgres(bin: string, given: PostgresServerOptions = 
       await start();
       return { ...parts, start, kill, stop };
     }
-    const made = ["-D", dataDir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-    const wal = given.walDir === undefined ? [] : ["-X", given.walDir];
-    await run(path.join(bin, "initdb"), [...made, ...wal, "--no-instructions"], options);
+    const from = template(user.uid);
+    if (given.walDir !== undefined) await initialize(bin, dataDir, options, "-X", given.walDir);
+    else if (from === undefined) await initialize(bin, dataDir, options);
+    else await run("cp", ["-a", from, dataDir], options);
     await start();
     await sql("CREATE ROLE svc LOGIN");
     await database("svc");

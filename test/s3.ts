@@ -4,7 +4,6 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import getPort from "get-port";
 import { CACHE } from "../bench/processes.ts";
 import { onPath } from "../src/lib/on-path.ts";
@@ -60,6 +59,8 @@ export interface S3Server {
 }
 
 export async function startS3(program: string): Promise<S3Server> {
+  // Most files that import this start none, and it is half of what they load.
+  const { CreateBucketCommand, S3Client } = await import("@aws-sdk/client-s3");
   const dir = mkdtempSync(path.join(tmpdir(), "svc-s3-"));
   const root = path.join(dir, "objects");
   const about = path.join(dir, "about");

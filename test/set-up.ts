@@ -16,7 +16,7 @@ import { holdDocker } from "./docker.ts";
 import { modulesOf } from "./harness/modules-of.ts";
 import { makeProgram } from "./make-program.ts";
 import { makeHandedOut } from "./package.ts";
-import { findPostgres } from "./postgres.ts";
+import { findPostgres, makeTemplate } from "./postgres.ts";
 import { findPrometheus } from "./prometheus.ts";
 import { findS3 } from "./s3.ts";
 import { type StartedServers, startServers } from "./servers.ts";
@@ -28,6 +28,7 @@ interface Part {
 
 /** Folders whose tests start svc. */
 const STARTS_SVC = /\/test\/(e2e|campaign|security|dev|cli|console|docs|host|build)\//;
+const PYTHON = path.resolve(import.meta.dirname, "../python/src");
 const TOLD_S = 5;
 
 export class SetUp {
@@ -48,7 +49,11 @@ export class SetUp {
 
   async #begin(files: readonly string[], withServers: boolean): Promise<void> {
     passShims();
-    if (files.some((file) => STARTS_SVC.test(file))) process.env.SVC_TEST_PROGRAM ??= await makeProgram();
+    if (files.some((file) => STARTS_SVC.test(file))) {
+      process.env.SVC_TEST_PROGRAM ??= await makeProgram();
+      // Workers may write nothing there: each would compile anew what no other has before.
+      execFileSync("python3", ["-m", "compileall", "-q", PYTHON]);
+    }
     // Whoever imports servers.ts uses what is started here.
     for (const file of files) this.#needs.set(file, modulesOf(file, /\/servers\.ts$/));
     const needs = (name: string) => files.some((file) => this.#needs.get(file)!.has(name));
@@ -56,7 +61,12 @@ export class SetUp {
       isWanted ? [[name, work] as const] : [];
     const part = (name: string, work: () => Promise<unknown>) => wanted(name, needs(name), work);
     const first = this.#inTurn([
-      ...wanted("postgres.ts", withServers || needs("postgres.ts"), findPostgres),
+      ...wanted("postgres.ts", withServers || needs("postgres.ts"), async () => {
+        const found = await findPostgres();
+        if ("missing" in found) return;
+        const folder = await makeTemplate(found.bin);
+        this.#ends.push(() => rmSync(folder, { recursive: true, force: true }));
+      }),
       ...part("prometheus.ts", findPrometheus),
       ...part("browser.ts", findChromium),
       ...part("docker.ts", async () => {
