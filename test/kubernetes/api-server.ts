@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { request } from "node:https";
+import { Agent, request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text as textOf } from "node:stream/consumers";
@@ -47,6 +47,8 @@ export class ApiServer {
   readonly folder = mkdtempSync(path.join(tmpdir(), "svc-kubernetes-"));
   readonly #children = new Map<string, ChildProcess>();
   #over = () => {};
+  /** Kept: the kubelet that tests play asks ten times a second, and to agree on keys costs both ends most of a request. */
+  readonly #connections = new Agent({ keepAlive: true });
   #etcdPorts: readonly [number, number] = [0, 0];
   #port = 0;
 
@@ -171,6 +173,7 @@ export class ApiServer {
     child.kill("SIGCONT");
     child.kill("SIGKILL");
     await ended;
+    if (name === "kube-apiserver") this.#connections.destroy();
   }
 
   logOf(name: string): string {
@@ -200,7 +203,7 @@ export class ApiServer {
         // Node does not say by itself how long the body of a DELETE is.
         ...(text !== undefined && { "content-length": Buffer.byteLength(text) }),
       };
-      const sent = request(`${this.url}${where}`, { method, headers, ca: this.ca, agent: false }, (res) => {
+      const sent = request(`${this.url}${where}`, { method, headers, ca: this.ca, agent: this.#connections }, (res) => {
         textOf(res).then((answer) => {
           const isJson = res.headers["content-type"]?.startsWith("application/json");
           resolve({ status: res.statusCode!, body: isJson ? JSON.parse(answer) : answer });
