@@ -45,7 +45,7 @@ const DIRECTIONS: Record<string, readonly string[]> = {
   logs: ["domain", "lib", "store", "postgres", "s3"],
   ...Object.fromEntries(SERVICES.map((folder) => [folder, ["domain", "lib", ...SEAMS]])),
   // Between a gateway and who has the jobs.
-  "gateway-link": ["domain", "lib", "gateway", "worker-link", "queue", "store"],
+  "gateway-link": ["domain", "lib", "gateway", "worker-link", "queue", "store", "logs", "history"],
   build: ["domain", "lib", "python"],
   client: ["domain", "lib"],
   dev: ["domain", "lib", "build", "client"],

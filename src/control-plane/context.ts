@@ -4,9 +4,16 @@ import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import type { PlatformWishes } from "../domain/driver-offers.ts";
 import type { HostsView } from "../domain/host.ts";
 import type { EventSource } from "../domain/platform-event.ts";
-import type { EndpointSample, ScalingDecision, WorkerBoot, WorkerStart, WorkerView } from "../domain/worker.ts";
+import type { EndpointSample, ScalingDecision, SeenWorker, WorkerView } from "../domain/worker.ts";
 import type { Capacity } from "../drivers/worker-driver.ts";
-import type { RecordStore } from "../history/record-store.ts";
+import type {
+  Numbered,
+  RecordedDecision,
+  RecordedRequest,
+  RecordFilter,
+  RecordStore,
+  RequestFilter,
+} from "../history/record-store.ts";
 import type { SeriesStore } from "../history/series-store.ts";
 import type { ClientAddress } from "../lib/client-address.ts";
 import type { Own } from "../lib/own.ts";
@@ -45,6 +52,8 @@ interface UsedGpu {
   readonly memoryGb: number | null;
 }
 
+type Given<T> = T | Promise<T>;
+
 /** The worker link's TLS port. */
 export interface WorkerPort {
   /** "" where it is the host that callers know the platform by. */
@@ -69,11 +78,11 @@ export interface ControlPlaneDeps {
   readonly keys: KeyChecker;
   readonly workers: WorkerView & {
     /** Why workers were started and stopped, oldest first. */
-    decisions(endpointId: string): readonly ScalingDecision[];
+    decisions(endpointId: string): Given<readonly ScalingDecision[]>;
     /** Endpoints for whose workers the machine has no room. */
-    readonly waitingForRoom: readonly { endpointId: string; missing: number; reason: string }[];
-    /** Undefined while it starts, and for a worker that an earlier run of the platform started. */
-    startOf(workerId: string): WorkerStart | undefined;
+    waitingForRoom(): Given<readonly { endpointId: string; missing: number; reason: string }[]>;
+    /** What is known of its workers beside their rows. */
+    seen(endpointId: string, workerIds: readonly string[]): Given<Readonly<Record<string, SeenWorker>>>;
   };
   /** Whether workers that ask for these GPUs run on the CPU instead. */
   readonly emulatesGpu: (gpuIds: string) => boolean;
@@ -84,15 +93,14 @@ export interface ControlPlaneDeps {
     Pick<ScheduleBook, "scheduleOf" | "setSchedule">;
   readonly logs: LogReader;
   readonly logins: LoginStore;
-  readonly records: Pick<RecordStore, "requests" | "decisions" | "errorGroups">;
-  readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
-  /** What the worker link knows of a connected worker. */
-  readonly link: {
-    /** Jobs and requests that it has ended; undefined when it is not connected. */
-    doneBy(workerId: string): number | undefined;
-    bootOf(workerId: string): WorkerBoot | undefined;
-    sample(endpointId: string): Pick<EndpointSample, "waitingRequests" | "running">;
+  /** A page of several platforms' rows is named by a text. */
+  readonly records: Pick<RecordStore, "errorGroups"> & {
+    requests(filter: RequestFilter, first: number, before?: number | string): Promise<Numbered<RecordedRequest>[]>;
+    decisions(filter: RecordFilter, first: number, before?: number | string): Promise<Numbered<RecordedDecision>[]>;
   };
+  readonly series: Pick<SeriesStore, "read" | "routeMetrics">;
+  /** An endpoint's requests. */
+  readonly load: (endpointId: string) => Given<Pick<EndpointSample, "waitingRequests" | "running">>;
   readonly machine: MachineView;
   readonly events: EventSource;
   /** In Prometheus' text format, and who may read them. */

@@ -38,8 +38,9 @@ export class Events {
     });
     response.flushHeaders();
     const { store, events, now } = this.#deps;
-    const follower = new EventFollower(response, topics, principal, (id) => store.endpoints.find(id), now);
-    const stop = events.follow((event) => follower.tell(event));
+    const follower = new EventFollower(response, principal, (id) => store.endpoints.find(id), now);
+    const leftOut = (count: number) => follower.leaveOut(count);
+    const stop = events.follow((event) => follower.tell(event), topics, leftOut);
     this.#followers++;
     response.on("close", () => {
       stop();
@@ -74,7 +75,6 @@ function topicsOf(text: string | null): ReadonlySet<EventTopic> {
 
 export class EventFollower {
   readonly #response: ServerResponse;
-  readonly #topics: ReadonlySet<EventTopic>;
   readonly #principal: Principal;
   readonly #find: (endpointId: string) => Promise<Endpoint | undefined>;
   readonly #now: () => number;
@@ -86,13 +86,11 @@ export class EventFollower {
 
   constructor(
     response: ServerResponse,
-    topics: ReadonlySet<EventTopic>,
     principal: Principal,
     find: (endpointId: string) => Promise<Endpoint | undefined>,
     now: () => number,
   ) {
     this.#response = response;
-    this.#topics = topics;
     this.#principal = principal;
     this.#find = find;
     this.#now = now;
@@ -100,7 +98,6 @@ export class EventFollower {
   }
 
   tell(event: PlatformEvent): void {
-    if (!this.#topics.has(event.topic)) return;
     if (event.topic === "series") {
       this.#tellStep(event).catch(() => this.#response.destroy());
       return;
@@ -115,6 +112,12 @@ export class EventFollower {
     else if (seen !== false) {
       seen.then((sees) => sees && this.#write(event.topic, data)).catch(() => this.#response.destroy());
     }
+  }
+
+  /** They did not come here. */
+  leaveOut(count: number): void {
+    this.#leftOut += count;
+    this.#tellLeftOut();
   }
 
   async #tellStep({ at, endpoints, machine }: Extract<PlatformEvent, { topic: "series" }>): Promise<void> {

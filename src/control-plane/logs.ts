@@ -10,6 +10,7 @@ import { setImmediate } from "node:timers/promises";
 import { reaches } from "../domain/api-key.ts";
 import { LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
 import { isRemoved } from "../domain/removal.ts";
+import type { NewLines } from "../logs/log-store.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
@@ -35,20 +36,24 @@ export async function answerLogs(
   const follower = new LogFollower(response, deps.clock);
   let early: string[] | undefined = [];
   let earlyChars = 0;
+  let earlyLeftOut = 0;
   const isFollowed = url.searchParams.get("follow") === "1";
-  const stops = (isFollowed ? sources : []).map(({ id, named }) =>
-    deps.logs.follow(id, (lines) => {
-      const news = lines.filter((line) => filter.wants(line)).map(named);
-      if (early === undefined) return follower.write(news);
-      for (const line of news) {
-        earlyChars += line.length;
-        if (earlyChars <= LOG_FOLLOWER_MAX_BYTES) early.push(line);
-      }
-    }),
-  );
-  const stop = () => {
-    for (const one of stops) one();
+  const names = new Map(sources.map(({ id, named }) => [id, named]));
+  const hear = ({ endpointId, lines, leftOut = 0 }: NewLines) => {
+    const news = lines.filter((line) => filter.wants(line)).map(names.get(endpointId)!);
+    if (early === undefined) {
+      follower.leaveOut(leftOut);
+      return follower.write(news);
+    }
+    earlyLeftOut += leftOut;
+    for (const line of news) {
+      earlyChars += line.length;
+      if (earlyChars <= LOG_FOLLOWER_MAX_BYTES) early.push(line);
+      else earlyLeftOut++;
+    }
+    return undefined;
   };
+  const stop = isFollowed ? deps.logs.follow([...names.keys()], hear) : () => {};
   if (response.destroyed) return stop();
   response.on("close", stop);
   // Its key may have been revoked since.
@@ -61,6 +66,7 @@ export async function answerLogs(
   response.write(kept.join(""));
   response.write(early.filter((line) => !written.has(line)).join(""));
   early = undefined;
+  follower.leaveOut(earlyLeftOut);
   if (!isFollowed) response.end();
 }
 
@@ -117,19 +123,35 @@ export class LogFollower {
   readonly #response: ServerResponse;
   readonly #clock: () => number;
   #leftOut = 0;
+  #taken: PromiseWithResolvers<void> | undefined;
 
   constructor(response: ServerResponse, clock: () => number) {
     this.#response = response;
     this.#clock = clock;
-    response.on("drain", () => this.#tell());
+    const taken = () => {
+      this.#tell();
+      this.#taken?.resolve();
+      this.#taken = undefined;
+    };
+    response.on("drain", taken);
+    response.on("close", taken);
   }
 
-  /** Each line ends with a newline. */
-  write(lines: readonly string[]): void {
-    if (lines.length === 0 || this.#response.writableEnded) return;
-    if (this.#leftOut === 0 && this.#response.writableLength < LOG_FOLLOWER_MAX_BYTES) {
-      this.#response.write(lines.join(""));
-    } else this.#leftOut += lines.length;
+  /** Each line ends with a newline. Resolves when more may come; undefined while it may. */
+  write(lines: readonly string[]): Promise<void> | undefined {
+    const response = this.#response;
+    if (lines.length === 0 || response.writableEnded || response.destroyed) return undefined;
+    if (this.#leftOut === 0 && response.writableLength < LOG_FOLLOWER_MAX_BYTES) response.write(lines.join(""));
+    else this.#leftOut += lines.length;
+    if (!response.writableNeedDrain) return undefined;
+    this.#taken ??= Promise.withResolvers();
+    return this.#taken.promise;
+  }
+
+  /** So many were left out before they came here. */
+  leaveOut(lines: number): void {
+    this.#leftOut += lines;
+    if (!this.#response.writableNeedDrain) this.#tell();
   }
 
   /** It has taken all there was. */

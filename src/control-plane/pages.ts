@@ -18,8 +18,15 @@ export function readPage({ first, after }: PageWish): { readonly first: number; 
   throw new SvcError("BAD_INPUT", '"after" must be the "next" of an earlier page.');
 }
 
+/** The same where rows may be of several platforms, whose page is named by a text. */
+export function readRowsPage(wish: PageWish): { readonly first: number; readonly before?: number | string } {
+  const { after } = wish;
+  if (after == null || !/^[\w-]{17,8000}$/.test(after)) return readPage(wish);
+  return { ...readPage({ first: wish.first }), before: after };
+}
+
 /** Of rows that were asked for one more than `first`. */
-export function pageOf<R>(rows: readonly R[], first: number, numberOf: (row: R) => number) {
+export function pageOf<R>(rows: readonly R[], first: number, numberOf: (row: R) => number | string) {
   const shown = rows.slice(0, first);
   return { shown, next: rows.length > first ? String(numberOf(shown.at(-1)!)) : null };
 }

@@ -34,6 +34,8 @@ export const LOG_CHUNKS_PAGE = 256;
 /** Text in memory, of one endpoint and of all: beyond it the oldest is left out while the bucket does not take it. */
 export const LOG_HELD_MAX_BYTES = 4 * MB;
 export const LOG_HELD_ALL_MAX_BYTES = 64 * MB;
+/** Of it, another platform on the database is shown so much at once. */
+export const LOG_HELD_SHOWN_MAX_BYTES = 8 * MB;
 /** An endpoint with so much of it lets its workers that print wait for the bucket, for this time at most. */
 export const LOG_HELD_WAIT_BYTES = 2 * MB;
 export const LOG_HELD_WAIT_MS = 2_000;

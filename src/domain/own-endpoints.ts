@@ -12,3 +12,9 @@ export function movedAway(what: string): SvcError {
     help: "Try again in a moment.",
   });
 }
+
+/** Of a platform that has all, and gives nothing away. */
+export const ALONE: { readonly isMine: IsMine; readonly isLeaving: IsMine } = {
+  isMine: ALL_MINE,
+  isLeaving: () => false,
+};

@@ -18,6 +18,10 @@ export type PlatformEvent =
 
 /** Where events come from. */
 export interface EventSource {
-  /** Returns how to stop. */
-  follow(listener: (event: PlatformEvent) => void): () => void;
+  /** Returns how to stop. `leftOut`: so many of other platforms came faster than they were passed on. */
+  follow(
+    listener: (event: PlatformEvent) => void,
+    topics: ReadonlySet<EventTopic>,
+    leftOut?: (count: number) => void,
+  ): () => void;
 }

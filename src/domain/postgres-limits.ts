@@ -49,6 +49,14 @@ export const REPLICA_HELD_MAX_MS = 60_000;
 export const REPLICA_HELD_MAX = 4_096;
 /** Who said that an endpoint is not its own is asked again after so long: it may have been told before it knew. */
 export const ROUTE_AGAIN_MS = 50;
+/** Where platforms share the endpoints: whoever shows something asks the others, and goes on without one that does not answer in time. */
+export const VIEW_ANSWER_MAX_MS = 3_000;
+/** Who follows at another platform waits there so long for something new, asks again after so long where it was refused, */
+export const NEWS_HOLD_MS = 10_000;
+export const NEWS_AGAIN_MS = 1_000;
+/** and is forgotten when it asks no more. A platform has so many of them. */
+export const NEWS_FORGET_MS = 60_000;
+export const NEWS_FOLLOWERS_MAX = 1_000;
 /** A partition of final jobs is made or dropped if nobody keeps its lock for so long: all others wait meanwhile. */
 export const PARTITION_LOCK_MAX_MS = 100;
 /** A platform that starts waits so long at most until its shards are in memory, and one that stops until it has given them away. */

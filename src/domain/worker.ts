@@ -84,6 +84,15 @@ export interface WorkerBoot {
   readonly importMs: number;
 }
 
+/** What only the platform that runs a worker knows of it. */
+export interface SeenWorker {
+  /** Undefined while it starts, and for one that an earlier run of the platform started. */
+  readonly start?: WorkerStart | undefined;
+  /** Jobs and requests that it has ended; undefined when it is not connected. */
+  readonly jobsDone?: number | undefined;
+  readonly boot?: WorkerBoot | undefined;
+}
+
 /** What the rest of the platform may ask about an endpoint's workers. */
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;

@@ -4,27 +4,24 @@ import { SvcError } from "../domain/errors.ts";
 import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { EndedRequest, RequestForwarder } from "../domain/request.ts";
 import type { TracedEndpoint, Traces } from "../domain/traces.ts";
-import type { EndpointHealth, WorkerView } from "../domain/worker.ts";
+import type { WorkerView } from "../domain/worker.ts";
 import type { EndpointFinder } from "../gateway/context.ts";
 import type { EndpointName } from "../gateway/named-endpoint.ts";
 import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
 import type { PublicRateTaker } from "../gateway/public-rate.ts";
 import type { RateClass, RateTaker } from "../gateway/rate-limits.ts";
+import { FrameError } from "../lib/frames.ts";
 import type { Own } from "../lib/own.ts";
-import type { CallerJobs, Job, JobUpkeep, ScheduleBook } from "../queue/queue.ts";
+import type { CallerJobs, Job } from "../queue/queue.ts";
 import { CALLED_FIELDS, type CalledEndpoint } from "../store/store.ts";
 import { jobValue, type NewJobValue } from "./job-values.ts";
+import { type FollowWish, isManagedQuestion, type Managed } from "./managed.ts";
 
 /** A key or a token, as far as a gateway checks it. */
 export interface KnownSecret {
   readonly principal: Principal;
   readonly expiresAt: number | null;
   readonly usedAt: number | null;
-}
-
-/** What management asks of whoever has the endpoint. */
-export interface Managed extends Pick<JobUpkeep, "forget">, Pick<ScheduleBook, "setSchedule"> {
-  health(endpointId: string): EndpointHealth | Promise<EndpointHealth>;
 }
 
 export interface AskedOf {
@@ -192,30 +189,21 @@ export const ASKED: Readonly<Record<string, Asked>> = {
       return DONE;
     },
   },
-  health: {
-    answer: async ({ endpointId }: OfEndpoint, _body, { managed }) => ({
-      value: await required(managed).health(endpointId),
+  managed: {
+    async answer({ what, given }: { what: string; given: readonly never[] }, _body, { managed }) {
+      if (!isManagedQuestion(what)) throw new FrameError(`a platform asked for ${what}`);
+      return { value: { answer: await (required(managed)[what] as Question)(...given) } };
+    },
+  },
+  news: {
+    waits: true,
+    answer: async ({ follower, wish }: { follower: string; wish: FollowWish }, _body, { managed }, asker) => ({
+      value: await required(managed).news(follower, wish, asker.signal),
     }),
-  },
-  forget: {
-    async answer({ endpointId }: OfEndpoint, _body, { managed }) {
-      await required(managed).forget(endpointId);
-      return DONE;
-    },
-  },
-  setSchedule: {
-    async answer({ endpointId, state }: OfEndpoint & { state: ScheduleChange }, _body, { managed }) {
-      await required(managed).setSchedule(endpointId, state);
-      return DONE;
-    },
   },
 };
 
-interface OfEndpoint {
-  readonly endpointId: string;
-}
-
-type ScheduleChange = Parameters<ScheduleBook["setSchedule"]>[1];
+type Question = (...given: readonly never[]) => unknown;
 
 function required(managed: Managed | undefined): Managed {
   if (managed === undefined) throw new SvcError("MOVED", "This platform shares no endpoints.");

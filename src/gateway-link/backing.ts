@@ -7,7 +7,8 @@ import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
 import type { PublicRateTaker } from "../gateway/public-rate.ts";
 import type { RateTaker } from "../gateway/rate-limits.ts";
 import type { Own } from "../lib/own.ts";
-import type { AskedOf, Managed } from "./asked.ts";
+import type { AskedOf } from "./asked.ts";
+import type { Managed } from "./managed.ts";
 
 type Asked = "queue" | "endpoints" | "endpointNamed" | "keys" | "forwarder" | "workers";
 

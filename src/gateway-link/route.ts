@@ -38,6 +38,7 @@ export class Route {
   #backing: Backing | undefined;
   #shared: Shared | undefined;
   readonly #held = new Set<() => void>();
+  readonly #watching = new Set<() => void>();
   #isClosed = false;
 
   /** Whoever has the database. */
@@ -78,7 +79,13 @@ export class Route {
 
   /** Who is held looks who has it now. */
   look(): void {
-    for (const look of [...this.#held]) look();
+    for (const look of [...this.#held, ...this.#watching]) look();
+  }
+
+  /** Calls `look` when there may be others to ask, until the returned function is called. */
+  watch(look: () => void): () => void {
+    this.#watching.add(look);
+    return () => this.#watching.delete(look);
   }
 
   /** There will be none any more: who is held, or comes while there is none, is refused. */

@@ -28,7 +28,8 @@ export function routedDeps(route: Route, isTraced: boolean): Pick<GatewayDeps, A
       health: (endpointId) => route.ask(({ workers }) => workers.health(endpointId), { endpointId }),
     },
     sourceOf: (buildId) => route.ask(({ sourceOf }) => sourceOf(buildId)),
-    requestEnded: (request) => route.backing?.requestEnded?.(request),
+    // Whoever answered it counts it, where each counts.
+    requestEnded: (request) => (route.shared?.own ?? route.backing)?.requestEnded?.(request),
     rates: { take: (endpointId, rate) => route.ask(({ rates }) => rates?.take(endpointId, rate), { endpointId }) },
     publicRate: {
       take: (endpointId, address) =>

@@ -35,8 +35,8 @@ export interface ErrorGroup extends ErrorKind {
   readonly lastJobId: string | null;
 }
 
-/** Rows are numbered as they come: a page names the number it ends before. */
-export type Numbered<R> = R & { readonly n: number };
+/** Rows are numbered as they come: a page names the number it ends before, or `page` where rows are of several platforms. */
+export type Numbered<R> = R & { readonly n: number; readonly page?: string };
 
 export interface RecordFilter {
   readonly endpointIds: readonly string[];

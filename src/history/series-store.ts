@@ -22,6 +22,12 @@ export interface SeriesAnswer {
   readonly points: readonly { readonly at: number; readonly value: number | null }[];
 }
 
+/** What one platform's file has for an answer: of each step that it recorded how often it looked, and the metric's sums. */
+export interface SeriesParts {
+  readonly stepMs: number;
+  readonly steps: readonly (readonly [at: number, samples: number, Recorded])[];
+}
+
 /** A step of an endpoint. */
 export interface RecordedEndpoint extends Recorded {
   /** The environment that it counts in. */
@@ -41,6 +47,7 @@ export interface SeriesStore {
     hosts?: ReadonlyMap<string, Recorded>,
   ): void;
   read(question: SeriesQuestion): Promise<SeriesAnswer>;
+  parts(question: SeriesQuestion): Promise<SeriesParts>;
   /** Names of the endpoint's metrics that are of routes, of the last two days. */
   routeMetrics(endpointId: string): Promise<string[]>;
   /** Endpoints, environments and machines that joined that something is kept of. */

@@ -18,10 +18,11 @@ import {
   SERIES_STEP_MS,
   SERIES_STEPS_KEPT,
 } from "../domain/limits.ts";
-import { MACHINE, pointOf, type Recorded, RecordedSum, ROUTE_MARK } from "../domain/series.ts";
+import { MACHINE, type Recorded, RecordedSum, ROUTE_MARK } from "../domain/series.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import type { HistoryDatabase } from "./history-database.ts";
-import type { SeriesAnswer, SeriesQuestion, SeriesStore } from "./series-store.ts";
+import { seriesAnswer } from "./series-answer.ts";
+import type { SeriesAnswer, SeriesParts, SeriesQuestion, SeriesStore } from "./series-store.ts";
 import { floorTo, parse, SeriesSweeps, type StepRow } from "./series-sweeps.ts";
 
 const TIERS = [
@@ -122,7 +123,11 @@ export class SqliteSeries implements SeriesStore {
     for (const tier of TIERS.keys()) this.#sql.pruneTenth.run(tier, tier, tier);
   }
 
-  async read({ metric, ids, from, to, stepMs }: SeriesQuestion): Promise<SeriesAnswer> {
+  async read(question: SeriesQuestion): Promise<SeriesAnswer> {
+    return seriesAnswer(question, [await this.parts(question)]);
+  }
+
+  async parts({ metric, ids, from, to, stepMs }: SeriesQuestion): Promise<SeriesParts> {
     await this.#history.flush();
     const ofMachine = ids === "all" || ids.length === 0 ? [MACHINE] : ids;
     const named = metric.ofMachine ? ofMachine : ids === "all" ? [ALL] : ids;
@@ -135,11 +140,11 @@ export class SqliteSeries implements SeriesStore {
       this.#sweeps.read({ ...range, subjects: numbersOf(metric.ofMachine ? ofMachine : [MACHINE]) }, samples),
       this.#sweeps.read({ ...range, subjects: numbersOf(named) }, metric.name),
     ]);
-    const points = [];
-    for (let at = first; at < to; at += step) {
-      points.push({ at, value: pointOf(metric, sums.get(at), looked.get(at)?.number(samples) ?? 0) });
-    }
-    return { stepMs: step, points };
+    const nothing: Recorded = { numbers: {}, histograms: {} };
+    const steps = [...looked].map(
+      ([at, sum]) => [at, sum.number(samples), only(metric.name, sums.get(at)?.recorded ?? nothing)] as const,
+    );
+    return { stepMs: step, steps };
   }
 
   /** The longest steps that are no longer than asked for, unless longer ones reach further back to `from`. */
@@ -246,6 +251,14 @@ function statements({ connection }: HistoryDatabase) {
 
 function text({ numbers, histograms }: Recorded): string {
   return JSON.stringify({ n: numbers, h: histograms });
+}
+
+/** Questions that were asked at once are answered together. */
+function only(name: string, { numbers, histograms }: Recorded): Recorded {
+  return {
+    numbers: name in numbers ? { [name]: numbers[name]! } : {},
+    histograms: name in histograms ? { [name]: histograms[name]! } : {},
+  };
 }
 
 function withoutRoutes({ numbers, histograms }: Recorded): Recorded {

@@ -7,15 +7,22 @@
  * An object is there before its row and after it, so a row leads to one. Whoever reads gets what is in memory first.
  */
 import type { SvcError } from "../domain/errors.ts";
-import { LOG_CHUNK_WAIT_MS, LOG_CHUNKS_AHEAD, LOG_CHUNKS_PAGE, LOG_KEPT_MS, LOG_ORPHAN_MS } from "../domain/limits.ts";
+import {
+  LOG_CHUNK_WAIT_MS,
+  LOG_CHUNKS_AHEAD,
+  LOG_CHUNKS_PAGE,
+  LOG_HELD_SHOWN_MAX_BYTES,
+  LOG_KEPT_MS,
+  LOG_ORPHAN_MS,
+} from "../domain/limits.ts";
 import type { ChunkIndex, ChunkRow } from "./chunk-index.ts";
 import type { ChunkName, ChunkObjects } from "./chunk-objects.ts";
 import { ChunkWriter } from "./chunk-writer.ts";
-import { type ChunkText, HeldChunks } from "./held-chunks.ts";
+import { HeldChunks } from "./held-chunks.ts";
 import { chunksOfFiles } from "./log-file-chunks.ts";
 import type { LogFiles } from "./log-files.ts";
 import { LogLines, type Mask, noteLine, wholeLines } from "./log-lines.ts";
-import type { LoggedLine, LogPiece, LogStore, LogTimes } from "./log-store.ts";
+import type { ChunkText, LoggedLine, LogListener, LogPiece, LogStore, LogTimes } from "./log-store.ts";
 
 export interface BucketLogsOptions {
   readonly objects: ChunkObjects;
@@ -26,6 +33,8 @@ export interface BucketLogsOptions {
   readonly now: () => number;
   readonly onError: (name: string, error: unknown) => void;
   readonly mask?: Mask;
+  /** What other platforms hold of them that is not in the bucket yet. */
+  readonly heldElsewhere?: (endpointIds: readonly string[], between: LogTimes) => Promise<readonly ChunkText[]>;
   /** Logs of before there was a bucket: the sweep moves them there. */
   readonly files?: LogFiles;
   readonly waitMs?: number;
@@ -54,12 +63,15 @@ export class BucketLogs implements LogStore {
     return this.#writer.wait(line.endpointId);
   }
 
-  follow(endpointId: string, listener: (lines: string[]) => void): () => void {
-    return this.#lines.follow(endpointId, listener);
+  follow(endpointIds: readonly string[], listener: LogListener): () => void {
+    return this.#lines.follow(endpointIds, listener);
   }
 
   async *read(endpointIds: readonly string[], between: LogTimes = {}): AsyncGenerator<LogPiece> {
-    const held = endpointIds.flatMap((id) => this.#held.of(id).reverse()).sort((a, b) => b.lastAt - a.lastAt);
+    // First those of others: what goes to the bucket meanwhile is left out there.
+    const elsewhere = (await this.#options.heldElsewhere?.(endpointIds, between)) ?? [];
+    const here = endpointIds.flatMap((id) => this.#held.of(id).reverse());
+    const held = [...here, ...elsewhere].sort((a, b) => b.lastAt - a.lastAt);
     // What goes to the bucket from here on is in these.
     const isHeld = new Set(held.map(({ id }) => id));
     const waiting = held.filter((chunk) => mayBeBetween(chunk, between));
@@ -68,6 +80,20 @@ export class BucketLogs implements LogStore {
       yield piece;
     }
     for (const chunk of waiting) yield pieceOf(chunk);
+  }
+
+  /** For another platform: what is not in the bucket yet, the newest first, and of more than LOG_HELD_SHOWN_MAX_BYTES how much it is. */
+  unsaved(endpointIds: readonly string[], between: LogTimes): ChunkText[] {
+    const unsaved = endpointIds.flatMap((id) => this.#held.unsavedOf(id)).filter((one) => mayBeBetween(one, between));
+    let bytes = 0;
+    return unsaved
+      .sort((a, b) => b.lastAt - a.lastAt)
+      .map((chunk) => {
+        bytes += Buffer.byteLength(chunk.text);
+        if (bytes <= LOG_HELD_SHOWN_MAX_BYTES) return chunk;
+        const words = `${chunk.lines} lines are not shown here: they are on their way to the bucket`;
+        return { ...chunk, lines: 1, text: noteLine(chunk.lastAt, words) };
+      });
   }
 
   async endpointIds(): Promise<string[]> {

@@ -12,7 +12,8 @@ import {
 import { Reconciler } from "../lib/reconciler.ts";
 import type { ChunkIndex, ChunkRow } from "./chunk-index.ts";
 import type { ChunkName, ChunkObjects } from "./chunk-objects.ts";
-import type { ChunkText, HeldChunks, TakenChunk } from "./held-chunks.ts";
+import type { HeldChunks, TakenChunk } from "./held-chunks.ts";
+import type { ChunkText } from "./log-store.ts";
 
 export interface ChunkWriterOptions {
   readonly held: HeldChunks;

@@ -17,17 +17,7 @@ import {
 } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import { noteLine } from "./log-lines.ts";
-
-/** As it is written: nothing of it changes. */
-export interface ChunkText {
-  readonly id: string;
-  readonly endpointId: string;
-  /** Of its lines, milliseconds since the epoch. */
-  readonly firstAt: number;
-  readonly lastAt: number;
-  readonly lines: number;
-  readonly text: string;
-}
+import type { ChunkText } from "./log-store.ts";
 
 class Chunk {
   readonly id: string;
@@ -166,6 +156,12 @@ export class HeldChunks {
   /** What is held of an endpoint, oldest first. */
   of(endpointId: string): ChunkText[] {
     return (this.#endpoints.get(endpointId)?.chunks ?? []).map((chunk) => chunk.asText());
+  }
+
+  /** Of these, those that are not in the bucket as they are. */
+  unsavedOf(endpointId: string): ChunkText[] {
+    const held = this.#endpoints.get(endpointId)?.chunks ?? [];
+    return held.filter(({ isStored }) => !isStored).map((chunk) => chunk.asText());
   }
 
   endpointIds(): string[] {

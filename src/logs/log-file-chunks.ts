@@ -1,8 +1,8 @@
 /** A log in files as chunks for a bucket. Their ids are made of what they hold: written again, they take the same places. */
 import { createHash } from "node:crypto";
 import { LOG_CHUNK_MAX_BYTES } from "../domain/limits.ts";
-import type { ChunkText } from "./held-chunks.ts";
 import type { LogFiles } from "./log-files.ts";
+import type { ChunkText } from "./log-store.ts";
 
 export async function* chunksOfFiles(files: LogFiles, endpointId: string): AsyncGenerator<ChunkText> {
   let n = 0;

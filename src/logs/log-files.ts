@@ -10,7 +10,7 @@ import path from "node:path";
 import { LOG_FILE_MAX_BYTES, LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import { LogLines, type Mask, noteLine, wholeLines } from "./log-lines.ts";
-import type { LoggedLine, LogPiece, LogStore } from "./log-store.ts";
+import type { LoggedLine, LogListener, LogPiece, LogStore } from "./log-store.ts";
 
 interface Pending {
   text: string;
@@ -80,8 +80,8 @@ export class LogFiles implements LogStore {
     return wholeLines(texts.join(""));
   }
 
-  follow(endpointId: string, listener: (lines: string[]) => void): () => void {
-    return this.#lines.follow(endpointId, listener);
+  follow(endpointIds: readonly string[], listener: LogListener): () => void {
+    return this.#lines.follow(endpointIds, listener);
   }
 
   /** Endpoints that have a log. */

@@ -1,7 +1,7 @@
 /** What is printed becomes lines as they are kept: masked, cut, with their level. Who follows gets them at once, wherever they go then. */
 import { LOG_LINE_MAX_BYTES } from "../domain/limits.ts";
 import { levelsOf } from "../domain/log-level.ts";
-import type { LoggedLine } from "./log-store.ts";
+import type { LoggedLine, LogListener } from "./log-store.ts";
 
 /** What a worker puts at the end of a line that it cut. */
 const CUT = " [line cut]";
@@ -12,7 +12,7 @@ export type Mask = (endpointId: string, text: string) => string;
 export class LogLines {
   readonly #clock: () => number;
   readonly #mask: Mask;
-  readonly #followers = new Set<{ endpointId: string; listener: (lines: string[]) => void }>();
+  readonly #followers = new Set<{ endpointIds: ReadonlySet<string>; listener: LogListener }>();
 
   constructor(clock: () => number, mask: Mask = (_endpointId, text) => text) {
     this.#clock = clock;
@@ -27,12 +27,13 @@ export class LogLines {
       .filter((one) => one !== "");
     if (texts.length === 0) return { at, lines: [] };
     const lines = linesOf(at, workerId, jobId, stream, texts);
-    for (const follower of this.#followers) if (follower.endpointId === endpointId) follower.listener(lines);
+    for (const { endpointIds, listener } of this.#followers)
+      if (endpointIds.has(endpointId)) listener({ endpointId, lines });
     return { at, lines };
   }
 
-  follow(endpointId: string, listener: (lines: string[]) => void): () => void {
-    const entry = { endpointId, listener };
+  follow(endpointIds: readonly string[], listener: LogListener): () => void {
+    const entry = { endpointIds: new Set(endpointIds), listener };
     this.#followers.add(entry);
     return () => this.#followers.delete(entry);
   }

@@ -5,9 +5,19 @@ export interface LogReader {
    * be read is said in a line. `since` and `until` (milliseconds since the epoch) leave out pieces, not lines of a piece.
    */
   read(endpointIds: readonly string[], between?: LogTimes): AsyncIterable<LogPiece>;
-  /** New lines as they come, until the returned function is called. */
-  follow(endpointId: string, listener: (lines: string[]) => void): () => void;
+  /** New lines of these endpoints as they come, until the returned function is called. */
+  follow(endpointIds: readonly string[], listener: LogListener): () => void;
 }
+
+export interface NewLines {
+  readonly endpointId: string;
+  readonly lines: readonly string[];
+  /** So many before them came faster than they could be passed on. */
+  readonly leftOut?: number;
+}
+
+/** A promise asks whoever can wait to wait for it with the next ones. */
+export type LogListener = (news: NewLines) => Promise<void> | undefined;
 
 export interface LogTimes {
   readonly since?: number | undefined;
@@ -22,6 +32,17 @@ export interface LogPiece {
   readonly lines: readonly string[];
   /** In place of lines that cannot be read: it says which, and is for whoever would have seen those. */
   readonly isNotice?: true;
+}
+
+/** Lines that go to a bucket together, as they are written: nothing of it changes. */
+export interface ChunkText {
+  readonly id: string;
+  readonly endpointId: string;
+  /** Of its lines, milliseconds since the epoch. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+  readonly lines: number;
+  readonly text: string;
 }
 
 export interface LoggedLine {

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { Autoscaler } from "../autoscaler/autoscaler.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
-import { ALL_MINE, type IsMine } from "../domain/own-endpoints.ts";
+import { ALONE } from "../domain/own-endpoints.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
@@ -32,6 +32,7 @@ import { DecisionLog } from "../workers/decision-log.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import { bucketNotices, layerUrls, openArtifacts, openBucket } from "./artifacts.ts";
+import { AskedPlatforms } from "./asked-platforms.ts";
 import type { Config } from "./config.ts";
 import { ContainerCalls } from "./container-calls.ts";
 import { DiskWatch } from "./disk-watch.ts";
@@ -47,8 +48,8 @@ import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
 import type { Replica } from "./replica.ts";
 import { derivedKeys } from "./secret-keys.ts";
-import { managedHere, sharedView } from "./shared-view.ts";
 import { Sharing } from "./sharing.ts";
+import { makeShown } from "./shown.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
@@ -65,8 +66,6 @@ export interface PlatformUrls {
   /** The port for workers of other machines, if there is one. */
   readonly workers: () => WorkerPort | undefined;
 }
-
-const ALONE: { readonly isMine: IsMine; readonly isLeaving: IsMine } = { isMine: ALL_MINE, isLeaving: () => false };
 
 const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN"]);
 
@@ -126,7 +125,9 @@ export async function compose(
   const failed = (what: string) => (error: unknown) => own(what, Promise.reject(error));
   const reconcilerFailed = (name: string, error: unknown) => failed(`the reconciler ${name}`)(error);
   const mask = (id: string, text: string) => secrets.mask(id, text);
-  const logs = openLogs({ config, postgres, bucket: inUse?.bucket, clock, now, mask, log, onError: reconcilerFailed });
+  const asked = sharing && new AskedPlatforms(sharing.route, own);
+  const said = { mask, log, onError: reconcilerFailed };
+  const logs = openLogs({ config, postgres, bucket: inUse?.bucket, asked, clock, now, ...said });
 
   const words = new WorkerWords({ store, endpoints, secrets, logs: logs.store });
   const bootFailed = async (workerId: string, failure: BootFailure) => {
@@ -176,10 +177,7 @@ export async function compose(
   });
 
   const link = new WorkerLink({
-    store,
-    endpoints,
-    isMine,
-    queue,
+    ...{ store, endpoints, isMine, queue },
     hooks: {
       workerReady: (worker) =>
         own(
@@ -281,11 +279,12 @@ export async function compose(
     log,
     onError: failed("recording what happens"),
   });
-  const { jobs, workers } =
-    sharing === undefined ? { jobs: queue, workers: pool } : sharedView(sharing.route, queue, pool);
+  const { shown, managed } = makeShown({ sharing, asked, queue, pool, link, logs, telemetry });
   const { webhooks, alerts } = await makeWebhooks({
-    ...{ config, store, queue: jobs, workers, link, clock, log },
-    ...telemetry,
+    ...{ config, store, clock, log, machine: telemetry.machine },
+    ...shown,
+    queue: shown.jobs,
+    oldestWaitMs: async (endpointId) => (await shown.load(endpointId)).oldestWaitMs,
     publicUrl: urls.public,
     onError: reconcilerFailed,
   });
@@ -303,7 +302,7 @@ export async function compose(
     isMine,
     queue,
     pool,
-    health: async (endpointId) => workers.health(endpointId),
+    health: async (endpointId) => shown.workers.health(endpointId),
     isFirst: sharing?.isFirst ?? (() => true),
     artifacts,
     files: driver,
@@ -336,14 +335,13 @@ export async function compose(
   connectNudges(parts);
 
   const management = makeManagement({
-    ...{ config, store, artifacts, keys, link, driver, seal, ticketKeys, clock, now, own, log },
+    ...{ config, store, artifacts, keys: sharing?.keys ?? keys, driver, seal, ticketKeys, clock, now, own, log },
     signingKey: derivedKeys(secretKeys, "signed urls")[0],
     hosts: view,
     workerPort: urls.workers,
     ...telemetry,
+    ...shown,
     fleet,
-    ...{ workers, jobs },
-    logs: logs.store,
     logins:
       postgres === undefined ? new MemoryLogins(now, randomBytes) : new PostgresLogins(postgres, seal, randomBytes),
     volumes: volumes.store,
@@ -366,7 +364,7 @@ export async function compose(
     ...{ config, store, queue, endpoints, keys, isSure, link, peers, telemetry, clock, now },
     workers: pool,
     fallback: management,
-    managed: sharing && managedHere(queue, pool),
+    managed,
   });
   const acceptFailed = (error: Error) => {
     if (storage.noticed(error) === undefined) log.error("a connection could not be accepted", { error });

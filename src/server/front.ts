@@ -55,9 +55,10 @@ export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady)
       await route.ask(
         (backing) => {
           // Workers ask the platform that has started them.
-          const { pull } = route.shared?.own ?? backing;
+          const here = route.shared?.own ?? backing;
+          const { pull } = here;
           const pulled = pull && findPull(req.url ?? "/");
-          if (pulled === undefined || pull === undefined) return backing.fallback(req, res);
+          if (pulled === undefined || pull === undefined) return (isOfOne(req) ? here : backing).fallback(req, res);
           return answerPull(req, res, pulled, pull, gateway.context);
         },
         { mayRepeat },
@@ -85,6 +86,11 @@ function common({ config, secretKeys, acceptFailed, log }: FrontNeeds, find: Bac
     acceptFailed,
     log,
   } satisfies Partial<GatewayDeps>;
+}
+
+/** Each says it of itself. */
+function isOfOne(req: IncomingMessage): boolean {
+  return asksForHealth(req) || pathOf(req) === "/metrics";
 }
 
 function asksForHealth(req: IncomingMessage): boolean {

@@ -1,11 +1,11 @@
 /** The platform that has the database, as a gateway of another one sees it. */
 import type { Socket } from "node:net";
 import type { Traces } from "../domain/traces.ts";
-import type { EndpointHealth } from "../domain/worker.ts";
 import type { GatewayLog } from "../gateway/context.ts";
 import { PassOn } from "../gateway/pass-on.ts";
 import { toldOf } from "../gateway/private-calls.ts";
 import type { Backing } from "../gateway-link/backing.ts";
+import { managedOver } from "../gateway-link/managed.ts";
 import { keysOfOwner, ownerDeps } from "../gateway-link/owner-deps.ts";
 import type { OwnerLink } from "../gateway-link/owner-link.ts";
 import type { SharedSettings } from "../gateway-link/settings.ts";
@@ -43,10 +43,6 @@ export function linkBacking({ link, settings, spans, dialCalls, log }: LinkBacki
     traces: asked.traces,
     requestEnded: asked.requestEnded,
     fallback: passOn.pass,
-    managed: {
-      health: async (endpointId) => (await link.ask<EndpointHealth>("health", { endpointId })).value,
-      forget: async (endpointId) => void (await link.ask("forget", { endpointId })),
-      setSchedule: async (endpointId, state) => void (await link.ask("setSchedule", { endpointId, state })),
-    },
+    managed: managedOver(link),
   };
 }

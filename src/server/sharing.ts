@@ -10,6 +10,7 @@
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import type { KeyChecker } from "../domain/api-key.ts";
 import { REPLICA_LEAVE_MS, SHARD_READY_MAX_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
 import type { Gateway } from "../gateway/server.ts";
 import type { AskedOf } from "../gateway-link/asked.ts";
@@ -60,6 +61,14 @@ export class Sharing {
 
   get gateway(): Gateway {
     return this.#gateway;
+  }
+
+  /** Those that it asks whoever has the row. */
+  readonly keys: KeyChecker = { check: (secret) => this.route.ask(({ keys }) => keys.check(secret)) };
+
+  /** Of its data directory. */
+  get home(): string {
+    return this.#way.home;
   }
 
   /** Whether it has what there is once. */

@@ -10,21 +10,20 @@ import { Webhooks, type WebhooksDeps } from "../webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
 import { webhookSecretFile } from "./identity.ts";
 
-interface WebhookNeeds extends Omit<MeasureDeps, "oldestWaitMs">, Pick<WebhooksDeps, "log"> {
+interface WebhookNeeds extends MeasureDeps, Pick<WebhooksDeps, "log"> {
   readonly config: Pick<Config, "dataDir" | "webhookPrivate">;
   readonly store: Store;
   readonly queue: JobQueue;
-  readonly link: { oldestWaitMs(endpointId: string): number };
   readonly publicUrl: () => string;
   readonly onError: (name: string, error: unknown) => void;
 }
 
-export async function makeWebhooks({ config, link, publicUrl, onError, log, ...needs }: WebhookNeeds) {
+export async function makeWebhooks({ config, publicUrl, onError, log, ...needs }: WebhookNeeds) {
   const { store, queue, clock } = needs;
   const secret = await openWebhookSecret(webhookSecretFile(config.dataDir));
   const allowPrivate = config.webhookPrivate;
   const random = () => randomInt(1000) / 1000;
-  const measure = measures({ ...needs, oldestWaitMs: (endpointId) => link.oldestWaitMs(endpointId) });
+  const measure = measures(needs);
   return {
     webhooks: new Webhooks({ queue, jobJson: checkedJobJson, secret, allowPrivate, clock, random, log }),
     alerts: new Alerts({ store, measure, secret, allowPrivate, clock, publicUrl, onError }),

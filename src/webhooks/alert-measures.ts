@@ -16,7 +16,7 @@ export interface MeasureDeps {
   readonly workers: Pick<WorkerView, "health">;
   readonly series: Pick<SeriesStore, "read">;
   /** Of requests, in milliseconds. */
-  readonly oldestWaitMs: (endpointId: string) => number;
+  readonly oldestWaitMs: (endpointId: string) => number | Promise<number>;
   readonly machine: { disk(): Promise<{ readonly freeBytes: number; readonly totalBytes: number }> };
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
@@ -36,7 +36,7 @@ export function measures(deps: MeasureDeps): (alert: About) => Promise<Measured>
         const { oldestQueuedAt } = await deps.queue.counts(id);
         const waitedMs =
           kind === "load-balanced"
-            ? deps.oldestWaitMs(id)
+            ? await deps.oldestWaitMs(id)
             : oldestQueuedAt === null
               ? 0
               : deps.clock() - oldestQueuedAt;

@@ -31,7 +31,7 @@ export function logConformance(column: string, open: OpenLogs): void {
   test(`${column}: what workers print is kept by endpoint, with job and worker`, async (t) => {
     const { logs } = await open(t, () => 7);
     const followed: string[] = [];
-    const stop = logs.follow("a", (lines) => followed.push(...lines));
+    const stop = logs.follow(["a"], ({ lines }) => void followed.push(...lines));
     logs.append({ ...LINE, jobId: "j", text: "one\ntwo\n" });
     logs.append({ ...LINE, endpointId: "b", text: "elsewhere" });
     await logs.idle();
@@ -106,7 +106,7 @@ export function logConformance(column: string, open: OpenLogs): void {
       (endpointId, text) => (endpointId === "a" ? text.replaceAll("s3cret", "***") : text),
     );
     const followed: string[] = [];
-    logs.follow("a", (lines) => followed.push(...lines));
+    logs.follow(["a"], ({ lines }) => void followed.push(...lines));
     logs.append({ ...LINE, text: 'the s3cret "quoted" 🔑' });
     logs.append({ ...LINE, text: "x".repeat(2 * LOG_LINE_MAX_BYTES) });
     const cut = `${"x".repeat(LOG_LINE_MAX_BYTES)} [line cut]`;

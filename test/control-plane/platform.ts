@@ -119,7 +119,7 @@ export async function startPlatform(
     notReady: async () => notReady,
     closing: closing.signal,
     records,
-    link: { doneBy: () => undefined, bootOf: () => undefined, sample: () => ({ waitingRequests: 0, running: 0 }) },
+    load: () => ({ waitingRequests: 0, running: 0 }),
     machine: {
       capacity: async () => ({
         hardware: { vcpus: 2, memoryGb: 4 },
@@ -143,8 +143,11 @@ export async function startPlatform(
     workers: {
       counts: () => ({ idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }),
       health: () => ({ state: "READY", reason: "", progress: [] }),
-      startOf: () => ({ how: "spawn", reason: "a thread is alive", limits: "cgroup1", isolation: "landlock" }),
-      waitingForRoom: [],
+      seen: (_id, ids) => {
+        const start = { how: "spawn", reason: "a thread is alive", limits: "cgroup1", isolation: "landlock" } as const;
+        return Object.fromEntries(ids.map((id) => [id, { start }]));
+      },
+      waitingForRoom: () => [],
       decisions: () => [{ at: 1, start: 1, stop: 0, reason: "1 waiting", times: 2 }],
     },
     cannotGive,

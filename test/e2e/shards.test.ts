@@ -9,9 +9,9 @@ import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { svc } from "./platform.ts";
 import { type ReplicaServers, type Replicas, startReplicas, startServers } from "./replicas.ts";
+import { SHARES, shared } from "./sharing.ts";
 
 const skip = await lacksServers();
-const SHARES = { SVC_SHARE_SHARDS: "1" };
 const QUEUED = 6;
 
 const WORKER = `
@@ -42,29 +42,6 @@ twin = Endpoint(name="twin", workers=(1, 1), max_concurrency=8)
 async def echo_too(text: str) -> dict:
     return {"text": text}
 `;
-
-interface Shards {
-  readonly url: string;
-  readonly owns: boolean;
-  readonly shards: number;
-}
-
-/** Resolves who has how many shards, when each of `platforms` has some and nobody else has. */
-async function shared(replicas: Replicas, dataDir: string, urls: readonly string[]): Promise<readonly Shards[]> {
-  let seen: readonly Shards[] = [];
-  await eventually(async () => {
-    seen = ((await replicas.status(dataDir)).replicas ?? []) as unknown as readonly Shards[];
-    const having = seen.filter(({ shards }) => shards > 0);
-    assert.deepEqual(having.map(({ url }) => url).sort(), [...urls].sort(), JSON.stringify(seen));
-    assert.equal(
-      having.reduce((sum, { shards }) => sum + shards, 0),
-      256,
-    );
-    // Where one of three comes or goes, only its part moves.
-    for (const { shards } of having) assert.ok(shards > 256 / urls.length / 2, JSON.stringify(seen));
-  });
-  return seen;
-}
 
 /** They outlive a platform that is killed. */
 function endsWorkersOf(t: TestContext, { dataDir }: { readonly dataDir: string }): void {

@@ -41,7 +41,7 @@ export async function capacity(_args: unknown, context: RequestContext) {
       holders(seen, endpointOf).map(async ({ endpoint, ...held }) => ({ ...(await named(endpoint)), ...held })),
     ),
     waiting: await Promise.all(
-      workers.waitingForRoom.flatMap(({ endpointId, missing, reason }) => {
+      (await workers.waitingForRoom()).flatMap(({ endpointId, missing, reason }) => {
         const endpoint = endpoints.get(endpointId);
         if (endpoint === undefined) return [];
         return named(endpoint).then((names) => ({ ...names, wants: missing, lacks: reason }));

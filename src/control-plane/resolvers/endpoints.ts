@@ -30,9 +30,13 @@ export const endpointFields = {
     return environmentId === null ? null : ((await loader.environment(environmentId))?.name ?? null);
   },
 
-  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers, link, hosts }: RequestContext) {
-    return (await loader.workersOf(id)).map((worker) => {
-      const start = workers.startOf(worker.id);
+  async pods({ id, revision }: Endpoint, _args: unknown, { loader, workers, hosts }: RequestContext) {
+    const rows = await loader.workersOf(id);
+    if (rows.length === 0) return [];
+    const ids = rows.map((worker) => worker.id);
+    const seen = await workers.seen(id, ids);
+    return rows.map((worker) => {
+      const { start, jobsDone, boot } = own(seen, worker.id) ?? {};
       return {
         id: worker.id,
         desiredStatus: isActive(worker.state) ? "RUNNING" : "EXITED",
@@ -45,8 +49,8 @@ export const endpointFields = {
         host: hosts.hostOf(worker.id) ?? null,
         startedAt: worker.createdAt,
         readyAt: worker.readyAt,
-        jobsDone: link.doneBy(worker.id) ?? null,
-        bootParts: bootParts(worker, link.bootOf(worker.id)),
+        jobsDone: jobsDone ?? null,
+        bootParts: bootParts(worker, boot),
       };
     });
   },
@@ -76,9 +80,9 @@ export const endpointFields = {
 
   decisions: ({ id }: Endpoint, _args: unknown, { workers }: RequestContext) => workers.decisions(id),
 
-  async load({ id, kind }: Endpoint, _args: unknown, { jobs, link, loads }: RequestContext) {
+  async load({ id, kind }: Endpoint, _args: unknown, { jobs, load: loadOf, loads }: RequestContext) {
     const counts = await jobs.counts(id);
-    const { waitingRequests, running } = link.sample(id);
+    const { waitingRequests, running } = await loadOf(id);
     return {
       waiting: counts.inQueue + counts.delayed + waitingRequests,
       running: kind === "queue" ? counts.inProgress : running,

@@ -1,7 +1,8 @@
 /** What is in the history: requests, decisions, and errors by their kind, of the endpoints that the key sees. */
+import { hash } from "node:crypto";
 import { SvcError } from "../../domain/errors.ts";
 import type { RequestContext } from "../context.ts";
-import { type PageWish, pageOf, readPage } from "../pages.ts";
+import { type PageWish, pageOf, readPage, readRowsPage } from "../pages.ts";
 import { type EndpointFilter, visibleEndpoints } from "../visible-endpoints.ts";
 
 interface Span {
@@ -23,7 +24,7 @@ export async function requests(
   { filter, ...wish }: PageWish & { readonly filter?: RequestFilter | null },
   context: RequestContext,
 ) {
-  const { first, before } = readPage(wish);
+  const { first, before } = readRowsPage(wish);
   const { route, statusClass, id, from, to, ...place } = filter ?? {};
   if (statusClass && !STATUS.test(statusClass)) {
     throw new SvcError(
@@ -40,11 +41,11 @@ export async function requests(
     idStart: id?.trim() || undefined,
   };
   const rows = await context.records.requests(wanted, first + 1, before);
-  const { shown, next } = pageOf(rows, first, ({ n }) => n);
+  const { shown, next } = pageOf(rows, first, ({ n, page }) => page ?? n);
   // One that no worker answered has no id of its own.
-  const list = shown.map((row) => ({
+  const list = shown.map(({ page = "", ...row }) => ({
     ...row,
-    id: row.id || `request-${row.n}`,
+    id: row.id || `request-${row.n}${page && `-${hash("sha256", page).slice(0, 12)}`}`,
     endpoint: endpoints.get(row.endpointId)!.name,
   }));
   return { requests: list, next };
@@ -55,11 +56,11 @@ export async function decisions(
   { first, after, from, to, ...place }: PageWish & EndpointFilter & Span,
   context: RequestContext,
 ) {
-  const page = readPage({ first, after });
+  const page = readRowsPage({ first, after });
   const endpoints = await visibleEndpoints(place, context);
   const wanted = { ...spanOf({ from, to }), endpointIds: [...endpoints.keys()] };
   const rows = await context.records.decisions(wanted, page.first + 1, page.before);
-  const { shown, next } = pageOf(rows, page.first, ({ n }) => n);
+  const { shown, next } = pageOf(rows, page.first, (row) => row.page ?? row.n);
   const list = shown.map((row) => ({ ...row, endpoint: endpoints.get(row.endpointId)!.name }));
   return { decisions: list, next };
 }
