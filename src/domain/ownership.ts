@@ -2,14 +2,20 @@
  * What a replica does about each shard: events in, actions out, without clock or I/O of its own.
  *
  *   FREE ──I should have it, and its owner is gone or gives it to me──▶ CLAIMING ──won──▶ LOADING ──rows read──▶ OWNER
- *   OWNER ──another should have it for SHARD_BETTER_MS, or I leave──▶ GIVING ──given──▶ FREE
+ *   OWNER ──another should have it for SHARD_BETTER_MS and nothing long runs, or I leave──▶ GIVING ──given──▶ FREE
  *   OWNER ──the database is away──▶ UNSURE ──it is back──▶ OWNER
  *   LOADING | OWNER | GIVING | UNSURE ──it is another's──▶ LOST ──memory dropped──▶ FREE
  *
  * Nothing here makes it safe that two believe to own a shard: each batch is fenced by the row of its shards. Clocks decide only
  * when it is worth to try.
  */
-import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS, SHARDS_LEFT_AT_ONCE } from "./postgres-limits.ts";
+import {
+  REPLICA_FORGET_MS,
+  REPLICA_SILENT_MS,
+  SHARD_BETTER_MS,
+  SHARD_BUSY_MAX_MS,
+  SHARDS_LEFT_AT_ONCE,
+} from "./postgres-limits.ts";
 import { ShardPlacement } from "./shard-placement.ts";
 
 export type ShardState = "FREE" | "CLAIMING" | "LOADING" | "OWNER" | "GIVING" | "LOST" | "UNSURE";
@@ -45,6 +51,8 @@ export type OwnershipEvent =
       readonly now: number;
       readonly replicas: readonly SeenReplica[];
       readonly shards: readonly SeenShard[];
+      /** Of mine: what runs there may take long. */
+      readonly busy?: ReadonlySet<number>;
     }
   /** Its link broke, and nobody answers where it was. */
   | { readonly type: "gone"; readonly now: number; readonly replica: string }
@@ -89,11 +97,14 @@ interface Peer {
   isGone: boolean;
 }
 
+const NONE: ReadonlySet<number> = new Set();
+
 export class ShardOwnership {
   readonly me: string;
   readonly #shards: readonly Shard[];
   readonly #peers = new Map<string, Peer>();
   readonly #placement: ShardPlacement;
+  #busy = NONE;
   #draining = false;
   #isAway = false;
   /** Nobody could beat while the database was away: what was seen before says nothing of who is silent. */
@@ -134,6 +145,7 @@ export class ShardOwnership {
   on(event: OwnershipEvent): readonly OwnershipAction[] {
     switch (event.type) {
       case "seen":
+        this.#busy = event.busy ?? NONE;
         return this.#seen(event.now, event.replicas, event.shards);
       case "gone": {
         const peer = this.#peers.get(event.replica);
@@ -244,7 +256,8 @@ export class ShardOwnership {
         if (choice === undefined || choice === this.me) one.better = undefined;
         else if (one.better?.replica !== choice) one.better = { replica: choice, since: now };
         if (one.better === undefined || gives.length >= room) continue;
-        if (!this.#draining && now - one.better.since < SHARD_BETTER_MS) continue;
+        const betterMs = this.#busy.has(shard) ? SHARD_BUSY_MAX_MS : SHARD_BETTER_MS;
+        if (!this.#draining && now - one.better.since < betterMs) continue;
         one.state = "GIVING";
         gives.push({ type: "give", shard: { shard, ...one.hold! }, to: one.better.replica });
       }

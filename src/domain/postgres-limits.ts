@@ -70,6 +70,10 @@ export const SHARD_POLL_MS = 5;
 export const SHARD_READY_MAX_MS = 10_000;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
+/** One whose endpoints have jobs that may take longer than it takes to give it is given when none runs, or after so long. */
+export const SHARD_BUSY_MAX_MS = 3_600_000;
+/** Jobs of an endpoint that take longer than this on average, or of which none has ended yet, may take so long. */
+export const SHARD_SHORT_JOBS_MS = 10_000;
 /** So long whoever looks at the platform is told that the database lost the end of what was written. */
 export const TAIL_LOST_TOLD_MS = 24 * 3_600_000;
 /** Rows, each 36 bytes, for which a database that had no room must have some before anything is stored again: 1 MiB. */

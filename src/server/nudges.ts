@@ -1,7 +1,7 @@
 /** Who is told of what: changes of the store, of jobs, and of what this platform has of the endpoints. */
 import { setTimeout as pause } from "node:timers/promises";
 import { attemptLine } from "../domain/job.ts";
-import { SHARD_POLL_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import { SHARD_POLL_MS, SHARD_SHORT_JOBS_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import type { Own } from "../lib/own.ts";
 import type { LogStore } from "../logs/log-store.ts";
 import type { SecretValues } from "../logs/secret-values.ts";
@@ -20,7 +20,7 @@ interface Parts {
   readonly queue: JobQueue;
   readonly link: WorkerLink;
   readonly pool: WorkerPool;
-  readonly autoscaler: { wake(endpointId: string): void; lookAtAll(): Promise<void> };
+  readonly autoscaler: { readonly awake: Iterable<string>; wake(endpointId: string): void; lookAtAll(): Promise<void> };
   readonly upkeep: ReturnType<typeof makeUpkeep>;
   readonly webhooks: { nudge(): void };
   readonly schedules: { nudge(): void };
@@ -88,5 +88,10 @@ export function followShards(shards: OwnShards, parts: Parts): void {
         while (performance.now() < until && (await isBusy(id))) await pause(SHARD_POLL_MS);
       }
     },
+    busy: () =>
+      [...autoscaler.awake].filter((endpointId) => {
+        const { running, averageExecMs = Number.POSITIVE_INFINITY } = link.sample(endpointId);
+        return running > 0 && averageExecMs > SHARD_SHORT_JOBS_MS;
+      }),
   });
 }

@@ -32,11 +32,11 @@ export async function openQueue(config: Config, needs: QueueNeeds): Promise<JobQ
     };
     if (sharing === undefined) return openPostgresQueue(options);
     const { id, shards, gave } = sharing;
-    const { told, leaves } = shards;
+    const { told, leaves, busy } = shards;
     // Where it is reached, and what its links speak, is in the table of platforms.
     const queue = await openPostgresQueue({
       ...options,
-      replica: { ...{ id, told, leaves, gave }, address: "", links: { first: 0, last: 0 } },
+      replica: { ...{ id, told, leaves, busy, gave }, address: "", links: { first: 0, last: 0 } },
     });
     shards.keeper = queue.shards;
     return queue;

@@ -16,6 +16,8 @@ const HELD = new Set<ShardState>(["OWNER", "UNSURE", "GIVING"]);
 const ENDPOINTS_KNOWN_MAX = 20_000;
 
 interface Follows {
+  /** Endpoints of which something runs that may take long. */
+  busy(): readonly string[];
   /** Shards came or went. */
   changed(): Promise<void>;
   /** Those of these endpoints that have workers here. */
@@ -93,6 +95,10 @@ export class OwnShards {
     this.changed();
     this.#look();
   };
+
+  /** For the queue: shards of which something runs that may take long. */
+  readonly busy = (): ReadonlySet<number> =>
+    new Set((this.#follows?.busy() ?? []).map((endpointId) => this.#shard(endpointId)));
 
   /** Workers here go on until the other is ready: what is held up is no more than the last of what they have begun. */
   readonly leaves = async (shard: number, to: string): Promise<void> => {

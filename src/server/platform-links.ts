@@ -142,7 +142,11 @@ export class PlatformLinks {
       log.info("is linked to another platform", { place: row.place, address: row.address });
       changed();
     } catch (error) {
-      if (known.wasLinked && isRefused(error)) ended(row.id);
+      if (known.wasLinked && isRefused(error)) {
+        // Once for each link: one that lives all the same, behind a way that refuses, would lose its shards again and again.
+        known.wasLinked = false;
+        ended(row.id);
+      }
       if (!known.isTold && !this.#closing.signal.aborted)
         log.error("another platform on the database cannot be reached", { place: row.place, error });
       known.isTold = true;

@@ -48,14 +48,14 @@ export function makeUpkeep({ store, queue, isMine, pool, health, isFirst, clock,
     every(name, ms, async () => (isFirst() ? work() : undefined));
   const verdicts = once("build-verdicts", RECONCILE_MS, () => judgeBuilds({ store, health, clock }));
   const rows = every("worker-pool", RECONCILE_MS, () => pool.reconcile());
-  const unusedLayers = () => removeUnusedLayers({ store, artifacts, files, images, clock });
+  const unusedLayers = () => removeUnusedLayers({ store, artifacts, files, images, clock, isFirst });
   const all = [
     removed,
     verdicts,
     rows,
     every("expired-jobs", LEASE_CHECK_MS, expiredLeases(queue)),
     every("retention", SWEEP_MS, () => queue.sweep()),
-    once("unused-layers", LAYER_SWEEP_MS, unusedLayers),
+    every("unused-layers", LAYER_SWEEP_MS, unusedLayers),
     once("old-records", RECORDS_SWEEP_MS, () => removeOldRecords(store, clock)),
     every("left-behind", LEFT_BEHIND_MS, () => removeLeftBehind(store, keptByEndpoint)),
   ];

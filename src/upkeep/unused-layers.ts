@@ -20,11 +20,13 @@ interface UnusedLayersDeps {
     keepOnly(needed: readonly WorkerImage[], before: number): WorkerImage[];
   };
   readonly clock: () => number;
+  /** Whether what is stored for all platforms on the database is this one's to remove; each looks after its own disk. */
+  readonly isFirst: () => boolean;
 }
 
 export async function removeUnusedLayers(deps: UnusedLayersDeps): Promise<void> {
   const before = deps.clock() - LAYER_UNUSED_KEPT_MS;
-  await removeArtifacts(deps, before);
+  if (deps.isFirst()) await removeArtifacts(deps, before);
   const needed = await neededImages(deps);
   if (needed !== undefined) await deps.files.removeUnused(deps.images.keepOnly(needed, before), before);
 }

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { REPLICA_FORGET_MS, REPLICA_SILENT_MS, SHARD_BETTER_MS, SHARDS_LEFT_AT_ONCE } from "../../src/domain/limits.ts";
+import {
+  REPLICA_FORGET_MS,
+  REPLICA_SILENT_MS,
+  SHARD_BETTER_MS,
+  SHARD_BUSY_MAX_MS,
+  SHARDS_LEFT_AT_ONCE,
+} from "../../src/domain/limits.ts";
 import { type OwnershipAction, ShardOwnership } from "../../src/domain/ownership.ts";
 import { placeShard, ShardPlacement } from "../../src/domain/shard-placement.ts";
 
@@ -152,6 +158,36 @@ describe("a replica", () => {
     one.on({ type: "dropped", shards: all });
     one.on({ type: "loaded", shards: won });
     assert.deepEqual(one.in("OWNER"), []);
+  });
+
+  test("gives a shard on which something long runs when nothing runs, or after long; one that leaves does not wait", () => {
+    const started = () => {
+      const one = owner();
+      const mine = all.filter((shard) => placeShard(shard, ["a", "b"]) === "b");
+      let beat = 0;
+      const see = (now: number, busy: readonly number[]) => {
+        const replicas = [replica("b", ++beat)];
+        const [give] = only(one.on({ type: "seen", now, replicas, shards: [], busy: new Set(busy) }), "give");
+        return give?.shard.shard;
+      };
+      return { one, mine, see };
+    };
+    const { one, mine, see } = started();
+    const [first, second] = mine;
+    assert.ok(second !== undefined, "two of eight should move");
+    const others = mine.filter((shard) => shard !== second);
+    assert.equal(see(0, mine), undefined);
+    assert.equal(see(SHARD_BETTER_MS, mine), undefined, "all are busy");
+    assert.equal(see(SHARD_BETTER_MS + 1, others), second, "one that is not goes first");
+    one.on({ type: "given", now: SHARD_BETTER_MS + 2, shard: second });
+    assert.equal(see(SHARD_BETTER_MS + 3, mine.slice(2)), first, "now it is quiet");
+    const long = started();
+    assert.equal(long.see(0, mine), undefined);
+    assert.equal(long.see(SHARD_BUSY_MAX_MS - 1, mine), undefined);
+    assert.equal(long.see(SHARD_BUSY_MAX_MS, mine), first, "it is not kept for ever");
+    const leaves = started();
+    assert.equal(leaves.see(0, all), undefined);
+    assert.ok(only(leaves.one.on({ type: "drain", now: 1 }), "give").length > 0);
   });
 
   test("forgets one that has been silent for long and has nothing", () => {

@@ -5,7 +5,9 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { Transform } from "node:stream";
 import type { TestContext } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import getPort from "get-port";
 import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
@@ -33,11 +35,15 @@ export async function startServers(): Promise<ReplicaServers> {
   };
 }
 
-/** A way to a port that can be cut: what is open is reset, and what comes is refused. */
+type Direction = "there" | "back";
+
+/** A way to a port that can be cut: what is open is reset, and what comes is refused. Bytes can be late, too, or go nowhere for a while. */
 export class TcpWay {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #isCut = false;
+  #delayMs = 0;
+  readonly #stalls: Record<Direction, PromiseWithResolvers<void> | undefined> = { there: undefined, back: undefined };
   readonly port: number;
   /** Where it leads. */
   readonly to: number;
@@ -66,8 +72,35 @@ export class TcpWay {
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /** Bytes take so long, each way. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /** Bytes of the direction arrive when it is mended; connections stay. */
+  stall(direction: Direction): void {
+    this.#stalls[direction] ??= Promise.withResolvers();
+  }
+
   mend(): void {
     this.#isCut = false;
+    for (const direction of ["there", "back"] as const) {
+      this.#stalls[direction]?.resolve();
+      this.#stalls[direction] = undefined;
+    }
+  }
+
+  #late(direction: Direction): Transform {
+    let before: Promise<unknown> = Promise.resolve();
+    const late = new Transform({
+      transform: (chunk, _encoding, done) => {
+        const arrives = Promise.all([before, this.#delayMs > 0 ? delay(this.#delayMs) : undefined]);
+        before = arrives.then(() => this.#stalls[direction]?.promise).then(() => late.push(chunk));
+        done();
+      },
+      flush: (done) => void before.then(() => done()),
+    });
+    return late;
   }
 
   #pass(socket: Socket): void {
@@ -76,9 +109,9 @@ export class TcpWay {
       return;
     }
     const other = connect({ port: this.to, host: "127.0.0.1", allowHalfOpen: true });
-    for (const [one, peer] of [
-      [socket, other],
-      [other, socket],
+    for (const [one, peer, direction] of [
+      [socket, other, "there"],
+      [other, socket, "back"],
     ] as const) {
       this.#sockets.add(one);
       one.on("error", () => one.destroy());
@@ -86,7 +119,7 @@ export class TcpWay {
         this.#sockets.delete(one);
         peer.destroy();
       });
-      one.pipe(peer);
+      one.pipe(this.#late(direction)).pipe(peer);
     }
   }
 }

@@ -56,9 +56,11 @@ test("What is given away starts nothing any more, and its workers are waited for
   shards.makeReady = async (to, ids) => void made.push(`${to} ${ids} after ${drained.length}`);
   shards.follow({
     changed: async () => {},
+    busy: () => [ENDPOINT],
     served: (isMeant) => [ENDPOINT].filter(isMeant),
     drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)),
   });
+  assert.deepEqual([...shards.busy()], [SHARD]);
   assert.equal(shards.isLeaving(ENDPOINT), false);
   on({ type: "seen", now: 0, replicas: [{ id: "other", beat: 1, draining: false }], shards: [] });
   on({ type: "drain", now: 0 });
@@ -80,6 +82,7 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
   shards.moved = () => moves++;
   takeAll();
   shards.follow({
+    busy: () => [],
     changed: () => {
       looks++;
       return going.promise;

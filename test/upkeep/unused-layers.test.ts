@@ -75,8 +75,8 @@ async function machine(t: TestContext) {
     unpacked: () => (existsSync(unpackedIn) ? readdirSync(unpackedIn).sort() : []),
     stored: async () => (await artifacts.list()).sort(),
     /** A platform that was started just now: it remembers no use. */
-    sweep: (clock = () => Date.now()) =>
-      removeUnusedLayers({ store, artifacts, files: new LayerFolder(unpackedIn, artifacts), images, clock }),
+    sweep: (clock = () => Date.now(), isFirst = () => true) =>
+      removeUnusedLayers({ store, artifacts, files: new LayerFolder(unpackedIn, artifacts), images, clock, isFirst }),
     leftover: (name: string) => {
       mkdirSync(path.join(unpackedIn, name), { recursive: true });
       writeFileSync(path.join(unpackedIn, name, "half"), "");
@@ -240,4 +240,15 @@ test("Nothing that a kept build, an endpoint or a worker needs is ever removed",
     }),
     { numRuns: 25 },
   );
+});
+
+test("Of several platforms on a database each looks after its own disk, and one removes what is stored for all", async (t) => {
+  const m = await machine(t);
+  const unused = await m.layer("unused");
+  m.leftover("of-nobody");
+  await m.age(DAY + 60_000);
+  await m.sweep(undefined, () => false);
+  assert.deepEqual([m.unpacked(), await m.stored()], [[], [unused]]);
+  await m.sweep();
+  assert.deepEqual(await m.stored(), []);
 });

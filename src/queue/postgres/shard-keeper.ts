@@ -43,6 +43,8 @@ export interface KeeperOptions {
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
   /** What nobody awaits. */
   readonly own: (work: Promise<unknown>) => void;
+  /** Shards of which something runs that may take long. */
+  readonly busy?: () => ReadonlySet<number>;
   /** Shards may have another state now, or another owner. */
   readonly told?: () => void;
 }
@@ -79,7 +81,7 @@ export class ShardKeeper {
       try {
         const seen = await rows.look(this.#draining);
         this.tell({ type: "back" });
-        this.tell({ type: "seen", now: monotonic(), ...seen });
+        this.tell({ type: "seen", now: monotonic(), ...seen, busy: this.#options.busy?.() ?? new Set() });
       } catch (error) {
         this.tell({ type: "away" });
         throw error;

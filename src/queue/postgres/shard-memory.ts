@@ -21,10 +21,17 @@ export function keepShards(
     readonly leaves?: (shard: number, to: string) => Promise<void>;
     readonly gave?: (replica: string) => void;
     readonly told?: (ownership: ShardOwnership) => void;
+    readonly busy?: () => ReadonlySet<number>;
   },
   { loaded, ...others }: KeepOptions,
 ): ShardKeeper {
-  const { moved = () => {}, leaves = async () => {}, gave = () => {}, told = () => {} } = replica;
+  const {
+    moved = () => {},
+    leaves = async () => {},
+    gave = () => {},
+    told = () => {},
+    busy = () => new Set<number>(),
+  } = replica;
   const keeper: ShardKeeper = new ShardKeeper({
     id: replica.id,
     shards: SHARDS,
@@ -35,6 +42,7 @@ export function keepShards(
       await delay(ms, undefined, { signal, ref: false }).catch(() => {});
     },
     told: () => told(keeper.ownership),
+    busy,
     ...others,
   });
   core.lost = (shards) => keeper.tell({ type: "lost", shards });
