@@ -89,6 +89,17 @@ test("A gateway that does not keep to the protocol loses its link alone", async 
   await answersCalls(platform);
 });
 
+test("What platforms ask each other for management is a list of questions, and nothing that an object has besides", async (t) => {
+  const { platform, linked } = await started(t);
+  for (const what of ["constructor", "__proto__", "hasOwnProperty", "news", ""]) {
+    await assert.rejects(linked.link.ask("managed", { what, given: [] }), { code: "INTERNAL" }, what);
+  }
+  // Of one that shares nothing nobody asks.
+  await assert.rejects(linked.link.ask("managed", { what: "health", given: ["jobs"] }), { code: "MOVED" });
+  await assert.rejects(linked.link.ask("news", { follower: "f", wish: {} }), { code: "MOVED" });
+  await answersCalls(platform);
+});
+
 test("What is on the private socket for calls counts only behind the secret, with the caller's own address", async (t) => {
   const seen: unknown[] = [];
   const { platform, linked } = await started(t, {

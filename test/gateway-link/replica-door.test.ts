@@ -1,7 +1,7 @@
 /** The port where platforms on one database dial each other: who gets in, and what strangers can do there. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect as connectTcp, type Socket } from "node:net";
+import { type AddressInfo, connect as connectTcp, createServer as createTcpServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect, createServer } from "node:tls";
 import { LINK_GREETERS_MAX } from "../../src/domain/limits.ts";
@@ -75,6 +75,29 @@ test("Who has no key, another key, another protocol or an older TLS is not let i
   }
   // The certificate alone is known to whoever listens on the way; its key is not.
   assert.throws(() => connect({ cert: OURS.cert, key: other.key, host: HOST, port, rejectUnauthorized: false }));
+});
+
+test("What one said who proved itself proves nothing when another says it again", async (t) => {
+  const { accepted, port } = await open(t);
+  const said: Buffer[] = [];
+  const way = createTcpServer((socket) => {
+    const door = connectTcp(port, HOST);
+    for (const one of [socket, door]) one.on("error", () => {});
+    socket.on("data", (bytes) => said.push(bytes));
+    socket.pipe(door).pipe(socket);
+  });
+  way.listen(0, HOST);
+  await once(way, "listening");
+  t.after(() => way.close());
+  const proved = await dialReplica({ host: HOST, port: (way.address() as AddressInfo).port }, OURS, "link");
+  proved.write("once");
+  await once(proved, "data");
+  proved.destroy();
+  assert.deepEqual(accepted, ["link"]);
+  const again = connectTcp(port, HOST);
+  for (const bytes of said) again.write(bytes);
+  await closed(again);
+  assert.deepEqual(accepted, ["link"]);
 });
 
 test("Bytes that are no TLS, and frames of 4 GiB, end the connection", async (t) => {
