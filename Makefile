@@ -20,6 +20,7 @@ test: setup ## run every test; the last line is "N passed, N failed"
 test-cluster: setup ## build Kubernetes once (5 minutes), and run the tests that need it
 	@$(NODE) test/kubernetes/build.ts
 	@SVC_TEST_NODES=1 $(NODE) test/run.ts test/kubernetes
+	@SVC_TEST_NODES=images $(NODE) test/run.ts kubernetes/nodes-images
 
 demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
 	@$(NODE) examples/demo.ts start

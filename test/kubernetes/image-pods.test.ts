@@ -27,6 +27,11 @@ from svc import Endpoint
 puller = Endpoint(name="puller", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=60, protocol="pull", image="example.org/own:1",
     command=["python3", "-u", "puller.py"])
 `;
+const SERVES = `
+from svc import Endpoint
+
+Endpoint(name="web", cpu="cpu3c-1-2", command=["python3", "-m", "http.server", "8127"], port=8127, workers=(0, 1), image="example.org/own:1")
+`;
 const PULLER = `
 import json, os, urllib.request
 
@@ -127,6 +132,16 @@ describe("Pods of endpoints' own images", { skip }, () => {
     assert.deepEqual(JSON.parse(stdout || "{}"), { n: 2, image: "example.org/own:1" }, stderr + kubelet.said);
   });
 
+  test("A server has a fixed port there: the network is the Pod's own", async (t) => {
+    const { platform, kubelet } = await startInCluster(t, server, [POOL]);
+    const dir = project(t, { "app.py": SERVES, "hello.txt": "hello" });
+    const deployed = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(deployed.code, 0, deployed.stderr + kubelet.said);
+    const [{ url }] = JSON.parse((await platform.svc(["status", "--json"], { cwd: dir })).stdout);
+    const page = await platform.call(`${url}/hello.txt`);
+    assert.deepEqual([page.status, page.text], [200, "hello"]);
+  });
+
   test("An image that cannot be pulled is told in words, and so is what no Pod can have", async (t) => {
     const waiting = { reason: "ImagePullBackOff", message: 'Back-off pulling image "example.org/none:1"' };
     const held = {
@@ -144,6 +159,14 @@ describe("Pods of endpoints' own images", { skip }, () => {
       assert.notEqual(code, 0);
       assert.match(stderr, wanted);
     };
+    const alone = project(t, {
+      "app.py": `from svc import Endpoint\nEndpoint(name="alone", cpu="cpu3c-1-2", image="example.org/own:1", protocol="pull")\n`,
+    });
+    const { stderr: said } = await platform.svc(["deploy"], { cwd: alone });
+    assert.match(
+      said,
+      /What the image "example.org\/own:1" runs by itself cannot be told its job in a Pod. Name its program: command=/,
+    );
     await refused(
       ', system_dependencies=["ffmpeg"]',
       /cannot be installed into the image of a Pod.*leave system_dependencies= out/s,

