@@ -82,6 +82,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       connectionsCheckingInterval: arrival.checkMs,
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
+      requireHostHeader: false, // node:http refuses in a way of its own, without a body
       shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === "websocket",
     },
     {
@@ -138,6 +139,11 @@ export function createGateway(deps: GatewayDeps): Gateway {
 function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayContext): void {
   if (req.httpVersionMajor !== 1) {
     req.socket.end(rawError(connectionError(undefined)));
+    return;
+  }
+  if (req.headers.host === undefined && req.httpVersion === "1.1") {
+    const error = new SvcError("BAD_INPUT", "A request in HTTP/1.1 names its host: the header Host is missing.");
+    sendError(req, res, error, { closing: true });
     return;
   }
   const pulled = context.pull && findPull(req.url ?? "/");

@@ -17,6 +17,7 @@ const HEALTH = message("GET", "/v2/jobs/health");
 
 const BROKEN: [title: string, bytes: string, status: number, code: string][] = [
   ["no HTTP at all", "hello there\r\n\r\n", 400, "BAD_INPUT"],
+  ["no host", "POST /v2/jobs/run HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 400, "BAD_INPUT"],
   ["a header without colon", "GET / HTTP/1.1\r\nHost localhost\r\n\r\n", 400, "BAD_INPUT"],
   [
     "a length that is no number",
