@@ -47,6 +47,8 @@ export interface HostWelcome {
   readonly version: string;
   /** Lets links of this machine wait for their workers, as long as the agent's own is open. */
   readonly ahead?: string | undefined;
+  /** Workers dial one of several platforms, which this one is among: when it is another, they go on. */
+  readonly several?: true | undefined;
 }
 
 /** The body of a STATE, which is larger than heads may be. */
@@ -89,6 +91,13 @@ export interface LayerTicket {
  *   unused    body { keep: WorkerImage[], before }                       answers {}   (removeUnused)
  */
 export type HostCall = "prepare" | "start" | "stop" | "retire" | "vouched" | "unused";
+
+/**
+ * What platforms that share endpoints ask of each other for machines: the same calls, where a START has no share yet, and
+ *
+ *   list      no body                                                    answers { workers: string[] | null }, null: not known yet
+ */
+export type LendCall = "list";
 
 export interface AskHead {
   readonly id: number;
@@ -179,6 +188,7 @@ const welcome = z.object({
   platformId: z.string().max(100),
   version: z.string().max(50),
   ahead: z.string().max(200).optional(),
+  several: z.literal(true).optional(),
 });
 
 const state = z.object({

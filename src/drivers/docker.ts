@@ -44,7 +44,7 @@ export interface DockerDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
-  readonly workersDial?: (() => string) | undefined;
+  readonly workersDial?: ((spec: WorkerSpec) => string) | undefined;
   /** A ticket with which their links may wait there. */
   readonly ahead?: (() => string | undefined) | undefined;
   /** Where volumes are kept. */
@@ -347,7 +347,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
         ...ledger.gpuEnv(spec, share),
       },
       ahead: ahead?.(),
-      socket: workersDial?.() ?? path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
+      socket: workersDial?.(spec) ?? path.posix.join(INSIDE.socketDir, path.basename(socketPath)),
       platformUrl: this.#engine.platformUrl,
       gpu: ledger.hasGpu(share),
       tempDir: `${INSIDE.temp}/${spec.workerId}`,

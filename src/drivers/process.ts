@@ -36,7 +36,7 @@ interface ProcessDriverOptions {
   readonly dataDir: string;
   readonly socketPath: string;
   /** Where workers dial, when that is elsewhere than the launcher: `tls://host:port#fingerprint`. */
-  readonly workersDial?: (() => string) | undefined;
+  readonly workersDial?: ((spec: WorkerSpec) => string) | undefined;
   /** A ticket with which their links may wait there. */
   readonly ahead?: (() => string | undefined) | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
@@ -224,7 +224,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         handler: prepared.handler,
         paths: prepared.paths,
         env: { ...(cache && cacheEnv(cache.folder)), ...this.#ownEnv(spec, share), ...ledger.gpuEnv(spec, share) },
-        socket: workersDial?.() ?? socketPath,
+        socket: workersDial?.(spec) ?? socketPath,
         ahead: ahead?.(),
         platformUrl: platformUrl(),
         gpu: ledger.hasGpu(share),

@@ -66,6 +66,8 @@ export interface WorkerSpec {
   readonly hosts?: string | undefined;
   /** The machine whose room it is to have; absent: whichever is best. */
   readonly onHost?: string | undefined;
+  /** `host:port` of those that it may dial, its own platform first; absent: where its machine joined. */
+  readonly dial?: readonly string[] | undefined;
 }
 
 export interface WorkerExit {
@@ -118,6 +120,8 @@ export interface WorkerDriver {
   stop(workerId: string, graceMs: number): Promise<void>;
   /** Ids of the workers that run now; undefined while that is not known, because whoever started them is away. */
   list(): Promise<string[] | undefined>;
+  /** Of one without a row of this platform's: whether it is to be ended here. Absent: any is. */
+  endsAstray?(workerId: string, hasRow: boolean): boolean;
   /** Those of them whose launcher answers now. */
   vouched(): Promise<readonly string[]>;
   capacity(): Promise<Capacity>;

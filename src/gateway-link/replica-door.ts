@@ -10,9 +10,18 @@ import { SvcError } from "../domain/errors.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
 
-/** Questions of a gateway (protocol.ts), and calls that are passed on as plain HTTP (private-calls.ts). */
-export const REPLICA_PROTOCOLS = { link: "svc-link", calls: "svc-calls" } as const;
+/**
+ * Questions of a gateway (protocol.ts), calls that are passed on as plain HTTP (private-calls.ts), machines that are lent, and workers or
+ * hosts that dialled another platform than theirs.
+ */
+export const REPLICA_PROTOCOLS = {
+  link: "svc-link",
+  calls: "svc-calls",
+  machines: "svc-machines",
+  workers: "svc-workers",
+} as const;
 export type ReplicaProtocol = keyof typeof REPLICA_PROTOCOLS;
+const NAMES = Object.keys(REPLICA_PROTOCOLS) as ReplicaProtocol[];
 
 export interface ReplicaAddress {
   readonly host: string;
@@ -132,5 +141,5 @@ function isSame(socket: TLSSocket, known: X509Certificate): boolean {
 }
 
 function protocolOf({ alpnProtocol }: TLSSocket): ReplicaProtocol | undefined {
-  return (["link", "calls"] as const).find((name) => REPLICA_PROTOCOLS[name] === alpnProtocol);
+  return NAMES.find((name) => REPLICA_PROTOCOLS[name] === alpnProtocol);
 }

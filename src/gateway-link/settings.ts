@@ -11,6 +11,8 @@ export interface SharedSettings
   /** In base64; undefined: no URLs are signed. */
   readonly signingKeys: readonly string[] | undefined;
   readonly ownerKeys: readonly string[];
+  /** `host:port` where workers of other machines dial; absent: nowhere. */
+  readonly workersAt?: string | undefined;
 }
 
 /** The keys that such texts hold. */

@@ -99,7 +99,7 @@ export class Agent {
       ledger,
       artifacts: layers.store,
       socketPath: socketPath(options),
-      workersDial: () => workersDial(address, this.#port),
+      workersDial: ({ dial }) => workersDial(address, dial ?? this.#port),
       ahead: () => this.#ahead,
       platformUrl: () => address.url,
       containerCalls: { serve: async () => address.url },
@@ -208,7 +208,7 @@ export class Agent {
       await directory.remember({ ...address, name: hello.name, hostId, secret, host: port.host, port: port.port });
     }
     const state = await this.#state();
-    await this.#endAstray(state.workers.map(({ worker }) => worker));
+    if (welcome.several !== true) await this.#endAstray(state.workers.map(({ worker }) => worker));
     told({ kind: "joined", host: hello.name, platform: address.url, workers: state.workers.length });
     return state;
   }

@@ -173,8 +173,12 @@ function clockAhead(date: number, sentAt: number, receivedAt: number): number {
 }
 
 /** The form of an address that workers take. */
-export function workersDial({ fingerprint }: JoinAddress, { host, port }: Pick<WorkerPort, "host" | "port">): string {
-  return `tls://${host.includes(":") ? `[${host}]` : host}:${port}#${fingerprint}`;
+export function workersDial(
+  { fingerprint }: JoinAddress,
+  to: Pick<WorkerPort, "host" | "port"> | readonly string[],
+): string {
+  const at = "host" in to ? `${to.host.includes(":") ? `[${to.host}]` : to.host}:${to.port}` : to.join(",");
+  return `tls://${at}#${fingerprint}`;
 }
 
 /** Connects. Nothing is said before the certificate is known to be the pinned one. Throws PLATFORM_UNREACHABLE. */

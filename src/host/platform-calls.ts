@@ -10,10 +10,10 @@ import { type AskHead, HOST_FRAME, type HostCall } from "../domain/host-protocol
 import type { RegistryLogin } from "../domain/registry.ts";
 import { lackOf } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
+import { askBody } from "../drivers/hosts/host-asks.ts";
 import type { WorkerImage } from "../drivers/worker-driver.ts";
 import type { LocalDriver } from "../server/driver.ts";
 import type { AgentEvent } from "./agent-events.ts";
-import { askBody } from "./asks.ts";
 import type { FetchedLayers } from "./fetch-layers.ts";
 
 interface PlatformCallsOptions {

@@ -154,6 +154,11 @@ export class FrameReader {
     return frames;
   }
 
+  /** What has come of a frame that is not whole. */
+  get rest(): Buffer {
+    return this.#coming?.begun ?? this.#start;
+  }
+
   #lengthAt(bytes: Buffer, start: number): number {
     const length = bytes.readUInt32BE(start);
     if (length < 8 || length > this.maxBytes) throw new FrameError(`frame length ${length} is out of bounds`);
@@ -181,6 +186,18 @@ class Coming implements Frame {
 
   get isWhole(): boolean {
     return this.#filled === this.headBytes.length + this.body.length;
+  }
+
+  /** As it came, so far. */
+  get begun(): Buffer {
+    const { type, flags, channel, headBytes, body } = this;
+    const prefix = Buffer.alloc(PREFIX_BYTES);
+    prefix.writeUInt32BE(8 + headBytes.length + body.length, 0);
+    prefix[4] = type;
+    prefix[5] = flags;
+    prefix.writeUInt16BE(headBytes.length, 6);
+    prefix.writeUInt32BE(channel, 8);
+    return Buffer.concat([prefix, Buffer.concat([headBytes, body]).subarray(0, this.#filled)]);
   }
 
   /** Copies what there is of it from `start` on; gives the number of bytes. */

@@ -168,12 +168,12 @@ export async function compose(
     fingerprint: () => urls.workers()?.fingerprint,
     onError: failed("looking after Pods"),
   });
-  const { driver, fleet, door, view } = await makeHosts({
+  const { driver, fleet, doors, view } = await makeHosts({
     ...{ pods, config, store, artifacts, ledger, local, hooks, loginOf, ticketKey: ticketKeys[0], clock, log },
     layerUrl: layerUrls(config, inUse?.bucket),
     link: () => link,
     pool: () => pool,
-    onError: failed("draining a host"),
+    ...{ sharing, workerPort: urls.workers, onError: failed("draining a host") },
   });
 
   const link = new WorkerLink({
@@ -206,7 +206,7 @@ export async function compose(
       aliveWorkers: () => driver.vouched(),
       failed: (what, error) => failed(what)(error),
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
-      hosts: door,
+      ...doors,
     },
   });
 

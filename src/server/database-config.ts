@@ -62,6 +62,7 @@ export function readReplica({ SVC_DATABASE_URL, SVC_REPLICA_LISTEN: listen, SVC_
   return { replicaListen: listen ?? { host: "127.0.0.1", port: 0 }, replicaPublic: reached };
 }
 
+const NO_BUCKET = "needs a bucket (SVC_S3_BUCKET): layers and large bodies must be where each platform finds them";
 const DESCRIBED = "The keys are described in docs/reference/config.md.";
 
 export interface DatabaseConfig {
@@ -71,21 +72,39 @@ export interface DatabaseConfig {
   readonly sharesShards: boolean;
 }
 
+interface Beside {
+  readonly gateways: number;
+  readonly workerListen: { readonly host: string } | undefined;
+  readonly workerPublic: object | undefined;
+  readonly localWorkers: boolean;
+  readonly pools: object | undefined;
+  readonly s3: object | undefined;
+}
+
 /** What platforms that share their endpoints cannot have yet, or cannot be without. Throws CONFIG_INVALID. */
-export function refuseWithShards(
-  database: DatabaseConfig | undefined,
-  config: { readonly gateways: number; readonly workerListen: object | undefined; readonly s3: object | undefined },
-): void {
+export function refuseWithShards(database: DatabaseConfig | undefined, config: Beside): void {
   if (!database?.sharesShards) return;
   const why =
     config.gateways > 0
       ? "cannot be used with SVC_GATEWAYS"
       : config.workerListen !== undefined
-        ? "cannot be used with SVC_WORKER_LISTEN: machines that join serve one platform"
+        ? whyNoMachines(config.workerListen, config)
         : config.s3 === undefined
-          ? "needs a bucket (SVC_S3_BUCKET): layers and large bodies must be where each platform finds them"
+          ? NO_BUCKET
           : undefined;
   if (why !== undefined) throw new SvcError("CONFIG_INVALID", `SVC_SHARE_SHARDS: ${why}`, { help: DESCRIBED });
+}
+
+function whyNoMachines(
+  listen: NonNullable<Beside["workerListen"]>,
+  { localWorkers, workerPublic, pools, s3 }: Beside,
+): string | undefined {
+  if (localWorkers)
+    return "with SVC_WORKER_LISTEN it needs SVC_LOCAL_WORKERS=0: all workers run on machines that joined (svc worker join), also beside a platform";
+  if (ANY_HOST.has(listen.host) && workerPublic === undefined)
+    return "with SVC_WORKER_LISTEN it needs SVC_WORKER_PUBLIC=tls://HOST:PORT: where workers reach this platform among the others";
+  if (pools !== undefined) return "cannot be used with SVC_POOLS_FILE";
+  return s3 === undefined ? NO_BUCKET : undefined;
 }
 
 type Given = z.output<z.ZodObject<typeof databaseKeys>>;

@@ -9,7 +9,7 @@ import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
 import { PodDriver } from "../drivers/pod/pod-driver.ts";
 import { ProcessDriver } from "../drivers/process.ts";
-import type { DriverHooks, LocalDriver } from "../drivers/worker-driver.ts";
+import type { DriverHooks, LocalDriver, WorkerSpec } from "../drivers/worker-driver.ts";
 import type { Config } from "./config.ts";
 import type { ContainerCalls } from "./container-calls.ts";
 
@@ -22,8 +22,8 @@ export type { LocalDriver } from "../drivers/worker-driver.ts";
 interface DriverNeeds {
   readonly config: Config;
   readonly socketPath: string;
-  /** Where workers dial, when that is elsewhere than their launcher. */
-  readonly workersDial?: () => string;
+  /** Where a worker dials, when that is elsewhere than its launcher. */
+  readonly workersDial?: (spec: Pick<WorkerSpec, "dial">) => string;
   /** A ticket with which their links may wait there. */
   readonly ahead?: () => string | undefined;
   /** Where launchers say what they say; default: where this process does. */

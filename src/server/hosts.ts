@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { WorkerPort } from "../control-plane/context.ts";
 import { type HostsView, type LiveHost, NO_HOSTS } from "../domain/host.ts";
 import type { LayerTicket } from "../domain/host-protocol.ts";
 import { signLayer } from "../domain/layer-ticket.ts";
@@ -12,16 +13,20 @@ import { VERSION } from "../domain/version.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
+import { SharedMachines } from "../drivers/hosts/shared-machines.ts";
 import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { libc } from "../lib/libc.ts";
 import type { Log } from "../lib/log.ts";
 import type { HostRepository } from "../store/hosts.ts";
 import type { Store } from "../store/store.ts";
 import type { HostDoor } from "../worker-link/host-greeting.ts";
+import type { LinkHooks } from "../worker-link/link-hooks.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import type { WorkerPool } from "../workers/worker-pool.ts";
 import type { Config } from "./config.ts";
+import type { MachineLinks } from "./machine-links.ts";
 import type { Pods } from "./pods.ts";
+import type { Sharing } from "./sharing.ts";
 
 interface HostsNeeds {
   readonly config: Config;
@@ -36,8 +41,12 @@ interface HostsNeeds {
   readonly layerUrl: ((digest: string) => Promise<string>) | undefined;
   /** Who pulls the image of an endpoint; undefined: anybody. */
   readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
-  readonly link: () => Pick<WorkerLink, "isHeard" | "connectedElsewhere">;
+  readonly link: () => Pick<WorkerLink, "isHeard" | "connectedElsewhere" | "accept">;
   readonly pool: () => Pick<WorkerPool, "stop" | "waitingForRoom">;
+  /** Undefined: no other platform has endpoints. */
+  readonly sharing: Sharing | undefined;
+  /** The port for workers of other machines, once it listens. */
+  readonly workerPort: () => WorkerPort | undefined;
   /** Pools of Pods; undefined: there are none. */
   readonly pods: Pods | undefined;
   /** Milliseconds since the epoch. */
@@ -50,8 +59,8 @@ interface Hosts {
   readonly driver: LocalDriver;
   /** What workers can be placed on, as it is now. */
   readonly fleet: () => Fleet;
-  /** Undefined: none can join. */
-  readonly door: HostDoor | undefined;
+  /** For the worker link: who lets machines in, and the way of those that belong to another platform. */
+  readonly doors: Pick<LinkHooks, "hosts" | "elsewhere">;
   readonly view: HostsView;
 }
 
@@ -62,27 +71,38 @@ const PLATFORM_FILE = ".svc-platform";
 export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   const { config, store, ledger, local, hooks, loginOf, link, pool, clock, onError, log } = needs;
   if (config.workerListen === undefined) {
-    return { driver: local, fleet: () => ledger.capacity, door: undefined, view: NO_HOSTS };
+    return { driver: local, fleet: () => ledger.capacity, doors: {}, view: NO_HOSTS };
   }
-  const driver: HostsDriver = new HostsDriver({
-    ...(needs.pods && { potential: () => needs.pods!.machines }),
-    local,
-    capacity: ledger.capacity,
-    labels: config.hostLabels,
-    runsHere: config.localWorkers,
-    hooks,
-    needed: async (image, host) => ({
-      image,
-      layers: await ticketsFor(needs, image, host.id),
-      login: host.driver === "docker" ? await loginOf(image.endpointId) : undefined,
-    }),
-    isConnected: (workerId) => link().isHeard(workerId),
-    connected: () => link().connectedElsewhere(),
-    drain: (workerIds, why) => {
-      for (const id of workerIds) pool().stop(id, why, false).catch(onError);
-    },
-  });
-  for (const row of await store.hosts.list()) driver.know(row);
+  const make = (hooks: DriverHooks) =>
+    new HostsDriver({
+      ...(needs.pods && { potential: () => needs.pods!.machines }),
+      local,
+      capacity: ledger.capacity,
+      labels: config.hostLabels,
+      runsHere: config.localWorkers,
+      hooks,
+      needed: async (image, host) => ({
+        image,
+        layers: await ticketsFor(needs, image, host.id),
+        login: host.driver === "docker" ? await loginOf(image.endpointId) : undefined,
+      }),
+      isConnected: (workerId) => link().isHeard(workerId),
+      connected: () => link().connectedElsewhere(),
+      drain: (workerIds, why) => {
+        for (const id of workerIds) pool().stop(id, why, false).catch(onError);
+      },
+    });
+  const { shared, links } = shareMachines(needs, make) ?? {};
+  const driver: HostsDriver = shared?.hosts ?? make(hooks);
+  const know = async () => {
+    const rows = await store.hosts.list();
+    const there = new Set(rows.map(({ id }) => id));
+    for (const { id } of driver.hosts) if (!there.has(id)) driver.remove(id);
+    for (const row of rows) driver.know(row);
+  };
+  await know();
+  // Of what changed meanwhile only the first was told.
+  needs.sharing?.whenFirst(() => know().catch(onError));
   store.onChange((change) => {
     if (change.table !== "hosts") return;
     if (change.host === undefined) driver.remove(change.id);
@@ -92,6 +112,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   needs.pods?.over(driver);
   const door: HostDoor = {
     ...(needs.pods && { podOf: (token: string) => needs.pods!.podOf(token) }),
+    ...(shared && { several: true }),
     hosts: withAudit(store),
     platformId: platformId(config.volumesDir),
     runsOn: { platform, arch, isMusl: (await libc()).startsWith("musl") },
@@ -104,14 +125,41 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     told: (line, facts) => log.error(line, facts),
   };
   return {
-    driver,
+    driver: shared ?? driver,
     fleet: () => driver.fleet,
-    door,
+    doors: { hosts: door, elsewhere: links?.elsewhere },
     view: {
       hosts: () => driver.hosts.map((host) => shown(host, clock())),
       hostOf: (workerId) => driver.hosts.find((host) => host.shares.has(workerId))?.row.name,
     },
   };
+}
+
+/** Undefined: this platform has all endpoints, and the machines. */
+function shareMachines(
+  { sharing, hooks, store, link, workerPort, onError }: HostsNeeds,
+  make: (hooks: DriverHooks) => HostsDriver,
+): { readonly shared: SharedMachines; readonly links: MachineLinks } | undefined {
+  if (sharing === undefined) return undefined;
+  const { shards, isFirst } = sharing;
+  const shared: SharedMachines = new SharedMachines({
+    ...{ make, hooks, isFirst, onError },
+    isMine: shards.isMine,
+    ownerOf: (endpointId) => shards.ownerOf(endpointId),
+    rowOf: (workerId) => store.workers.find(workerId),
+    dial: () => links.dial,
+    isConnected: (workerId) => link().isHeard(workerId),
+    connected: () => link().connectedElsewhere(),
+  });
+  const links: MachineLinks = sharing.lends({
+    machines: shared,
+    workersAt: () => {
+      const port = workerPort();
+      return port && `${port.host.includes(":") ? `[${port.host}]` : port.host}:${port.port}`;
+    },
+    accept: (socket) => link().accept(socket),
+  });
+  return { shared, links };
 }
 
 async function ticketsFor(

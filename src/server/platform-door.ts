@@ -15,10 +15,14 @@ interface DoorNeeds
   readonly own: Own;
   readonly gateway: Gateway;
   readonly store: Store;
+  readonly workersAt?: string | undefined;
 }
 
 /** For those that prove themselves at the ReplicaDoor. */
-export function platformDoor(backing: Backing, { config, own, gateway, store, ...needs }: DoorNeeds): GatewayDoor {
+export function platformDoor(
+  backing: Backing,
+  { config, own, gateway, store, workersAt, ...needs }: DoorNeeds,
+): GatewayDoor {
   return new GatewayDoor({
     ...askedOfBacking(backing, keysOf(store), own),
     ...needs,
@@ -29,6 +33,7 @@ export function platformDoor(backing: Backing, { config, own, gateway, store, ..
       // Each has them from the keys of its data directory.
       signingKeys: undefined,
       ownerKeys: [],
+      workersAt,
     },
   });
 }

@@ -1,11 +1,12 @@
 /** A link to another platform on the same database. */
+import type { TLSSocket } from "node:tls";
 import { REPLICA_LINK_SILENCE_MS } from "../domain/limits.ts";
 import type { Traces } from "../domain/traces.ts";
 import type { GatewayLog } from "../gateway/context.ts";
 import type { Backing } from "../gateway-link/backing.ts";
 import { greetOwner } from "../gateway-link/dial.ts";
 import type { OwnerLink } from "../gateway-link/owner-link.ts";
-import { dialReplica } from "../gateway-link/replica-door.ts";
+import { dialReplica, type ReplicaProtocol } from "../gateway-link/replica-door.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
 import type { ReplicaRow } from "../postgres/replicas.ts";
 import { linkBacking } from "./link-backing.ts";
@@ -16,6 +17,10 @@ export interface PlatformLink {
   readonly backing: Backing;
   /** Resolves why it ended, when it has. */
   readonly closed: Promise<string>;
+  /** Another connection to it. Throws PLATFORM_UNREACHABLE. */
+  readonly dial: (protocol: ReplicaProtocol) => Promise<TLSSocket>;
+  /** `host:port` where workers dial it; undefined: nowhere. */
+  readonly workersAt: string | undefined;
 }
 
 /** Throws PLATFORM_UNREACHABLE. `gone`: called at once when it has ended. */
@@ -27,8 +32,8 @@ export async function dialPlatform(
 ): Promise<PlatformLink> {
   const at = addressOf(row);
   const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
-  const dialCalls = () => dialReplica(at, certificate, "calls");
-  const backing = linkBacking({ link, settings, spans, dialCalls, log });
+  const dial = (protocol: ReplicaProtocol) => dialReplica(at, certificate, protocol);
+  const backing = linkBacking({ link, settings, spans, dialCalls: () => dial("calls"), log });
   const closed = new Promise<string>((resolve) => {
     link.onClosed = (reason) => {
       gone(backing);
@@ -38,5 +43,5 @@ export async function dialPlatform(
   // It gives away what it has: nothing is asked of it any more.
   link.onClose = () => link.destroy();
   link.watch(REPLICA_LINK_SILENCE_MS);
-  return { link, backing, closed };
+  return { link, backing, closed, dial, workersAt: settings.workersAt };
 }

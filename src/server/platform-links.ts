@@ -54,12 +54,20 @@ export class PlatformLinks {
     return this.#first;
   }
 
+  link(id: string): PlatformLink | undefined {
+    return this.#known.get(id)?.link;
+  }
+
   backing(id: string): Backing | undefined {
-    return this.#known.get(id)?.link?.backing;
+    return this.link(id)?.backing;
+  }
+
+  *all(): Iterable<PlatformLink> {
+    for (const { link } of this.#known.values()) if (link !== undefined) yield link;
   }
 
   *backings(): Iterable<Backing> {
-    for (const { link } of this.#known.values()) if (link !== undefined) yield link.backing;
+    for (const { backing } of this.all()) yield backing;
   }
 
   /** How many are linked. */

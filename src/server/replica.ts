@@ -260,7 +260,8 @@ export class Replica {
     this.#place?.replicas?.met();
     if (this.#gateways === undefined) socket.destroy();
     else if (protocol === "link") this.#gateways.accept(socket);
-    else this.#gateway.acceptPrivately(socket);
+    else if (protocol === "calls") this.#gateway.acceptPrivately(socket);
+    else socket.destroy();
   }
 
   /** Keeps a link to whoever has the database. */

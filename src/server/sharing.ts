@@ -23,6 +23,7 @@ import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import { routedFront } from "./front.ts";
 import { shareReplicaCertificate } from "./identity.ts";
+import { MachineLinks, type MachineNeeds } from "./machine-links.ts";
 import { OwnShards } from "./own-shards.ts";
 import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
@@ -42,6 +43,7 @@ export class Sharing {
   #gateway!: Gateway;
   #place!: ReplicaPlace;
   #links: PlatformLinks | undefined;
+  #machines: MachineLinks | undefined;
   #gateways: GatewayDoor | undefined;
   #released: GatewayDoor | undefined;
   #backing: Backing | undefined;
@@ -77,6 +79,19 @@ export class Sharing {
   /** Of the one with the row: whether what it knows of keys is what is stored. */
   get isSure(): boolean {
     return this.#way.owner.isSure || this.#place?.replicas?.isAlone === true;
+  }
+
+  /** Machines join: those hang on the first. */
+  lends(needs: MachineNeeds): MachineLinks {
+    const linkOf = (id: string) => this.#links?.link(id);
+    this.#machines = new MachineLinks(needs, {
+      ...{ me: this.id, own: this.#needs.own, isFirst: this.isFirst, linkOf },
+      first: () => linkOf(this.#links?.first ?? ""),
+      ownerOf: (endpointId) => this.shards.ownerOf(endpointId),
+      all: () => this.#links?.all() ?? [],
+    });
+    this.whenFirst(() => needs.machines.becomeFirst());
+    return this.#machines;
   }
 
   /** Now, or when it has. */
@@ -138,7 +153,7 @@ export class Sharing {
     const { postgres, seal, owner } = this.#way;
     const { shards, route } = this;
     const gateways = platformDoor(backing, {
-      ...{ config, own, store, gateway: this.#gateway },
+      ...{ config, own, store, gateway: this.#gateway, workersAt: this.#machines?.dial[0] },
       looks: () => shards.keeper?.nudge(),
       makeReady,
       // Of one without the row nobody asks for keys.
@@ -224,6 +239,7 @@ export class Sharing {
   async close(): Promise<void> {
     this.#stop.abort();
     this.route.close();
+    this.#machines?.close();
     await this.#links?.close();
     await (this.#gateways ?? this.#released)?.close();
     await this.#place?.close();
@@ -255,13 +271,16 @@ export class Sharing {
     this.route.set(this.#isFirst ? this.#backing : this.#links?.backing(first));
     if (backing !== undefined && this.route.backing === undefined) this.#aloneSince = performance.now();
     this.route.look();
+    this.#machines?.look();
   }
 
   #accept(socket: Socket, protocol: ReplicaProtocol): void {
     this.#place.replicas?.met();
     if (this.#gateways === undefined) socket.destroy();
     else if (protocol === "link") this.#gateways.accept(socket);
-    else this.#gateway.acceptPrivately(socket);
+    else if (protocol === "calls") this.#gateway.acceptPrivately(socket);
+    else if (this.#machines === undefined) socket.destroy();
+    else this.#machines.accept(socket, protocol);
   }
 
   /** As one that waits says it: while the row changes hands none of them is unready. */

@@ -3,6 +3,7 @@
  * acknowledgement, which nobody is in a hurry for, goes with the next frame.
  */
 import type { Socket } from "node:net";
+import { pipeline } from "node:stream";
 import { TLSSocket } from "node:tls";
 import {
   ACK_DELAY_MAX_MS,
@@ -12,7 +13,7 @@ import {
   LINK_GREETING_MAX_BYTES,
 } from "../domain/limits.ts";
 import { FRAME } from "../domain/worker-protocol.ts";
-import { type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
+import { encodeFrame, type Frame, FrameReader, OutgoingFrame } from "../lib/frames.ts";
 import { BusyPoll } from "./busy-poll.ts";
 
 const JOIN_MAX_BYTES = 64 * 1024;
@@ -33,6 +34,8 @@ export class Connection {
   /** Those who want nothing read at the moment. */
   #pauses = 0;
   #rest: NodeJS.Timeout | undefined;
+  /** Another platform has let it through: it belongs here or nowhere. */
+  isPassed = false;
   /** When something was last heard, in milliseconds of `performance.now()`. */
   lastHeard = performance.now();
   onFrame: (frame: Frame) => void = () => {};
@@ -159,6 +162,16 @@ export class Connection {
 
   get isOpen(): boolean {
     return !this.#socket.destroyed;
+  }
+
+  /** These frames, which it said, and all that it says from now on go to `to`, and what that says to it: nobody here has it any more. */
+  passOn(to: Socket, said: readonly Frame[]): void {
+    this.#socket.removeAllListeners("data");
+    for (const { type, channel, headBytes, body, flags } of said) {
+      for (const part of encodeFrame(type, channel, headBytes.toString("utf8"), body, flags)) to.write(part);
+    }
+    if (this.#reader.rest.length > 0) to.write(this.#reader.rest);
+    pipeline(this.#socket, to, this.#socket, () => {});
   }
 
   readonly #flush = (): void => {

@@ -50,24 +50,46 @@ export class Greeting {
   }
 
   /** `again` lets the connection say HELLO once more. */
-  hello(connection: Connection, hello: HelloHead, again: () => void): void {
+  hello(connection: Connection, hello: HelloHead, again: () => void, frame: Frame): void {
     if (hello.role === "ahead") {
       again();
       if (!this.#hosts?.ahead.admits(connection, hello.token)) connection.destroy();
       return;
     }
-    const done = this.#byRole(connection, hello);
+    const done = this.#byRole(connection, hello, frame);
     done.catch((error: unknown) => {
       this.#deps.hooks.failed(`a ${hello.role} could not be let in`, error);
       connection.destroy();
     });
   }
 
-  async #byRole(connection: Connection, hello: HelloHead): Promise<void> {
-    if (hello.role === "worker") return this.#worker(connection, hello);
+  async #byRole(connection: Connection, hello: HelloHead, frame: Frame): Promise<void> {
+    if (hello.role === "worker") return this.#worker(connection, hello, frame);
     if (hello.role === "launcher") return this.#launcher(connection, hello);
     if (this.#hosts === undefined) refuse(connection, "no machine can join this platform");
-    else await this.#hosts.hello(connection, hello);
+    else await (this.#passOn(connection, undefined, frame) ?? this.#hosts.hello(connection, hello));
+  }
+
+  /** Undefined: it belongs here. Else it is let through to another platform or, where that cannot be, closed: it dials again. */
+  #passOn(
+    connection: Connection,
+    endpointId: string | undefined,
+    frame: Frame,
+    early: Frame[] = [],
+  ): Promise<void> | undefined {
+    const { elsewhere } = this.#deps.hooks;
+    if (elsewhere === undefined || connection.isLocal) return undefined;
+    const way = elsewhere(endpointId);
+    if (way === undefined) return undefined;
+    connection.onFrame = (next) => early.push(next);
+    connection.pause();
+    const passed = async () => {
+      const socket = await way;
+      if (connection.isOpen && !connection.isPassed) return connection.passOn(socket, [frame, ...early]);
+      socket.destroy();
+      connection.destroy();
+    };
+    return passed().catch(() => connection.destroy());
   }
 
   async #launcher(connection: Connection, hello: HelloHead): Promise<void> {
@@ -77,14 +99,16 @@ export class Greeting {
     else refuse(connection, "unknown launcher");
   }
 
-  async #worker(connection: Connection, hello: HelloHead): Promise<void> {
+  async #worker(connection: Connection, hello: HelloHead, frame: Frame): Promise<void> {
     const { store, endpoints, hooks, isMine } = this.#deps;
     const early: Frame[] = [];
-    connection.onFrame = (frame) => early.push(frame);
+    connection.onFrame = (next) => early.push(next);
     connection.pause();
     const worker = await store.workers.findByToken(hashSecret(hello.token));
     const endpoint = worker && (await endpoints.find(worker.endpointId));
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
+    const passed = this.#passOn(connection, endpoint.id, frame, early);
+    if (passed !== undefined) return passed;
     if (!isMine(endpoint.id)) return refuse(connection, "another platform has its endpoint");
     const isReplaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
     if (isReplaced && !hello.unacknowledged?.length) {

@@ -21,6 +21,8 @@ export interface HostDoor {
   readonly hosts: Pick<HostRepository, "join" | "admit" | "findBySecret" | "seen">;
   /** The Pod that proves itself by this token, why it may not join, or undefined: it is no Pod's. Absent: there are no Pods. */
   readonly podOf?: (token: string) => Promise<JoiningPod | string | undefined>;
+  /** Workers dial one of several platforms. */
+  readonly several?: true;
   /** Identifies the folder of the platform's volumes. */
   readonly platformId: string;
   /** Machines that builds of this platform run on, as Node names them. */
@@ -116,7 +118,7 @@ export class HostGreeting {
     secret: string | undefined,
     early: readonly Frame[],
   ): Promise<void> {
-    const { hosts, clock, attach, platformId, told } = this.#door;
+    const { hosts, clock, attach, platformId, several, told } = this.#door;
     const earlier = this.#links.get(row.id);
     if (earlier?.isOpen && (await answers(earlier))) {
       return refuse(connection, "another agent of this host is connected: one is enough");
@@ -140,7 +142,7 @@ export class HostGreeting {
     };
     connection.trust();
     const ahead = this.ahead.ticketFor(connection);
-    const host: HostWelcome = { hostId: row.id, secret, platformId, version: VERSION, ahead };
+    const host: HostWelcome = { hostId: row.id, secret, platformId, version: VERSION, ahead, several };
     connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION, host });
     attach({ ...row, ...facts }, connection);
     this.#limit(connection);

@@ -1,4 +1,5 @@
 /** What the rest of the platform is told by the worker link; wired in compose.ts. */
+import type { Socket } from "node:net";
 import type { EndpointHealth } from "../domain/worker.ts";
 import type { BootFailure } from "../domain/worker-protocol.ts";
 import type { LoggedLine } from "../logs/log-store.ts";
@@ -35,6 +36,11 @@ export interface LinkHooks {
   failed(what: string, error: unknown): void;
   /** The launcher dialled in; `secret` is what it proves itself with. Returns false to refuse it. */
   launcherConnected(secret: string, connection: Connection): boolean | Promise<boolean>;
+  /**
+   * A way to the platform that has this endpoint; undefined asks for the one that has the hosts. Undefined: it is this one. Rejects when
+   * nobody is known to have it. Absent: there is no other.
+   */
+  readonly elsewhere?: ((endpointId: string | undefined) => Promise<Socket> | undefined) | undefined;
   /** Absent: no machine can join. */
   readonly hosts?: HostDoor | undefined;
 }

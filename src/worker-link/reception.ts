@@ -24,7 +24,7 @@ export interface TlsListen {
 }
 
 /** `again` lets it say HELLO once more, whenever it does. */
-type OnHello = (connection: Connection, hello: HelloHead, again: () => void) => void;
+type OnHello = (connection: Connection, hello: HelloHead, again: () => void, frame: Frame) => void;
 
 export class Reception {
   readonly #onHello: OnHello;
@@ -68,8 +68,14 @@ export class Reception {
     await Promise.all(closed);
   }
 
-  #accept(socket: Socket): void {
+  /** One that another platform has let through. */
+  accept(socket: Socket): void {
+    this.#accept(socket, true);
+  }
+
+  #accept(socket: Socket, isPassed = false): void {
     const connection = new Connection(socket);
+    connection.isPassed = isPassed;
     this.#connections.add(connection);
     this.#greeting.add(socket);
     const late = setTimeout(() => socket.destroy(), LINK_GREETING_MAX_MS);
@@ -100,7 +106,7 @@ export class Reception {
       connection.onFrame = (next) => this.#greet(connection, next);
     };
     const problem = unspoken(hello.protocol);
-    if (problem === undefined) this.#onHello(connection, hello, again);
+    if (problem === undefined) this.#onHello(connection, hello, again, frame);
     else refuse(connection, problem);
   }
 }

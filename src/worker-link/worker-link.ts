@@ -5,6 +5,7 @@
  *   connection ──HELLO──▶ greeting.ts ──▶ session-frames.ts ──CREDIT──▶ claims jobs, takes requests ──GOODBYE / close──▶ gone
  *                                                  meanwhile: upkeep.ts; all of them: sessions.ts
  */
+import type { Socket } from "node:net";
 import { SvcError } from "../domain/errors.ts";
 import {
   LEASE_RENEW_MS,
@@ -76,7 +77,7 @@ export class WorkerLink implements RequestForwarder {
     this.pull = pull;
     this.#sessions = sessions;
     this.#requests = requests;
-    this.#reception = new Reception((connection, hello, again) => greeting.hello(connection, hello, again));
+    this.#reception = new Reception((...greeted) => greeting.hello(...greeted));
     queue.events.jobCancelled(({ jobId, workerId }) => this.#cancel(workerId, jobId));
   }
 
@@ -102,6 +103,11 @@ export class WorkerLink implements RequestForwarder {
   /** For workers of other machines. Resolves the port. */
   listenTls(options: TlsListen): Promise<number> {
     return this.#reception.listenTls(options);
+  }
+
+  /** A worker, or a host, that another platform has let through. */
+  accept(socket: Socket): void {
+    this.#reception.accept(socket);
   }
 
   forward(request: LoadBalancedRequest): Promise<LoadBalancedResponse> {

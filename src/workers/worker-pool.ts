@@ -278,8 +278,10 @@ export class WorkerPool implements WorkerView {
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
   async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
     this.#room.close();
-    for (const row of await this.#rows()) if (graceMs > 0) await this.stop(row.id, "the platform stops");
-    await untilEnded(this.#deps, graceMs, hurry);
+    const ids = (await this.#rows()).map(({ id }) => id);
+    for (const id of ids) if (graceMs > 0) await this.stop(id, "the platform stops");
+    // Others may have workers on the same machines.
+    await untilEnded(this.#deps, graceMs, hurry, this.#deps.driver.endsAstray && new Set(ids));
   }
 
   /** Workers of these endpoints get nothing more, and end when they have finished what they have. Resolves whose they are. */

@@ -9,7 +9,7 @@ import type { WorkerDriver } from "../drivers/worker-driver.ts";
 import type { Store, Worker } from "../store/store.ts";
 
 interface WorkerRowsDeps {
-  readonly driver: Pick<WorkerDriver, "list" | "stop">;
+  readonly driver: Pick<WorkerDriver, "list" | "stop" | "endsAstray">;
   readonly store: Pick<Store, "workers">;
   readonly isMine: IsMine;
   /** Has a row soon. */
@@ -37,8 +37,9 @@ export async function reconcileRows({ driver, store, isMine, isStarting, gone }:
   for (const id of alive) {
     if (known.has(id) || isStarting(id)) continue;
     const row = await store.workers.find(id);
-    if (row === undefined) await driver.stop(id, 0);
-    else if (!isMine(row.endpointId)) await driver.stop(id, CANCEL_GRACE_MS);
+    if (row !== undefined && isMine(row.endpointId)) continue;
+    const graceMs = row === undefined ? 0 : CANCEL_GRACE_MS;
+    if (driver.endsAstray?.(id, row !== undefined) ?? true) await driver.stop(id, graceMs);
   }
   return true;
 }

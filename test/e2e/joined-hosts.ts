@@ -33,6 +33,11 @@ interface Machine {
 
 export async function startJoinable(t: TestContext, env: Record<string, string> = {}) {
   const platform = await startPlatform(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0", ...env });
+  return { platform, ...joinable(t, platform) };
+}
+
+/** The same of a platform that runs. */
+export function joinable(t: TestContext, platform: TestPlatform) {
   const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
   const pin = /#([0-9a-f]{64})$/.exec(workersDial)![1]!;
   const effects = path.join(platform.shared, "effects.txt");
@@ -83,7 +88,7 @@ export async function startJoinable(t: TestContext, env: Record<string, string> 
       return [];
     }
   };
-  return { platform, join, deploy, ran };
+  return { join, deploy, ran };
 }
 
 type Started = { readonly status: number; readonly json: { readonly id: string } };

@@ -50,13 +50,17 @@ test("Platforms share their endpoints where each finds what it needs, and with n
   const url = { SVC_DATABASE_URL: "postgres://svc@db/svc", SVC_S3_BUCKET: "my-bucket" };
   const shares = (given: Record<string, string>) =>
     readConfig({ SVC_DATA_DIR: "/d", SVC_SHARE_SHARDS: "1", ...given }).database?.sharesShards;
+  const machines = { SVC_WORKER_LISTEN: "tls://127.0.0.1:7443", SVC_LOCAL_WORKERS: "0" };
   assert.equal(shares(url), true);
+  assert.equal(shares({ ...url, ...machines }), true);
   assert.equal(readConfig({ SVC_DATA_DIR: "/d", ...url }).database?.sharesShards, false);
   for (const [given, message] of [
     [{}, /counts only with SVC_DATABASE_URL/],
     [{ SVC_DATABASE_URL: url.SVC_DATABASE_URL }, /needs a bucket/],
     [{ ...url, SVC_GATEWAYS: "2" }, /cannot be used with SVC_GATEWAYS/],
-    [{ ...url, SVC_WORKER_LISTEN: "tls://0.0.0.0:7443" }, /machines that join serve one platform/],
+    [{ ...url, SVC_WORKER_LISTEN: "tls://127.0.0.1:7443" }, /needs SVC_LOCAL_WORKERS=0/],
+    [{ ...url, ...machines, SVC_WORKER_LISTEN: "tls://0.0.0.0:7443" }, /needs SVC_WORKER_PUBLIC/],
+    [{ SVC_DATABASE_URL: url.SVC_DATABASE_URL, ...machines }, /needs a bucket/],
   ] as const) {
     assert.throws(() => shares(given), { code: "CONFIG_INVALID", message });
   }

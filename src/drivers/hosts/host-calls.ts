@@ -1,6 +1,12 @@
 /** Calls of an agent that wait for their answers: by id, bounded in number, each with a time limit. */
 import { ERROR_CATALOGUE, type ErrorCode, SvcError } from "../../domain/errors.ts";
-import { type AnswerHead, HOST_FRAME, type HostCall, type ReportHead } from "../../domain/host-protocol.ts";
+import {
+  type AnswerHead,
+  HOST_FRAME,
+  type HostCall,
+  type LendCall,
+  type ReportHead,
+} from "../../domain/host-protocol.ts";
 import {
   HOST_ANSWER_MAX_BYTES,
   HOST_CALL_MAX_MS,
@@ -10,7 +16,7 @@ import {
 } from "../../domain/limits.ts";
 
 interface Asked {
-  readonly call: HostCall;
+  readonly call: HostCall | LendCall;
   readonly resolve: (body: unknown) => void;
   readonly reject: (error: SvcError) => void;
   readonly report: ((line: string) => void) | undefined;
@@ -21,22 +27,22 @@ interface Way {
   send(type: number, channel: number, head?: object, body?: Uint8Array): void;
 }
 
-const LIMITS: Partial<Record<HostCall, number>> = {
+const LIMITS: Partial<Record<HostCall | LendCall, number>> = {
   prepare: HOST_PREPARE_SILENCE_MAX_MS,
   start: HOST_START_MAX_MS,
 };
 export class HostCalls {
-  readonly #name: () => string;
+  readonly #who: () => string;
   readonly #asked = new Map<number, Asked>();
   #last = 0;
 
-  /** `name` is the machine's, for messages. */
-  constructor(name: () => string) {
-    this.#name = name;
+  /** Who is asked, for messages: "The machine one". */
+  constructor(who: () => string) {
+    this.#who = who;
   }
 
   /** Throws STARTS_PAUSED when no answer comes, and what the agent answers. The question leaves in this turn. */
-  ask(way: Way, call: HostCall, body?: object, report?: (line: string) => void): Promise<unknown> {
+  ask(way: Way, call: HostCall | LendCall, body?: object, report?: (line: string) => void): Promise<unknown> {
     if (this.#asked.size >= HOST_CALLS_MAX) return Promise.reject(this.#paused("has too many calls under way"));
     const id = ++this.#last;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -90,6 +96,6 @@ export class HostCalls {
   }
 
   #paused(why: string): SvcError {
-    return new SvcError("STARTS_PAUSED", `The machine ${this.#name()} ${why}.`);
+    return new SvcError("STARTS_PAUSED", `${this.#who()} ${why}.`);
   }
 }

@@ -63,7 +63,7 @@ export class HostsDriver implements LocalDriver {
   readonly #warm = new Set<string>();
   readonly #placed = new PlacedWorkers();
   readonly #homeless: HomelessImages;
-  readonly #openedAt = performance.now();
+  #openedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
   #graceOver = false;
@@ -125,6 +125,12 @@ export class HostsDriver implements LocalDriver {
     this.#timer = setInterval(() => {
       if (!stood.happened()) this.#look();
     }, HOST_LOOK_MS).unref();
+  }
+
+  /** The machines hang on this platform from now on: they have a moment to come. */
+  beginAnew(): void {
+    this.#openedAt = performance.now();
+    this.#graceOver = false;
   }
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {

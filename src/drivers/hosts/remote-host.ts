@@ -7,7 +7,6 @@
  * An agent may say anything: it is heard about workers alone that were started on it.
  */
 import { type Machine, type Share, type Used, usedBy } from "../../domain/capacity.ts";
-import { bootFailureHead, startedHead } from "../../domain/frame-heads.ts";
 import type { InUse } from "../../domain/host.ts";
 import {
   answerHead,
@@ -18,33 +17,22 @@ import {
   type HostState,
   hostInUse,
   hostState,
-  hostWorkerExit,
   reportHead,
 } from "../../domain/host-protocol.ts";
-import {
-  HOST_DOUBT_MS,
-  HOST_SILENCE_MAX_MS,
-  HOST_STATE_MAX_BYTES,
-  LINK_PING_MS,
-  LOG_FRAME_MAX_BYTES,
-} from "../../domain/limits.ts";
+import { HOST_DOUBT_MS, HOST_SILENCE_MAX_MS, HOST_STATE_MAX_BYTES, LINK_PING_MS } from "../../domain/limits.ts";
 import { type HostMachine, imageKey, zygoteKey } from "../../domain/placement.ts";
 import { hasVolumes } from "../../domain/pools.ts";
-import { FRAME, type StartedHead } from "../../domain/worker-protocol.ts";
+import { FRAME } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import type { WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HostCalls } from "./host-calls.ts";
-import { checked, exitOf, readBody, ToldLines } from "./host-frames.ts";
+import { checked, exitOf, readBody, ToldLines, tellOfWorker, type WorkerEvents } from "./host-frames.ts";
 import { type HostChannel, type KnownHost, keptFor, type PrepareBody } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 
-export interface HostEvents {
+export interface HostEvents extends WorkerEvents {
   /** The worker is counted on another machine. */
   isElsewhere(workerId: string, host: RemoteHost): boolean;
-  exited(exit: WorkerExit): void;
-  started(head: StartedHead): void;
-  bootFailed(workerId: string, failure: object): void;
-  printed(kind: "log" | "programPrinted", workerId: string, stream: "stdout" | "stderr", text: string): void;
   /** It is known again which workers run there, */
   came(host: RemoteHost): void;
   /** or it can start some. */
@@ -54,15 +42,11 @@ export interface HostEvents {
   told(line: string, facts: Readonly<Record<string, unknown>>): void;
 }
 
-type WorkerEvent = Pick<EventHead, "event" | "of"> & {
-  readonly workerId: string;
-  readonly stream: "stdout" | "stderr";
-};
-
 export class RemoteHost {
   row: KnownHost;
   readonly #events: HostEvents;
-  readonly #calls = new HostCalls(() => this.row.name);
+  readonly #ofWorkers: WorkerEvents;
+  readonly #calls = new HostCalls(() => `The machine ${this.row.name}`);
   /** Of the workers that are counted on it. */
   readonly shares = new Map<string, Share>();
   /** The sum of them; undefined when they have changed. */
@@ -94,6 +78,7 @@ export class RemoteHost {
   constructor(row: KnownHost, events: HostEvents) {
     this.row = row;
     this.#events = events;
+    this.#ofWorkers = { ...events, exited: (exit) => this.#exited(exit) };
   }
 
   get id(): string {
@@ -366,7 +351,8 @@ export class RemoteHost {
     else this.#events.available();
   }
 
-  #happened({ event, workerId = "", stream = "stdout", of }: EventHead, body: Buffer): void {
+  #happened(head: EventHead, body: Buffer): void {
+    const { event, workerId = "", of } = head;
     if (event === "available") this.#events.available();
     else if (event === "told")
       this.#told.next(of, (line, facts) => this.#events.told(`the machine ${this.row.name}: ${line}`, { facts }));
@@ -374,20 +360,7 @@ export class RemoteHost {
     else if (event === "leaving") {
       this.#leaves = true;
       this.#events.leaving(this);
-    } else if (this.shares.has(workerId)) this.#ofWorker({ event, workerId, stream, of }, body);
+    } else if (this.shares.has(workerId)) tellOfWorker(head, body, this.#ofWorkers);
     // Else it is of another's worker, or of one that was counted out.
-  }
-
-  #ofWorker({ event, workerId, stream, of }: WorkerEvent, body: Buffer): void {
-    if (event === "log" || event === "programPrinted") {
-      this.#events.printed(event, workerId, stream, body.toString("utf8", 0, LOG_FRAME_MAX_BYTES));
-    } else if (event === "exited") this.#exited({ ...exitOf(checked(of, hostWorkerExit)), workerId });
-    else if (event === "started") {
-      const head = checked((of as { head?: unknown } | undefined)?.head, startedHead);
-      this.#events.started({ ...head, worker: workerId });
-    } else if (event === "bootFailed") {
-      const failure = checked((of as { failure?: unknown } | undefined)?.failure, bootFailureHead);
-      this.#events.bootFailed(workerId, failure);
-    }
   }
 }

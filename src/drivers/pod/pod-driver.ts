@@ -37,7 +37,7 @@ interface PodDriverOptions {
   readonly socketPath: string;
   readonly pythonPath: string;
   /** `tls://host:port#fingerprint`, which workers dial. */
-  readonly workersDial?: (() => string) | undefined;
+  readonly workersDial?: ((spec: WorkerSpec) => string) | undefined;
   /** A ticket with which their links may wait there. */
   readonly ahead?: (() => string | undefined) | undefined;
   readonly platformUrl: () => string;
@@ -166,7 +166,7 @@ export class PodDriver implements LocalDriver {
         paths: [...prepared.paths, ...packagePaths],
         env: { ...env, ...own, ...ledger.gpuEnv(spec, share) },
         ahead: ahead?.(),
-        socket: workersDial?.() ?? socketPath,
+        socket: workersDial?.(spec) ?? socketPath,
         platformUrl: platformUrl(),
         gpu,
         tempDir: `${TEMP}/${spec.workerId}`,

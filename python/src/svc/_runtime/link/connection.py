@@ -44,13 +44,17 @@ class Unreachable(Exception):
     """The platform did not come back in time."""
 
 
-def dial(address: str, timeout_s: float = GREETING_TIMEOUT_S) -> socket.socket:
-    """Connects to a Unix socket's path or `tls://host:port#fingerprint` (docs/reference/protocol.md). Raises OSError."""
+def dial(address: str, timeout_s: float = GREETING_TIMEOUT_S, turn: int = 0) -> socket.socket:
+    """
+    Connects to a Unix socket's path or `tls://host:port#fingerprint` (docs/reference/protocol.md). Raises OSError. Of several
+    `host:port`, with commas between, it is another one each `turn`.
+    """
     if address.startswith(TLS):
         from svc._runtime.link.tls import dial_tls
 
         reached_at, _, pin = address[len(TLS) :].partition("#")
-        host, _, port = reached_at.rpartition(":")
+        places = reached_at.split(",")
+        host, _, port = places[turn % len(places)].rpartition(":")
         return dial_tls(host.strip("[]"), int(port), pin, timeout_s, _moved_up)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -191,23 +195,24 @@ class Connection:
         if self._disowned:
             os._exit(0)
         deadline = monotonic() + self._reconnect_s
-        pause = 0.0
+        pause, turn = 0.0, 0
         while keep_trying():
             if pause:
                 sleep(min(pause, max(0.0, deadline - monotonic())))
             try:
-                self._greet()
+                self._greet(turn)
                 return True
             except (OSError, FrameError) as error:
                 why = error
+            turn += 1
             if monotonic() >= deadline:
                 raise Unreachable(f"the platform did not come back within {self._reconnect_s:g} s: {why}")
             pause = min(pause * 2, RECONNECT_STEP_MAX_S) if pause else RECONNECT_FIRST_S
         return False
 
-    def _greet(self) -> None:
+    def _greet(self, turn: int = 0) -> None:
         ahead, self._ahead = self._ahead, None
-        sock = (ahead and ahead.take(self._address)) or dial(self._address)
+        sock = (ahead and ahead.take(self._address)) or dial(self._address, turn=turn)
         sock.settimeout(GREETING_TIMEOUT_S)
         reader = FrameReader()
         try:

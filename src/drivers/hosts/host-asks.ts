@@ -1,9 +1,9 @@
 /** The bodies of the platform's calls, checked: names in them become paths of this machine. */
 import { z } from "zod";
-import { AGENT_START_ENV_MAX, FETCHED_LAYER_MAX_BYTES } from "../domain/agent-limits.ts";
-import { hostShare, type LayerTicket } from "../domain/host-protocol.ts";
-import type { RegistryLogin } from "../domain/registry.ts";
-import type { WorkerImage, WorkerSpec } from "../drivers/worker-driver.ts";
+import { AGENT_START_ENV_MAX, FETCHED_LAYER_MAX_BYTES } from "../../domain/agent-limits.ts";
+import { hostShare, type LayerTicket } from "../../domain/host-protocol.ts";
+import type { RegistryLogin } from "../../domain/registry.ts";
+import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
 
 const id = z.string().regex(/^[\w-]{1,100}$/);
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
@@ -52,6 +52,10 @@ const spec = z
     env: z.record(z.string(), z.string()).refine((env) => Object.keys(env).length <= AGENT_START_ENV_MAX),
     maxConcurrency: z.int().positive(),
     share: hostShare.optional(),
+    dial: z
+      .array(z.string().regex(/^[\w.:[\]-]{1,300}$/))
+      .max(64)
+      .optional(),
   })
   .transform((value) => value as unknown as WorkerSpec);
 
@@ -73,6 +77,8 @@ const login = z.object({
 const SCHEMAS = {
   prepare: z.object({ image, layers: z.array(ticket).max(100), login: login.optional() }),
   start: z.object({ spec, share: hostShare }),
+  /** Of a platform that borrows: who lends says which share. */
+  lend: z.object({ spec }),
   stop: z.object({ workerId: id, graceMs: z.number().nonnegative() }),
   retire: z.object({ endpointId: id, revision: z.string().max(200) }),
   unused: z.object({ keep: z.array(image).max(100_000), before: z.number() }),

@@ -1,0 +1,85 @@
+/**
+ * The lender's end of one borrower's link: starts workers of the borrower's endpoints on the machines that hang on this platform, and tells
+ * it of them. A borrower is another platform on the database, and is believed what it says of its own endpoints alone.
+ */
+import { SvcError } from "../../domain/errors.ts";
+import type { EventHead } from "../../domain/host-protocol.ts";
+import type { WorkerDriver, WorkerSpec } from "../worker-driver.ts";
+import { askBody } from "./host-asks.ts";
+import { type LendChannel, LendLink } from "./lend-link.ts";
+
+interface LenderOptions {
+  readonly machines: Pick<WorkerDriver, "prepare" | "stop" | "list" | "vouched" | "retire">;
+  /** On a machine that has room; from now on the worker is the endpoint's. */
+  readonly start: (spec: WorkerSpec) => Promise<void>;
+  /** Whether the borrower has this endpoint. */
+  readonly has: (endpointId: string) => boolean;
+  /** The endpoint of a worker; undefined: none is known. */
+  readonly endpointOf: (workerId: string) => Promise<string | undefined>;
+  readonly closed: () => void;
+}
+
+export class Lender {
+  readonly #options: LenderOptions;
+  readonly #link: LendLink;
+
+  constructor(channel: LendChannel, options: LenderOptions) {
+    this.#options = options;
+    this.#link = new LendLink(channel, {
+      who: "The platform that has the endpoint",
+      asked: (call, body, report) => this.#asked(call, body, report),
+      happened: () => {},
+      closed: options.closed,
+    });
+  }
+
+  tell(event: EventHead, body?: Uint8Array): void {
+    this.#link.tell(event, body);
+  }
+
+  destroy(): void {
+    this.#link.destroy();
+  }
+
+  async #asked(call: string, body: Buffer, report: (line: string) => void): Promise<object> {
+    const { machines, start } = this.#options;
+    switch (call) {
+      case "prepare": {
+        const { image } = askBody("prepare", body);
+        this.#mustHave(image.endpointId);
+        await machines.prepare(image, report);
+        return {};
+      }
+      case "start": {
+        const { spec } = askBody("lend", body);
+        this.#mustHave(spec.image.endpointId);
+        await start(spec);
+        return {};
+      }
+      case "stop": {
+        const { workerId, graceMs } = askBody("stop", body);
+        const endpointId = await this.#options.endpointOf(workerId);
+        if (endpointId !== undefined) this.#mustHave(endpointId);
+        await machines.stop(workerId, graceMs);
+        return {};
+      }
+      case "retire": {
+        const { endpointId, revision } = askBody("retire", body);
+        this.#mustHave(endpointId);
+        await machines.retire(endpointId, revision);
+        return {};
+      }
+      case "list":
+        return { workers: (await machines.list()) ?? null };
+      case "vouched":
+        return { workers: await machines.vouched() };
+    }
+    throw new SvcError("STARTS_PAUSED", `The platform that has the machines does not know the call "${call}".`);
+  }
+
+  /** It may be so in a moment: who has an endpoint is known a little later elsewhere. */
+  #mustHave(endpointId: string): void {
+    if (this.#options.has(endpointId)) return;
+    throw new SvcError("STARTS_PAUSED", "Another platform has this endpoint.");
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * Machines of a platform that has none itself: another one, which they hang on, lends them. While that is away all that runs goes on, and
+ * starts wait.
+ */
+import { SvcError } from "../../domain/errors.ts";
+import type { EventHead } from "../../domain/host-protocol.ts";
+import { imageKey } from "../../domain/placement.ts";
+import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
+import { tellOfWorker, type WorkerEvents } from "./host-frames.ts";
+import { type LendChannel, LendLink } from "./lend-link.ts";
+
+interface LentEvents extends WorkerEvents {
+  /** It is known which workers run, or there may be room. */
+  available(): void;
+}
+
+interface Waiting extends PromiseWithResolvers<void> {
+  readonly report: (line: string) => void;
+}
+
+interface Kept {
+  readonly image: WorkerImage;
+  /** Who asked for it and waits. */
+  readonly waiting: Waiting[];
+}
+
+export class LentMachines {
+  readonly #events: LentEvents;
+  /** Of endpoints that are this platform's: whoever lends next is to prepare them too. */
+  readonly #images = new Map<string, Kept>();
+  /** Ends that nobody could be told of. */
+  readonly #stops = new Map<string, number>();
+  #link: LendLink | undefined;
+
+  constructor(events: LentEvents) {
+    this.#events = events;
+  }
+
+  get isLinked(): boolean {
+    return this.#link !== undefined;
+  }
+
+  attach(channel: LendChannel): void {
+    this.#link?.destroy();
+    const link: LendLink = new LendLink(channel, {
+      who: "The platform that has the machines",
+      asked: async () => {
+        throw new SvcError("STARTS_PAUSED", "This platform lends nothing.");
+      },
+      happened: (event, body) => this.#happened(event, body),
+      closed: () => {
+        if (this.#link === link) this.#link = undefined;
+      },
+    });
+    this.#link = link;
+    for (const kept of this.#images.values()) this.#prepareBy(link, kept);
+    for (const [workerId, graceMs] of this.#stops) this.#stopBy(link, workerId, graceMs);
+    this.#stops.clear();
+    this.#events.available();
+  }
+
+  detach(): void {
+    this.#link?.destroy();
+  }
+
+  /** The images that are in use: this platform has the machines itself now, and whoever waits goes on waiting for those. */
+  takeImages(prepare: (image: WorkerImage, report: (line: string) => void) => Promise<void>): void {
+    for (const { image, waiting } of this.#images.values()) settled(waiting, (report) => prepare(image, report));
+    this.#images.clear();
+  }
+
+  prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    const key = imageKey(image);
+    const kept = { image, waiting: this.#images.get(key)?.waiting ?? [] };
+    this.#images.set(key, kept);
+    const waiting = { ...Promise.withResolvers<void>(), report };
+    kept.waiting.push(waiting);
+    if (this.#link === undefined) report("waiting for the platform that has the machines");
+    else this.#prepareBy(this.#link, kept);
+    return waiting.promise;
+  }
+
+  async start(spec: WorkerSpec): Promise<void> {
+    try {
+      await this.#ask("start", { spec });
+    } catch (error) {
+      // It may come up nevertheless, while it is started elsewhere: then it is one too many.
+      if (error instanceof SvcError && error.code === "STARTS_PAUSED") this.stop(spec.workerId, 0);
+      throw error;
+    }
+  }
+
+  /** Resolves when it is on its way; while nobody lends, the end waits for the next that does. */
+  stop(workerId: string, graceMs: number): void {
+    if (this.#link === undefined) this.#stops.set(workerId, graceMs);
+    else this.#stopBy(this.#link, workerId, graceMs);
+  }
+
+  /** Undefined: it is not known. */
+  async list(): Promise<readonly string[] | undefined> {
+    return idsOf(await this.#ask("list").catch(() => undefined));
+  }
+
+  async vouched(): Promise<readonly string[]> {
+    return idsOf(await this.#ask("vouched").catch(() => undefined)) ?? [];
+  }
+
+  retire(endpointId: string, revision: string): void {
+    this.#link?.ask("retire", { endpointId, revision }).catch(() => {}); // Whoever lends next knows no zygote.
+  }
+
+  /** No worker starts from any but these. */
+  keepOnly(keep: readonly WorkerImage[]): void {
+    const kept = new Set(keep.map(imageKey));
+    for (const [key, { waiting }] of this.#images) {
+      if (!kept.has(key) && waiting.length === 0) this.#images.delete(key);
+    }
+  }
+
+  #ask(...asked: Parameters<LendLink["ask"]>): Promise<unknown> {
+    if (this.#link !== undefined) return this.#link.ask(...asked);
+    return Promise.reject(new SvcError("STARTS_PAUSED", "The platform that has the machines is away."));
+  }
+
+  #prepareBy(link: LendLink, { image, waiting }: Kept): void {
+    const isOver = () => this.#link !== link; // The next that lends is asked again.
+    const prepare = (report: (line: string) => void) => link.ask("prepare", { image, layers: [] }, report);
+    settled(waiting, prepare, isOver);
+  }
+
+  #stopBy(link: LendLink, workerId: string, graceMs: number): void {
+    link.ask("stop", { workerId, graceMs }).catch(() => {
+      if (this.#link !== link) this.stop(workerId, graceMs);
+    });
+  }
+
+  #happened(event: EventHead, body: Buffer): void {
+    if (event.event === "available") this.#events.available();
+    else tellOfWorker(event, body, this.#events);
+  }
+}
+
+function idsOf(answer: unknown): string[] | undefined {
+  const { workers } = (answer ?? {}) as { workers?: unknown };
+  return Array.isArray(workers) ? workers.filter((id): id is string => typeof id === "string") : undefined;
+}
+
+/** All that wait have what comes of it, unless it is over for another reason. */
+function settled(
+  waiting: Waiting[],
+  act: (report: (line: string) => void) => Promise<unknown>,
+  isOver = () => false,
+): void {
+  const report = (line: string) => {
+    for (const one of waiting) one.report(line);
+  };
+  act(report).then(
+    () => {
+      for (const { resolve } of waiting.splice(0)) resolve();
+    },
+    (error: unknown) => {
+      if (!isOver()) for (const { reject } of waiting.splice(0)) reject(error);
+    },
+  );
+}

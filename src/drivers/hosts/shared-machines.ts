@@ -1,0 +1,250 @@
+/**
+ * The machines of platforms that share endpoints: they hang on one of these, the first, which lends them to the others.
+ *
+ *   not the first ──▶ asks the first (LentMachines) ──▶ it is the first now ──▶ hosts come (HostsDriver), the others ask (Lender)
+ *
+ * Nothing of it is stored. The next first knows what runs from what hosts say, and whose a worker is from its row.
+ */
+import type { DriverWishes } from "../../domain/driver-offers.ts";
+import type { EventHead } from "../../domain/host-protocol.ts";
+import { ORPHAN_AGE_MIN_MS } from "../../domain/limits.ts";
+import type { IsMine } from "../../domain/own-endpoints.ts";
+import type { Volume } from "../../domain/volume.ts";
+import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
+import type { WorkerEvents } from "./host-frames.ts";
+import type { HostsDriver } from "./hosts-driver.ts";
+import type { LendChannel } from "./lend-link.ts";
+import { Lender } from "./lender.ts";
+import { LentMachines } from "./lent-machines.ts";
+
+export interface SharedMachinesOptions {
+  /** Over the machines themselves. */
+  readonly make: (hooks: DriverHooks) => HostsDriver;
+  readonly hooks: DriverHooks;
+  readonly isFirst: () => boolean;
+  readonly isMine: IsMine;
+  /** Id of the platform that has an endpoint. */
+  readonly ownerOf: (endpointId: string) => string;
+  /** Of a worker's row; undefined: it has none. */
+  readonly rowOf: (workerId: string) => Promise<{ readonly endpointId: string } | undefined>;
+  /** `host:port` of the platforms that a worker may dial, this one first. */
+  readonly dial: () => readonly string[];
+  /** Whether the worker's own link is open here. */
+  readonly isConnected: (workerId: string) => boolean;
+  readonly connected: () => Iterable<string>;
+  readonly onError: (error: unknown) => void;
+}
+
+interface Started {
+  readonly endpointId: string;
+  readonly at: number;
+}
+
+export class SharedMachines implements LocalDriver {
+  readonly #options: SharedMachinesOptions;
+  readonly #hosts: HostsDriver;
+  readonly #lent: LentMachines;
+  /** Who borrows, by platform. */
+  readonly #lenders = new Map<string, Lender>();
+  /** Workers that were started here, or asked about. */
+  readonly #started = new Map<string, Started>();
+  /** What is to be told of a worker whose endpoint is being looked up. */
+  readonly #turns = new Map<string, Promise<void>>();
+  #onExit: (exit: WorkerExit) => void = () => {};
+
+  constructor(options: SharedMachinesOptions) {
+    this.#options = options;
+    const { hooks, isConnected } = options;
+    const own: WorkerEvents = {
+      exited: (exit) => this.#onExit(exit),
+      started: (head) => hooks.started(head),
+      bootFailed: (workerId, failure) => hooks.bootFailed(workerId, failure),
+      printed: (kind, workerId, stream, text) => hooks[kind](workerId, stream, text),
+    };
+    this.#lent = new LentMachines({
+      ...own,
+      // A machine that does not answer may run it all the same.
+      exited: (exit) => {
+        if (exit.cause !== "machine" || !isConnected(exit.workerId)) own.exited(exit);
+      },
+      available: () => hooks.available(),
+    });
+    this.#hosts = options.make({
+      ...hooks,
+      available: () => {
+        hooks.available();
+        for (const lender of this.#lenders.values()) lender.tell({ event: "available" });
+      },
+      started: (head) => this.#tell(head.worker, () => own.started(head), { event: "started", of: { head } }),
+      bootFailed: (workerId, failure) =>
+        this.#tell(workerId, () => own.bootFailed(workerId, failure), { event: "bootFailed", of: { failure } }),
+      log: (...printed) => this.#printed("log", ...printed),
+      programPrinted: (...printed) => this.#printed("programPrinted", ...printed),
+    });
+    this.#hosts.onExit((exit) => {
+      this.#tell(exit.workerId, () => own.exited(exit), { event: "exited", of: exit });
+      this.#inTurn(exit.workerId, async () => {
+        this.#started.delete(exit.workerId);
+      });
+    });
+  }
+
+  get hosts(): HostsDriver {
+    return this.#hosts;
+  }
+
+  has(endpointId: string): boolean {
+    return this.#options.isMine(endpointId);
+  }
+
+  /** From now on the machines hang on this platform. */
+  becomeFirst(): void {
+    this.#lent.detach();
+    this.#hosts.beginAnew();
+    this.#lent.takeImages((image, report) => this.#hosts.prepare(image, report));
+  }
+
+  /** The link to the first. */
+  attach(channel: LendChannel): void {
+    this.#lent.attach(channel);
+  }
+
+  /** The link of another platform, which borrows. */
+  lend(borrower: string, channel: LendChannel): void {
+    this.#lenders.get(borrower)?.destroy();
+    const lender: Lender = new Lender(channel, {
+      machines: this.#hosts,
+      start: (spec) => this.#startHere(spec),
+      has: (endpointId) => this.#options.ownerOf(endpointId) === borrower,
+      endpointOf: (workerId) => this.#endpointOf(workerId),
+      closed: () => {
+        if (this.#lenders.get(borrower) === lender) this.#lenders.delete(borrower);
+      },
+    });
+    this.#lenders.set(borrower, lender);
+  }
+
+  prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
+    return this.#isFirst ? this.#hosts.prepare(image, report) : this.#lent.prepare(image, report);
+  }
+
+  start(spec: WorkerSpec): Promise<void> {
+    const told = { ...spec, dial: this.#options.dial() };
+    return this.#isFirst ? this.#startHere(told) : this.#lent.start(told);
+  }
+
+  async stop(workerId: string, graceMs: number): Promise<void> {
+    if (this.#isFirst) await this.#hosts.stop(workerId, graceMs);
+    else this.#lent.stop(workerId, graceMs);
+  }
+
+  async list(): Promise<string[] | undefined> {
+    const all = this.#isFirst ? await this.#hosts.list() : await this.#lent.list();
+    return all && [...new Set([...all, ...this.#options.connected()])];
+  }
+
+  /** Of one that runs without a row of this platform's: whether this one is to end it. */
+  endsAstray(workerId: string, hasRow: boolean): boolean {
+    const started = this.#started.get(workerId);
+    const isYoung = started !== undefined && performance.now() - started.at < ORPHAN_AGE_MIN_MS;
+    return this.#isFirst && !hasRow && !isYoung;
+  }
+
+  async vouched(): Promise<readonly string[]> {
+    return this.#isFirst ? this.#hosts.vouched() : this.#lent.vouched();
+  }
+
+  capacity(): Promise<Capacity> {
+    return this.#hosts.capacity();
+  }
+
+  onExit(listener: (exit: WorkerExit) => void): void {
+    this.#onExit = listener;
+  }
+
+  async retire(endpointId: string, revision: string): Promise<void> {
+    if (this.#isFirst) await this.#hosts.retire(endpointId, revision);
+    else this.#lent.retire(endpointId, revision);
+  }
+
+  async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
+    this.#lent.keepOnly(keep);
+    await this.#hosts.removeUnused(keep, before);
+  }
+
+  open(): Promise<void> {
+    return this.#hosts.open();
+  }
+
+  attachLauncher(...given: Parameters<LocalDriver["attachLauncher"]>): Promise<boolean> {
+    return this.#hosts.attachLauncher(...given);
+  }
+
+  platformUrl(): Promise<string> {
+    return this.#hosts.platformUrl();
+  }
+
+  cannotGive(asked: DriverWishes): readonly string[] {
+    return this.#hosts.cannotGive(asked);
+  }
+
+  makeVolume(volume: Volume): Promise<void> {
+    return this.#hosts.makeVolume(volume);
+  }
+
+  get missingIsolation(): readonly string[] {
+    return this.#hosts.missingIsolation;
+  }
+
+  /** Machines, and what runs on them for others, are the next first's. */
+  async close(): Promise<void> {
+    this.#lent.detach();
+    for (const lender of this.#lenders.values()) lender.destroy();
+    await this.#hosts.close({ stopAll: false });
+  }
+
+  get #isFirst(): boolean {
+    return this.#options.isFirst();
+  }
+
+  async #startHere(spec: WorkerSpec): Promise<void> {
+    const { workerId, image } = spec;
+    this.#started.set(workerId, { endpointId: image.endpointId, at: performance.now() });
+    try {
+      await this.#hosts.start(spec);
+    } catch (error) {
+      this.#started.delete(workerId);
+      throw error;
+    }
+  }
+
+  async #endpointOf(workerId: string): Promise<string | undefined> {
+    const known = this.#started.get(workerId);
+    if (known !== undefined) return known.endpointId;
+    const row = await this.#options.rowOf(workerId);
+    if (row !== undefined) this.#started.set(workerId, { endpointId: row.endpointId, at: performance.now() });
+    return row?.endpointId;
+  }
+
+  #printed(kind: "log" | "programPrinted", workerId: string, stream: "stdout" | "stderr", text: string): void {
+    const own = () => this.#options.hooks[kind](workerId, stream, text);
+    this.#tell(workerId, own, { event: kind, stream }, Buffer.from(text));
+  }
+
+  /** Whoever has its endpoint is told; one that is not linked asks what runs when it is. */
+  #tell(workerId: string, own: () => void, event: Omit<EventHead, "workerId">, body?: Uint8Array): void {
+    this.#inTurn(workerId, async () => {
+      const endpointId = await this.#endpointOf(workerId);
+      const { isMine, ownerOf } = this.#options;
+      if (endpointId === undefined || isMine(endpointId)) own();
+      else this.#lenders.get(ownerOf(endpointId))?.tell({ ...event, workerId }, body);
+    });
+  }
+
+  /** What is told of a worker keeps its order. */
+  #inTurn(workerId: string, act: () => Promise<void>): void {
+    const turn = (this.#turns.get(workerId) ?? Promise.resolve()).then(act).catch(this.#options.onError);
+    this.#turns.set(workerId, turn);
+    turn.finally(() => this.#turns.get(workerId) === turn && this.#turns.delete(workerId)).catch(() => {});
+  }
+}
