@@ -26,7 +26,7 @@ export const HOST_TOLD_PER_MINUTE_MAX = 30;
 export const HOST_CLOCK_TOLD_MS = 5_000;
 
 /** Between platforms that lend machines and those that borrow them. */
-export const LEND_ASKS_MAX = 4_000;
+export const LEND_ASKS_MAX = 1_000;
 export const LEND_UNSENT_MAX_BYTES = 64 * 1024 * 1024;
 export const LEND_PING_MS = 1_000;
 export const LEND_SILENCE_MAX_MS = 6_000;

@@ -1,7 +1,7 @@
 /** Several machines behind one driver, with agents that are played frame by frame. */
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Machine, Share } from "../../src/domain/capacity.ts";
+import type { Share } from "../../src/domain/capacity.ts";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
@@ -10,13 +10,12 @@ import { asIfMade, type Fleet, type HostMachine, placeAmong, wholeOf } from "../
 import { FRAME } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
-import type { HostChannel, KnownHost } from "../../src/drivers/hosts/known-host.ts";
+import type { KnownHost } from "../../src/drivers/hosts/known-host.ts";
 import type { LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { MachineMeter } from "../../src/telemetry/machine-use.ts";
 import { eventually } from "../eventually.ts";
+import { Agent, MACHINE } from "./played-agent.ts";
 
-const SIZE = { vcpus: 4, memoryGb: 16 };
-const MACHINE: Machine = { ...SIZE, hardware: SIZE, gpus: [], emulatesGpu: false };
 const IMAGE = {
   endpointId: "ep1",
   endpointName: "e",
@@ -52,57 +51,6 @@ const row = (id: string, changes: Partial<KnownHost> = {}): KnownHost => {
   };
 };
 const SHARE: Share = { vcpus: 1, memoryGb: 2, gpus: [] };
-
-/** The agent's end: answers what it is asked, unless told otherwise. */
-class Agent implements HostChannel {
-  isOpen = true;
-  isPaused = false;
-  lastHeard = performance.now();
-  readonly asked: { id: number; call: string; body: Record<string, unknown> }[] = [];
-  readonly sent: number[] = [];
-  answers: (call: string) => object | undefined = () => ({});
-  onFrame: HostChannel["onFrame"] = () => {};
-  onClose = () => {};
-
-  send(type: number, _channel: number, head?: object, body?: Uint8Array): void {
-    this.sent.push(type);
-    if (type !== HOST_FRAME.ASK) return;
-    const { id, call } = head as { id: number; call: string };
-    this.asked.push({ id, call, body: body === undefined ? {} : JSON.parse(Buffer.from(body).toString()) });
-    const answer = this.answers(call);
-    if (answer !== undefined) queueMicrotask(() => this.answer(id, answer));
-  }
-  answer(id: number, answer: object): void {
-    if ("error" in answer) this.say(HOST_FRAME.ANSWER, { id, ...answer });
-    else this.say(HOST_FRAME.ANSWER, { id }, answer);
-  }
-  say(type: number, head: object, body: object | string = ""): void {
-    const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
-    this.onFrame({ type, flags: 0, channel: 0, headBytes: Buffer.from(JSON.stringify(head)), body: bytes });
-  }
-  state(changes: Partial<HostState> = {}): void {
-    this.say(
-      HOST_FRAME.STATE,
-      {},
-      { machine: MACHINE, workers: [], ended: [], missing: [], freeDiskBytes: 1, ...changes },
-    );
-  }
-  event(event: string, workerId: string, more: { stream?: string; of?: object; text?: string } = {}): void {
-    const { text = "", ...rest } = more;
-    this.say(HOST_FRAME.EVENT, { event, workerId, ...rest }, text);
-  }
-  calls(call: string) {
-    return this.asked.filter((one) => one.call === call);
-  }
-  destroy(): void {
-    if (!this.isOpen) return;
-    this.isOpen = false;
-    this.onClose();
-  }
-  close(): void {
-    this.destroy();
-  }
-}
 
 function open(
   t: TestContext,

@@ -114,7 +114,7 @@ export class SharedMachines implements LocalDriver {
     this.#lenders.get(borrower)?.destroy();
     const lender: Lender = new Lender(channel, {
       machines: this.#hosts,
-      start: (spec) => this.#startHere(spec),
+      start: (spec) => this.#startHere({ ...spec, beyondCapacity: spec.beyondCapacity && !this.#runs(spec.image) }),
       has: (endpointId) => this.#options.ownerOf(endpointId) === borrower,
       endpointOf: (workerId) => this.#endpointOf(workerId),
       closed: () => {
@@ -216,6 +216,11 @@ export class SharedMachines implements LocalDriver {
       this.#started.delete(workerId);
       throw error;
     }
+  }
+
+  /** Whether a worker of the endpoint was started by this platform: only the first one may be beyond what machines have. */
+  #runs({ endpointId }: WorkerImage): boolean {
+    return [...this.#started.values()].some((one) => one.endpointId === endpointId);
   }
 
   async #endpointOf(workerId: string): Promise<string | undefined> {

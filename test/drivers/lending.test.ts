@@ -1,0 +1,323 @@
+/** Platforms that share endpoints: one has the machines and lends them. Their links are real sockets, the machine's agent is played. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
+import { HOST_FRAME } from "../../src/domain/host-protocol.ts";
+import { LEND_ASKS_MAX, LEND_UNSENT_MAX_BYTES } from "../../src/domain/limits.ts";
+import { CapacityLedger } from "../../src/drivers/capacity.ts";
+import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
+import type { KnownHost } from "../../src/drivers/hosts/known-host.ts";
+import { SharedMachines } from "../../src/drivers/hosts/shared-machines.ts";
+import type { LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
+import { Connection } from "../../src/worker-link/connection.ts";
+import { eventually } from "../eventually.ts";
+import { Agent } from "./played-agent.ts";
+
+const image = (endpointId: string): WorkerImage => ({
+  endpointId,
+  endpointName: endpointId,
+  environmentId: "env",
+  buildId: "b1",
+  sourceLayer: "a".repeat(64),
+  dependencyLayer: null,
+  baseDependencies: [],
+  pythonVersion: "3.12",
+  handler: "worker.py",
+  imageName: CPU_IMAGE,
+  systemDependencies: [],
+  imageSteps: [],
+  bootType: "SVCBOOT",
+  volumes: [],
+  cache: undefined,
+});
+
+const spec = (workerId: string, endpointId: string, changes: Partial<WorkerSpec> = {}): WorkerSpec => ({
+  workerId,
+  token: "t",
+  revision: "r1",
+  image: image(endpointId),
+  appName: "app",
+  environmentName: "main",
+  kind: "queue",
+  env: {},
+  maxConcurrency: 1,
+  instanceIds: "cpu3c-1-2",
+  gpuIds: "",
+  gpuPreference: [],
+  gpuCount: 1,
+  beyondCapacity: false,
+  ...changes,
+});
+
+const ROW: KnownHost = {
+  ...{ id: "h1", name: "h1", labels: [], driver: "process", version: "0" },
+  ...{ sharedVolumes: false, draining: false, pod: "", holder: "" },
+};
+
+/** What all platforms know: who is the first, who has which endpoint, and the rows of workers. */
+function world(t: TestContext, first: string) {
+  const known = { first, owners: new Map<string, string>(), rows: new Map<string, string>() };
+  const platform = (id: string) => {
+    const seen = { exits: [] as WorkerExit[], printed: [] as string[], available: 0 };
+    const nothing = () => {};
+    const made = new CapacityLedger(
+      { cpuOvercommit: 1, memoryOvercommit: 1, emulateGpu: false, emulatedGpus: [] },
+      [],
+      { vcpus: 1, memoryGb: 1 },
+    );
+    const local = { onExit: nothing, close: async () => {}, removeUnused: async () => {} } as unknown as LocalDriver;
+    const machines = new SharedMachines({
+      make: (hooks) =>
+        new HostsDriver({
+          ...{ local, hooks, capacity: made.capacity, labels: [], runsHere: false },
+          needed: async (needed) => ({ image: needed, layers: [] }),
+          isConnected: () => false,
+          connected: () => [],
+          drain: nothing,
+        }),
+      hooks: {
+        ...{ bootFailed: nothing, started: nothing, told: nothing },
+        log: (workerId, _stream, text) => seen.printed.push(`${workerId}: ${text}`),
+        programPrinted: nothing,
+        available: () => {
+          seen.available++;
+        },
+      },
+      isFirst: () => known.first === id,
+      isMine: (endpointId) => known.owners.get(endpointId) === id,
+      ownerOf: (endpointId) => known.owners.get(endpointId) ?? "",
+      rowOf: async (workerId) => {
+        const endpointId = known.rows.get(workerId);
+        return endpointId === undefined ? undefined : { endpointId };
+      },
+      dial: () => [`${id}:1`, "other:1"],
+      isConnected: () => false,
+      connected: () => [],
+      onError: (error) => assert.fail(error as Error),
+    });
+    machines.onExit((exit) => seen.exits.push(exit));
+    t.after(() => machines.close());
+    return { id, machines, seen };
+  };
+  return { known, platform };
+}
+
+type Platform = ReturnType<ReturnType<typeof world>["platform"]>;
+
+/** The two ends of a connection. */
+async function sockets(t: TestContext): Promise<[Socket, Socket]> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const one = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const [other] = (await once(server, "connection")) as [Socket];
+  server.close();
+  t.after(() => {
+    one.destroy();
+    other.destroy();
+  });
+  return [one, other];
+}
+
+/** Resolves the borrower's end. */
+async function link(t: TestContext, borrower: Platform, lender: Platform): Promise<Connection> {
+  const [one, other] = await sockets(t);
+  const ends = [new Connection(one), new Connection(other)] as const;
+  for (const end of ends) end.trust();
+  lender.machines.lend(borrower.id, ends[1]);
+  borrower.machines.attach(ends[0]);
+  return ends[0];
+}
+
+function machine({ machines }: Platform): Agent {
+  const agent = new Agent();
+  machines.hosts.attach(ROW, agent);
+  agent.state();
+  return agent;
+}
+
+const started = (agent: Agent) => agent.calls("start").map(({ body }) => (body.spec as WorkerSpec).workerId);
+
+test("A platform without machines runs its workers on those of another, and hears of its own alone", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-a", "a").set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  const agent = machine(a);
+  await link(t, b, a);
+  await link(t, c, a);
+  for (const [one, endpointId] of [
+    [a, "ep-a"],
+    [b, "ep-b"],
+    [c, "ep-c"],
+  ] as const) {
+    await one.machines.prepare(image(endpointId), () => {});
+    await one.machines.start(spec(`w-${one.id}`, endpointId));
+  }
+  assert.deepEqual(started(agent), ["w-a", "w-b", "w-c"]);
+  const dials = agent.calls("start").map(({ body }) => (body.spec as WorkerSpec).dial?.[0]);
+  assert.deepEqual(dials, ["a:1", "b:1", "c:1"], "each worker dials its own platform first");
+  assert.deepEqual((await b.machines.list())?.sort(), ["w-a", "w-b", "w-c"]);
+  for (const id of ["a", "b", "c"]) {
+    agent.event("log", `w-${id}`, { text: "hear" });
+    agent.event("exited", `w-${id}`, { of: { workerId: `w-${id}`, code: 0, signal: null, reason: "it is over" } });
+  }
+  for (const { id, seen } of [a, b, c]) {
+    await eventually(() =>
+      assert.deepEqual(
+        seen.exits.map(({ workerId }) => workerId),
+        [`w-${id}`],
+      ),
+    );
+    assert.deepEqual(seen.printed, [`w-${id}: hear`]);
+  }
+});
+
+test("A platform gets no more than the machines have, nothing of another's endpoints, and with nonsense no link", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-a", "a").set("ep-b", "b");
+  const [a, b] = [platform("a"), platform("b")];
+  const agent = machine(a);
+  await link(t, b, a);
+  await a.machines.prepare(image("ep-a"), () => {});
+  await b.machines.prepare(image("ep-b"), () => {});
+  await a.machines.start(spec("w-a", "ep-a"));
+  const all = await Promise.allSettled([1, 2, 3, 4, 5].map((n) => b.machines.start(spec(`w-${n}`, "ep-b"))));
+  assert.deepEqual(
+    all.map((one) => (one.status === "fulfilled" ? "" : one.reason.code)),
+    ["", "", "", "NO_CAPACITY", "NO_CAPACITY"],
+  );
+  const share = { vcpus: 0.1, memoryGb: 0.1, gpus: [] };
+  for (const more of [{ beyondCapacity: true }, { share }, { onHost: "h1" }]) {
+    await assert.rejects(b.machines.start(spec("w-6", "ep-b", more)), { code: "NO_CAPACITY" });
+  }
+  await assert.rejects(b.machines.start(spec("w-7", "ep-a")), {
+    code: "STARTS_PAUSED",
+    message: /Another platform has/,
+  });
+  await assert.rejects(
+    b.machines.prepare(image("ep-a"), () => {}),
+    { code: "STARTS_PAUSED" },
+  );
+  await b.machines.stop("w-a", 0);
+  assert.deepEqual(started(agent), ["w-a", "w-1", "w-2", "w-3"]);
+  await b.machines.list();
+  assert.ok(!agent.calls("stop").some(({ body }) => body.workerId === "w-a"), "another's worker goes on");
+
+  for (const say of [
+    (end: Connection) => end.send(99, 0),
+    (end: Connection) => end.send(HOST_FRAME.ASK, 0, { id: "x" }),
+    (end: Connection) => end.send(HOST_FRAME.EVENT, 0, {}),
+    (end: Connection) => end.send(HOST_FRAME.ANSWER, 0, { id: -1 }),
+  ]) {
+    const [one, other] = await sockets(t);
+    const [mine, theirs] = [new Connection(one), new Connection(other)];
+    a.machines.lend("b", theirs);
+    const closed = once(one, "close");
+    say(mine);
+    await closed;
+  }
+  const [one, other] = await sockets(t);
+  const [mine, theirs] = [new Connection(one), new Connection(other)];
+  theirs.trust();
+  a.machines.lend("b", theirs);
+  const answers: { id: number; error?: { code: string } }[] = [];
+  mine.onFrame = ({ type, headBytes }) => {
+    if (type === HOST_FRAME.ANSWER) answers.push(JSON.parse(headBytes.toString()));
+  };
+  for (const [id, call, body] of [
+    [1, "start", "{"],
+    [2, "start", JSON.stringify({ spec: { ...spec("../w", "ep-b") } })],
+    [3, "prepare", JSON.stringify({ image: { ...image("ep-b"), handler: "../../etc/passwd" }, layers: [] })],
+    [4, "erase", "{}"],
+  ] as const) {
+    mine.send(HOST_FRAME.ASK, 0, { id, call }, Buffer.from(body));
+  }
+  await eventually(() => assert.equal(answers.length, 4));
+  assert.ok(answers.every(({ error }) => error !== undefined));
+});
+
+test("What is asked at once is bounded", async (t) => {
+  const { platform } = world(t, "a");
+  const a = platform("a");
+  const agent = machine(a);
+  agent.answers = (call) => (call === "vouched" ? undefined : {});
+  const [one, other] = await sockets(t);
+  const [mine, theirs] = [new Connection(one), new Connection(other)];
+  theirs.trust();
+  a.machines.lend("b", theirs);
+  const refused: number[] = [];
+  mine.onFrame = ({ type, headBytes }) => {
+    if (type === HOST_FRAME.ANSWER) refused.push((JSON.parse(headBytes.toString()) as { id: number }).id);
+  };
+  for (let id = 1; id <= LEND_ASKS_MAX + 1; id++) mine.send(HOST_FRAME.ASK, 0, { id, call: "vouched" });
+  await eventually(() => assert.ok(refused.length > 0));
+  assert.ok(refused[0]! > LEND_ASKS_MAX);
+});
+
+test("A platform that reads nothing is cut, and asks anew", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b");
+  const [a, b] = [platform("a"), platform("b")];
+  const agent = machine(a);
+  const end = await link(t, b, a);
+  await b.machines.prepare(image("ep-b"), () => {});
+  await b.machines.start(spec("w-b", "ep-b"));
+  end.pause();
+  const text = "x".repeat(60_000);
+  let sent = 0;
+  while (end.isOpen && sent < 2 * LEND_UNSENT_MAX_BYTES) {
+    agent.event("log", "w-b", { text });
+    sent += text.length;
+    if (sent % 3_000_000 === 0) await new Promise(setImmediate);
+  }
+  end.resume();
+  await eventually(() => assert.equal(end.isOpen, false));
+  await link(t, b, a);
+  assert.deepEqual(await b.machines.list(), ["w-b"]);
+});
+
+test("A start whose answer is lost is ended by whoever lends next, which knows of workers from their machines", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  const agent = machine(a);
+  const end = await link(t, b, a);
+  await b.machines.prepare(image("ep-b"), () => {});
+  await b.machines.start(spec("w-1", "ep-b"));
+  known.rows.set("w-1", "ep-b");
+  agent.answers = (call) => (call === "start" ? undefined : {});
+  const lost = b.machines.start(spec("w-2", "ep-b"));
+  await eventually(() => assert.deepEqual(started(agent), ["w-1", "w-2"]));
+  end.destroy();
+  await assert.rejects(lost, { code: "STARTS_PAUSED" });
+  assert.equal(await b.machines.list(), undefined, "nobody is given up while it is not known who runs");
+  const prepared = b.machines.prepare(image("ep-c"), () => {});
+  known.first = "c";
+  known.owners.set("ep-c", "b");
+  c.machines.becomeFirst();
+  const again = machine(c);
+  const workers = ["w-1", "w-2"].map((worker) => ({ worker, share: { vcpus: 1, memoryGb: 2, gpus: [] } }));
+  again.state({ workers });
+  const before = b.seen.available;
+  await link(t, b, c);
+  assert.ok(b.seen.available > before, "it looks who runs");
+  assert.deepEqual(await b.machines.list(), ["w-1", "w-2"]);
+  await prepared;
+  await eventually(() =>
+    assert.deepEqual(
+      again.calls("stop").map(({ body }) => body.workerId),
+      ["w-2"],
+    ),
+  );
+  again.event("exited", "w-1", { of: { workerId: "w-1", code: 1, signal: null, reason: "it ended" } });
+  await eventually(() =>
+    assert.deepEqual(
+      b.seen.exits.map(({ workerId }) => workerId),
+      ["w-1"],
+    ),
+  );
+  await b.machines.start(spec("w-3", "ep-b"));
+  assert.deepEqual(started(again), ["w-3"], "its images are prepared there too");
+});
