@@ -1,7 +1,7 @@
 /** Platforms that share the endpoints of one database, and machines that joined: those hang on one of them, and run workers of all. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { after, before, describe, type TestContext, test } from "node:test";
@@ -99,6 +99,9 @@ async function withMachine(
   const { join } = joinable(t, first);
   const { agent, again } = await join("one", { url: await leadsTo(t, [first, ...others]), env: ROOM });
   const effects = path.join(first.shared, "effects.txt");
+  // Workers are users of their own.
+  writeFileSync(effects, "");
+  chmodSync(effects, 0o666);
   const paths = await replicas.deploy(WORKER(effects));
   const doubles = Array.from({ length: 2 * COUNT }, (_, n) => paths[`double-${n}`]!);
   const ran = () => readFileSync(effects, "utf8").trim().split("\n").map(Number);
