@@ -96,8 +96,30 @@ export type HostCall = "prepare" | "start" | "stop" | "retire" | "vouched" | "un
  * What platforms that share endpoints ask of each other for machines: the same calls, where a START has no share yet, and
  *
  *   list      no body                                                    answers { workers: string[] | null }, null: not known yet
+ *   capacity  no body                                                    answers LentCapacity
+ *   wants     no body, asked by who lends                                answers { wants: { endpointId, missing }[] }
  */
-export type LendCall = "list";
+export type LendCall = "list" | "capacity" | "wants";
+
+/** Machines that are lent, without what each has prepared: whether a worker can start there is said when it is asked for. */
+export interface LentCapacity {
+  readonly machines: readonly (Machine & {
+    readonly id: string;
+    readonly name: string;
+    readonly labels: readonly string[];
+    readonly sharedVolumes: boolean;
+    readonly closed?: string | undefined;
+    readonly potential?: true | undefined;
+  })[];
+  /** Whoever's they are. */
+  readonly shares: readonly (readonly [worker: string, share: Share])[];
+}
+
+/** Workers that an endpoint waits for. */
+export interface RoomWant {
+  readonly endpointId: string;
+  readonly missing: number;
+}
 
 export interface AskHead {
   readonly id: number;
@@ -122,6 +144,7 @@ export interface ReportHead {
  *
  *   exited {…HostWorkerExit} · started {head: StartedHead} · bootFailed {workerId, failure} · log, programPrinted {workerId, stream}
  *   available {} · told {line, facts} · used {…InUse} · state: use STATE
+ *   drains {workerId, why}: of who lends machines, about a worker that is to finish what it has
  *   leaving {graceMs}: the agent is to end. No worker may be started there any more, those that run are to be drained; when
  *   none is left, or after the grace, it ends by itself
  */
@@ -134,6 +157,7 @@ export type HostEvent =
   | "available"
   | "told"
   | "used"
+  | "drains"
   | "leaving";
 
 export interface EventHead {
@@ -208,6 +232,20 @@ const inUse = z.object({
     .max(64),
 });
 
+const lentMachine = machine.extend({
+  ...{ id: z.string().max(100), name: z.string().max(300), labels: z.array(z.string().max(100)).max(100) },
+  ...{ sharedVolumes: z.boolean(), closed: z.string().max(2_000).optional(), potential: z.literal(true).optional() },
+});
+const lent = z.object({
+  machines: z.array(lentMachine).max(10_000),
+  shares: z
+    .array(z.tuple([z.string().max(100), hostShare.extend({ host: z.string().max(100).optional() })]))
+    .max(100_000),
+});
+const wants = z.object({
+  wants: z.array(z.object({ endpointId: z.string().max(100), missing: z.int().nonnegative().max(10_000) })).max(20_000),
+});
+
 const id = z.int().nonnegative();
 const ask = z.object({ id, call: z.string().max(50) });
 const answer = z.object({
@@ -228,6 +266,8 @@ export const hostWelcome = (value: unknown): HostWelcome => welcome.parse(value)
 export const hostState = (value: unknown): HostState => state.parse(value);
 export const hostWorkerExit = (value: unknown): HostWorkerExit => exit.parse(value);
 export const hostInUse = (value: unknown): InUse => inUse.parse(value);
+export const lentCapacity = (value: unknown): LentCapacity => lent.parse(value) as LentCapacity;
+export const roomWants = (value: unknown): readonly RoomWant[] => wants.parse(value).wants;
 export const askHead = (value: unknown): AskHead => ask.parse(value);
 export const answerHead = (value: unknown): AnswerHead => answer.parse(value);
 export const reportHead = (value: unknown): ReportHead => report.parse(value);

@@ -48,7 +48,7 @@ import { Pods } from "./pods.ts";
 import { registryLogin } from "./registry-login.ts";
 import type { Replica } from "./replica.ts";
 import { derivedKeys } from "./secret-keys.ts";
-import { Sharing } from "./sharing.ts";
+import { ofFirst, Sharing } from "./sharing.ts";
 import { makeShown } from "./shown.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
@@ -311,10 +311,8 @@ export async function compose(
     keptByEndpoint: [queue, logs.store, telemetry.series, telemetry.records],
     onError: reconcilerFailed,
   });
-  const podsUpkeep = pods === undefined ? [] : [pods];
-  const startAlerts = () => (sharing === undefined ? alerts.start() : sharing.whenFirst(() => alerts.start()));
-  const watching = { start: startAlerts, stop: () => alerts.stop() };
-  const reconcilers = [volumes, webhooks, watching, schedules, ...logs.upkeep, ...podsUpkeep, ...upkeep.all];
+  const ofOne = [alerts, ...(pods === undefined ? [] : [pods])].map((one) => ofFirst(sharing, one));
+  const reconcilers = [volumes, webhooks, ...ofOne, schedules, ...logs.upkeep, ...upkeep.all];
 
   const parts = {
     storage,

@@ -51,17 +51,19 @@ export function routedFront(needs: FrontNeeds, route: Route, notReady: NotReady)
     if (answersHealth(req, res, notReady)) return;
     // Whoever asks whether it is ready wants to know it now.
     const mayRepeat = () => !asksForHealth(req);
+    const pulled = findPull(req.url ?? "/");
+    // Workers of this machine ask the platform that has started them; those of others ask any, and who has their endpoint answers.
+    const isHere = needs.config.workerListen === undefined;
+    const of = pulled === undefined || isHere ? {} : { endpointId: pulled.endpointId };
     try {
       await route.ask(
         (backing) => {
-          // Workers ask the platform that has started them.
           const here = route.shared?.own ?? backing;
-          const { pull } = here;
-          const pulled = pull && findPull(req.url ?? "/");
+          const { pull } = isHere ? here : backing;
           if (pulled === undefined || pull === undefined) return (isOfOne(req) ? here : backing).fallback(req, res);
           return answerPull(req, res, pulled, pull, gateway.context);
         },
-        { mayRepeat },
+        { mayRepeat, ...of },
       );
     } catch (error) {
       if (!res.headersSent && answersHealth(req, res, notReady)) return;

@@ -13,7 +13,7 @@ import { VERSION } from "../domain/version.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
-import { SharedMachines } from "../drivers/hosts/shared-machines.ts";
+import { SharedMachines, type SharedMachinesOptions } from "../drivers/hosts/shared-machines.ts";
 import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
 import { libc } from "../lib/libc.ts";
 import type { Log } from "../lib/log.ts";
@@ -64,6 +64,8 @@ interface Hosts {
   readonly view: HostsView;
 }
 
+type Drain = SharedMachinesOptions["drain"];
+
 /** In the folder of the platform's volumes: says whose they are. */
 const PLATFORM_FILE = ".svc-platform";
 
@@ -73,7 +75,10 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   if (config.workerListen === undefined) {
     return { driver: local, fleet: () => ledger.capacity, doors: {}, view: NO_HOSTS };
   }
-  const make = (hooks: DriverHooks) =>
+  const drainHere: Drain = (workerIds, why) => {
+    for (const id of workerIds) pool().stop(id, why, false).catch(onError);
+  };
+  const make = (hooks: DriverHooks, drain: Drain) =>
     new HostsDriver({
       ...(needs.pods && { potential: () => needs.pods!.machines }),
       local,
@@ -88,12 +93,10 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
       }),
       isConnected: (workerId) => link().isHeard(workerId),
       connected: () => link().connectedElsewhere(),
-      drain: (workerIds, why) => {
-        for (const id of workerIds) pool().stop(id, why, false).catch(onError);
-      },
+      drain,
     });
-  const { shared, links } = shareMachines(needs, make) ?? {};
-  const driver: HostsDriver = shared?.hosts ?? make(hooks);
+  const { shared, links } = shareMachines(needs, make, drainHere) ?? {};
+  const driver: HostsDriver = shared?.hosts ?? make(hooks, drainHere);
   const know = async () => {
     const rows = await store.hosts.list();
     const there = new Set(rows.map(({ id }) => id));
@@ -109,7 +112,7 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     else driver.know(change.host);
   });
   const { platform, arch } = process;
-  needs.pods?.over(driver);
+  needs.pods?.over(driver, async () => shared?.othersWant() ?? []);
   const door: HostDoor = {
     ...(needs.pods && { podOf: (token: string) => needs.pods!.podOf(token) }),
     ...(shared && { several: true }),
@@ -137,19 +140,21 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
 
 /** Undefined: this platform has all endpoints, and the machines. */
 function shareMachines(
-  { sharing, hooks, store, link, workerPort, onError }: HostsNeeds,
-  make: (hooks: DriverHooks) => HostsDriver,
+  { sharing, hooks, store, link, pool, workerPort, onError }: HostsNeeds,
+  make: SharedMachinesOptions["make"],
+  drain: Drain,
 ): { readonly shared: SharedMachines; readonly links: MachineLinks } | undefined {
   if (sharing === undefined) return undefined;
   const { shards, isFirst } = sharing;
   const shared: SharedMachines = new SharedMachines({
-    ...{ make, hooks, isFirst, onError },
+    ...{ make, drain, hooks, isFirst, onError },
     isMine: shards.isMine,
     ownerOf: (endpointId) => shards.ownerOf(endpointId),
     rowOf: (workerId) => store.workers.find(workerId),
     dial: () => links.dial,
     isConnected: (workerId) => link().isHeard(workerId),
     connected: () => link().connectedElsewhere(),
+    wants: () => pool().waitingForRoom,
   });
   const links: MachineLinks = sharing.lends({
     machines: shared,

@@ -1,6 +1,7 @@
 /** Pools of Pods beside the rest of the platform: what they are wanted for, and what is kept of their hosts. */
 import { needOf } from "../domain/capacity.ts";
 import { ownImage } from "../domain/driver-offers.ts";
+import type { RoomWant } from "../domain/host-protocol.ts";
 import { type Fleet, type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
@@ -32,6 +33,7 @@ export class Pods {
   readonly #needs: PodsNeeds;
   readonly #controller: PoolController;
   #driver: HostsDriver | undefined;
+  #othersWant: () => Promise<readonly RoomWant[]> = async () => [];
   /** Of the pools, each time it is another. */
   viewChanged = () => {};
 
@@ -57,9 +59,10 @@ export class Pods {
     });
   }
 
-  /** The driver whose hosts the Pods are. */
-  over(driver: HostsDriver): void {
+  /** The driver whose hosts the Pods are, and what endpoints of other platforms wait for. */
+  over(driver: HostsDriver, othersWant = this.#othersWant): void {
     this.#driver = driver;
+    this.#othersWant = othersWant;
   }
 
   start(): void {
@@ -124,7 +127,8 @@ export class Pods {
       const endpoint = await endpoints.find(endpointId);
       if (endpoint !== undefined) wishes.set(endpointId, await this.#wish(endpoint, fleet, 1));
     }
-    for (const { endpointId, missing, need } of waitingForRoom()) {
+    const others = (await this.#othersWant()).map((want) => ({ ...want, need: undefined }));
+    for (const { endpointId, missing, need } of [...waitingForRoom(), ...others]) {
       const endpoint = await endpoints.find(endpointId);
       if (endpoint !== undefined)
         wishes.set(endpointId, { ...(await this.#wish(endpoint, fleet, missing)), ...(need && { need }) });

@@ -290,3 +290,14 @@ export class Sharing {
     return whyAlone(this.#aloneSince);
   }
 }
+
+interface Background {
+  start(): unknown;
+  stop(): Promise<unknown>;
+}
+
+/** What there is once: it begins when this platform is the one that has it. */
+export function ofFirst(sharing: Sharing | undefined, one: Background) {
+  const start = () => (sharing === undefined ? one.start() : sharing.whenFirst(() => one.start()));
+  return { start, stop: () => one.stop() };
+}

@@ -15,6 +15,8 @@ export interface RoomDeps {
   readonly capacity: () => Promise<Capacity>;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly workers: () => Promise<readonly Worker[]>;
+  /** With `endsAstray`, other platforms have workers on the same machines. */
+  readonly driver?: { readonly endsAstray?: unknown };
   /** Workers that are being started and may have no row yet: their endpoint by their id. */
   readonly starting: ReadonlyMap<string, Endpoint>;
   readonly gpuPreference: (endpoint: Endpoint) => readonly string[];
@@ -57,6 +59,9 @@ interface Waiting {
   /** It waits in vain: the machine lacks what it needs, or others are guaranteed all of it. */
   inVain: boolean;
 }
+
+/** Stands for the endpoints of other platforms. */
+const OTHERS = "";
 
 export class Room {
   readonly #deps: RoomDeps;
@@ -178,7 +183,8 @@ export class Room {
       this.#waiting.delete(id);
       return;
     }
-    waiting.inVain = !canBeServed(asIfMade(machine), all, id);
+    const own = all.filter((one) => one.id !== OTHERS);
+    waiting.inVain = !canBeServed(asIfMade(machine), own, id);
     const alone = placeAmong(machine, [], need);
     const beyond = workers.length === 0 && this.#deps.peersWait(id);
     const beside = "lack" in alone ? alone : placeAmong(machine, machine.shares.values(), need, { beyond });
@@ -187,9 +193,15 @@ export class Room {
   }
 
   async #contenders(machine: Capacity) {
-    const rows = (await this.#deps.workers()).filter((row) => isActive(row.state));
+    const all = await this.#deps.workers();
+    const rows = all.filter((row) => isActive(row.state));
     const held = new Set([...rows.map((row) => row.id), ...this.#deps.starting.keys()]);
-    const leaving = [...machine.shares].flatMap(([id, share]) => (held.has(id) ? [] : [share]));
+    const rest = [...machine.shares].filter(([id]) => !held.has(id));
+    // Of other platforms' endpoints none is known to leave, or to make room.
+    const known = new Set(all.map((row) => row.id));
+    const isLeaving = (id: string) => this.#deps.driver?.endsAstray === undefined || known.has(id);
+    const leaving = rest.flatMap(([id, share]) => (isLeaving(id) ? [share] : []));
+    const others = rest.filter(([id]) => !isLeaving(id));
     const ids = new Set([...this.#waiting.keys(), ...rows.map((row) => row.endpointId)]);
     const endpoints = new Map<string, Endpoint>();
     const contenders: Contender[] = [];
@@ -203,6 +215,7 @@ export class Room {
       const mine = rows.filter((row) => row.endpointId === id);
       contenders.push(this.#contender(endpoint, mine, machine));
     }
+    if (others.length > 0) contenders.push(heldByOthers(others));
     return { contenders, leaving, endpoints };
   }
 
@@ -237,4 +250,11 @@ export class Room {
       workers,
     };
   }
+}
+
+/** They stay where they are. */
+function heldByOthers(shares: readonly (readonly [string, Share])[]): Contender {
+  const workers = shares.map(([id, share]) => ({ id, share, idleMs: 0, upMs: 0, stale: false }));
+  const need = { vcpus: 0, memoryGb: 0, gpuIds: "", gpuPreference: [], gpuCount: 0 };
+  return { id: OTHERS, need, workersMin: workers.length, wanted: 0, urgent: false, waitingMs: 0, workers };
 }

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
-import { HOST_FRAME } from "../../src/domain/host-protocol.ts";
+import { HOST_FRAME, type RoomWant } from "../../src/domain/host-protocol.ts";
 import { LEND_ASKS_MAX, LEND_UNSENT_MAX_BYTES } from "../../src/domain/limits.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
@@ -60,7 +60,13 @@ const ROW: KnownHost = {
 function world(t: TestContext, first: string) {
   const known = { first, owners: new Map<string, string>(), rows: new Map<string, string>() };
   const platform = (id: string) => {
-    const seen = { exits: [] as WorkerExit[], printed: [] as string[], available: 0 };
+    const seen = {
+      exits: [] as WorkerExit[],
+      printed: [] as string[],
+      available: 0,
+      wants: [] as RoomWant[],
+      drained: [] as string[],
+    };
     const nothing = () => {};
     const made = new CapacityLedger(
       { cpuOvercommit: 1, memoryOvercommit: 1, emulateGpu: false, emulatedGpus: [] },
@@ -69,13 +75,13 @@ function world(t: TestContext, first: string) {
     );
     const local = { onExit: nothing, close: async () => {}, removeUnused: async () => {} } as unknown as LocalDriver;
     const machines = new SharedMachines({
-      make: (hooks) =>
+      make: (hooks, drain) =>
         new HostsDriver({
           ...{ local, hooks, capacity: made.capacity, labels: [], runsHere: false },
           needed: async (needed) => ({ image: needed, layers: [] }),
           isConnected: () => false,
           connected: () => [],
-          drain: nothing,
+          drain,
         }),
       hooks: {
         ...{ bootFailed: nothing, started: nothing, told: nothing },
@@ -95,6 +101,8 @@ function world(t: TestContext, first: string) {
       dial: () => [`${id}:1`, "other:1"],
       isConnected: () => false,
       connected: () => [],
+      drain: (workerIds) => seen.drained.push(...workerIds),
+      wants: () => seen.wants,
       onError: (error) => assert.fail(error as Error),
     });
     machines.onExit((exit) => seen.exits.push(exit));
@@ -159,6 +167,10 @@ test("A platform without machines runs its workers on those of another, and hear
   const dials = agent.calls("start").map(({ body }) => (body.spec as WorkerSpec).dial?.[0]);
   assert.deepEqual(dials, ["a:1", "b:1", "c:1"], "each worker dials its own platform first");
   assert.deepEqual((await b.machines.list())?.sort(), ["w-a", "w-b", "w-c"]);
+  const { machines, shares } = await b.machines.capacity();
+  assert.deepEqual([machines?.[0]?.vcpus, [...shares.keys()].sort()], [4, ["w-a", "w-b", "w-c"]]);
+  a.machines.hosts.know({ ...ROW, draining: true });
+  for (const { id, seen } of [a, b, c]) await eventually(() => assert.deepEqual(seen.drained, [`w-${id}`]));
   for (const id of ["a", "b", "c"]) {
     agent.event("log", `w-${id}`, { text: "hear" });
     agent.event("exited", `w-${id}`, { of: { workerId: `w-${id}`, code: 0, signal: null, reason: "it is over" } });
@@ -172,6 +184,20 @@ test("A platform without machines runs its workers on those of another, and hear
     );
     assert.deepEqual(seen.printed, [`w-${id}: hear`]);
   }
+});
+
+test("What endpoints of other platforms wait for is known where machines are made, each from whoever has the endpoint", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  b.seen.wants.push({ endpointId: "ep-b", missing: 2 }, { endpointId: "ep-c", missing: 9 });
+  c.seen.wants.push({ endpointId: "ep-c", missing: 1 });
+  await link(t, b, a);
+  await link(t, c, a);
+  assert.deepEqual(await a.machines.othersWant(), [
+    { endpointId: "ep-b", missing: 2 },
+    { endpointId: "ep-c", missing: 1 },
+  ]);
 });
 
 test("A platform gets no more than the machines have, nothing of another's endpoints, and with nonsense no link", async (t) => {

@@ -83,3 +83,8 @@ export class HomelessImages {
     return waiting;
   }
 }
+
+/** Else its machine is not made for such an endpoint. */
+export function isMendable(error: unknown): boolean {
+  return !(error instanceof SvcError && error.code === "INVALID_SETTING");
+}

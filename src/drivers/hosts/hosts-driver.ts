@@ -16,15 +16,14 @@ import {
   PLATFORM_LABEL,
   placeAmong,
   type UsedOf,
-  wishesOf,
   zygoteKey,
 } from "../../domain/placement.ts";
 import type { Volume } from "../../domain/volume.ts";
 import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
-import { HomelessImages } from "./homeless-images.ts";
-import { type HostChannel, type KnownHost, mayRun, type PrepareBody } from "./known-host.ts";
+import { HomelessImages, isMendable } from "./homeless-images.ts";
+import { type HostChannel, type KnownHost, mayRun, type PrepareBody, wishesOfWorker } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 import { type HostEvents, RemoteHost } from "./remote-host.ts";
 
@@ -159,7 +158,7 @@ export class HostsDriver implements LocalDriver {
   /** The first choice is asked in this turn. */
   async start(spec: WorkerSpec): Promise<void> {
     const { capacity } = this.#options;
-    const need = { ...needOf(capacity, spec, spec.gpuPreference), ...wishes(spec) };
+    const need = { ...needOf(capacity, spec, spec.gpuPreference), ...wishesOfWorker(spec) };
     const tried = new Map<string, string>();
     let paused: unknown;
     for (;;) {
@@ -392,14 +391,4 @@ export class HostsDriver implements LocalDriver {
 function lacksOn(driver: string, image: WorkerImage): readonly string[] {
   if (driver === "docker") return [];
   return driver === "pod" ? podProblems(image, image.pulls === "image") : needsContainers(image);
-}
-
-/** Else its machine is not made for such an endpoint. */
-function isMendable(error: unknown): boolean {
-  return !(error instanceof SvcError && error.code === "INVALID_SETTING");
-}
-
-function wishes({ image, revision, hosts }: WorkerSpec) {
-  const { endpointId: id, buildId, imageName, volumes } = image;
-  return wishesOf({ id, revision, buildId, imageName, networkVolumeId: volumes.length > 0 ? "volumes" : "", hosts });
 }

@@ -1,10 +1,11 @@
 /** What the driver over several machines is given of a host: what is kept of it, and its agent's connection. */
 import { ownImage } from "../../domain/driver-offers.ts";
 import type { LayerTicket } from "../../domain/host-protocol.ts";
+import { wishesOf } from "../../domain/placement.ts";
 import { HELD_FOR_ALL, isHeldFor } from "../../domain/pools.ts";
 import type { RegistryLogin } from "../../domain/registry.ts";
 import type { Frame } from "../../lib/frames.ts";
-import type { WorkerImage } from "../worker-driver.ts";
+import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
 
 /** The agent's connection, once it has proved itself. */
 export interface HostChannel {
@@ -55,4 +56,10 @@ export interface PrepareBody {
   readonly layers: readonly LayerTicket[];
   /** Who pulls its container image; absent: anybody. */
   readonly login?: RegistryLogin | undefined;
+}
+
+/** What a worker wishes of its machine. */
+export function wishesOfWorker({ image, revision, hosts }: WorkerSpec) {
+  const { endpointId: id, buildId, imageName, volumes } = image;
+  return wishesOf({ id, revision, buildId, imageName, networkVolumeId: volumes.length > 0 ? "volumes" : "", hosts });
 }

@@ -3,13 +3,14 @@
  * it of them. A borrower is another platform on the database, and is believed what it says of its own endpoints alone.
  */
 import { SvcError } from "../../domain/errors.ts";
-import type { EventHead } from "../../domain/host-protocol.ts";
+import { type EventHead, type LentCapacity, type RoomWant, roomWants } from "../../domain/host-protocol.ts";
+import type { HostMachine } from "../../domain/placement.ts";
 import type { WorkerDriver, WorkerSpec } from "../worker-driver.ts";
 import { askBody } from "./host-asks.ts";
 import { type LendChannel, LendLink } from "./lend-link.ts";
 
 interface LenderOptions {
-  readonly machines: Pick<WorkerDriver, "prepare" | "stop" | "list" | "vouched" | "retire">;
+  readonly machines: Pick<WorkerDriver, "prepare" | "stop" | "list" | "vouched" | "retire" | "capacity">;
   /** On a machine that has room; from now on the worker is the endpoint's. */
   readonly start: (spec: WorkerSpec) => Promise<void>;
   /** Whether the borrower has this endpoint. */
@@ -35,6 +36,12 @@ export class Lender {
 
   tell(event: EventHead, body?: Uint8Array): void {
     this.#link.tell(event, body);
+  }
+
+  /** What its endpoints wait for; nothing while it does not say so. */
+  async wants(): Promise<readonly RoomWant[]> {
+    const wants = roomWants(await this.#link.ask("wants"));
+    return wants.filter(({ endpointId }) => this.#options.has(endpointId));
   }
 
   destroy(): void {
@@ -71,6 +78,10 @@ export class Lender {
       }
       case "list":
         return { workers: (await machines.list()) ?? null };
+      case "capacity": {
+        const { machines: all = [], shares } = await machines.capacity();
+        return { machines: all.map(lentMachine), shares: [...shares] };
+      }
       case "vouched":
         return { workers: await machines.vouched() };
     }
@@ -82,4 +93,11 @@ export class Lender {
     if (this.#options.has(endpointId)) return;
     throw new SvcError("STARTS_PAUSED", "Another platform has this endpoint.");
   }
+}
+
+function lentMachine(one: HostMachine): LentCapacity["machines"][number] {
+  const { id, name, labels, sharedVolumes, closed, kept, potential } = one;
+  const { hardware, vcpus, memoryGb, gpus, emulatesGpu } = one;
+  const machine = { hardware, vcpus, memoryGb, gpus, emulatesGpu };
+  return { ...machine, id, name, labels, sharedVolumes, closed: closed ?? kept, ...(potential && { potential }) };
 }

@@ -3,7 +3,7 @@
  * starts wait.
  */
 import { SvcError } from "../../domain/errors.ts";
-import type { EventHead } from "../../domain/host-protocol.ts";
+import { type EventHead, type LentCapacity, lentCapacity, type RoomWant } from "../../domain/host-protocol.ts";
 import { imageKey } from "../../domain/placement.ts";
 import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { tellOfWorker, type WorkerEvents } from "./host-frames.ts";
@@ -12,6 +12,10 @@ import { type LendChannel, LendLink } from "./lend-link.ts";
 interface LentEvents extends WorkerEvents {
   /** It is known which workers run, or there may be room. */
   available(): void;
+  /** It is to finish what it has, then go. */
+  drains(workerId: string, why: string): void;
+  /** What this platform's endpoints wait for. */
+  wants(): readonly RoomWant[];
 }
 
 interface Waiting extends PromiseWithResolvers<void> {
@@ -44,7 +48,8 @@ export class LentMachines {
     this.#link?.destroy();
     const link: LendLink = new LendLink(channel, {
       who: "The platform that has the machines",
-      asked: async () => {
+      asked: async (call) => {
+        if (call === "wants") return { wants: this.#events.wants() };
         throw new SvcError("STARTS_PAUSED", "This platform lends nothing.");
       },
       happened: (event, body) => this.#happened(event, body),
@@ -101,6 +106,12 @@ export class LentMachines {
     return idsOf(await this.#ask("list").catch(() => undefined));
   }
 
+  /** Undefined: it is not known. */
+  async capacity(): Promise<LentCapacity | undefined> {
+    const answer = await this.#ask("capacity").catch(() => undefined);
+    return answer === undefined ? undefined : lentCapacity(answer);
+  }
+
   async vouched(): Promise<readonly string[]> {
     return idsOf(await this.#ask("vouched").catch(() => undefined)) ?? [];
   }
@@ -135,7 +146,9 @@ export class LentMachines {
   }
 
   #happened(event: EventHead, body: Buffer): void {
-    if (event.event === "available") this.#events.available();
+    const { event: name, workerId = "", of } = event;
+    if (name === "available") this.#events.available();
+    else if (name === "drains") this.#events.drains(workerId, String((of as { why?: unknown } | undefined)?.why));
     else tellOfWorker(event, body, this.#events);
   }
 }

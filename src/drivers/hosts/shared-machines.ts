@@ -6,9 +6,10 @@
  * Nothing of it is stored. The next first knows what runs from what hosts say, and whose a worker is from its row.
  */
 import type { DriverWishes } from "../../domain/driver-offers.ts";
-import type { EventHead } from "../../domain/host-protocol.ts";
+import type { EventHead, RoomWant } from "../../domain/host-protocol.ts";
 import { ORPHAN_AGE_MIN_MS } from "../../domain/limits.ts";
 import type { IsMine } from "../../domain/own-endpoints.ts";
+import type { HostMachine } from "../../domain/placement.ts";
 import type { Volume } from "../../domain/volume.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import type { WorkerEvents } from "./host-frames.ts";
@@ -18,8 +19,9 @@ import { Lender } from "./lender.ts";
 import { LentMachines } from "./lent-machines.ts";
 
 export interface SharedMachinesOptions {
-  /** Over the machines themselves. */
-  readonly make: (hooks: DriverHooks) => HostsDriver;
+  /** Over the machines themselves; `drain` is told of workers that are to finish what they have, then go. */
+  readonly make: (hooks: DriverHooks, drain: Drain) => HostsDriver;
+  readonly drain: Drain;
   readonly hooks: DriverHooks;
   readonly isFirst: () => boolean;
   readonly isMine: IsMine;
@@ -32,8 +34,12 @@ export interface SharedMachinesOptions {
   /** Whether the worker's own link is open here. */
   readonly isConnected: (workerId: string) => boolean;
   readonly connected: () => Iterable<string>;
+  /** What this platform's endpoints wait for. */
+  readonly wants: () => readonly RoomWant[];
   readonly onError: (error: unknown) => void;
 }
+
+type Drain = (workerIds: readonly string[], why: string) => void;
 
 interface Started {
   readonly endpointId: string;
@@ -68,8 +74,13 @@ export class SharedMachines implements LocalDriver {
         if (exit.cause !== "machine" || !isConnected(exit.workerId)) own.exited(exit);
       },
       available: () => hooks.available(),
+      drains: (workerId, why) => options.drain([workerId], why),
+      wants: () => options.wants().map(({ endpointId, missing }) => ({ endpointId, missing })),
     });
-    this.#hosts = options.make({
+    const drain: Drain = (workerIds, why) => {
+      for (const id of workerIds) this.#tell(id, () => options.drain([id], why), { event: "drains", of: { why } });
+    };
+    const routed: DriverHooks = {
       ...hooks,
       available: () => {
         hooks.available();
@@ -80,7 +91,8 @@ export class SharedMachines implements LocalDriver {
         this.#tell(workerId, () => own.bootFailed(workerId, failure), { event: "bootFailed", of: { failure } }),
       log: (...printed) => this.#printed("log", ...printed),
       programPrinted: (...printed) => this.#printed("programPrinted", ...printed),
-    });
+    };
+    this.#hosts = options.make(routed, drain);
     this.#hosts.onExit((exit) => {
       this.#tell(exit.workerId, () => own.exited(exit), { event: "exited", of: exit });
       this.#inTurn(exit.workerId, async () => {
@@ -124,6 +136,12 @@ export class SharedMachines implements LocalDriver {
     this.#lenders.set(borrower, lender);
   }
 
+  /** What endpoints of those that borrow wait for. */
+  async othersWant(): Promise<readonly RoomWant[]> {
+    const all = await Promise.allSettled([...this.#lenders.values()].map((lender) => lender.wants()));
+    return all.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+  }
+
   prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     return this.#isFirst ? this.#hosts.prepare(image, report) : this.#lent.prepare(image, report);
   }
@@ -154,8 +172,11 @@ export class SharedMachines implements LocalDriver {
     return this.#isFirst ? this.#hosts.vouched() : this.#lent.vouched();
   }
 
-  capacity(): Promise<Capacity> {
-    return this.#hosts.capacity();
+  async capacity(): Promise<Capacity> {
+    const here = await this.#hosts.capacity();
+    const lent = this.#isFirst ? undefined : await this.#lent.capacity();
+    if (lent === undefined) return here;
+    return { ...here, machines: lent.machines as readonly HostMachine[], shares: new Map(lent.shares) };
   }
 
   onExit(listener: (exit: WorkerExit) => void): void {
