@@ -44,13 +44,14 @@ export async function reconcileRows({ driver, store, isMine, isStarting, gone }:
   return true;
 }
 
-/** Resolves when none runs, or when the time is over. */
+/** Resolves when none of `ids` runs, or none at all, or when the time is over. */
 export async function untilEnded(
   { driver, now }: { readonly driver: Pick<WorkerDriver, "list">; readonly now: () => number },
   graceMs: number,
   hurry: AbortSignal,
+  ids?: ReadonlySet<string>,
 ): Promise<void> {
   const end = now() + graceMs;
-  const run = async () => (await driver.list())?.length;
+  const run = async () => (await driver.list())?.some((id) => ids === undefined || ids.has(id));
   while (now() < end && !hurry.aborted && (await run())) await delay(STOP_POLL_MS);
 }
