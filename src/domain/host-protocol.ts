@@ -101,7 +101,7 @@ export type HostCall = "prepare" | "start" | "stop" | "retire" | "vouched" | "un
  */
 export type LendCall = "list" | "capacity" | "wants";
 
-/** Machines that are lent, without what each has prepared: whether a worker can start there is said when it is asked for. */
+/** Machines that are lent. What one has prepared is said where it runs nothing else: of others that is known when a start is asked for. */
 export interface LentCapacity {
   readonly machines: readonly (Machine & {
     readonly id: string;
@@ -110,6 +110,8 @@ export interface LentCapacity {
     readonly sharedVolumes: boolean;
     readonly closed?: string | undefined;
     readonly potential?: true | undefined;
+    readonly kept?: string | undefined;
+    readonly prepared?: readonly string[] | undefined;
   })[];
   /** Whoever's they are. */
   readonly shares: readonly (readonly [worker: string, share: Share])[];
@@ -235,6 +237,7 @@ const inUse = z.object({
 const lentMachine = machine.extend({
   ...{ id: z.string().max(100), name: z.string().max(300), labels: z.array(z.string().max(100)).max(100) },
   ...{ sharedVolumes: z.boolean(), closed: z.string().max(2_000).optional(), potential: z.literal(true).optional() },
+  ...{ kept: z.string().max(2_000).optional(), prepared: z.array(z.string().max(700)).max(10_000).optional() },
 });
 const lent = z.object({
   machines: z.array(lentMachine).max(10_000),

@@ -22,8 +22,7 @@ import {
 } from "../domain/worker.ts";
 import type { WorkerExit } from "../drivers/worker-driver.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
-import type { BootRecord } from "./boot-record.ts";
-import { inWords, RefusedStarts } from "./boot-record.ts";
+import { type BootRecord, inWords, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
 import type { DecisionLog } from "./decision-log.ts";
 import { endpointHealth, workerCounts } from "./endpoint-health.ts";
@@ -278,10 +277,9 @@ export class WorkerPool implements WorkerView {
   /** Drains every worker and resolves when none is left, the grace is over, or `hurry` aborts. */
   async stopAll(graceMs: number, hurry: AbortSignal): Promise<void> {
     this.#room.close();
-    const ids = (await this.#rows()).map(({ id }) => id);
-    for (const id of ids) if (graceMs > 0) await this.stop(id, "the platform stops");
-    // Others may have workers on the same machines.
-    await untilEnded(this.#deps, graceMs, hurry, this.#deps.driver.endsAstray && new Set(ids));
+    const rows = await this.#rows();
+    for (const { id } of graceMs > 0 ? rows : []) await this.stop(id, "the platform stops");
+    await untilEnded(this.#deps, graceMs, hurry, rows);
   }
 
   /** Workers of these endpoints get nothing more, and end when they have finished what they have. Resolves whose they are. */

@@ -44,14 +44,15 @@ export async function reconcileRows({ driver, store, isMine, isStarting, gone }:
   return true;
 }
 
-/** Resolves when none of `ids` runs, or none at all, or when the time is over. */
+/** Resolves when none runs, or of machines that others have workers on none of `rows`, or when the time is over. */
 export async function untilEnded(
-  { driver, now }: { readonly driver: Pick<WorkerDriver, "list">; readonly now: () => number },
+  { driver, now }: { readonly driver: Pick<WorkerDriver, "list" | "endsAstray">; readonly now: () => number },
   graceMs: number,
   hurry: AbortSignal,
-  ids?: ReadonlySet<string>,
+  rows: readonly Worker[],
 ): Promise<void> {
+  const own = driver.endsAstray && new Set(rows.map(({ id }) => id));
   const end = now() + graceMs;
-  const run = async () => (await driver.list())?.some((id) => ids === undefined || ids.has(id));
+  const run = async () => (await driver.list())?.some((id) => own?.has(id) ?? true);
   while (now() < end && !hurry.aborted && (await run())) await delay(STOP_POLL_MS);
 }

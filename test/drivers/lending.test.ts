@@ -169,6 +169,10 @@ test("A platform without machines runs its workers on those of another, and hear
   assert.deepEqual((await b.machines.list())?.sort(), ["w-a", "w-b", "w-c"]);
   const { machines, shares } = await b.machines.capacity();
   assert.deepEqual([machines?.[0]?.vcpus, [...shares.keys()].sort()], [4, ["w-a", "w-b", "w-c"]]);
+  // A Pod is open to those alone whose code was prepared there.
+  a.machines.hosts.know({ ...ROW, pod: "uid", holder: "env" });
+  const [pod] = (await b.machines.capacity()).machines ?? [];
+  assert.deepEqual([pod?.kept !== undefined, pod?.closed, pod?.prepared?.has("ep-b:b1")], [true, undefined, true]);
   a.machines.hosts.know({ ...ROW, draining: true });
   for (const { id, seen } of [a, b, c]) await eventually(() => assert.deepEqual(seen.drained, [`w-${id}`]));
   for (const id of ["a", "b", "c"]) {

@@ -96,8 +96,9 @@ export class Lender {
 }
 
 function lentMachine(one: HostMachine): LentCapacity["machines"][number] {
-  const { id, name, labels, sharedVolumes, closed, kept, potential } = one;
+  const { id, name, labels, sharedVolumes, closed, kept, prepared = new Set(), potential } = one;
   const { hardware, vcpus, memoryGb, gpus, emulatesGpu } = one;
   const machine = { hardware, vcpus, memoryGb, gpus, emulatesGpu };
-  return { ...machine, id, name, labels, sharedVolumes, closed: closed ?? kept, ...(potential && { potential }) };
+  const only = kept !== undefined && { kept, prepared: [...(prepared as ReadonlySet<string>)] };
+  return { ...machine, id, name, labels, sharedVolumes, closed, ...only, ...(potential && { potential }) };
 }

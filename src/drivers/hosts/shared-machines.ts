@@ -176,7 +176,11 @@ export class SharedMachines implements LocalDriver {
     const here = await this.#hosts.capacity();
     const lent = this.#isFirst ? undefined : await this.#lent.capacity();
     if (lent === undefined) return here;
-    return { ...here, machines: lent.machines as readonly HostMachine[], shares: new Map(lent.shares) };
+    const machines = lent.machines.map(({ prepared, ...one }) => ({
+      ...one,
+      ...(prepared && { prepared: new Set(prepared) }),
+    }));
+    return { ...here, machines: machines as readonly HostMachine[], shares: new Map(lent.shares) };
   }
 
   onExit(listener: (exit: WorkerExit) => void): void {
