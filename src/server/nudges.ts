@@ -71,12 +71,14 @@ export function followShards(shards: OwnShards, parts: Parts): void {
   const { queue, link, pool, autoscaler, schedules, webhooks, upkeep } = parts;
   const isBusy = async (id: string) => link.sample(id).running > 0 || (await queue.counts(id)).inProgress > 0;
   shards.follow({
-    async changed() {
+    async moved(came) {
       link.endpointsMoved();
-      // Jobs may wait here: rows of workers are looked through later.
+      // Rows of workers are looked through later.
       for (const id of await queue.endpointIds()) {
-        if (shards.isMine(id) && (await queue.counts(id)).inQueue > 0) autoscaler.wake(id);
+        if (came(id) && (await queue.counts(id)).inQueue > 0) autoscaler.wake(id);
       }
+    },
+    async changed() {
       await pool.recover();
       await autoscaler.lookAtAll();
       for (const each of [schedules, webhooks, upkeep.removed]) each.nudge();

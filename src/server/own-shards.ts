@@ -18,7 +18,9 @@ const ENDPOINTS_KNOWN_MAX = 20_000;
 interface Follows {
   /** Endpoints of which something runs that may take long. */
   busy(): readonly string[];
-  /** Shards came or went. */
+  /** Shards came or went: what nobody may wait for longer than he has to. Told each time. */
+  moved(came: IsMine): Promise<void>;
+  /** The rest of what follows. Never twice at a time. */
   changed(): Promise<void>;
   /** Those of these endpoints that have workers here. */
   served(isMeant: IsMine): readonly string[];
@@ -85,6 +87,7 @@ export class OwnShards {
       owners.push(ownership.ownerOf(shard));
       if (HELD.has(ownership.stateOf(shard))) held.add(shard);
     }
+    const came = new Set([...held].filter((shard) => !this.#held.has(shard)));
     const isSame = held.size === this.#held.size && [...held].every((shard) => this.#held.has(shard));
     this.#held = held;
     const all = owners.join(" ");
@@ -93,6 +96,7 @@ export class OwnShards {
     this.moved();
     if (isSame) return;
     this.changed();
+    if (this.#follows !== undefined) this.#own(this.#follows.moved((id) => came.has(this.#shard(id))));
     this.#look();
   };
 

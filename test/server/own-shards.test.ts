@@ -55,6 +55,7 @@ test("What is given away starts nothing any more, and its workers are waited for
   const made: string[] = [];
   shards.makeReady = async (to, ids) => void made.push(`${to} ${ids} after ${drained.length}`);
   shards.follow({
+    moved: async () => {},
     changed: async () => {},
     busy: () => [ENDPOINT],
     served: (isMeant) => [ENDPOINT].filter(isMeant),
@@ -81,8 +82,10 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
   let going = Promise.withResolvers<void>();
   shards.moved = () => moves++;
   takeAll();
+  const came: boolean[] = [];
   shards.follow({
     busy: () => [],
+    moved: async (isNew) => void came.push(isNew(ENDPOINT)),
     changed: () => {
       looks++;
       return going.promise;
@@ -94,6 +97,7 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
   const before = moves;
   for (const shard of [1, 2, 3]) on({ type: "lost", shards: [shard] });
   assert.deepEqual([looks, moves - before], [1, 3]);
+  assert.deepEqual(came, [true, false, false, false], "each time at once: jobs may wait for a worker");
   const { resolve } = going;
   going = Promise.withResolvers<void>();
   resolve();
