@@ -111,10 +111,10 @@ export function holderOf(trust: Trust, { endpointId, environmentId, volumes, own
   return trust === "endpoint" || environmentId === null ? `endpoint:${endpointId}` : `environment:${environmentId}`;
 }
 
-/** Whether a host that is held for `holder` may run this endpoint's workers, whatever pool it is of. */
-export function isHeldFor(holder: string, of: Runs): boolean {
-  if (of.volumes.length > 0 || of.ownImage !== undefined) return holder === holderOf("endpoint", of);
-  return holder === HELD_FOR_ALL || holder === holderOf("endpoint", of) || holder === holderOf("environment", of);
+/** Whom hosts are held for that may run this endpoint's workers, whatever pools they are of. */
+export function holdersFor(of: Runs): readonly string[] {
+  if (of.volumes.length > 0 || of.ownImage !== undefined) return [holderOf("endpoint", of)];
+  return [HELD_FOR_ALL, holderOf("endpoint", of), holderOf("environment", of)];
 }
 
 /** Whether a host that is held so has volumes at their paths. */

@@ -15,12 +15,13 @@ import {
   decidePools,
   HELD_FOR_ALL,
   holderOf,
-  isHeldFor,
+  holdersFor,
   type Pool,
   type PoolHost,
   type Wish,
 } from "../../src/domain/pools.ts";
 
+const isHeldFor = (holder: string, of: Parameters<typeof holdersFor>[0]) => holdersFor(of).includes(holder);
 const NEED: Need = { vcpus: 1, memoryGb: 2, gpuIds: "", gpuPreference: [], gpuCount: 1 };
 const pool = (changes: Partial<Pool> = {}): Pool => ({
   ...{

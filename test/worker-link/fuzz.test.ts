@@ -223,6 +223,7 @@ test("Whatever an agent says, its frame is taken or refused, and only its own wo
       leaving: () => {},
       told: () => {},
     },
+    new Map(),
   );
   const attach = () => {
     const made: HostChannel = {

@@ -54,6 +54,8 @@ const AVAILABLE_PAUSE_MS = 50;
 export class HostsDriver implements LocalDriver {
   readonly #options: HostsDriverOptions;
   readonly #hosts = new Map<string, RemoteHost>();
+  /** By worker: where it is counted. */
+  readonly #hostOf = new Map<string, RemoteHost>();
   /** Images that are in use, by key: a host that joins prepares them too. */
   readonly #images = new Map<string, WorkerImage>();
   /** Of the platform's own machine. */
@@ -91,7 +93,7 @@ export class HostsDriver implements LocalDriver {
   know(row: KnownHost): RemoteHost {
     const known = this.#hosts.get(row.id);
     if (known === undefined) {
-      const host = new RemoteHost(row, this.#events());
+      const host = new RemoteHost(row, this.#events(), this.#hostOf);
       this.#hosts.set(row.id, host);
       return host;
     }
@@ -135,8 +137,9 @@ export class HostsDriver implements LocalDriver {
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const key = imageKey(image);
     this.#images.set(key, image);
+    const may = mayRun(image);
     const tries = this.hosts
-      .filter((host) => host.isHere && mayRun(host.row, image))
+      .filter((host) => host.isHere && may(host.row))
       .map((host) => this.#prepareOn(host, image, (line) => report(`${host.row.name}: ${line}`)));
     if (this.#options.runsHere) tries.unshift(this.#prepareHere(key, image, report));
     if (tries.length === 0 && this.#options.potential !== undefined) return this.#homeless.wait(image, report);
@@ -179,7 +182,7 @@ export class HostsDriver implements LocalDriver {
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
-    const host = this.#hostOf(workerId);
+    const host = this.#hostOf.get(workerId);
     if (host !== undefined) host.stop(workerId, graceMs);
     else if (this.#options.runsHere) await this.#options.local.stop(workerId, graceMs);
   }
@@ -309,14 +312,14 @@ export class HostsDriver implements LocalDriver {
   /** All that may run there. */
   #prepareAll(host: RemoteHost): void {
     // The newest first: what is replaced is least likely to be needed.
-    const missing = [...this.#images.values()].filter((image) => mayRun(host.row, image)).reverse();
+    const missing = [...this.#images.values()].filter((image) => mayRun(image)(host.row)).reverse();
     for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
   }
 
   async #startOn(spec: WorkerSpec, share: Share): Promise<void> {
     const { workerId, image, revision } = spec;
     const host = this.#hosts.get(share.host ?? "");
-    if (host !== undefined && !mayRun(host.row, image)) throw new SvcError("NO_CAPACITY", "It is held for another.");
+    if (host !== undefined && !mayRun(image)(host.row)) throw new SvcError("NO_CAPACITY", "It is held for another.");
     if (host !== undefined) return host.start(spec, share);
     await this.#options.local.start({ ...spec, share });
     this.#warm.add(zygoteKey(image.endpointId, revision));
@@ -357,10 +360,6 @@ export class HostsDriver implements LocalDriver {
     return host?.usedOf(machine) ?? usedBy(machine, this.#options.capacity.shares.values());
   };
 
-  #hostOf(workerId: string): RemoteHost | undefined {
-    return this.hosts.find((host) => host.shares.has(workerId));
-  }
-
   /** Said once for what happens in a moment. */
   #available(): void {
     this.#telling ??= setTimeout(() => {
@@ -372,7 +371,7 @@ export class HostsDriver implements LocalDriver {
   #events(): HostEvents {
     const { hooks, capacity, drain } = this.#options;
     return {
-      isElsewhere: (id, host) => capacity.shares.has(id) || (this.#hostOf(id) ?? host) !== host,
+      isElsewhere: (id, host) => capacity.shares.has(id) || (this.#hostOf.get(id) ?? host) !== host,
       exited: (exit) => this.#onExit(exit),
       started: (head) => hooks.started(head),
       bootFailed: (workerId, failure) => hooks.bootFailed(workerId, failure),

@@ -2,7 +2,7 @@
 import { ownImage } from "../../domain/driver-offers.ts";
 import type { LayerTicket } from "../../domain/host-protocol.ts";
 import { wishesOf } from "../../domain/placement.ts";
-import { HELD_FOR_ALL, isHeldFor } from "../../domain/pools.ts";
+import { HELD_FOR_ALL, holdersFor } from "../../domain/pools.ts";
 import type { RegistryLogin } from "../../domain/registry.ts";
 import type { Frame } from "../../lib/frames.ts";
 import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
@@ -38,10 +38,13 @@ export interface KnownHost {
 }
 
 /** Files of volumes are where they are, and a Pod runs workers of its holder alone. */
-export function mayRun({ sharedVolumes, pod, holder }: KnownHost, image: WorkerImage): boolean {
+export function mayRun(image: WorkerImage): (host: KnownHost) => boolean {
   const { endpointId, environmentId = null, volumes } = image;
-  if (pod !== "") return isHeldFor(holder, { endpointId, environmentId, volumes, ownImage: ownImage(image) });
-  return sharedVolumes || image.volumes.length === 0;
+  // Many hosts are asked for one image.
+  const holders = holdersFor({ endpointId, environmentId, volumes, ownImage: ownImage(image) });
+  return ({ sharedVolumes, pod, holder }) => {
+    return pod === "" ? sharedVolumes || volumes.length === 0 : holders.includes(holder);
+  };
 }
 
 /** Why it runs nothing but what was prepared there; undefined: it does not matter whose. */

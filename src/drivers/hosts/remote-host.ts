@@ -45,6 +45,7 @@ export interface HostEvents extends WorkerEvents {
 export class RemoteHost {
   row: KnownHost;
   readonly #events: HostEvents;
+  readonly #hostOf: Map<string, RemoteHost>;
   readonly #ofWorkers: WorkerEvents;
   readonly #calls = new HostCalls(() => `The machine ${this.row.name}`);
   /** Of the workers that are counted on it. */
@@ -75,8 +76,10 @@ export class RemoteHost {
   usedAt = performance.now();
   readonly #told = new ToldLines();
 
-  constructor(row: KnownHost, events: HostEvents) {
+  /** `hostOf`: where each worker of any host is counted. */
+  constructor(row: KnownHost, events: HostEvents, hostOf: Map<string, RemoteHost>) {
     this.row = row;
+    this.#hostOf = hostOf;
     this.#events = events;
     this.#ofWorkers = { ...events, exited: (exit) => this.#exited(exit) };
   }
@@ -296,11 +299,13 @@ export class RemoteHost {
   #count(workerId: string, share: Share, endpointId: string | undefined): void {
     if (endpointId !== undefined) this.#placed.add(workerId, endpointId);
     this.shares.set(workerId, { ...share, host: this.id });
+    this.#hostOf.set(workerId, this);
     this.#used = undefined;
   }
 
   #discount(workerId: string): void {
     this.shares.delete(workerId);
+    if (this.#hostOf.get(workerId) === this) this.#hostOf.delete(workerId);
     this.usedAt = performance.now();
     this.#used = undefined;
     this.#stops.delete(workerId);
