@@ -12,6 +12,7 @@ import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { debianProgram } from "../debian-packages.ts";
 import { endsWith } from "../ends.ts";
+import { eventually } from "../eventually.ts";
 import { ApiServer, unlessEnded } from "./api-server.ts";
 import { answerName } from "./names.ts";
 import { Way } from "./way.ts";
@@ -20,6 +21,7 @@ import { Way } from "./way.ts";
 export const MACHINE = "10.203.0.1";
 const SERVICE_ADDRESS = "10.96.0.1";
 const LONG_MS = 240_000;
+const TURN_MAX_MS = 1_800_000;
 
 export interface NodePrograms {
   /** Folders of containerd and runc, as a PATH. */
@@ -198,8 +200,12 @@ export class Cluster {
     }
   }
 
-  /** It is also what one cluster at a time has. */
+  /** The address is what one cluster at a time has: others wait for it. */
   async #answerNames(): Promise<Socket> {
+    return eventually(() => this.#answerNamesNow(), TURN_MAX_MS);
+  }
+
+  async #answerNamesNow(): Promise<Socket> {
     const socket = createSocket("udp4");
     socket.on("message", (question, { address, port }) => {
       const answer = answerName(question, (name) => this.#addresses(name));

@@ -137,11 +137,17 @@ export class Installation {
     const all = { ...this.#values, ...values };
     await this.#helm.done(["install", "svc", CHART, ...TO, "--create-namespace"], all);
     await eventually(async () => {
-      const [pod] = await this.platformPods();
-      assert.ok(pod?.status.containerStatuses?.[0]?.ready, "the platform is not ready");
+      const pods = await this.platformPods();
+      assert.ok(pods.length > 0 && pods.every(isReadyPod), "the platform is not ready");
     }, LONG_MS).catch((error) => this.told(error));
     const key = "go-template={{.data.key | base64decode}}";
     this.#key = await this.control(...TO, "get", "secret", "svc-first-key", "-o", key);
+  }
+
+  /** Resolves when all Pods of the platform are new ones, and ready. */
+  async upgrade(values: object): Promise<void> {
+    await this.#helm.done(["upgrade", "svc", CHART, ...TO], { ...this.#values, ...values });
+    await this.control(...TO, "rollout", "status", "deploy/svc", `--timeout=${LONG_MS / 1000}s`);
   }
 
   async helmTest(): Promise<void> {
@@ -236,14 +242,25 @@ export class Installation {
     return apart;
   }
 
-  /** Of the platform's program: Pods' processes are this machine's too. */
-  async platformPid(): Promise<number> {
+  /** Of the platform's program, in this Pod or in the only one: Pods' processes are this machine's too. */
+  async platformPid(pod?: string): Promise<number> {
     for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
       const args = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
       const isPlatform = args.includes("\0platform\0start\0--foreground");
-      if (isPlatform && existsSync(`/proc/${pid}/root/etc/svc/sealing/secret.key`)) return Number(pid);
+      if (!isPlatform || !existsSync(`/proc/${pid}/root/etc/svc/sealing/secret.key`)) continue;
+      const name = await readFile(`/proc/${pid}/root/etc/hostname`, "utf8").catch(() => "");
+      if (pod === undefined || name.trim() === pod) return Number(pid);
     }
     throw new Error("the platform does not run");
+  }
+
+  /** The Pod of the platform that has the database: hosts are its own. */
+  async owner(): Promise<string> {
+    for (const { metadata } of await this.platformPods()) {
+      const log = await this.control(...TO, "logs", metadata.name);
+      if (log.includes("a host is here")) return metadata.name;
+    }
+    throw new Error("none has the database");
   }
 
   /** Throws it with what the Pods print. */
@@ -258,7 +275,8 @@ export class Installation {
   /** This machine reaches Pods by their addresses. */
   async #url(): Promise<string> {
     if (this.#address === undefined || this.cluster.server.isUp) {
-      const [pod] = await this.platformPods();
+      const pods = await this.platformPods();
+      const pod = pods.find(isReadyPod) ?? pods[0];
       this.#address = `http://${pod.status.podIP}:7878`;
     }
     return this.#address;
@@ -287,4 +305,9 @@ export class Installation {
     });
     return (await Promise.all(logs)).join("\n");
   }
+}
+
+/** As a Service has it: it takes calls, and is not about to end. */
+function isReadyPod({ metadata, status }: Pod): boolean {
+  return metadata.deletionTimestamp === undefined && status.containerStatuses?.[0]?.ready === true;
 }

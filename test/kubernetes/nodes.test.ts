@@ -2,7 +2,7 @@
  * The whole on a real cluster of two nodes: the chart installed with Helm, the platform and its hosts as Pods of the platform's image, a function
  * that is deployed and called, a node that loses its power, kubectl drain, an API server that is away, and nothing left after uninstalling.
  */
-// May take 30 minutes.
+// May take 60 minutes.
 import assert from "node:assert/strict";
 import { chmodSync, chownSync, mkdirSync } from "node:fs";
 import path from "node:path";
@@ -61,14 +61,14 @@ const isWanted = process.env.SVC_TEST_NODES === "1";
 const found = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
 const skip = "missing" in found ? found.missing : false;
 
-describe("On a cluster of two nodes", { skip, timeout: 1_500_000 }, () => {
+describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
   let on: Installation;
   before(
     async () => {
       assert.ok("helm" in found);
       on = await Installation.start(found);
     },
-    { timeout: 600_000 },
+    { timeout: 2_400_000 },
   );
   after(() => on?.stop());
   const told = (error: unknown) => on.told(error);
