@@ -179,17 +179,20 @@ describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
     const lost = await on.hostsApart("where", { n: 1 });
     const status = await on.run("where", { n: 7, seconds: 20 });
     await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"), LONG_MS).catch(told);
+    const { workerId: before } = await status();
     const at = performance.now();
     await on.cluster.node(lost, "crash");
+    // Whether that counts as a retry depends on what is noticed first, its machine or its own link.
     await eventually(async () => {
-      const { status: now, retries } = await status();
-      assert.ok(now === "COMPLETED" || (now === "IN_PROGRESS" && retries === 1), `${now} ${retries}`);
+      const { status: now, workerId } = await status();
+      assert.ok(["IN_PROGRESS", "COMPLETED"].includes(now) && workerId !== before, `${now} ${workerId}`);
     }, LONG_MS).catch(told);
     t.diagnostic(
       `from the node's loss until its job runs elsewhere: ${((performance.now() - at) / 1000).toFixed(1)} s`,
     );
     await eventually(async () => assert.equal((await status()).status, "COMPLETED"), LONG_MS).catch(told);
-    assert.deepEqual([(await status()).output.n, (await status()).retries], [8, 1]);
+    const { output, workerId } = await status();
+    assert.deepEqual([output.n, workerId === before], [8, false]);
   });
 
   test("After uninstalling nothing is left but the keys and the files of volumes", async () => {
