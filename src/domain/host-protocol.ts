@@ -67,7 +67,7 @@ export interface HostWorkerExit {
   readonly code: number | null;
   readonly signal: string | null;
   readonly reason: string;
-  readonly cause?: "machine" | undefined;
+  readonly cause?: "machine" | "silence" | undefined;
 }
 
 /** Where an agent fetches a layer: `bucketUrl`, or `GET <platform>/layers/<digest>` with `Authorization: Bearer <ticket>`; ranges allowed. */
@@ -193,7 +193,7 @@ const exit = z.object({
   code: z.int().nullable(),
   signal: z.string().max(20).nullable(),
   reason: z.string().max(4_000),
-  cause: z.literal("machine").optional(),
+  cause: z.enum(["machine", "silence"]).optional(),
 });
 
 export const hostHelloHead = z.object({

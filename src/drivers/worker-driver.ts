@@ -76,8 +76,11 @@ export interface WorkerExit {
   readonly signal: string | null;
   /** The cause in words: "exited with code 3", "killed: memory limit 2 GB of cpu3c-1-2". */
   readonly reason: string;
-  /** Through no fault of its own: no process could be made for it, or whoever started it ended. */
-  readonly cause?: "machine";
+  /**
+   * "machine": through no fault of its own: no process could be made for it, or whoever started it ended. "silence": its machine does not
+   * answer, for whatever reason: that may be what ran there.
+   */
+  readonly cause?: "machine" | "silence";
 }
 
 /** What the machine has (and others that joined), and what workers have of it by their ids. */

@@ -204,10 +204,11 @@ export class WorkerLink implements RequestForwarder {
 
   /**
    * The worker's process has ended. What it said last may still be on its way here: its launcher has a connection of its own.
-   * Jobs that lose it by the machine's fault wait again as if they had not begun.
+   * Jobs that lose it by the machine's fault wait again as if they had not begun. With a silent machine they are lost: one that brings its machine
+   * down must not do so for ever.
    */
-  async workerExited(workerId: string, reason: string, said?: "machine"): Promise<void> {
-    const cause = this.pull.isAstray(workerId) ? "machine" : said;
+  async workerExited(workerId: string, reason: string, said?: "machine" | "silence"): Promise<void> {
+    const cause = this.pull.isAstray(workerId) || said === "machine" ? "machine" : undefined;
     this.pull.exited(workerId, reason, cause);
     const session = this.#sessions.find(workerId);
     if (session !== undefined && !session.pulls) {

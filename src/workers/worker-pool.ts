@@ -387,7 +387,7 @@ export class WorkerPool implements WorkerView {
   }
 
   async #endedAtBoot(row: Worker, reason: string, cause: WorkerExit["cause"]): Promise<void> {
-    if (cause === "machine") {
+    if (cause !== undefined) {
       this.#refused.note(row.endpointId, new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`));
       return;
     }

@@ -359,7 +359,7 @@ test("Of a host that stays away only those workers are counted out whose own lin
   assert.equal(agent.isOpen, false, "it was silent for too long");
   assert.deepEqual(
     rig.seen.exits.map(({ workerId, cause }) => [workerId, cause]),
-    [["w2", "machine"]],
+    [["w2", "silence"]],
   );
   rig.connected.clear();
   pass(1_000);

@@ -215,6 +215,13 @@ test("A worker that ends with its machine's launcher while it says what it holds
   assert.equal((await queue.find(held[0]!.job))?.retries, 0);
 });
 
+test("A job that loses its worker with a machine that does not answer is lost: it may be what brought that down", async (t) => {
+  const { worker, held, queue, link } = await busy(t, 1, 1);
+  await link().workerExited(worker.id, "its machine one does not answer", "silence");
+  await until(async () => (await queue.find(held[0]!.job))?.state === "IN_QUEUE");
+  assert.equal((await queue.find(held[0]!.job))?.retries, 1);
+});
+
 test("However old a worker is, after a reconnect it has time for its CREDIT", (t) => {
   let now = 5_000_000;
   t.mock.method(performance, "now", () => now);

@@ -270,7 +270,7 @@ export class HostsDriver implements LocalDriver {
       host.look(now);
       if (!host.isLost(now)) continue;
       const lost = [...host.shares.keys()].filter((id) => !this.#options.isConnected(id));
-      host.countOut(lost, `its machine ${host.row.name} does not answer`);
+      host.countOut(lost, `its machine ${host.row.name} does not answer`, "silence");
     }
     if (this.#graceOver || now - this.#openedAt < HOST_SILENCE_MAX_MS) return;
     this.#graceOver = true;

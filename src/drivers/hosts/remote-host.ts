@@ -278,9 +278,9 @@ export class RemoteHost {
   }
 
   /** Its workers are gone, for all that is known. */
-  countOut(workers: Iterable<string>, reason: string): void {
+  countOut(workers: Iterable<string>, reason: string, cause: WorkerExit["cause"] = "machine"): void {
     for (const workerId of [...workers]) {
-      this.#exited({ workerId, code: null, signal: null, cause: "machine", reason });
+      this.#exited({ workerId, code: null, signal: null, cause, reason });
     }
   }
 

@@ -41,6 +41,9 @@ export interface SharedMachinesOptions {
 
 type Drain = (workerIds: readonly string[], why: string) => void;
 
+/** Room that becomes free is told at most so often: whoever is told looks at all workers. */
+const ROOM_TOLD_MS = 500;
+
 interface Started {
   readonly endpointId: string;
   readonly at: number;
@@ -56,6 +59,7 @@ export class SharedMachines implements LocalDriver {
   readonly #started = new Map<string, Started>();
   /** What is to be told of a worker whose endpoint is being looked up. */
   readonly #turns = new Map<string, Promise<void>>();
+  #freed: NodeJS.Timeout | undefined;
   #onExit: (exit: WorkerExit) => void = () => {};
 
   constructor(options: SharedMachinesOptions) {
@@ -71,7 +75,7 @@ export class SharedMachines implements LocalDriver {
       ...own,
       // A machine that does not answer may run it all the same.
       exited: (exit) => {
-        if (exit.cause !== "machine" || !isConnected(exit.workerId)) own.exited(exit);
+        if (exit.cause === undefined || !isConnected(exit.workerId)) own.exited(exit);
       },
       available: () => hooks.available(),
       drains: (workerId, why) => options.drain([workerId], why),
@@ -98,6 +102,11 @@ export class SharedMachines implements LocalDriver {
       this.#inTurn(exit.workerId, async () => {
         this.#started.delete(exit.workerId);
       });
+      // Its platform knows of its room, but endpoints of others may wait for it.
+      this.#freed ??= setTimeout(() => {
+        this.#freed = undefined;
+        routed.available();
+      }, ROOM_TOLD_MS).unref();
     });
   }
 
