@@ -77,7 +77,6 @@ interface Beside {
   readonly workerListen: { readonly host: string } | undefined;
   readonly workerPublic: object | undefined;
   readonly localWorkers: boolean;
-  readonly pools: object | undefined;
   readonly s3: object | undefined;
 }
 
@@ -97,14 +96,12 @@ export function refuseWithShards(database: DatabaseConfig | undefined, config: B
 
 function whyNoMachines(
   listen: NonNullable<Beside["workerListen"]>,
-  { localWorkers, workerPublic, pools, s3 }: Beside,
+  { localWorkers, workerPublic, s3 }: Beside,
 ): string | undefined {
   if (localWorkers)
     return "with SVC_WORKER_LISTEN it needs SVC_LOCAL_WORKERS=0: all workers run on machines that joined (svc worker join), also beside a platform";
   if (ANY_HOST.has(listen.host) && workerPublic === undefined)
     return "with SVC_WORKER_LISTEN it needs SVC_WORKER_PUBLIC=tls://HOST:PORT: where workers reach this platform among the others";
-  if (pools !== undefined)
-    return "cannot be used with SVC_POOLS_FILE: endpoints of a platform that does not make the Pods may wait for one for ever";
   return s3 === undefined ? NO_BUCKET : undefined;
 }
 

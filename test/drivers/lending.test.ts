@@ -204,6 +204,21 @@ test("What endpoints of other platforms wait for is known where machines are mad
   ]);
 });
 
+test("Room that a worker of one platform leaves is told to the others, whose endpoints may wait for it", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  const agent = machine(a);
+  await link(t, b, a);
+  await link(t, c, a);
+  await b.machines.prepare(image("ep-b"), () => {});
+  await b.machines.start(spec("w-b", "ep-b"));
+  await eventually(() => assert.ok(c.seen.available > 0 && a.seen.available > 0));
+  const [before, there] = [c.seen.available, a.seen.available];
+  agent.event("exited", "w-b", { of: { workerId: "w-b", code: 0, signal: null, reason: "it is over" } });
+  await eventually(() => assert.ok(c.seen.available > before && a.seen.available > there));
+});
+
 test("A platform gets no more than the machines have, nothing of another's endpoints, and with nonsense no link", async (t) => {
   const { known, platform } = world(t, "a");
   known.owners.set("ep-a", "a").set("ep-b", "b");

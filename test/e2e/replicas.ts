@@ -124,6 +124,37 @@ export class TcpWay {
   }
 }
 
+/** As a load balancer does: what comes is passed to whichever of them listens. */
+export async function leadsTo(t: TestContext, platforms: readonly { readonly url: string }[]): Promise<string> {
+  const sockets = new Set<Socket>();
+  const pass = (from: Socket, [to, ...others]: readonly { readonly url: string }[]) => {
+    if (to === undefined) return from.destroy();
+    const onward = connect(Number(new URL(to.url).port), "127.0.0.1");
+    onward.once("connect", () => {
+      onward.off("error", next);
+      for (const [one, peer] of [
+        [from, onward],
+        [onward, from],
+      ] as const) {
+        sockets.add(one);
+        one.on("error", () => one.destroy());
+        one.on("close", () => peer.destroy());
+        one.pipe(peer);
+      }
+    });
+    const next = () => pass(from, others);
+    onward.once("error", next);
+  };
+  const server = createServer((socket) => pass(socket, platforms));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
 export interface Second extends PlatformProcess {
   readonly dataDir: string;
   /** What it logged. */

@@ -1,14 +1,20 @@
 /** Platforms that share the endpoints of one database, and machines that joined: those hang on one of them, and run workers of all. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { after, before, describe, type TestContext, test } from "node:test";
 import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { joinable } from "./joined-hosts.ts";
-import { type ReplicaServers, type Replicas, type Second, startReplicas, startServers, TcpWay } from "./replicas.ts";
+import {
+  leadsTo,
+  type ReplicaServers,
+  type Replicas,
+  type Second,
+  startReplicas,
+  startServers,
+  TcpWay,
+} from "./replicas.ts";
 
 const skip = await lacksServers();
 const SHARES = { SVC_SHARE_SHARDS: "1", SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0" };
@@ -46,37 +52,6 @@ async function shared(replicas: Replicas, dataDir: string, platforms: number): P
     const seen = ((await replicas.status(dataDir)).replicas ?? []) as unknown as readonly { shards: number }[];
     assert.equal(seen.filter(({ shards }) => shards > 0).length, platforms, JSON.stringify(seen));
   });
-}
-
-/** As a load balancer does: what comes is passed to whichever of them listens. */
-async function leadsTo(t: TestContext, platforms: readonly Platform[]): Promise<string> {
-  const sockets = new Set<Socket>();
-  const pass = (from: Socket, [to, ...others]: readonly Platform[]) => {
-    if (to === undefined) return from.destroy();
-    const onward = connect(Number(new URL(to.url).port), "127.0.0.1");
-    onward.once("connect", () => {
-      onward.off("error", next);
-      for (const [one, peer] of [
-        [from, onward],
-        [onward, from],
-      ] as const) {
-        sockets.add(one);
-        one.on("error", () => one.destroy());
-        one.on("close", () => peer.destroy());
-        one.pipe(peer);
-      }
-    });
-    const next = () => pass(from, others);
-    onward.once("error", next);
-  };
-  const server = createServer((socket) => pass(socket, platforms));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 /** Further platforms, and a machine; each platform has a part of the endpoints. */

@@ -23,13 +23,14 @@ export async function startInCluster(
   env: Record<string, string> = {},
   /** Of the file of pools. */
   more: object = {},
+  start = startPlatform,
 ) {
   const namespace = `t${++namespaces}`;
   const account = await release(server, namespace, tempDir(t));
   const file = path.join(tempDir(t), "pools.json");
   writeFileSync(file, JSON.stringify({ ...RELEASE, ...more, pools }));
   const port = String(server.port);
-  const platform = await startPlatform(t, {
+  const platform = await start(t, {
     ...{ SVC_LOCAL_WORKERS: "0", SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_POOLS_FILE: file },
     ...{ SVC_POOLS_ACCOUNT: account, KUBERNETES_SERVICE_HOST: server.host, KUBERNETES_SERVICE_PORT: port, ...env },
   });
