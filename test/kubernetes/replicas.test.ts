@@ -76,7 +76,8 @@ describe("Several Pods of the platform", { skip, timeout: 3_300_000 }, () => {
       const { send, place } = await on.endpoint("where");
       for (const id of ids) assert.equal((await send(`${place}/status/${id}`)).status, "COMPLETED");
     }, LONG_MS).catch((error) => on.told(error));
-    await eventually(async () => assert.notEqual(await on.owner(), owner), LONG_MS);
+    // It may be the same again: its container is started anew.
+    await eventually(async () => assert.ok(await on.owner()), LONG_MS);
   });
 
   test("helm upgrade under calls: none fails", async (t) => {

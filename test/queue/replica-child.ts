@@ -2,6 +2,7 @@
  * A replica in a process of its own, that can be killed and stopped: takes its shards, then submits and finishes jobs of its endpoints,
  * and says a line for each that was accepted, finished or refused.
  */
+import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
 import { openPostgresQueue } from "../../src/queue/postgres-queue.ts";
@@ -23,7 +24,7 @@ for (const endpoint of endpoints) {
   void (async () => {
     for (;;) {
       try {
-        say("accepted", (await queue.enqueue(newJob(endpoint))).id);
+        say("accepted", (await queue.enqueue(newJob(endpoint, { id: randomUUID() }))).id);
       } catch (error) {
         say("refused", (error as { code: string }).code);
         return;
