@@ -2,7 +2,7 @@
 import { atMost, type BenchResult, median } from "./bench.ts";
 import { load, requireWrk, type Target } from "./load.ts";
 import { processorTime } from "./processor-time.ts";
-import type { Replicas } from "./replicas.ts";
+import type { Replicas } from "./replicas-part.ts";
 
 const FORWARDS = 5;
 const SECONDS = 3;

@@ -8,7 +8,7 @@ import pg from "pg";
 import { judge, type Seen } from "../test/campaign/history.ts";
 import { type Call, historiesOf, type SteadyCalls, startSteadyCalls } from "../test/campaign/steady-calls.ts";
 import { atMost, type BenchResult } from "./bench.ts";
-import type { Replicas } from "./replicas.ts";
+import type { Replicas } from "./replicas-part.ts";
 
 const EVERY_MS = 20_000;
 const STAND_MS = 10_000;

@@ -5,7 +5,7 @@ import { atLeast, atMost, type BenchResult, median } from "./bench.ts";
 import { load, requireWrk, type Target } from "./load.ts";
 import { deployApps } from "./many-endpoints.ts";
 import { processorTime, residentMb } from "./processor-time.ts";
-import type { Replicas } from "./replicas.ts";
+import type { Replicas } from "./replicas-part.ts";
 
 const ENDPOINTS = 10_000;
 const JOBS = 1_000_000;

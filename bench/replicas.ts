@@ -15,15 +15,6 @@ const COUNT = 3;
 const HOUR = "3600";
 const PARTS = { faults: tryFaults, cost: measureCost, many: measureMany };
 
-/** What each part gets. */
-export interface Replicas {
-  readonly platforms: Platforms;
-  readonly paths: Readonly<Record<string, string>>;
-  readonly rounds: number;
-  /** Who has this function's endpoint. */
-  ownerOf(name: string): Promise<number>;
-}
-
 export const bench: Bench = async ({ rounds, part }) => {
   const lack = await lacksServers();
   if (lack !== false) throw new Error(lack);

@@ -7,6 +7,7 @@ import { SvcError } from "../domain/errors.ts";
 import { LINK_PING_MS } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
 import { PROTOCOL_VERSION } from "../domain/worker-protocol.ts";
+import { hostPort } from "../lib/host-port.ts";
 
 /** What a user typed: `URL#FINGERPRINT`, or an https URL alone. */
 export interface GivenAddress {
@@ -177,7 +178,7 @@ export function workersDial(
   { fingerprint }: JoinAddress,
   to: Pick<WorkerPort, "host" | "port"> | readonly string[],
 ): string {
-  const at = "host" in to ? `${to.host.includes(":") ? `[${to.host}]` : to.host}:${to.port}` : to.join(",");
+  const at = "host" in to ? hostPort(to) : to.join(",");
   return `tls://${at}#${fingerprint}`;
 }
 

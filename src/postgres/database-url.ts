@@ -11,6 +11,7 @@ import {
   POSTGRES_HOSTS_MAX,
   POSTGRES_PORT_DEFAULT,
 } from "../domain/limits.ts";
+import { hostPort } from "../lib/host-port.ts";
 
 const SSL_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full"] as const;
 export type SslMode = (typeof SSL_MODES)[number];
@@ -90,7 +91,7 @@ export function databaseName({ hosts, database }: DatabaseUrl): string {
 
 export function hostName({ host, port }: PostgresHost): string {
   if (path.isAbsolute(host)) return port === POSTGRES_PORT_DEFAULT ? host : `${host}:${port}`;
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  return hostPort({ host, port });
 }
 
 /** No URL of the standard: that one knows no lists of hosts. */

@@ -15,6 +15,7 @@ import { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import type { RemoteHost } from "../drivers/hosts/remote-host.ts";
 import { SharedMachines, type SharedMachinesOptions } from "../drivers/hosts/shared-machines.ts";
 import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-driver.ts";
+import { hostPort } from "../lib/host-port.ts";
 import { libc } from "../lib/libc.ts";
 import type { Log } from "../lib/log.ts";
 import type { HostRepository } from "../store/hosts.ts";
@@ -160,7 +161,7 @@ function shareMachines(
     machines: shared,
     workersAt: () => {
       const port = workerPort();
-      return port && `${port.host.includes(":") ? `[${port.host}]` : port.host}:${port.port}`;
+      return port && hostPort(port);
     },
     accept: (socket) => link().accept(socket),
   });

@@ -10,6 +10,7 @@ import { SvcError } from "../domain/errors.ts";
 import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_AWAY_MS, STOP_GRACE_MS } from "../domain/limits.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
+import { bracketed } from "../lib/host-port.ts";
 import { createLog, type Log, lineWriter } from "../lib/log.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { createOwner } from "../lib/own.ts";
@@ -359,5 +360,5 @@ function localHost(host: string): string {
 
 function shownHost(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "localhost";
-  return host.includes(":") ? `[${host}]` : host;
+  return bracketed(host);
 }

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { VERSION } from "../domain/version.ts";
 import { LINK_VERSIONS } from "../gateway-link/protocol.ts";
 import { ReplicaDoor, type ReplicaProtocol } from "../gateway-link/replica-door.ts";
+import { hostPort } from "../lib/host-port.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import { Replicas } from "../postgres/replicas.ts";
@@ -48,7 +49,7 @@ export class ReplicaPlace {
       const { host, port } = config.replicaListen;
       const taken = await this.#door.listen({ host, port });
       const reached = config.replicaPublic ?? { host, port: taken };
-      this.#address = `${reached.host.includes(":") ? `[${reached.host}]` : reached.host}:${reached.port}`;
+      this.#address = hostPort(reached);
     }
     if (this.#replicas !== undefined) return;
     const links = { firstLink: LINK_VERSIONS.min, lastLink: LINK_VERSIONS.max };

@@ -2,6 +2,7 @@ import { realpathSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { SvcError } from "../../domain/errors.ts";
 import { LOCAL_PORT_DEFAULT } from "../../domain/limits.ts";
+import { bracketed } from "../../lib/host-port.ts";
 import { isLoopback } from "../../lib/loopback.ts";
 import { command, endpointParameter, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { connectWithKey, findPlatform } from "../connect.ts";
@@ -104,5 +105,5 @@ export const runCommand = command({
 
 function urlHost(host = "localhost"): string {
   if (host === "0.0.0.0" || host === "::") return "localhost";
-  return host.includes(":") ? `[${host}]` : host;
+  return bracketed(host);
 }

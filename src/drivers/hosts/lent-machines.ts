@@ -40,10 +40,6 @@ export class LentMachines {
     this.#events = events;
   }
 
-  get isLinked(): boolean {
-    return this.#link !== undefined;
-  }
-
   attach(channel: LendChannel): void {
     this.#link?.destroy();
     const link: LendLink = new LendLink(channel, {
