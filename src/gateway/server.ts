@@ -177,10 +177,14 @@ function endUnused(socket: ClientSocket): void {
   else if (!res.req.complete && socket.writable) refuseConnection(new Error("cut off"), socket);
 }
 
-/** What never became a request: broken HTTP, headers without end, a sender that is too slow. */
+/**
+ * What never became a request: broken HTTP, headers without end, a sender that is too slow. Behind a request that waits for its own answer
+ * the connection is closed: these words would be taken for that answer.
+ */
 function refuseConnection(error: NodeJS.ErrnoException, socket: ClientSocket): void {
-  const answered = socket._httpMessage?.headersSent === true;
-  if (!socket.writable || answered || error.code === "ECONNRESET") {
+  const res = socket._httpMessage;
+  const isAnothers = res?.headersSent === true || res?.req.complete === true;
+  if (!socket.writable || isAnothers || error.code === "ECONNRESET") {
     socket.destroy();
     return;
   }

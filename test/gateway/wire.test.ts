@@ -50,6 +50,14 @@ for (const [title, bytes, status, code] of BROKEN) {
   });
 }
 
+test("broken HTTP behind a request that waits is not told as that request's answer", async (t) => {
+  const platform = await startPlatform(t);
+  const waiting = message("POST", "/v2/jobs/runsync", "", '{"input":{}}'); // no worker takes it
+  const text = await new RawConnection(platform.port).write(`${waiting}hello there\r\n\r\n`).untilClosed();
+  assert.equal(text, "");
+  assert.equal((await platform.get("/v2/jobs/health")).status, 200);
+});
+
 for (const headers of [
   "",
   "Connection: upgrade\r\nUpgrade: h2c\r\n",
