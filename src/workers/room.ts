@@ -4,7 +4,7 @@
  */
 import { type Need, needOf, type Share } from "../domain/capacity.ts";
 import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } from "../domain/fair-share.ts";
-import { FAIR_IDLE_MS } from "../domain/limits.ts";
+import { FAIR_IDLE_MS, START_RETRY_MS } from "../domain/limits.ts";
 import { asIfMade, type Fleet, placeAmong, wishesOf } from "../domain/placement.ts";
 import { type EndpointSample, isActive } from "../domain/worker.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
@@ -24,8 +24,11 @@ export interface RoomDeps {
   readonly mayStart: (endpoint: Endpoint) => boolean;
   /** Whether a worker of another endpoint waits for an answer of this one. */
   readonly peersWait: (endpointId: string) => boolean;
-  /** `host`: the machine that has the room; absent: the platform's own, or any. */
-  readonly start: (endpoint: Endpoint, why: string, host: string | undefined) => Promise<unknown>;
+  /**
+   * `host`: the machine that has the room; absent: the platform's own, or any. Resolves why it could not be, undefined when it could: the room
+   * of machines that others have workers on may be taken by then.
+   */
+  readonly start: (endpoint: Endpoint, why: string, host: string | undefined) => Promise<string | undefined>;
   /** It finishes what it has, then goes. */
   readonly take: (workerId: string, endpointId: string, why: string) => Promise<void>;
   readonly waits: (endpointId: string, why: string) => void;
@@ -55,6 +58,7 @@ interface Waiting {
   readonly since: number;
   reason: string;
   need: Need | undefined;
+  /** 0 while the last of them are being started. */
   missing: number;
   /** It waits in vain: the machine lacks what it needs, or others are guaranteed all of it. */
   inVain: boolean;
@@ -69,6 +73,7 @@ export class Room {
   #closed = false;
   #looking = false;
   #idleTimer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #again = false;
 
   constructor(deps: RoomDeps) {
@@ -77,18 +82,20 @@ export class Room {
 
   /** Somebody waits: who wants to start must wait for its turn too. */
   get isContended(): boolean {
-    return [...this.#waiting.values()].some((one) => !one.inVain);
+    return [...this.#waiting.values()].some((one) => one.missing > 0 && !one.inVain);
   }
 
   /** Why the endpoint waits, and whether no waiting will help; undefined when it does not wait. */
   waits(endpointId: string): { readonly reason: string; readonly lasting: boolean } | undefined {
     const waiting = this.#waiting.get(endpointId);
-    return waiting && { reason: waiting.reason, lasting: waiting.inVain };
+    if (waiting === undefined || waiting.missing <= 0) return undefined;
+    return { reason: waiting.reason, lasting: waiting.inVain };
   }
 
   /** All that wait. */
   get queue(): readonly RoomWish[] {
-    return [...this.#waiting].map(([endpointId, { missing, reason, need }]) => ({ endpointId, missing, reason, need }));
+    const all = [...this.#waiting].filter(([, { missing }]) => missing > 0);
+    return all.map(([endpointId, { missing, reason, need }]) => ({ endpointId, missing, reason, need }));
   }
 
   /** Workers it waits for. */
@@ -149,26 +156,38 @@ export class Room {
     const { contenders, leaving, endpoints } = await this.#contenders(machine);
     const moves = shareRoom(machine, contenders, leaving);
     const starts = moves.filter((move) => move.kind === "start");
-    const whys = new Map([...this.#waiting].map(([id, { why }]) => [id, why]));
+    const waiting = new Map(this.#waiting);
     for (const contender of contenders) this.#note(machine, contender, starts, contenders);
-    for (const move of moves) await this.#apply(move, endpoints, whys);
+    for (const move of moves) await this.#apply(move, endpoints, waiting);
+    for (const [id, one] of waiting) if (one.missing <= 0 && this.#waiting.get(id) === one) this.#waiting.delete(id);
   }
 
-  async #apply(move: Move, endpoints: ReadonlyMap<string, Endpoint>, whys: ReadonlyMap<string, string>): Promise<void> {
+  async #apply(
+    move: Move,
+    endpoints: ReadonlyMap<string, Endpoint>,
+    waiting: ReadonlyMap<string, Waiting>,
+  ): Promise<void> {
     if (move.kind === "take") {
-      const waiting = endpoints.get(move.forEndpoint)!;
-      const why =
-        move.endpointId === move.forEndpoint
-          ? "the new revision needs its room"
-          : `endpoint "${waiting.name}" waits for its room`;
+      const { name } = endpoints.get(move.forEndpoint)!;
+      const isOwn = move.endpointId === move.forEndpoint;
+      const why = isOwn ? "the new revision needs its room" : `endpoint "${name}" waits for its room`;
       await this.#deps.take(move.workerId, move.endpointId, why);
       return;
     }
-    if (!this.#closed)
-      await this.#deps.start(endpoints.get(move.endpointId)!, whys.get(move.endpointId) ?? "", move.host);
+    if (this.#closed) return;
+    const one = waiting.get(move.endpointId)!;
+    const lack = await this.#deps.start(endpoints.get(move.endpointId)!, one.why, move.host);
+    if (lack === undefined) return;
+    one.missing++;
+    one.reason = lack;
+    // Who has the room may have left it already.
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = undefined;
+      this.look();
+    }, START_RETRY_MS).unref();
   }
 
-  /** What is known about who waits; those that have all they want are forgotten. */
+  /** What is known about who waits. */
   #note(
     machine: Capacity,
     { id, need, wanted, workers }: Contender,
@@ -179,10 +198,7 @@ export class Room {
     if (waiting === undefined) return;
     waiting.need = need;
     waiting.missing = wanted - starts.filter((move) => move.endpointId === id).length;
-    if (waiting.missing <= 0) {
-      this.#waiting.delete(id);
-      return;
-    }
+    if (waiting.missing <= 0) return;
     const own = all.filter((one) => one.id !== OTHERS);
     waiting.inVain = !canBeServed(asIfMade(machine), own, id);
     const alone = placeAmong(machine, [], need);

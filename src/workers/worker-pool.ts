@@ -86,7 +86,10 @@ export class WorkerPool implements WorkerView {
       sample: (endpointId) => deps.link.sample(endpointId),
       mayStart: (endpoint) => this.mayStart(endpoint),
       start: async (endpoint, why, host) => {
-        if ((await this.#start(endpoint, false, host)) === undefined) this.#noteDecision(endpoint, 1, 0, why);
+        const lack = await this.#start(endpoint, false, host);
+        if (lack === undefined) this.#noteDecision(endpoint, 1, 0, why);
+        else if (this.isRefused(endpoint.id)) deps.wake(endpoint.id);
+        return lack;
       },
       take: async (workerId, endpointId, why) => {
         await this.stop(workerId, why, false);
@@ -251,8 +254,7 @@ export class WorkerPool implements WorkerView {
   /** Workers of other endpoints sit and wait for this one, which has none: room or not, it must get one. */
   async #isNeededByPeers(endpointId: string): Promise<boolean> {
     if (!this.#deps.peersWait(endpointId)) return false;
-    const rows = await this.#deps.store.workers.listByEndpoint(endpointId);
-    return !rows.some((row) => isActive(row.state));
+    return !(await this.#deps.store.workers.listByEndpoint(endpointId)).some(({ state }) => isActive(state));
   }
 
   /** Lets the worker finish what it has, then ends it: without `hurry` however long that takes. */
@@ -261,8 +263,8 @@ export class WorkerPool implements WorkerView {
     await this.#note(workerId, "DRAINING", reason);
     if (!link.isConnected(workerId)) return driver.stop(workerId, CANCEL_GRACE_MS);
     link.drain(workerId, WORKER_DRAIN_GRACE_MS);
-    const end = () => this.#inBackground(driver.stop(workerId, CANCEL_GRACE_MS));
-    if (hurry) setTimeout(end, WORKER_DRAIN_GRACE_MS).unref();
+    if (hurry)
+      setTimeout(() => this.#inBackground(driver.stop(workerId, CANCEL_GRACE_MS)), WORKER_DRAIN_GRACE_MS).unref();
   }
 
   async kill(workerId: string, reason: string): Promise<void> {
@@ -304,10 +306,8 @@ export class WorkerPool implements WorkerView {
 
   /** Why it failed is being looked up: its exit waits for that. */
   bootFailing(workerId: string, told: Promise<void>): void {
-    this.#failing.set(
-      workerId,
-      told.catch(() => {}).finally(() => this.#failing.delete(workerId)),
-    );
+    const known = told.catch(() => {}).finally(() => this.#failing.delete(workerId));
+    this.#failing.set(workerId, known);
   }
 
   async bootFailed(workerId: string, error: SvcError): Promise<void> {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Share } from "../../src/domain/capacity.ts";
-import { FAIR_TURN_MS } from "../../src/domain/limits.ts";
+import { FAIR_TURN_MS, START_RETRY_MS } from "../../src/domain/limits.ts";
 import type { Endpoint, Worker } from "../../src/store/store.ts";
 import { Room } from "../../src/workers/room.ts";
 import { newEndpoint, newWorker } from "../conformance/store.ts";
@@ -15,6 +15,8 @@ function machine(vcpus: number) {
   const workers: Worker[] = [];
   const shares = new Map<string, Share>();
   const clock = { now: 0, time: 0 };
+  /** Why starts are refused. */
+  const refused = { lack: undefined as string | undefined };
   const seen = { started: [] as string[], taken: [] as string[], waits: [] as string[], errors: [] as unknown[] };
   const room = new Room({
     capacity: async () => ({
@@ -36,7 +38,10 @@ function machine(vcpus: number) {
     }),
     mayStart: () => true,
     peersWait: () => false,
-    start: async ({ name }) => seen.started.push(name),
+    start: async ({ name }) => {
+      if (refused.lack === undefined) seen.started.push(name);
+      return refused.lack;
+    },
     take: async (workerId) => {
       seen.taken.push(workerId);
     },
@@ -64,7 +69,7 @@ function machine(vcpus: number) {
     for (let n = 0; n < 10; n++) await turn();
     assert.deepEqual(seen.errors, []);
   };
-  return { room, endpoint, end, clock, seen, settled, endpoints };
+  return { room, endpoint, end, clock, seen, settled, endpoints, refused };
 }
 
 test("Who finds the machine full waits with a reason, and starts when a worker has ended", async () => {
@@ -125,4 +130,19 @@ test("An endpoint that is removed, or wants no more, waits no longer; a closed r
   room.want(late, WISH);
   await settled();
   assert.deepEqual([seen.started, room.waits(late)], [[], undefined]);
+});
+
+test("Who finds its room taken when it is to start waits on, and tries again by itself", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { room, endpoint, seen, settled, refused } = machine(2);
+  const waiting = endpoint("waiting");
+  refused.lack = "Another was first.";
+  room.want(waiting, { ...WISH, desired: 2, start: 2 });
+  await settled();
+  assert.deepEqual([seen.started, room.missing(waiting), room.isContended], [[], 2, true]);
+  assert.equal(room.waits(waiting)?.reason, "Another was first.");
+  refused.lack = undefined;
+  t.mock.timers.tick(START_RETRY_MS);
+  await settled();
+  assert.deepEqual([seen.started, room.waits(waiting), room.isContended], [["waiting", "waiting"], undefined, false]);
 });
