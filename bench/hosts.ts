@@ -9,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Machine } from "../src/domain/capacity.ts";
 import { CPU_IMAGE } from "../src/domain/endpoint.ts";
 import { HOST_FRAME } from "../src/domain/host-protocol.ts";
+import { imageKey } from "../src/domain/placement.ts";
 import { CapacityLedger } from "../src/drivers/capacity.ts";
 import { HostsDriver } from "../src/drivers/hosts/hosts-driver.ts";
 import type { HostChannel } from "../src/drivers/hosts/known-host.ts";
@@ -185,7 +186,9 @@ async function placement(): Promise<Record<string, number>> {
     volumes: [],
   }));
   for (const image of images) await driver.prepare(image as unknown as WorkerImage, nothing);
-  while (!driver.hosts.every((host) => images.every((image) => host.isPrepared(image as unknown as WorkerImage)))) {
+  while (
+    !driver.hosts.every((host) => images.every((image) => host.isPrepared(imageKey(image as unknown as WorkerImage))))
+  ) {
     await delay(1);
   }
   const times: number[] = [];

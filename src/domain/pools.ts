@@ -11,14 +11,7 @@
 import { hash } from "node:crypto";
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import {
-  HOST_SILENCE_MAX_MS,
-  POD_AWAY_MAX_MS,
-  POD_BACK_MAX_MS,
-  POD_YIELD_MS,
-  PODS_COMING_MAX,
-  POOL_WISHES_MAX,
-} from "./limits.ts";
+import { HOST_SILENCE_MAX_MS, POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX } from "./limits.ts";
 import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
@@ -149,12 +142,7 @@ export function canTake(pool: Pool, need: Need): boolean {
 /** In the order in which they are to be done. */
 export function decidePools(pools: readonly Pool[], hosts: readonly PoolHost[], wishes: readonly Wish[]): Step[] {
   const plan = new Plan(pools, hosts);
-  let looked = 0;
-  for (const wish of wishes) {
-    if (!pools.some((pool) => canTake(pool, wish.need))) continue;
-    plan.serve(wish);
-    if (++looked >= POOL_WISHES_MAX) break;
-  }
+  for (const wish of wishes) if (pools.some((pool) => canTake(pool, wish.need))) plan.serve(wish);
   plan.warm();
   return [...plan.steps(), ...plan.deletions()];
 }

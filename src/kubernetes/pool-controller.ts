@@ -3,10 +3,11 @@
  * way of a start: a worker is started on a host that is there, and the API server may be away meanwhile.
  */
 import { randomBytes } from "node:crypto";
-import type { Machine, Share } from "../domain/capacity.ts";
+import type { Machine, Need, Share } from "../domain/capacity.ts";
 import { POD_JOIN_MAX_MS, POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
 import type { HostMachine } from "../domain/placement.ts";
 import {
+  canTake,
   decidePools,
   HELD_FOR_ALL,
   machineOf,
@@ -46,6 +47,8 @@ export interface PodHost {
 /** What the rest of the platform keeps of hosts in Pods. */
 export interface PodHosts {
   readonly hosts: readonly PodHost[];
+  /** Uids of their Pods. */
+  readonly pods: ReadonlySet<string>;
   /** No further worker is started there from this moment on. */
   close(id: string): void;
   /** Kept before the first of the holder's workers can start there. */
@@ -57,7 +60,8 @@ interface PoolControllerOptions {
   readonly file: PoolsFile;
   readonly api: KubernetesApi;
   readonly hosts: () => PodHosts;
-  readonly wishes: () => Promise<readonly Wish[]>;
+  /** The first of them that may be of use, at most POOL_WISHES_MAX. */
+  readonly wishes: (isOfUse: (need: Need) => boolean) => Promise<readonly Wish[]>;
   /** Makes the folder of a volume. */
   readonly makeVolume: (volume: Volume) => Promise<void>;
   /** Of the platform's certificate for machines; undefined before it listens. */
@@ -248,8 +252,8 @@ export class PoolController {
 
   /** Those whose agents have not joined. */
   #coming(pool: string): Pod[] {
-    const joined = new Set(this.#options.hosts().hosts.map(({ pod }) => pod));
-    return this.#podsOf(pool).filter(({ metadata }) => !joined.has(metadata.uid));
+    const { pods } = this.#options.hosts();
+    return this.#podsOf(pool).filter(({ metadata }) => !pods.has(metadata.uid));
   }
 
   #podsOf(pool: string): Pod[] {
@@ -266,22 +270,26 @@ export class PoolController {
     if (!this.#watch.isKnown) return this.#lookWithoutPods();
     const { pods } = this.#watch;
     const known = new Set(pods.map(({ metadata }) => metadata.uid));
-    const hosts = this.#options.hosts();
-    for (const { id, pod } of hosts.hosts) if (!known.has(pod)) await hosts.remove(id);
+    const { hosts, remove } = this.#options.hosts();
+    for (const { id, pod } of hosts) if (!known.has(pod)) await remove(id);
     for (const uid of this.#deleting) if (!known.has(uid)) this.#deleting.delete(uid);
     for (const since of [this.#seenSince, this.#runningSince, this.#undeleted]) {
       for (const uid of since.keys()) if (!known.has(uid)) since.delete(uid);
     }
     const now = performance.now();
     for (const [pool, { until }] of this.#refused) if (now > until) this.#refused.delete(pool);
-    const byPod = new Map(hosts.hosts.map((host) => [host.pod, host]));
+    const byPod = new Map(hosts.map((host) => [host.pod, host]));
     const seen = pods.map((pod) => this.#seen(pod, byPod.get(pod.metadata.uid), now));
-    const wishes = await this.#options.wishes();
-    for (const step of decidePools(this.#pools, seen, wishes)) {
+    for (const step of await this.#decide(seen)) {
       // Pods that are there are used also while the API server is away.
       if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
     }
     this.#tellView();
+  }
+
+  async #decide(seen: readonly PoolHost[]): Promise<Step[]> {
+    const isOfUse = (need: Need) => this.#pools.some((pool) => canTake(pool, need));
+    return decidePools(this.#pools, seen, await this.#options.wishes(isOfUse));
   }
 
   /** The API server was not heard since the platform started: the Pods that have joined are held for those who need one. */
@@ -292,8 +300,7 @@ export class PoolController {
       const forMs = state === "away" ? performance.now() - since : 0;
       return { pod: id, pool, state, forMs, holder, shares, problems, machine };
     });
-    for (const step of decidePools(this.#pools, seen, await this.#options.wishes()))
-      if (step.kind === "hold") await hold(step.pod, step.holder);
+    for (const step of await this.#decide(seen)) if (step.kind === "hold") await hold(step.pod, step.holder);
   }
 
   #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
@@ -330,25 +337,18 @@ export class PoolController {
   }
 
   async #make({ pool, count, having }: Extract<Step, { kind: "make" }>): Promise<void> {
-    const { api, file, fingerprint, told } = this.#options;
+    const [{ api, file, fingerprint, told }, { signal }] = [this.#options, this.#over];
     const pinned = fingerprint();
     if (this.#refused.has(pool.name) || pinned === undefined) return;
     const settings = file.pools.find(({ name }) => name === pool.name)!;
-    const { signal } = this.#over;
     const where = `/api/v1/namespaces/${api.namespace}`;
     const prefix = `${file.release}-${pool.name}`.slice(0, NAME_PREFIX_MAX_CHARS);
     try {
       const owner = (await api.ask("GET", `${where}/configmaps/${file.owner}`, { signal })) as {
         metadata: { uid: string };
       };
-      const facts = {
-        file,
-        pool: settings,
-        audience: this.#audience,
-        ownerUid: owner.metadata.uid,
-        fingerprint: pinned,
-        having,
-      };
+      const { uid: ownerUid } = owner.metadata;
+      const facts = { file, pool: settings, audience: this.#audience, ownerUid, fingerprint: pinned, having };
       // Its kubelet would make what is missing as root.
       for (const volume of having?.volumes ?? []) await this.#options.makeVolume(volume);
       for (let n = 0; n < count; n++) {

@@ -1,8 +1,10 @@
 /** Pools of Pods beside the rest of the platform: what they are wanted for, and what is kept of their hosts. */
-import { needOf } from "../domain/capacity.ts";
+import { type Need, needOf } from "../domain/capacity.ts";
 import { ownImage } from "../domain/driver-offers.ts";
+import { SvcError } from "../domain/errors.ts";
 import type { RoomWant } from "../domain/host-protocol.ts";
-import { type Fleet, type HostMachine, imageKey, wishesOf } from "../domain/placement.ts";
+import { POOL_WISHES_MAX } from "../domain/limits.ts";
+import { asIfMade, type Fleet, type HostMachine, imageKey, placeAmong, wishesOf } from "../domain/placement.ts";
 import type { Wish } from "../domain/pools.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
@@ -49,7 +51,7 @@ export class Pods {
       file: readPoolsFile(file),
       api: new KubernetesApi({ host, port, account }),
       hosts: () => this.#hosts,
-      wishes: () => this.#wishes(),
+      wishes: (isOfUse) => this.#wishes(isOfUse),
       fingerprint: needs.fingerprint,
       makeVolume: needs.makeVolume,
       clock: needs.clock,
@@ -91,11 +93,14 @@ export class Pods {
 
   get #hosts(): PodHosts {
     const { store } = this.#needs;
-    const all = this.#driver?.hosts ?? [];
+    const all = (this.#driver?.hosts ?? []).filter(({ row }) => row.pod !== "");
     return {
-      hosts: all
-        .filter(({ row }) => row.pod !== "")
-        .map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems, machine }) => ({
+      // Many, and asked for more often than what is known of each.
+      get pods() {
+        return new Set(all.map(({ row }) => row.pod));
+      },
+      get hosts() {
+        return all.map(({ id, row, isHere, isClosed, since, silentSince, usedAt, shares, imageProblems, machine }) => ({
           ...{ id, pod: row.pod, pool: row.labels[0] ?? "", holder: row.holder, isClosed, usedAt },
           ...{ isHere: isHere && silentSince === undefined, since: silentSince ?? since },
           // Seldom asked for, and many.
@@ -104,7 +109,8 @@ export class Pods {
           },
           problems: imageProblems,
           machine,
-        })),
+        }));
+      },
       close: (id) => {
         const host = all.find((one) => one.id === id);
         if (host !== undefined) host.isGiven = true;
@@ -119,21 +125,36 @@ export class Pods {
   }
 
   /** Workers that found no room, and images that no machine may run: those have one worker each, for a start. */
-  async #wishes(): Promise<Wish[]> {
+  async #wishes(isOfUse: (need: Need) => boolean): Promise<Wish[]> {
     const { waitingForRoom, endpoints } = this.#needs;
-    const { fleet } = this.#driver!;
-    const wishes = new Map<string, Wish>();
-    for (const { endpointId } of this.#driver?.homeless ?? []) {
-      const endpoint = await endpoints.find(endpointId);
-      if (endpoint !== undefined) wishes.set(endpointId, await this.#wish(endpoint, fleet, 1));
-    }
+    const driver = this.#driver!;
+    const { fleet } = driver;
     const others = (await this.#othersWant()).map((want) => ({ ...want, need: undefined }));
-    for (const { endpointId, missing, need } of [...waitingForRoom(), ...others]) {
+    type Want = Pick<RoomWish, "endpointId" | "missing" | "need">;
+    const wants = new Map<string, Want>();
+    const homeless = new Map(driver.homeless.images.map((image) => [image.endpointId, image]));
+    for (const endpointId of homeless.keys()) wants.set(endpointId, { endpointId, missing: 1, need: undefined });
+    for (const want of [...waitingForRoom(), ...others]) wants.set(want.endpointId, want);
+    const wishes: Wish[] = [];
+    for (const { endpointId, missing, need } of wants.values()) {
       const endpoint = await endpoints.find(endpointId);
-      if (endpoint !== undefined)
-        wishes.set(endpointId, { ...(await this.#wish(endpoint, fleet, missing)), ...(need && { need }) });
+      if (endpoint === undefined) continue;
+      const wish = { ...(await this.#wish(endpoint, fleet, missing)), ...(need && { need }) };
+      const image = homeless.get(endpointId);
+      if (isOfUse(wish.need)) wishes.push(wish);
+      else if (image !== undefined) driver.homeless.failed(image, this.#lackOf(fleet, wish.need));
+      if (wishes.length >= POOL_WISHES_MAX) break;
     }
-    return [...wishes.values()];
+    return wishes;
+  }
+
+  /** Of what no Pod would ever have. */
+  #lackOf(fleet: Fleet, need: Need): SvcError {
+    const placed = placeAmong(asIfMade({ ...fleet, machines: this.machines }), [], need);
+    const why = "lack" in placed ? (placed.short ?? placed.lack) : "it asks for what none of them has";
+    return new SvcError("NO_CAPACITY", `No pool makes Pods that it can run on: ${why}.`, {
+      help: "Add a pool that has it (hosts.pools of the chart, docs/reference/pools.md), let a machine join that has it (svc worker join), or change what the endpoint asks for.",
+    });
   }
 
   async #wish(endpoint: Endpoint, fleet: Fleet, missing: number): Promise<Wish> {

@@ -6,7 +6,7 @@ import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type HostState } from "../../src/domain/host-protocol.ts";
 import { HOST_DOUBT_MS, HOST_SILENCE_MAX_MS, HOST_TOLD_PER_MINUTE_MAX } from "../../src/domain/limits.ts";
-import { asIfMade, type Fleet, type HostMachine, placeAmong, wholeOf } from "../../src/domain/placement.ts";
+import { asIfMade, type Fleet, type HostMachine, imageKey, placeAmong, wholeOf } from "../../src/domain/placement.ts";
 import { FRAME } from "../../src/domain/worker-protocol.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
@@ -122,7 +122,7 @@ function open(
   return { driver, seen, join, connected, pause: () => (isPaused = true) };
 }
 const everywhere = (rig: ReturnType<typeof open>) =>
-  eventually(() => assert.ok(rig.driver.hosts.every((host) => host.isPrepared(IMAGE))));
+  eventually(() => assert.ok(rig.driver.hosts.every((host) => host.isPrepared(imageKey(IMAGE)))));
 const prepared = (rig: ReturnType<typeof open>) => rig.driver.prepare(IMAGE, () => {});
 
 test("A worker that the platform's machine has no room for starts on a host, with the share that was booked", async (t) => {
@@ -462,7 +462,7 @@ test("A Pod runs and prepares nothing before it is held for somebody, and nothin
   const lines: string[] = [];
   const [waits, others] = [mine, OTHERS].map((image) => rig.driver.prepare(image, (line) => void lines.push(line)));
   assert.deepEqual(
-    rig.driver.homeless.map(({ endpointId }) => endpointId),
+    rig.driver.homeless.images.map(({ endpointId }) => endpointId),
     ["ep1", "ep2"],
   );
   assert.equal(agent.calls("prepare").length, 0, "no code of anybody's lies on a Pod that is nobody's");
@@ -475,7 +475,7 @@ test("A Pod runs and prepares nothing before it is held for somebody, and nothin
   await rig.driver.start(spec("w1", { image: mine }));
   await assert.rejects(rig.driver.start(spec("w2", { image: OTHERS })), /a: it is held for another/);
   assert.deepEqual(
-    rig.driver.homeless.map(({ endpointId }) => endpointId),
+    rig.driver.homeless.images.map(({ endpointId }) => endpointId),
     ["ep2"],
   );
   assert.match(lines.join("\n"), /waiting for a machine: the pool small: it is asked for a Pod/);

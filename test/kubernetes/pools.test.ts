@@ -119,4 +119,25 @@ describe("Pods as hosts", () => {
     await platform.stop();
     await deploying;
   });
+
+  test("What no pool has ends the deploy in words: nobody waits for a Pod that will not be made", {
+    skip,
+  }, async (t) => {
+    const { platform, pods } = await startInCluster(t, server, [POOL], {}, { SVC_EMULATE_GPU: "0" });
+    const refused = async (wish: string, wanted: RegExp) => {
+      const dir = project(t, { "app.py": APP("large").replace('cpu="cpu3c-1-2"', wish) });
+      const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, wanted);
+    };
+    await refused(
+      'gpu="NVIDIA_L4"',
+      /large: No pool makes Pods that it can run on: the pool small: it has no GPU of .*RTX 3090.*Add a pool/s,
+    );
+    await refused(
+      'cpu="cpu3c-1-2", hosts="elsewhere"',
+      /large: No pool makes Pods.*no machine with the label "elsewhere"/s,
+    );
+    assert.deepEqual(await pods(), []);
+  });
 });

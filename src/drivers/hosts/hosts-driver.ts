@@ -5,7 +5,7 @@
  *
  * The platform alone decides who gets what of which machine: a host is told the share of each worker.
  */
-import { needOf, type Share, usedBy } from "../../domain/capacity.ts";
+import { type Lack, type Need, needOf, type Share, usedBy } from "../../domain/capacity.ts";
 import { type DriverWishes, needsContainers, podProblems } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { HOST_LOOK_MS, HOST_SILENCE_MAX_MS, STANDSTILL_MS } from "../../domain/limits.ts";
@@ -23,6 +23,7 @@ import { Standstill } from "../../lib/standstill.ts";
 import type { LauncherChannel } from "../launcher-link.ts";
 import type { Capacity, DriverHooks, LocalDriver, WorkerExit, WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { HomelessImages, isMendable } from "./homeless-images.ts";
+import { ImagesByHolder } from "./images-by-holder.ts";
 import { type HostChannel, type KnownHost, mayRun, type PrepareBody, wishesOfWorker } from "./known-host.ts";
 import { PlacedWorkers } from "./placed-workers.ts";
 import { type HostEvents, RemoteHost } from "./remote-host.ts";
@@ -56,14 +57,14 @@ export class HostsDriver implements LocalDriver {
   readonly #hosts = new Map<string, RemoteHost>();
   /** By worker: where it is counted. */
   readonly #hostOf = new Map<string, RemoteHost>();
-  /** Images that are in use, by key: a host that joins prepares them too. */
-  readonly #images = new Map<string, WorkerImage>();
+  /** A host that joins prepares them too. */
+  readonly #images = new ImagesByHolder();
   /** Of the platform's own machine. */
   readonly #prepared = new Set<string>();
   readonly #problems = new Map<string, string>();
   readonly #warm = new Set<string>();
   readonly #placed = new PlacedWorkers();
-  readonly #homeless: HomelessImages;
+  readonly homeless: HomelessImages;
   #openedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
@@ -72,7 +73,7 @@ export class HostsDriver implements LocalDriver {
 
   constructor(options: HostsDriverOptions) {
     this.#options = options;
-    this.#homeless = new HomelessImages(() => options.potential?.() ?? []);
+    this.homeless = new HomelessImages(() => options.potential?.() ?? []);
     options.local.onExit((exit) => {
       this.#placed.delete(exit.workerId);
       this.#onExit(exit);
@@ -136,13 +137,13 @@ export class HostsDriver implements LocalDriver {
 
   async prepare(image: WorkerImage, report: (line: string) => void): Promise<void> {
     const key = imageKey(image);
-    this.#images.set(key, image);
+    this.#images.add(image);
     const may = mayRun(image);
     const tries = this.hosts
       .filter((host) => host.isHere && may(host.row))
       .map((host) => this.#prepareOn(host, image, (line) => report(`${host.row.name}: ${line}`)));
     if (this.#options.runsHere) tries.unshift(this.#prepareHere(key, image, report));
-    if (tries.length === 0 && this.#options.potential !== undefined) return this.#homeless.wait(image, report);
+    if (tries.length === 0 && this.#options.potential !== undefined) return this.homeless.wait(image, report);
     if (tries.length === 0) {
       throw new SvcError("NO_CAPACITY", "No machine takes workers: none that may run it is connected.", {
         help: "Let one join with svc worker join.",
@@ -153,11 +154,6 @@ export class HostsDriver implements LocalDriver {
     });
   }
 
-  /** Images that no machine may run at present, and that wait for one that is made. */
-  get homeless(): readonly WorkerImage[] {
-    return this.#homeless.images;
-  }
-
   /** The first choice is asked in this turn. */
   async start(spec: WorkerSpec): Promise<void> {
     const { capacity } = this.#options;
@@ -165,8 +161,7 @@ export class HostsDriver implements LocalDriver {
     const tried = new Map<string, string>();
     let paused: unknown;
     for (;;) {
-      const options = { beyond: spec.beyondCapacity, only: spec.onHost };
-      const share = placeAmong(this.#fleetWithout(tried), this.#usedOf, need, options);
+      const share = this.#place(need, tried, { beyond: spec.beyondCapacity, only: spec.onHost });
       if ("lack" in share) throw paused ?? new SvcError("NO_CAPACITY", share.lack, { help: share.help });
       try {
         await this.#startOn(spec, share);
@@ -218,12 +213,12 @@ export class HostsDriver implements LocalDriver {
 
   async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
     const kept = new Set(keep.map(imageKey));
-    for (const [key, image] of this.#images) {
+    for (const [key, image] of [...this.#images.all]) {
       if (kept.has(key)) continue;
       this.#images.delete(key);
       this.#prepared.delete(key);
       this.#problems.delete(key);
-      this.#homeless.forget(image);
+      this.homeless.forget(image);
       for (const host of this.hosts) host.forget(image);
     }
     // A host that is away, or does not do it, does it another time.
@@ -258,14 +253,14 @@ export class HostsDriver implements LocalDriver {
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#telling);
-    this.#homeless.close();
+    this.homeless.close();
     if (stopAll) for (const host of this.hosts) for (const id of host.shares.keys()) host.stop(id, 0);
     if (this.#options.runsHere) await this.#options.local.close({ stopAll });
   }
 
   #look(): void {
     const now = performance.now();
-    this.#homeless.tell();
+    this.homeless.tell();
     for (const host of this.#hosts.values()) {
       host.look(now);
       if (!host.isLost(now)) continue;
@@ -299,21 +294,19 @@ export class HostsDriver implements LocalDriver {
     try {
       await host.prepare(image, body, (line) => {
         report(line);
-        this.#homeless.report(image, `${host.row.name}: ${line}`);
+        this.homeless.report(image, `${host.row.name}: ${line}`);
       });
     } catch (error) {
-      if (host.isHere) this.#homeless.failed(image, error);
+      if (host.isHere) this.homeless.failed(image, error);
       throw error;
     }
-    this.#homeless.done(image);
+    this.homeless.done(image);
     this.#available();
   }
 
   /** All that may run there. */
   #prepareAll(host: RemoteHost): void {
-    // The newest first: what is replaced is least likely to be needed.
-    const missing = [...this.#images.values()].filter((image) => mayRun(image)(host.row)).reverse();
-    for (const image of missing) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
+    for (const image of this.#images.for(host.row)) this.#prepareOn(host, image, () => {}).catch(() => {}); // It keeps its problems itself.
   }
 
   async #startOn(spec: WorkerSpec, share: Share): Promise<void> {
@@ -326,7 +319,15 @@ export class HostsDriver implements LocalDriver {
     this.#placed.add(workerId, image.endpointId);
   }
 
-  #fleetWithout(tried: ReadonlyMap<string, string>): Fleet {
+  #place(need: Need, tried: ReadonlyMap<string, string>, options: Parameters<typeof placeAmong>[3]): Share | Lack {
+    const { of, gpuIds } = need;
+    // It starts where its code is: others matter for the words alone, and for which GPUs there are.
+    const some = this.#fleetWithout(tried, (host) => of === undefined || gpuIds !== "" || host.isPrepared(of.image));
+    const share = placeAmong(some, this.#usedOf, need, options);
+    return "lack" in share ? placeAmong(this.#fleetWithout(tried), this.#usedOf, need, options) : share;
+  }
+
+  #fleetWithout(tried: ReadonlyMap<string, string>, isWanted: (host: RemoteHost) => boolean = () => true): Fleet {
     const { capacity, runsHere } = this.#options;
     const { shares: _, ...machine } = capacity;
     const own: HostMachine = {
@@ -340,7 +341,7 @@ export class HostsDriver implements LocalDriver {
       warm: this.#warm,
       counts: this.#placed.counts,
     };
-    const joined = this.hosts.flatMap((host) => host.view() ?? []);
+    const joined = this.hosts.filter(isWanted).flatMap((host) => host.view() ?? []);
     const potential = this.#options.potential?.() ?? [];
     const machines = [...(runsHere ? [own] : []), ...joined, ...potential].map((one) => {
       const closed = tried.get(one.id);

@@ -37,13 +37,18 @@ export interface KnownHost {
   readonly holder: string;
 }
 
+/** Whom Pods are held for that run it. */
+export function holdersOf(image: WorkerImage): readonly string[] {
+  const { endpointId, environmentId = null, volumes } = image;
+  return holdersFor({ endpointId, environmentId, volumes, ownImage: ownImage(image) });
+}
+
 /** Files of volumes are where they are, and a Pod runs workers of its holder alone. */
 export function mayRun(image: WorkerImage): (host: KnownHost) => boolean {
-  const { endpointId, environmentId = null, volumes } = image;
   // Many hosts are asked for one image.
-  const holders = holdersFor({ endpointId, environmentId, volumes, ownImage: ownImage(image) });
+  const holders = holdersOf(image);
   return ({ sharedVolumes, pod, holder }) => {
-    return pod === "" ? sharedVolumes || volumes.length === 0 : holders.includes(holder);
+    return pod === "" ? sharedVolumes || image.volumes.length === 0 : holders.includes(holder);
   };
 }
 

@@ -221,8 +221,9 @@ export class RemoteHost {
     return done;
   }
 
-  isPrepared(image: WorkerImage): boolean {
-    return this.#prepared.has(imageKey(image));
+  /** `image`: as placement.ts names it. */
+  isPrepared(image: string): boolean {
+    return this.#prepared.has(image);
   }
 
   /** No worker starts from it any more. */
