@@ -21,6 +21,8 @@ test-cluster: setup ## build Kubernetes once (5 minutes), and run the tests that
 	@$(NODE) test/kubernetes/build.ts
 	@SVC_TEST_NODES=1 $(NODE) test/run.ts test/kubernetes
 	@SVC_TEST_NODES=images $(NODE) test/run.ts kubernetes/nodes-images
+	@SVC_TEST_NODES=conformance $(NODE) test/run.ts kubernetes/nodes-conformance
+	@$(NODE) test/run.ts --pods
 
 demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
 	@$(NODE) examples/demo.ts start

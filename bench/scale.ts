@@ -24,7 +24,7 @@ import type { Endpoint, Store } from "../src/store/store.ts";
 import { eventually } from "../test/eventually.ts";
 import { ApiServer } from "../test/kubernetes/api-server.ts";
 import { findKubernetes, findKwok } from "../test/kubernetes/find.ts";
-import { RELEASE, release } from "../test/kubernetes/installed.ts";
+import { RELEASE, release } from "../test/kubernetes/release.ts";
 import { atMost, type Bench, median } from "./bench.ts";
 
 const HOSTS = 1_000;

@@ -2,7 +2,8 @@
  * Runs every test file (or those whose path contains an argument), some at a time, and closes with `N passed, N failed`.
  * Only tests count, not the suites around them. It always ends: each file has a limit, and nothing of it lives on.
  * With --servers first: those that start platforms, on PostgreSQL and S3 (servers.ts); with --gateways: those that call platforms, through
- * gateway processes, and those of the gateway through a link. A run of everything has a few of both.
+ * gateway processes, and those of the gateway through a link; with --pods: those of whole platforms, whose workers run in Pods (pods.ts). A run of
+ * everything has a few of each.
  * What keeps attacks off must hold for whoever runs the platform: as root, files of test/security run once more as an ordinary user.
  */
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +12,7 @@ import path from "node:path";
 import { keepSeconds, longestFirst } from "./harness/order.ts";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
-import { SetUp } from "./set-up.ts";
+import { SetUp, type With } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
 const IDLE_SHARE = 0.1;
@@ -36,12 +37,20 @@ const ALSO_THROUGH_GATEWAYS = [
 ].map((name) => `/test/${name}.test.ts`);
 const GATEWAYS_ENV = { SVC_TEST_GATEWAYS: "2" };
 
+/** What crosses most of what runs workers, wherever they run. What is left out is about machines of another kind, or about what Pods refuse. */
+const ON_PODS =
+  /\/e2e\/(bad-calls|bad-input|batching|boot-failure|call-command|calling|crash|dependencies|deploy-again|job-life|jobs-command|lifecycle|load-balanced|load-balanced-fastapi|load-balanced-streams|main-job|many-items|metrics|open-endpoints|openai|prefetch|production|retries|rolling|schedules|secret-keys|stop|stream-limits|traces|webhook|worker-failures|worker-start)\.test\.ts$/;
+const ALSO_ON_PODS = ["/test/e2e/job-life.test.ts"];
+
 const root = path.resolve(import.meta.dirname, "..");
 const onServers = process.argv[2] === "--servers";
 const throughGateways = process.argv[2] === "--gateways";
-const wanted = process.argv.slice(onServers || throughGateways ? 3 : 2);
+const onPods = process.argv[2] === "--pods";
+const ofKind = onServers || throughGateways || onPods;
+const wanted = process.argv.slice(ofKind ? 3 : 2);
 const kinds = onServers ? WITH_SERVERS : throughGateways ? THROUGH_GATEWAYS : "test/**/*.test.ts";
 const files = globSync(kinds, { cwd: root })
+  .filter((file) => !onPods || (wanted.length === 0 ? ON_PODS.test(`/${file}`) : file.includes("/e2e/")))
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
   .sort()
   .map((file) => path.join(root, file));
@@ -50,22 +59,22 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-interface Run {
+interface Run extends With {
   readonly file: string;
   readonly asUser: boolean;
-  readonly withServers: boolean;
   readonly gateways: boolean;
 }
 
 const all = files.flatMap((file): Run[] => {
-  const ofAll = !onServers && !throughGateways && wanted.length === 0;
+  const ofAll = !ofKind && wanted.length === 0;
   const isOne = (names: readonly string[]) => ofAll && names.some((name) => file.endsWith(name));
-  const plain = { file, asUser: false, withServers: onServers, gateways: throughGateways };
+  const plain = { file, asUser: false, servers: onServers, gateways: throughGateways, pods: onPods };
   return [
     plain,
     ...(process.getuid?.() === 0 && file.includes("/test/security/") ? [{ ...plain, asUser: true }] : []),
-    ...(isOne(ALSO_WITH_SERVERS) ? [{ ...plain, withServers: true }] : []),
+    ...(isOne(ALSO_WITH_SERVERS) ? [{ ...plain, servers: true }] : []),
     ...(isOne(ALSO_THROUGH_GATEWAYS) ? [{ ...plain, gateways: true }] : []),
+    ...(isOne(ALSO_ON_PODS) ? [{ ...plain, pods: true }] : []),
   ];
 });
 
@@ -80,10 +89,7 @@ const started = performance.now();
 // Compiled code of earlier processes: a test starts dozens.
 process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
-const setUp = await SetUp.begin(
-  files,
-  runs.some(({ withServers }) => withServers),
-);
+const setUp = await SetUp.begin(files, runs);
 const left = [...runs];
 let taken = 0;
 let compiled: string | undefined;
@@ -141,7 +147,7 @@ function idleProcessors(): () => number {
 /** The next whose needs are met; undefined when there is none now. */
 function takeReady(): Run | undefined {
   if (stop.signal.aborted) return undefined;
-  const index = left.findIndex(({ file, withServers }) => setUp.isReady(file, withServers));
+  const index = left.findIndex((run) => setUp.isReady(run.file, run));
   return index < 0 ? undefined : left.splice(index, 1)[0];
 }
 
@@ -156,14 +162,12 @@ async function take(): Promise<Run | undefined> {
 
 async function runNext(run: Run): Promise<void> {
   const number = taken++;
-  const { file, asUser, withServers, gateways } = run;
-  const { servers } = setUp;
-  const isWithout = withServers && typeof servers === "string";
-  const env = {
-    ...(withServers && typeof servers === "object" ? servers.env : {}),
-    ...(gateways ? GATEWAYS_ENV : {}),
-  };
-  const result = isWithout ? skippedWhole(file, servers) : await runOne(file, number, asUser, env);
+  const { file, asUser, gateways } = run;
+  const parts = [...(run.servers ? [setUp.servers] : []), ...(run.pods ? [setUp.pods] : [])];
+  const missing = parts.find((part) => typeof part === "string");
+  const env = Object.assign({}, ...parts.map((part) => (part as { env: object }).env), gateways ? GATEWAYS_ENV : {});
+  const result =
+    missing === undefined ? await runOne(file, number, asUser, env) : skippedWhole(file, missing as string);
   times.push({ file, run: nameOf(run), seconds: result.seconds, cpuSeconds: result.cpuSeconds });
   tell(result, howOf(run));
 }
@@ -172,8 +176,8 @@ function nameOf(run: Run): string {
   return path.relative(root, run.file) + howOf(run);
 }
 
-function howOf({ asUser, withServers, gateways }: Run): string {
-  return `${asUser ? " (as an ordinary user)" : ""}${withServers ? " (with servers)" : ""}${gateways ? " (through gateways)" : ""}`;
+function howOf({ asUser, servers, gateways, pods }: Run): string {
+  return `${asUser ? " (as an ordinary user)" : ""}${servers ? " (with servers)" : ""}${gateways ? " (through gateways)" : ""}${pods ? " (on Pods)" : ""}`;
 }
 
 function runOne(file: string, number: number, asUser: boolean, env: NodeJS.ProcessEnv): Promise<FileResult> {

@@ -3,6 +3,7 @@
  * package manager that serves one at a time, the packages that we hand out, and the servers of a run with servers. It is made
  * beside the first files; those that need a part wait for it:
  *
+ *   API server (of a run with Pods)
  *   the program ─▶ ┬ PostgreSQL ─▶ Prometheus ─▶ Chromium ─▶ Docker
  *                  └ what is handed out ─▶ clients ─▶ S3 ─▶ servers (when PostgreSQL is there)
  */
@@ -16,10 +17,21 @@ import { holdDocker } from "./docker.ts";
 import { modulesOf } from "./harness/modules-of.ts";
 import { makeProgram } from "./make-program.ts";
 import { makeHandedOut } from "./package.ts";
+import { type StartedCluster, startForPods } from "./pods.ts";
 import { findPostgres, makeTemplate } from "./postgres.ts";
 import { findPrometheus } from "./prometheus.ts";
 import { findS3 } from "./s3.ts";
 import { type StartedServers, startServers } from "./servers.ts";
+
+/** What a run has besides. */
+export interface With {
+  /** PostgreSQL and S3. */
+  readonly servers: boolean;
+  /** Pods that run workers. */
+  readonly pods: boolean;
+}
+
+const API_SERVER = "the API server";
 
 interface Part {
   isDone: boolean;
@@ -34,6 +46,8 @@ const TOLD_S = 5;
 export class SetUp {
   /** Or why there are none. */
   servers: StartedServers | string = "no file wants them";
+  /** The same. */
+  pods: StartedCluster | string = "no file wants them";
   /** What took long, in words. */
   readonly told: string[] = [];
   readonly #parts = new Map<string, Part>();
@@ -41,13 +55,14 @@ export class SetUp {
   readonly #ends: (() => Promise<void> | void)[] = [];
 
   /** Begins with what those files need. */
-  static async begin(files: readonly string[], withServers: boolean): Promise<SetUp> {
+  static async begin(files: readonly string[], runs: readonly With[]): Promise<SetUp> {
     const setUp = new SetUp();
-    await setUp.#begin(files, withServers);
+    await setUp.#begin(files, runs);
     return setUp;
   }
 
-  async #begin(files: readonly string[], withServers: boolean): Promise<void> {
+  async #begin(files: readonly string[], runs: readonly With[]): Promise<void> {
+    const withServers = runs.some(({ servers }) => servers);
     passShims();
     if (files.some((file) => STARTS_SVC.test(file))) {
       process.env.SVC_TEST_PROGRAM ??= await makeProgram();
@@ -60,6 +75,16 @@ export class SetUp {
     const wanted = (name: string, isWanted: boolean, work: () => Promise<unknown>) =>
       isWanted ? [[name, work] as const] : [];
     const part = (name: string, work: () => Promise<unknown>) => wanted(name, needs(name), work);
+    const cluster = this.#inTurn(
+      wanted(
+        API_SERVER,
+        runs.some(({ pods }) => pods),
+        async () => {
+          this.pods = await startForPods();
+          if (typeof this.pods === "object") this.#ends.push(this.pods.stop);
+        },
+      ),
+    );
     const first = this.#inTurn([
       ...wanted("postgres.ts", withServers || needs("postgres.ts"), async () => {
         const found = await findPostgres();
@@ -85,13 +110,14 @@ export class SetUp {
         if (typeof this.servers === "object") this.#ends.push(this.servers.stop);
       }),
     ]);
-    this.#ends.unshift(() => Promise.all([first, second]).then(() => {}));
+    this.#ends.unshift(() => Promise.all([cluster, first, second]).then(() => {}));
   }
 
   /** Whether all is there that a file needs. */
-  isReady(file: string, withServers: boolean): boolean {
+  isReady(file: string, { servers, pods }: With): boolean {
     const is = (name: string) => this.#parts.get(name)?.isDone ?? true;
-    return (!withServers || is("servers.ts")) && [...this.#needs.get(file)!].every(is);
+    if ((servers && !is("servers.ts")) || (pods && !is(API_SERVER))) return false;
+    return [...this.#needs.get(file)!].every(is);
   }
 
   /** Resolves when a further part is there. */

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { shortJobId } from "../../src/domain/job.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { ownMachineOnly } from "../pods.ts";
 import { project, startPlatform } from "./platform.ts";
 
 const SVC = path.join(import.meta.dirname, "../../bin/svc");
@@ -24,7 +25,9 @@ def show():
     return 1
 `;
 
-test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look after one", async (t) => {
+test("svc jobs lists an endpoint's jobs; show, output, retry and cancel look after one", {
+  skip: ownMachineOnly("a table of machines is shown below the jobs' too"),
+}, async (t) => {
   const platform = await startPlatform(t, {
     SVC_RUN_RETENTION_S: "1",
     SVC_RUNSYNC_RETENTION_S: "600",

@@ -6,6 +6,7 @@ import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
+import { podsOf } from "../pods.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { dropServersOf } from "../servers.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
@@ -94,35 +95,42 @@ export async function svc(
 
 export async function startPlatform(t: TestContext, env: Record<string, string> = {}): Promise<TestPlatform> {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
+  const shared = path.join(dir, "shared");
+  const all = { SVC_EMULATE_GPU: "1", SVC_WORKER_PATHS: shared, ...env };
+  const pods = await podsOf(dir, all);
   let running: TestPlatform | undefined;
   // The folder goes last: a platform that still stops writes to it.
   t.after(async () => {
     await running?.stop();
+    await pods?.stop();
     await dropServersOf(path.join(dir, "data"));
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
-  const platform = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, undefined, "0");
-  running = platform;
+  const begin = async (key: string | undefined, port: string) => {
+    running = await launch(dir, shared, { ...all, ...pods?.env }, key, port);
+    pods?.at(running.url);
+    return running;
+  };
+  const platform = await begin(undefined, "0");
   return {
     ...platform,
     restart: async (port = new URL(platform.url).port) => {
-      running = await launch(dir, { SVC_EMULATE_GPU: "1", ...env }, platform.key, port);
-      return { ...running, restart: platform.restart };
+      return { ...(await begin(platform.key, port)), restart: platform.restart };
     },
   };
 }
 
 async function launch(
   dir: string,
+  shared: string,
   env: Record<string, string>,
   knownKey: string | undefined,
   port = "0",
 ): Promise<TestPlatform> {
   const dataDir = path.join(dir, "data");
-  const shared = path.join(dir, "shared");
   mkdirSync(shared, { recursive: true });
   chmodSync(shared, 0o777);
-  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, SVC_WORKER_PATHS: shared, ...env };
+  const childEnv = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, ...env };
   const running = await startPlatformProcess({ dataDir, env: childEnv, port });
   const key = knownKey ?? running.firstKey;
   assert.ok(key, "the first start shows a key");

@@ -1,5 +1,6 @@
 /** `svc worker join` as a process of its own. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { testLog } from "../harness/test-logs.ts";
 import { endOf } from "../process-end.ts";
 import { programFor } from "../program.ts";
 
@@ -17,11 +18,14 @@ export class AgentProcess {
       env: own,
       stdio: ["ignore", "pipe", "pipe"],
     });
+    const kept = testLog("agent");
     this.child.stdout!.setEncoding("utf8").on("data", (text: string) => {
       this.stdout += text;
+      kept(text);
     });
     this.child.stderr!.setEncoding("utf8").on("data", (text: string) => {
       this.stderr += text;
+      kept(text);
     });
     this.ended = endOf(this.child);
   }

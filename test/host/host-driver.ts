@@ -13,9 +13,46 @@ import type { DriverParts } from "../conformance/driver-platform.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { PlatformEnd, TOKEN } from "./platform-end.ts";
 
+/** What stands for another machine: its agent, wherever it runs. */
+export interface JoiningMachine {
+  readonly isAlive: boolean;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<unknown>;
+  /** What it printed, and what else is known of it. */
+  said(): Promise<string>;
+  /** Ends it with all it runs. */
+  end(): Promise<void>;
+}
+
+/** Lets a machine join the platform at `end`, whose address with its fingerprint is given; what it keeps goes below `dir`. */
+export type JoinMachine = (address: string, end: PlatformEnd, dir: string) => JoiningMachine;
+
 interface Machine {
   readonly end: PlatformEnd;
-  agent: AgentProcess | undefined;
+  agent: JoiningMachine | undefined;
+}
+
+const JOIN_MAX_MS = 120_000;
+const END_MAX_MS = 30_000;
+
+/** A process of this machine, with this environment besides. */
+export function agentProcess(env: Readonly<Record<string, string | undefined>>): JoinMachine {
+  return (address, _, dir) => {
+    const args = [address, "--data-dir", dir, "--name", "other-machine", "--json"];
+    const agent = new AgentProcess(args, { ...env, SVC_HOST_TOKEN: TOKEN });
+    return {
+      get isAlive() {
+        return agent.isAlive;
+      },
+      ended: agent.ended,
+      said: async () => agent.stderr,
+      end: async () => {
+        // The first lets workers finish, the second ends them.
+        for (const signal of ["SIGINT", "SIGTERM"] as const) agent.child.kill(signal);
+        await Promise.race([agent.ended, delay(END_MAX_MS, undefined, { ref: false })]);
+      },
+    };
+  };
 }
 
 /** By the platform's data directory: a machine outlives its platform. */
@@ -23,17 +60,15 @@ const machines = new Map<string, Machine>();
 
 export class HostDriver implements LocalDriver {
   readonly #parts: DriverParts;
-  readonly #args: readonly string[];
-  readonly #env: Readonly<Record<string, string | undefined>>;
+  readonly #join: JoinMachine;
   readonly #machine: Machine;
   #artifacts: DriverParts["artifacts"];
   readonly #alive = new Set<string>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
-  constructor(parts: DriverParts, args: readonly string[], env: Readonly<Record<string, string | undefined>>) {
+  constructor(parts: DriverParts, join: JoinMachine) {
     this.#parts = parts;
-    this.#args = args;
-    this.#env = env;
+    this.#join = join;
     this.#artifacts = parts.artifacts;
     let machine = machines.get(parts.dataDir);
     if (machine === undefined) {
@@ -59,16 +94,16 @@ export class HostDriver implements LocalDriver {
     if (machine.agent?.isAlive !== true) {
       machine.end.fingerprint = fingerprint(tls!.cert);
       const address = `${machine.end.url}#${machine.end.fingerprint}`;
-      const dir = path.join(dataDir, "host");
-      const args = [address, "--data-dir", dir, "--name", "other-machine", "--json", ...this.#args];
-      machine.agent = new AgentProcess(args, { ...this.#env, SVC_HOST_TOKEN: TOKEN });
+      machine.agent = this.#join(address, machine.end, path.join(dataDir, "host"));
     }
     const { agent } = machine;
-    const failed = agent.ended.then((code) => {
-      throw new Error(`the agent ended with ${code}: ${agent.stderr}`);
+    const late = delay(JOIN_MAX_MS, undefined, { ref: false });
+    const failed = Promise.race([agent.ended, late]).then(async () => {
+      if (!machine.end.isUp) throw new Error(`the agent has ended, or does not come: ${await agent.said()}`);
     });
     failed.catch(() => {});
-    const state = await Promise.race([machine.end.up(), failed]);
+    await Promise.race([machine.end.up(), failed]);
+    const state = machine.end.state!;
     for (const { worker, share } of state.workers) {
       this.#alive.add(worker);
       ledger.restore(worker, share as Share);
@@ -137,11 +172,7 @@ export class HostDriver implements LocalDriver {
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
     const { agent, end } = this.#machine;
-    if (stopAll && agent?.isAlive === true) {
-      // The first lets workers finish, the second ends them.
-      for (const signal of ["SIGINT", "SIGTERM"] as const) agent.child.kill(signal);
-      await Promise.race([agent.ended, delay(30_000, undefined, { ref: false })]);
-    }
+    if (stopAll && agent?.isAlive === true) await agent.end();
     await end.close();
   }
 

@@ -45,6 +45,8 @@ export class PlatformEnd {
   /** Tokens that let in once, and what an agent has since. */
   readonly tokens = new Set([TOKEN]);
   readonly secrets = new Set<string>();
+  /** Whether a token lets in that is none of those. */
+  admits: (token: string) => boolean = () => false;
   hello: HostHello | undefined;
   state: HostState | undefined;
   /** In place of the usual answer of its HTTP side; true: it was given. */
@@ -122,7 +124,8 @@ export class PlatformEnd {
 
   attachHost(connection: Connection, { token, host }: HelloHead): void {
     this.hello = host;
-    const secret = this.tokens.delete(token) ? `secret-${randomUUID()}` : undefined;
+    const isNew = this.tokens.delete(token) || this.admits(token);
+    const secret = isNew ? `secret-${randomUUID()}` : undefined;
     if (secret !== undefined) this.secrets.add(secret);
     else if (!this.secrets.has(token)) return void refuse(connection, "its token is not known, or was used");
     if (this.refusal !== "") return void refuse(connection, this.refusal);

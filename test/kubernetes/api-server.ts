@@ -7,13 +7,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { Agent, request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { text as textOf } from "node:stream/consumers";
 import getPort from "get-port";
 import { endsWith } from "../ends.ts";
 import { eventually } from "../eventually.ts";
+import { ADMIN_TOKEN, ClusterApi } from "./cluster-api.ts";
 
 /** Whom the server's tokens stand for: users, with their groups. */
 const USERS = {
@@ -27,13 +26,7 @@ const USERS = {
 const START_MAX_MS = 240_000;
 
 type User = keyof typeof USERS;
-const tokenOf = (user: User) => `token-of-${user.replaceAll(":", "-")}`;
-
-export interface Answer {
-  readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: any object of the API
-  readonly body: any;
-}
+const tokenOf = (user: User) => (user === "admin" ? ADMIN_TOKEN : `token-of-${user.replaceAll(":", "-")}`);
 
 export interface ApiServerOptions {
   /** What it listens on, and what Pods and nodes know it by; default: loopback. */
@@ -41,18 +34,17 @@ export interface ApiServerOptions {
   readonly flags?: readonly string[];
 }
 
-export class ApiServer {
+export class ApiServer extends ClusterApi {
   readonly #program: string;
   readonly #options: ApiServerOptions;
   readonly folder = mkdtempSync(path.join(tmpdir(), "svc-kubernetes-"));
   readonly #children = new Map<string, ChildProcess>();
   #over = () => {};
-  /** Kept: the kubelet that tests play asks ten times a second, and to agree on keys costs both ends most of a request. */
-  readonly #connections = new Agent({ keepAlive: true });
   #etcdPorts: readonly [number, number] = [0, 0];
   #port = 0;
 
   private constructor(program: string, options: ApiServerOptions) {
+    super();
     this.#program = program;
     this.#options = options;
   }
@@ -101,10 +93,6 @@ export class ApiServer {
   /** Host under which this process reaches it. */
   get host(): string {
     return this.#options.address?.known ?? "127.0.0.1";
-  }
-
-  get url(): string {
-    return `https://${this.host}:${this.#port}`;
   }
 
   /** PEM: whoever knows it knows the server. */
@@ -173,7 +161,7 @@ export class ApiServer {
     child.kill("SIGCONT");
     child.kill("SIGKILL");
     await ended;
-    if (name === "kube-apiserver") this.#connections.destroy();
+    if (name === "kube-apiserver") this.leave();
   }
 
   logOf(name: string): string {
@@ -186,63 +174,6 @@ export class ApiServer {
     for (const name of [...this.#children.keys()].reverse()) await this.end(name);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
     this.#over();
-  }
-
-  /** One request as JSON, or as the text that is given. Without a token as the administrator. */
-  ask(
-    method: string,
-    where: string,
-    body?: object | string,
-    given: { token?: string; type?: string } = {},
-  ): Promise<Answer> {
-    const { token = tokenOf("admin"), type = "application/json" } = given;
-    return new Promise((resolve, reject) => {
-      const text = typeof body === "object" ? JSON.stringify(body) : body;
-      const headers = {
-        ...{ authorization: `Bearer ${token}`, "content-type": type },
-        // Node does not say by itself how long the body of a DELETE is.
-        ...(text !== undefined && { "content-length": Buffer.byteLength(text) }),
-      };
-      const sent = request(`${this.url}${where}`, { method, headers, ca: this.ca, agent: this.#connections }, (res) => {
-        textOf(res).then((answer) => {
-          const isJson = res.headers["content-type"]?.startsWith("application/json");
-          resolve({ status: res.statusCode!, body: isJson ? JSON.parse(answer) : answer });
-        }, reject);
-      });
-      sent.once("error", reject);
-      sent.end(text);
-    });
-  }
-
-  /** The same, which has to succeed; the object. */
-  async done(...args: Parameters<ApiServer["ask"]>): Promise<Answer["body"]> {
-    const { status, body } = await this.ask(...args);
-    assert.ok(status < 300, `${args[0]} ${args[1]}: ${status} ${JSON.stringify(body)}`);
-    return body;
-  }
-
-  /** A namespace with the service account that Pods need; nobody else makes it here. */
-  async namespace(name: string): Promise<void> {
-    await this.done("POST", "/api/v1/namespaces", { metadata: { name } });
-    await this.serviceAccount(name, "default");
-  }
-
-  async serviceAccount(namespace: string, name: string): Promise<void> {
-    const { status } = await this.ask("POST", `/api/v1/namespaces/${namespace}/serviceaccounts`, {
-      metadata: { name },
-    });
-    assert.ok(status === 201 || status === 409, String(status)); // A controller may have made it.
-  }
-
-  /** A service account's token; of a Pod's when `pod` is given. */
-  async token(namespace: string, account: string, audiences: readonly string[], pod?: object): Promise<string> {
-    const spec = {
-      audiences,
-      expirationSeconds: 3600,
-      ...(pod && { boundObjectRef: { kind: "Pod", apiVersion: "v1", ...pod } }),
-    };
-    const where = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
-    return (await this.done("POST", where, { spec })).status.token;
   }
 
   /** For a daemon that stands for this user. */

@@ -11,7 +11,7 @@ import { tempDir } from "../e2e/platform.ts";
 import { ApiServer } from "./api-server.ts";
 import { findHelm, findKubernetes } from "./find.ts";
 import { CHART, Helm, VERSION as KUBERNETES, NEEDED, placeOf } from "./helm.ts";
-import { RULES } from "./installed.ts";
+import { RULES } from "./release.ts";
 
 const FULL = {
   image: { repository: "registry.example.com/svc", tag: "1", pullPolicy: "Always", pullSecrets: ["pull"] },

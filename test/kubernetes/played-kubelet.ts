@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { AgentProcess } from "../host/agent-process.ts";
-import type { ApiServer } from "./api-server.ts";
+import type { ClusterApi } from "./cluster-api.ts";
 
 interface PlayedPod {
   readonly name: string;
@@ -22,15 +22,15 @@ interface PlayedPod {
 }
 
 export interface PlayedKubeletOptions {
-  /** The platform as agents of this machine reach it, whatever the Pods' arguments say. */
-  readonly platform: () => string;
+  /** The platform as agents of this machine reach it; absent: as the Pods' arguments say. */
+  readonly platform?: () => string;
   readonly env?: Readonly<Record<string, string>>;
   /** A status that a Pod has in place of running. */
   readonly held?: (name: string) => object | undefined;
 }
 
 export class PlayedKubelet {
-  readonly #server: ApiServer;
+  readonly #server: ClusterApi;
   readonly #namespace: string;
   readonly #options: PlayedKubeletOptions;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svc-pods-"));
@@ -41,7 +41,7 @@ export class PlayedKubelet {
   /** It sees nothing of the API server while this is set. */
   paused = false;
 
-  constructor(server: ApiServer, namespace: string, options: PlayedKubeletOptions) {
+  constructor(server: ClusterApi, namespace: string, options: PlayedKubeletOptions) {
     this.#server = server;
     this.#namespace = namespace;
     this.#options = options;
@@ -122,7 +122,7 @@ export class PlayedKubelet {
     writeFileSync(path.join(folder, "token"), token);
     const args = container.args.slice(2).map((arg: string) =>
       arg
-        .replace(/^https?:\/\/[^#]*(?=#)/, this.#options.platform())
+        .replace(/^https?:\/\/[^#]*(?=#)/, (said) => this.#options.platform?.() ?? said)
         .replace("/var/run/secrets/svc", folder)
         .replace(/^\/opt\/svc\/data/, path.join(folder, "data")),
     );

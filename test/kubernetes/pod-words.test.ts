@@ -8,7 +8,7 @@ import { volumePathProblem } from "../../src/domain/volume.ts";
 import { podWords, readPod } from "../../src/kubernetes/pod.ts";
 import { podSpec } from "../../src/kubernetes/pod-spec.ts";
 import { poolOf, readPoolsFile } from "../../src/kubernetes/pools-file.ts";
-import { RELEASE } from "./installed.ts";
+import { RELEASE } from "./release.ts";
 
 const pod = (status: object, metadata: object = {}) =>
   readPod({ metadata: { name: "p", uid: "u", ...metadata }, spec: {}, status });

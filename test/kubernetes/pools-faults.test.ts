@@ -9,7 +9,8 @@ import { project, tempDir } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
-import { RULES, startInCluster } from "./installed.ts";
+import { startInCluster } from "./installed.ts";
+import { RULES } from "./release.ts";
 
 const APP = (...names: string[]) => `
 import time

@@ -8,7 +8,7 @@ import { tempDir } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
-import { release } from "./installed.ts";
+import { release } from "./release.ts";
 import { Way } from "./way.ts";
 
 const found = findKubernetes();
