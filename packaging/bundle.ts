@@ -11,7 +11,7 @@ export const NATIVE = ["cpu-features", "*.node"];
 
 /**
  * Parts of packages that no part of svc uses, and what stands in their place: gRPC and BuildKit's protocol (images are built without), engines
- * that are reached by ssh, texts in other languages, pages of GraphQL's playground, which is off.
+ * that are reached by ssh, texts in other languages.
  */
 const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
   [/dockerode\/lib\/session\.js$/, 'module.exports = () => { throw new Error("svc has no sessions of BuildKit"); };'],
@@ -30,7 +30,6 @@ const LEFT_OUT: readonly (readonly [file: RegExp, text: string])[] = [
     'exports.fromLoginCredentials = () => async () => { throw new Error("svc takes no keys of a person who signed in"); };',
   ],
   [/zod\/v4\/locales\/index\.js$/, 'export { default as en } from "./en.js";'],
-  [/graphql-yoga\/esm\/(graphiql|landing-page)-html\.js$/, 'export default "";'],
 ];
 
 export const leftOut: Plugin = {

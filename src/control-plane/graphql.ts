@@ -1,15 +1,20 @@
+/** The schema, what answers each operation, and the scope that it needs. */
 import { existsSync, readFileSync } from "node:fs";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from "graphql";
-import { createSchema, createYoga } from "graphql-yoga";
+import {
+  buildASTSchema,
+  GraphQLError,
+  type GraphQLFieldResolver,
+  type GraphQLObjectType,
+  GraphQLScalarType,
+  type GraphQLSchema,
+  Kind,
+  parse,
+  valueFromASTUntyped,
+} from "graphql";
 import type { KeyScope } from "../domain/api-key.ts";
-import { errorBody, SvcError } from "../domain/errors.ts";
-import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { NetworkVolume } from "../store/store.ts";
 import { requireScope, requireUnbound } from "./authenticate.ts";
-import type { RequestContext, SharedDeps } from "./context.ts";
-import { queryLimits } from "./query-limits.ts";
-import { createRequestLoader } from "./request-loader.ts";
+import type { RequestContext } from "./context.ts";
 import { account, createConsoleLink } from "./resolvers/account.ts";
 import { alertFields, alerts, createAlert, removeAlert, testAlert } from "./resolvers/alerts.ts";
 import {
@@ -61,11 +66,6 @@ import {
 } from "./resolvers/templates.ts";
 import { createVolume, deleteVolume, volumes } from "./resolvers/volumes.ts";
 
-/** What is known of who asks before the document is read. */
-type Asker = Pick<RequestContext, "principal" | "address">;
-
-export type GraphQLHandler = (request: IncomingMessage, response: ServerResponse, who: Asker) => Promise<void>;
-
 type Resolver<A, R> = (args: A, context: RequestContext) => R;
 
 /** Only for a key that is bound to nothing. */
@@ -94,119 +94,23 @@ const invoke = needs("invoke");
 const deploy = needs("deploy");
 const admin = needs("admin");
 
-export function createGraphQL(deps: SharedDeps): GraphQLHandler {
-  schema ??= makeSchema();
-  const yoga = createYoga<Asker, Omit<RequestContext, keyof Asker>>({
-    schema,
-    context: () => ({ ...deps, loader: createRequestLoader(deps.store) }),
-    maskedErrors: {
-      maskError: (error) => maskError(error, (cause) => deps.log.error("A management operation failed.", cause)),
-    },
-    maxRequestBodySize: GRAPHQL_BODY_MAX_BYTES,
-    plugins: [queryLimits()],
-    // Documents may hold whole manifests: kept ones would fill the memory.
-    parserAndValidationCache: false,
-    logging: false,
-    graphiql: false,
-    landingPage: false,
-    multipart: false,
-    cors: false,
-  });
-  return async (request, response, who) => {
-    // It makes a URL of the caller's Host, which may be none; here nothing depends on it.
-    request.headers.host = "platform";
-    await yoga(request, response, who);
-  };
-}
-
-/** One for all platforms of this process: what differs between them comes with the request. */
-let schema: ReturnType<typeof makeSchema> | undefined;
-
-function makeSchema() {
-  return createSchema<RequestContext>({
-    // A test checks what is declared: at every start that would take a third of the time.
-    assumeValidSDL: true,
-    updateResolversInPlace: true,
-    typeDefs: readSchema(),
-    resolvers: {
-      Query: {
-        myself: read(() => ({})),
-        app: read(app),
-        apps: read(apps),
-        endpoint: read(endpoint),
-        // With signUrl all that a worker's token may ask.
-        peer: (_root, args, context) => peer(args, context),
-        mayDeploy: deploy(mayDeploy),
-        planBuild: read(planBuild),
-        templates: read(templates, UNBOUND),
-        volumes: read(volumes),
-        series: read(series),
-        seriesNames: read(seriesNames),
-        capacity: read(capacity),
-        jobs: read(jobs),
-        requests: read(requests),
-        errorGroups: read(errorGroups),
-        decisions: read(decisions),
-        deploys: read(deploys),
-        audit: admin(auditLog),
-        podTemplate: read(podTemplate, UNBOUND),
-        podTemplates: read(podTemplates, UNBOUND),
-        gpuTypes: read(gpuTypes),
-        cpuFlavors: read(cpuFlavors),
-        serverlessGpuPools: read(serverlessGpuPools),
-        dataCenters: read(dataCenters),
-        alerts: read(alerts),
-        hosts: read(hosts),
-        hostTokens: admin(hostTokens),
-      },
-      Mutation: {
-        // Also for workers, of endpoints of their environment.
-        signUrl: invoke(signUrl),
-        saveEndpoint: deploy(saveEndpoint),
-        deleteEndpoint: deploy(deleteEndpoint),
-        pauseSchedule: deploy(pauseSchedule),
-        saveTemplate: deploy(saveTemplate, UNBOUND),
-        deleteTemplate: deploy(deleteTemplate, UNBOUND),
-        updateEndpointTemplate: deploy(updateEndpointTemplate),
-        saveRegistryAuth: deploy(saveRegistryAuth, UNBOUND),
-        updateRegistryAuth: deploy(updateRegistryAuth, UNBOUND),
-        deleteRegistryAuth: deploy(deleteRegistryAuth, UNBOUND),
-        deployBuild: deploy(deployBuild),
-        rollback: deploy(rollback),
-        createEnvironment: deploy(createEnvironment),
-        deleteEnvironment: deploy(deleteEnvironment),
-        deleteApp: deploy(deleteApp, UNBOUND),
-        setSecret: deploy(setSecret),
-        deleteSecret: deploy(deleteSecret),
-        createVolume: deploy(createVolume),
-        deleteVolume: deploy(deleteVolume),
-        createKey: admin(createKey, UNBOUND),
-        revokeKey: admin(revokeKey),
-        createHostToken: admin(createHostToken, UNBOUND),
-        revokeHostToken: admin(revokeHostToken),
-        drainHost: admin(drainHost),
-        removeHost: admin(removeHost),
-        createAlert: deploy(createAlert),
-        testAlert: deploy(testAlert),
-        removeAlert: deploy(removeAlert),
-        createConsoleLink: read(createConsoleLink),
-      },
-      Account: account,
-      App: application,
-      Environment: environment,
-      Endpoint: { ...endpointFields, ...endpointWords },
-      GpuType: gpuTypeFields,
-      CpuFlavor: cpuFlavorFields,
-      NetworkVolume: { name: ({ id }: NetworkVolume) => id },
-      Key: keyFields,
-      HostToken: hostTokenFields,
-      Alert: alertFields,
-      Template: templateFields,
-      JSON: jsonScalar,
-      Lenient: lenientScalar,
-      TextOrList: textOrListScalar,
-    },
-  });
+/** The schema with what answers its fields: one for all platforms of a process, as what differs between them comes with the request. */
+export function makeSchema(): GraphQLSchema {
+  // A test checks what is declared: here that would take a third of the time.
+  const schema = buildASTSchema(parse(readSchema(), { noLocation: true }), { assumeValid: true, assumeValidSDL: true });
+  for (const [name, answers] of Object.entries(RESOLVERS)) {
+    const type = schema.getType(name);
+    if (answers instanceof GraphQLScalarType) {
+      const { serialize, parseValue, parseLiteral } = answers;
+      Object.assign(type!, { serialize, parseValue, parseLiteral });
+      continue;
+    }
+    const fields = (type as GraphQLObjectType<unknown, RequestContext>).getFields();
+    for (const [field, answer] of Object.entries(answers)) {
+      fields[field]!.resolve = answer as GraphQLFieldResolver<unknown, RequestContext>;
+    }
+  }
+  return schema;
 }
 
 /** The text of both .graphql files, which stay in src/ when the code runs from dist/. */
@@ -219,33 +123,6 @@ export function readSchema(): string {
     );
   };
   return `${read("schema.graphql")}\n${read("compatible.graphql")}`;
-}
-
-/**
- * What a caller gets to see of an error: our own messages with their code, GraphQL's findings about the document
- * as BAD_INPUT, and of anything else only that it happened (`unknown` is told the rest).
- */
-function maskError(error: unknown, unknown: (cause: unknown) => void): GraphQLError {
-  const cause = rootCause(error);
-  const place = error instanceof GraphQLError ? error : undefined;
-  if (cause instanceof GraphQLError) {
-    const http = cause.extensions.http as { status?: number } | undefined;
-    const code = http?.status === 413 ? "TOO_LARGE" : "BAD_INPUT";
-    return new GraphQLError(cause.message, { ...position(place ?? cause), extensions: { code, http } });
-  }
-  if (!(cause instanceof SvcError)) unknown(cause);
-  const body = errorBody(cause);
-  return new GraphQLError(body.detail, { ...position(place), extensions: { code: body.code } });
-}
-
-function rootCause(error: unknown): unknown {
-  let cause = error;
-  while (cause instanceof GraphQLError && cause.originalError) cause = cause.originalError;
-  return cause;
-}
-
-function position(error: GraphQLError | undefined) {
-  return { nodes: error?.nodes, source: error?.source, positions: error?.positions, path: error?.path };
 }
 
 /** Any JSON value, also written out in the document. */
@@ -280,3 +157,85 @@ const lenientScalar = new GraphQLScalarType<string, string>({
     throw new GraphQLError("Give an enum value or its name as a string.", { nodes: node });
   },
 });
+
+type Resolvers = Readonly<Record<string, (...args: never[]) => unknown>>;
+
+/** By type. A field without one is the member of that name. */
+const RESOLVERS: Readonly<Record<string, Resolvers | GraphQLScalarType>> = {
+  Query: {
+    myself: read(() => ({})),
+    app: read(app),
+    apps: read(apps),
+    endpoint: read(endpoint),
+    // With signUrl all that a worker's token may ask.
+    peer: (_root, args, context) => peer(args, context),
+    mayDeploy: deploy(mayDeploy),
+    planBuild: read(planBuild),
+    templates: read(templates, UNBOUND),
+    volumes: read(volumes),
+    series: read(series),
+    seriesNames: read(seriesNames),
+    capacity: read(capacity),
+    jobs: read(jobs),
+    requests: read(requests),
+    errorGroups: read(errorGroups),
+    decisions: read(decisions),
+    deploys: read(deploys),
+    audit: admin(auditLog),
+    podTemplate: read(podTemplate, UNBOUND),
+    podTemplates: read(podTemplates, UNBOUND),
+    gpuTypes: read(gpuTypes),
+    cpuFlavors: read(cpuFlavors),
+    serverlessGpuPools: read(serverlessGpuPools),
+    dataCenters: read(dataCenters),
+    alerts: read(alerts),
+    hosts: read(hosts),
+    hostTokens: admin(hostTokens),
+  },
+  Mutation: {
+    // Also for workers, of endpoints of their environment.
+    signUrl: invoke(signUrl),
+    saveEndpoint: deploy(saveEndpoint),
+    deleteEndpoint: deploy(deleteEndpoint),
+    pauseSchedule: deploy(pauseSchedule),
+    saveTemplate: deploy(saveTemplate, UNBOUND),
+    deleteTemplate: deploy(deleteTemplate, UNBOUND),
+    updateEndpointTemplate: deploy(updateEndpointTemplate),
+    saveRegistryAuth: deploy(saveRegistryAuth, UNBOUND),
+    updateRegistryAuth: deploy(updateRegistryAuth, UNBOUND),
+    deleteRegistryAuth: deploy(deleteRegistryAuth, UNBOUND),
+    deployBuild: deploy(deployBuild),
+    rollback: deploy(rollback),
+    createEnvironment: deploy(createEnvironment),
+    deleteEnvironment: deploy(deleteEnvironment),
+    deleteApp: deploy(deleteApp, UNBOUND),
+    setSecret: deploy(setSecret),
+    deleteSecret: deploy(deleteSecret),
+    createVolume: deploy(createVolume),
+    deleteVolume: deploy(deleteVolume),
+    createKey: admin(createKey, UNBOUND),
+    revokeKey: admin(revokeKey),
+    createHostToken: admin(createHostToken, UNBOUND),
+    revokeHostToken: admin(revokeHostToken),
+    drainHost: admin(drainHost),
+    removeHost: admin(removeHost),
+    createAlert: deploy(createAlert),
+    testAlert: deploy(testAlert),
+    removeAlert: deploy(removeAlert),
+    createConsoleLink: read(createConsoleLink),
+  },
+  Account: account,
+  App: application,
+  Environment: environment,
+  Endpoint: { ...endpointFields, ...endpointWords },
+  GpuType: gpuTypeFields,
+  CpuFlavor: cpuFlavorFields,
+  NetworkVolume: { name: ({ id }: NetworkVolume) => id },
+  Key: keyFields,
+  HostToken: hostTokenFields,
+  Alert: alertFields,
+  Template: templateFields,
+  JSON: jsonScalar,
+  Lenient: lenientScalar,
+  TextOrList: textOrListScalar,
+};

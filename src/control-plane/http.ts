@@ -89,3 +89,24 @@ export function bodyOf(request: IncomingMessage): PassThrough {
   });
   return request.pipe(body);
 }
+
+/** The body of a request. Throws TOO_LARGE, BAD_INPUT. */
+export async function readJsonObject(
+  request: IncomingMessage,
+  maxBytes: number,
+): Promise<Readonly<Record<string, unknown>>> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const tooLarge = () => new SvcError("TOO_LARGE", `The body has more than ${maxBytes} bytes.`);
+  if (Number(request.headers["content-length"] ?? 0) > maxBytes) throw tooLarge();
+  for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  try {
+    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks)));
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {} // Said below.
+  throw new SvcError("BAD_INPUT", "The body is not a JSON object.");
+}

@@ -2,8 +2,14 @@
  * Bounds on a document, applied before it is validated: tokens while it is parsed, then depth and fields with every
  * fragment spread out. Introspection has GraphQL's own depth rule and is not counted in depth.
  */
-import { type DocumentNode, type FragmentDefinitionNode, GraphQLError, Kind, type SelectionSetNode } from "graphql";
-import type { Plugin } from "graphql-yoga";
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  Kind,
+  parse,
+  type SelectionSetNode,
+} from "graphql";
 import { GRAPHQL_DEPTH_MAX, GRAPHQL_FIELDS_MAX, GRAPHQL_TOKENS_MAX } from "../domain/limits.ts";
 
 interface Weight {
@@ -13,25 +19,10 @@ interface Weight {
 
 const NOTHING: Weight = { fields: 0, depth: 0 };
 
-export function queryLimits(): Plugin {
-  return {
-    onParse({ parseFn, setParseFn }) {
-      setParseFn((source, options) => parseBounded(parseFn, source, { ...options, maxTokens: GRAPHQL_TOKENS_MAX }));
-    },
-    onValidate({ params, setResult }) {
-      const problem = limitProblem(params.documentAST);
-      if (problem !== undefined) setResult([new GraphQLError(problem)]);
-      return ({ result }) => {
-        for (const error of result) error.extensions.code = "BAD_INPUT";
-      };
-    },
-  };
-}
-
-/** The parser recurses: a document can be too deep for it before anything can be counted. */
-function parseBounded<S, O>(parse: (source: S, options: O) => DocumentNode, source: S, options: O): DocumentNode {
+/** Throws a GraphQLError. The parser recurses: a document can be too deep for it before anything can be counted. */
+export function parseBounded(text: string): DocumentNode {
   try {
-    return parse(source, options);
+    return parse(text, { maxTokens: GRAPHQL_TOKENS_MAX });
   } catch (error) {
     if (error instanceof RangeError) throw new GraphQLError("The query is nested too deeply.");
     throw error;

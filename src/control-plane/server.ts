@@ -14,7 +14,6 @@ import { authenticate } from "./authenticate.ts";
 import type { ControlPlaneDeps, SharedDeps } from "./context.ts";
 import { DeviceLogin } from "./device/answer-device.ts";
 import { Events } from "./events.ts";
-import { createGraphQL, type GraphQLHandler } from "./graphql.ts";
 import { answerHealth, answerHosts, answerMetrics } from "./health.ts";
 import { methodNotAllowed, requestUrl, sendError, sendJson } from "./http.ts";
 import { LayerClaims } from "./layer-claims.ts";
@@ -37,12 +36,11 @@ export function createControlPlane(given: ControlPlaneDeps): ControlPlane {
     layerSends: new Map(),
     addresses: new ClientAddress(given.config.trustedProxies ?? []),
   };
-  const graphql = createGraphQL(deps);
   const device = new DeviceLogin(deps);
   const events = new Events(deps);
   return async (request, response) => {
     try {
-      await route(deps, { graphql, device, events }, request, response);
+      await route(deps, { device, events }, request, response);
     } catch (error) {
       if (!(error instanceof SvcError) && !hasLeft(request))
         deps.log.error("A request to the control plane failed.", error);
@@ -58,7 +56,7 @@ function hasLeft({ destroyed, readableEnded }: IncomingMessage): boolean {
 
 async function route(
   deps: SharedDeps,
-  { graphql, device, events }: { graphql: GraphQLHandler; device: DeviceLogin; events: Events },
+  { device, events }: { device: DeviceLogin; events: Events },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -69,7 +67,7 @@ async function route(
       restError(response, error);
     });
   }
-  if (url.pathname === "/graphql") return answerGraphQL(deps, graphql, request, response, url);
+  if (url.pathname === "/graphql") return graphql(deps, request, response, url);
   if (url.pathname.startsWith("/layers/")) return answerLayer(deps, request, response, url);
   if (url.pathname === "/hosts/join") return answerJoin(deps, request, response);
   if (url.pathname.startsWith("/volumes/")) return answerVolume(deps, request, response, url);
@@ -105,13 +103,7 @@ function answerJoin(deps: SharedDeps, request: IncomingMessage, response: Server
   }
 }
 
-async function answerGraphQL(
-  deps: SharedDeps,
-  graphql: GraphQLHandler,
-  request: IncomingMessage,
-  response: ServerResponse,
-  url: URL,
-): Promise<void> {
+async function graphql(deps: SharedDeps, request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
   if (request.method !== "POST") return methodNotAllowed(response, "/graphql", "POST");
   if (Number(request.headers["content-length"] ?? 0) > GRAPHQL_BODY_MAX_BYTES) {
     throw new SvcError("TOO_LARGE", `The body has more than ${GRAPHQL_BODY_MAX_BYTES} bytes.`);
@@ -128,9 +120,9 @@ async function answerGraphQL(
   response.setHeader("X-Svc-Version", VERSION);
   // The key stops here: nothing behind this line sees the URL it came with.
   request.url = "/graphql";
-  // The body is JSON whatever the caller calls it.
-  request.headers["content-type"] = "application/json";
-  await graphql(request, response, { principal, address });
+  // A platform that only takes calls loads none of it.
+  const { answerGraphQL } = await import("./answer-graphql.ts");
+  await answerGraphQL(deps, request, response, { principal, address });
 }
 
 /** The error body and GraphQL's own form in one, so that both kinds of client understand it. */

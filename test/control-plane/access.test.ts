@@ -219,10 +219,24 @@ test("a body is read as JSON whatever its content type says", async (t) => {
     });
     assert.deepEqual(await response.json(), { data: { myself: { workersQuota: 30 } } });
   }
-  const broken = await fetch(`${url}/graphql?api_key=${adminKey}`, { method: "POST", body: "{broken" });
-  const { errors } = (await broken.json()) as { errors: { message: string; extensions: object }[] };
-  assert.match(errors[0]!.message, /invalid JSON/);
-  assert.deepEqual(errors[0]!.extensions, { code: "BAD_INPUT" });
+  const query = "{ myself { id } }";
+  const wrong: [string, RegExp][] = [
+    ["{broken", /not a JSON object/],
+    ["[]", /not a JSON object/],
+    ["{}", /lacks "query"/],
+    [JSON.stringify({ query: { myself: {} } }), /lacks "query"/],
+    [JSON.stringify({ query, variables: [] }), /"variables" is not an object/],
+    [JSON.stringify({ query, operationName: 1 }), /"operationName" is not a text/],
+    [JSON.stringify({ query, operationName: "other" }), /other/],
+    [JSON.stringify({ query, queries: [] }), /unexpected member "queries"/],
+  ];
+  for (const [body, words] of wrong) {
+    const answer = await fetch(`${url}/graphql?api_key=${adminKey}`, { method: "POST", body });
+    assert.equal(answer.status, 200, body);
+    const { errors } = (await answer.json()) as { errors: { message: string; extensions: object }[] };
+    assert.match(errors[0]!.message, words);
+    assert.deepEqual(errors[0]!.extensions, { code: "BAD_INPUT" });
+  }
 });
 
 test("GET / tells that the platform is up; other paths and methods get the error body", async (t) => {

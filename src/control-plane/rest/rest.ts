@@ -8,9 +8,9 @@ import { errorBody, SvcError } from "../../domain/errors.ts";
 import { REST_BODY_MAX_BYTES } from "../../domain/limits.ts";
 import { authenticate, requireScope, requireUnbound } from "../authenticate.ts";
 import type { RequestContext, SharedDeps } from "../context.ts";
-import { bodyOf, decodedPart, methodNotAllowed, refuse, sendJson } from "../http.ts";
+import { decodedPart, methodNotAllowed, readJsonObject, refuse, sendJson } from "../http.ts";
 import { createRequestLoader } from "../request-loader.ts";
-import type { Body, Route } from "./route.ts";
+import type { Route } from "./route.ts";
 import { V1_ROUTES } from "./v1.ts";
 import { V2_ROUTES } from "./v2.ts";
 
@@ -63,7 +63,8 @@ async function answer(
   const context = { ...deps, ...who, loader: createRequestLoader(deps.store) };
   requireScope(context, route.method === "GET" ? "read" : "deploy");
   if (route.unbound) requireUnbound(context);
-  const body = route.method === "POST" || route.method === "PATCH" ? await readObject(request) : {};
+  const body =
+    route.method === "POST" || route.method === "PATCH" ? await readJsonObject(request, REST_BODY_MAX_BYTES) : {};
   const ids = parts.filter((_part, index) => route.path[index] === ":id");
   const value = await route.answer({ id: ids[0] ?? "", body, query: url.searchParams, context });
   const status = prefix === "/v2/" && route.method === "POST" ? 201 : 200;
@@ -94,22 +95,4 @@ function nowhere(pathname: string, noun: string, routes: readonly Route[]): SvcE
   return new SvcError("NOT_FOUND", `There is nothing at ${pathname.slice(0, 200)}.`, {
     help: `${ELSEWHERE[noun] ?? ""} There are ${nouns}; docs/reference/rest.md has the routes.`.trim(),
   });
-}
-
-/** Throws TOO_LARGE, BAD_INPUT. */
-async function readObject(request: IncomingMessage): Promise<Body> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  const tooLarge = () => new SvcError("TOO_LARGE", `The body has more than ${REST_BODY_MAX_BYTES} bytes.`);
-  if (Number(request.headers["content-length"] ?? 0) > REST_BODY_MAX_BYTES) throw tooLarge();
-  for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > REST_BODY_MAX_BYTES) throw tooLarge();
-    chunks.push(chunk);
-  }
-  try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks)));
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
-  } catch {} // Said below.
-  throw new SvcError("BAD_INPUT", "The body is not a JSON object.");
 }
