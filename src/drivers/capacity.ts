@@ -2,6 +2,7 @@
 import { availableParallelism, totalmem } from "node:os";
 import { gpuClash, type Host, type Lack, type Machine, needOf, place, type Share } from "../domain/capacity.ts";
 import { SvcError } from "../domain/errors.ts";
+import { onPath } from "../lib/on-path.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { Capacity, WorkerSpec } from "./worker-driver.ts";
 
@@ -21,9 +22,12 @@ export function hardware(): Host {
   return { vcpus: availableParallelism(), memoryGb: bytes / GB };
 }
 
-/** Product strings of this machine's GPUs in the order of the PCI bus; none when there is no driver. */
-export async function findGpus(): Promise<string[]> {
-  const result = await runProcess("nvidia-smi", ["--query-gpu=name", "--format=csv,noheader"]).catch(() => undefined);
+/** Product strings of this machine's GPUs in the order of the PCI bus; none when the search path has no driver's program. */
+export async function findGpus(searchPath = "/usr/bin:/bin"): Promise<string[]> {
+  // A process that cannot begin costs as much as one that does.
+  const program = onPath("nvidia-smi", searchPath);
+  if (program === undefined) return [];
+  const result = await runProcess(program, ["--query-gpu=name", "--format=csv,noheader"]).catch(() => undefined);
   if (result?.code !== 0) return [];
   return result.stdout.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));
 }

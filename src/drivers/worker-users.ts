@@ -5,9 +5,10 @@
  * the group of those who use it.
  */
 import { chmodSync, chownSync } from "node:fs";
-import { chmod, chown, glob, mkdir, readdir, stat } from "node:fs/promises";
+import { chmod, chown, mkdir, readdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
+import { entriesAt } from "../lib/entries-at.ts";
 
 export interface WorkerUser {
   readonly uid: number;
@@ -78,7 +79,8 @@ export class WorkerUsers {
       if (uid > this.#first && uid < this.#last) taken.set(name, uid);
     }
     const used = new Set(taken.values());
-    for await (const folder of glob(path.join(this.#volumes, "*/*/*"))) {
+    for await (const volume of entriesAt(this.#volumes, 3)) {
+      const folder = path.join(this.#volumes, volume);
       const { gid } = await stat(folder);
       if (gid > this.#first && gid < this.#last && !used.has(gid)) taken.set(folder, gid);
     }

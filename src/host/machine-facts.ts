@@ -21,7 +21,7 @@ export async function offeredMachine(config: Config, caps: Caps): Promise<Capaci
   if (config.driver === "pod") {
     return new CapacityLedger(config, config.pod.gpus, { vcpus: caps.cpus ?? 1, memoryGb: caps.memoryGb ?? 1 });
   }
-  const gpus = await findGpus();
+  const gpus = await findGpus(config.installerEnv.PATH);
   const { vcpus, memoryGb } = hardware();
   const host: Host = {
     vcpus: Math.min(vcpus, caps.cpus ?? vcpus),

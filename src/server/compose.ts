@@ -135,7 +135,7 @@ export async function compose(
     if (error !== undefined) await pool.bootFailed(workerId, error);
   };
 
-  const ledger = new CapacityLedger(config, await findGpus());
+  const ledger = new CapacityLedger(config, await findGpus(config.installerEnv.PATH));
   const containerCalls = new ContainerCalls(() => gateway.server, urls.local);
   const hooks: DriverHooks = {
     bootFailed: (workerId, failure) => pool.bootFailing(workerId, bootFailed(workerId, failure as BootFailure)),

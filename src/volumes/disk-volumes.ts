@@ -1,9 +1,10 @@
 /** The volumes of this machine: `<root>/<app>/<environment>/<name>`. */
 import { randomUUID } from "node:crypto";
-import { glob, lstat, mkdir, open, readdir, rename } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { type Volume, volumeNameProblem } from "../domain/volume.ts";
+import { entriesAt } from "../lib/entries-at.ts";
 import { DiskVolumeFiles, removeBelow } from "./disk-volume-files.ts";
 import type { VolumeSizes } from "./volume-sizes.ts";
 import type { VolumeFiles, VolumeStore, VolumeUse } from "./volume-store.ts";
@@ -59,10 +60,12 @@ export class DiskVolumes implements VolumeStore {
 
   /** Removes what broken uploads and removals left, and nothing changed since `before` (milliseconds since the epoch). */
   async sweep(before: number): Promise<void> {
-    for await (const left of glob(`*/*/${UPLOADS}/*`, { cwd: this.#options.root })) {
-      const file = path.join(this.#options.root, left);
-      const { mtimeMs } = await lstat(file).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
-      if (mtimeMs < before) await removeFrom(path.dirname(file), path.basename(file));
+    for await (const environment of entriesAt(this.#options.root, 2)) {
+      const uploads = path.join(this.#options.root, environment, UPLOADS);
+      for await (const left of entriesAt(uploads, 1)) {
+        const { mtimeMs } = await lstat(path.join(uploads, left)).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
+        if (mtimeMs < before) await removeFrom(uploads, left);
+      }
     }
   }
 

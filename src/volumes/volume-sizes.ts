@@ -2,9 +2,9 @@
  * How much each volume holds. Disks seldom have quotas for folders, so `du` looks now and then, beside the work: what is written
  * in between is not held up. Above its limit a volume is full: no worker that writes to it is started, and no upload is taken.
  */
-import { glob } from "node:fs/promises";
 import path from "node:path";
 import type { Volume } from "../domain/volume.ts";
+import { entriesAt } from "../lib/entries-at.ts";
 import { runProcess } from "../lib/run-process.ts";
 import type { VolumeUse } from "./volume-store.ts";
 
@@ -42,7 +42,7 @@ export class VolumeSizes {
 
   async measure(): Promise<void> {
     const there = new Set<string>();
-    for await (const key of glob("*/*/*", { cwd: this.#root })) {
+    for await (const key of entriesAt(this.#root, 3)) {
       if (path.basename(key).startsWith(".")) continue;
       there.add(key);
       const bytes = await diskUse(path.join(this.#root, key), this.#closing.signal).catch(() => undefined);

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { availableParallelism } from "node:os";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
 import { emulatesGpu, type Share, sizeProblems } from "../../src/domain/capacity.ts";
-import { CapacityLedger } from "../../src/drivers/capacity.ts";
+import { CapacityLedger, findGpus } from "../../src/drivers/capacity.ts";
 import type { WorkerSpec } from "../../src/drivers/worker-driver.ts";
 
 const spec = (workerId: string, changes: Partial<WorkerSpec>): WorkerSpec =>
@@ -113,4 +115,14 @@ test("A start that fails gives back what it had booked, however often", async ()
   assert.equal(ledger.capacity.shares.size, 0);
   await ledger.withShare(spec("runs", {}), () => {});
   assert.deepEqual([...ledger.capacity.shares.keys()], ["runs"]);
+});
+
+test("GPUs are those that the driver's program of the search path lists, and none without one", async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), "svc-gpus-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  assert.deepEqual(await findGpus(folder), []);
+  writeFileSync(path.join(folder, "nvidia-smi"), "#!/bin/sh\necho NVIDIA A; echo NVIDIA B\n", { mode: 0o755 });
+  assert.deepEqual(await findGpus(folder), ["NVIDIA A", "NVIDIA B"]);
+  writeFileSync(path.join(folder, "nvidia-smi"), "#!/bin/sh\necho no driver; exit 9\n");
+  assert.deepEqual(await findGpus(folder), []);
 });

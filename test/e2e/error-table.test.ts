@@ -171,7 +171,7 @@ def queued():
 `;
 
 test("No GPU available: a job stays IN_QUEUE; a request of a GPU endpoint gets the time-out, with the reason", {
-  skip: (await findGpus()).length > 0 && "this machine has a GPU",
+  skip: (await findGpus(process.env.PATH)).length > 0 && "this machine has a GPU",
 }, async (t) => {
   const platform = await startPlatform(t, { SVC_EMULATE_GPU: "0", SVC_REQUEST_TIMEOUT_MS: "500" });
   const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "work.py": GPU }) });

@@ -4,7 +4,7 @@ import { type TestContext, test } from "node:test";
 import { findGpus } from "../../src/drivers/capacity.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
-const GPUS = await findGpus();
+const GPUS = await findGpus(process.env.PATH);
 /** The first deploy installs torch: a few gigabytes. */
 const OPTIONS = {
   timeout: 30 * 60_000,
