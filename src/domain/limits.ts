@@ -358,7 +358,9 @@ export const CONTAINER_EXTRA_BYTES = 256 * MB;
 export const CONTAINER_WORKER_PIDS = 1024;
 /** After a worker's end, until its container's limits shrink. */
 export const CONTAINER_SHRINK_MS = 2_000;
-/** An engine that does not answer is asked again after this time. */
+/** The engine answers a call within this time, where it has nothing to wait for, */
+export const CONTAINER_CALL_MAX_MS = 30_000;
+/** and one that does not is asked again after this time. */
 export const CONTAINER_CALL_RETRY_MS = 1_000;
 /** A platform that stops waits so long for containers on their way in or out, and looks so often. */
 export const CONTAINERS_SETTLE_MAX_MS = 10_000;

@@ -13,6 +13,7 @@ import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
 import type { Own } from "../lib/own.ts";
 import type { CapacityLedger } from "./capacity.ts";
+import { removeContainer } from "./docker/container-life.ts";
 import { type ConnectedEngine, connectEngine, requireRuntime } from "./docker/engine.ts";
 import { proxiesOf, removeBuilt } from "./docker/image-build.ts";
 import { builtNames, type ImageNames, type PreparedImage, prepareImage, presentImage } from "./docker/image-check.ts";
@@ -268,7 +269,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
       const zygote = zygoteKey(Labels[LABEL.endpointId] ?? "", Labels[LABEL.revision] ?? "");
       const hash = Labels[LABEL.launcher] ?? "";
       if (State !== "running" || hash === "" || this.#groups.has(zygote)) {
-        return container.remove({ force: true, v: true }).catch(() => {});
+        return removeContainer(container);
       }
       const share = { memoryBytes: Number(Labels[LABEL.memoryBytes]), vcpus: Number(Labels[LABEL.vcpus]) };
       return this.#newGroup(zygote, share).adopt(container, hash);

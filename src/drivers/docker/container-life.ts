@@ -3,12 +3,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ContainerCreateOptions } from "dockerode";
 import { SvcError } from "../../domain/errors.ts";
 import { CONTAINER_CALL_RETRY_MS } from "../../domain/limits.ts";
-import { type Container, type Engine, engineWords, hasStatus } from "./engine.ts";
+import { answered, type Container, type Engine, engineWords, hasStatus } from "./engine.ts";
 
-/** Throws IMAGE_MISSING when its image was removed meanwhile: it has to be prepared again. */
+/** One that is made too late is removed. Throws IMAGE_MISSING when its image was removed meanwhile: it has to be prepared again. */
 export async function createContainer(engine: Engine, options: ContainerCreateOptions): Promise<Container> {
   try {
-    return await engine.createContainer(options);
+    return await answered(engine.createContainer(options), removeContainer);
   } catch (error) {
     if (!hasStatus(error, 404) || !/image/i.test(engineWords(error))) throw error;
     throw new SvcError("IMAGE_MISSING", "The endpoint's image is not on this machine any more.", {
@@ -33,5 +33,5 @@ export async function ended(container: Container, signal: AbortSignal): Promise<
 }
 
 export async function removeContainer(container: Container | undefined): Promise<void> {
-  await container?.remove({ force: true, v: true }).catch(() => {});
+  if (container !== undefined) await answered(container.remove({ force: true, v: true })).catch(() => {});
 }

@@ -4,7 +4,7 @@
  */
 import type Docker from "dockerode";
 import { SvcError } from "../../domain/errors.ts";
-import { ENGINE_ANSWER_MAX_MS } from "../../domain/limits.ts";
+import { CONTAINER_CALL_MAX_MS, ENGINE_ANSWER_MAX_MS } from "../../domain/limits.ts";
 import { onPath } from "../../lib/on-path.ts";
 
 export type { Container, ContainerInfo, Image, Network } from "dockerode";
@@ -34,7 +34,7 @@ export async function connectEngine(env: Readonly<Record<string, string | undefi
   const { default: Client } = await import("dockerode");
   const engine = new Client();
   try {
-    const info = (await withinTime(engine.info())) as {
+    const info = (await answered(engine.info(), undefined, ENGINE_ANSWER_MAX_MS)) as {
       Architecture: string;
       SecurityOptions?: string[];
       Runtimes?: Record<string, unknown>;
@@ -63,13 +63,23 @@ export function requireRuntime({ runtimes }: Pick<EngineFacts, "runtimes">, want
   });
 }
 
-/** A daemon that hangs takes connections all the same. */
-async function withinTime<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("it does not answer")), ENGINE_ANSWER_MAX_MS);
+/**
+ * A daemon that hangs takes connections all the same: throws when no answer came within `ms`. It may do what it was asked for nevertheless:
+ * `tooLate` gets what it answers then.
+ */
+export function answered<T>(
+  answer: Promise<T>,
+  tooLate: (value: T) => unknown = () => {},
+  ms = CONTAINER_CALL_MAX_MS,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      reject(new Error("it does not answer"));
+    }, ms);
+    answer.finally(() => clearTimeout(timer)).then((value) => (isLate ? tooLate(value) : resolve(value)), reject);
   });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
 
 function unreachable(

@@ -12,7 +12,7 @@ import type { ImageStep } from "../../domain/image-steps.ts";
 import { IMAGE_BUILD_LINES, IMAGE_BUILD_MAX_MS } from "../../domain/limits.ts";
 import { LastLines } from "../../lib/last-lines.ts";
 import { packTar } from "../../lib/tar-pack.ts";
-import { type Engine, engineWords, followed, hasStatus } from "./engine.ts";
+import { answered, type Engine, engineWords, followed, hasStatus } from "./engine.ts";
 import { LABEL } from "./labels.ts";
 
 export const BUILT = "svc/built";
@@ -91,7 +91,7 @@ const APT =
 
 async function isThere(engine: Engine, name: string): Promise<boolean> {
   try {
-    await engine.getImage(name).inspect();
+    await answered(engine.getImage(name).inspect());
     return true;
   } catch (error) {
     if (hasStatus(error, 404)) return false;
@@ -106,13 +106,10 @@ export async function removeBuilt(
   keep: ReadonlySet<string>,
   before: number,
 ): Promise<void> {
-  const found = await engine.listImages({ filters: { label: [`${LABEL.built}=1`, label] } });
+  const found = await answered(engine.listImages({ filters: { label: [`${LABEL.built}=1`, label] } }));
   for (const { Id, RepoTags, Created } of found) {
     if (Created * 1000 >= before || (RepoTags ?? []).some((tag) => keep.has(tag))) continue;
-    await engine
-      .getImage(Id)
-      .remove({ force: true })
-      .catch(() => {}); // A container still has it.
+    await answered(engine.getImage(Id).remove({ force: true })).catch(() => {}); // A container still has it.
   }
 }
 

@@ -5,7 +5,8 @@
 import { z } from "zod";
 import { SvcError } from "../../domain/errors.ts";
 import { PYTHON_MINOR_MIN } from "../../domain/limits.ts";
-import { type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
+import { createContainer, removeContainer } from "./container-life.ts";
+import { answered, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { LABEL } from "./labels.ts";
 
 export interface ImageFacts {
@@ -84,7 +85,7 @@ export class ImageShelf {
 
   async #inspect(name: string) {
     try {
-      return await this.#engine.getImage(name).inspect();
+      return await answered(this.#engine.getImage(name).inspect());
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw engineFailed(`The image ${name} cannot be looked at`, error);
@@ -163,7 +164,7 @@ async function runOnce(
   labels: Readonly<Record<string, string>>,
   runtime: string,
 ) {
-  const container = await engine.createContainer({
+  const container = await createContainer(engine, {
     Image: image,
     Entrypoint: [],
     Cmd: command,
@@ -180,15 +181,15 @@ async function runOnce(
     },
   });
   try {
-    await container.start();
+    await answered(container.start());
     const { StatusCode } = (await container.wait()) as { StatusCode: number };
     const read = async (stdout: boolean) => {
-      const raw = await container.logs({ stdout, stderr: !stdout, follow: false });
+      const raw = await answered(container.logs({ stdout, stderr: !stdout, follow: false }));
       return withoutStreamHeaders(raw as unknown as Buffer);
     };
     return { code: StatusCode, stdout: await read(true), stderr: await read(false) };
   } finally {
-    await container.remove({ force: true, v: true }).catch(() => {});
+    await removeContainer(container);
   }
 }
 

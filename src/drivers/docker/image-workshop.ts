@@ -13,7 +13,7 @@ import { CPU_IMAGE, GPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { VERSION } from "../../domain/version.ts";
 import { packTar, type TarEntry } from "../../lib/tar-pack.ts";
-import { type ConnectedEngine, engineWords, followed } from "./engine.ts";
+import { answered, type ConnectedEngine, engineWords, followed } from "./engine.ts";
 import { type BaseChoice, findBase } from "./image-base.ts";
 import { versionTag } from "./image-check.ts";
 import { ImageShelf } from "./image-facts.ts";
@@ -100,14 +100,14 @@ export class ImageWorkshop {
   /** Images that `build` made, newest first. */
   async list(): Promise<ListedImage[]> {
     const { engine } = this.#options;
-    const found = await engine.listImages({ filters: { label: [LABEL.image] } });
+    const found = await answered(engine.listImages({ filters: { label: [LABEL.image] } }));
     const named = found.filter(({ RepoTags }) => (RepoTags ?? []).some((tag) => tag !== "<none>:<none>"));
     const images = await Promise.all(named.map(({ Id }) => this.#describe(Id)));
     return images.sort((a, b) => b.createdAt - a.createdAt);
   }
 
   async #describe(id: string): Promise<ListedImage> {
-    const image = await this.#options.engine.getImage(id).inspect();
+    const image = await answered(this.#options.engine.getImage(id).inspect());
     const labels = image.Config.Labels ?? {};
     return {
       names: [...(image.RepoTags ?? [])].sort(),

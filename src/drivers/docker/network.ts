@@ -1,5 +1,5 @@
 /** The network of a platform's containers: a bridge on which they reach the platform and the world, not each other. */
-import { type Engine, engineFailed, hasStatus } from "./engine.ts";
+import { answered, type Engine, engineFailed, hasStatus } from "./engine.ts";
 
 export interface ContainerNetwork {
   readonly name: string;
@@ -13,23 +13,21 @@ export async function ensureNetwork(
   labels: Readonly<Record<string, string>>,
 ): Promise<ContainerNetwork> {
   try {
-    const there = await engine
-      .getNetwork(name)
-      .inspect()
-      .catch((error) => {
-        if (hasStatus(error, 404)) return undefined;
-        throw error;
-      });
+    const there = await answered(engine.getNetwork(name).inspect()).catch((error) => {
+      if (hasStatus(error, 404)) return undefined;
+      throw error;
+    });
     if (there === undefined) {
-      await engine.createNetwork({
+      const made = engine.createNetwork({
         Name: name,
         Driver: "bridge",
         CheckDuplicate: true,
         Labels: labels,
         Options: { "com.docker.network.bridge.enable_icc": "false" },
       });
+      await answered(made);
     }
-    const found = there ?? (await engine.getNetwork(name).inspect());
+    const found = there ?? (await answered(engine.getNetwork(name).inspect()));
     const configs = (found.IPAM?.Config ?? []) as { Gateway?: string }[];
     return { name, hostAddress: configs.find(({ Gateway }) => Gateway?.includes("."))?.Gateway };
   } catch (error) {
@@ -39,8 +37,5 @@ export async function ensureNetwork(
 
 /** Only one that this platform made; one that is still used stays. */
 export async function removeNetwork(engine: Engine, name: string): Promise<void> {
-  await engine
-    .getNetwork(name)
-    .remove()
-    .catch(() => {});
+  await answered(engine.getNetwork(name).remove()).catch(() => {});
 }

@@ -4,7 +4,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { CONTAINERS_LOOK_MS, CONTAINERS_SETTLE_MAX_MS } from "../../domain/limits.ts";
 import { removeContainer } from "./container-life.ts";
-import type { Engine } from "./engine.ts";
+import { answered, type Engine } from "./engine.ts";
 import { LABEL } from "./labels.ts";
 
 /** Names the containers and the network of the platform with this data directory. */
@@ -14,7 +14,7 @@ export function platformIdOf(dataDir: string): string {
 
 /** Also those that have ended. */
 export function platformContainers(engine: Engine, platformId: string) {
-  return engine.listContainers({ all: true, filters: { label: [`${LABEL.platform}=${platformId}`] } });
+  return answered(engine.listContainers({ all: true, filters: { label: [`${LABEL.platform}=${platformId}`] } }));
 }
 
 /** Also those that were on their way out, and those that look at an image. Gives up after CONTAINERS_SETTLE_MAX_MS. */

@@ -11,7 +11,7 @@ import { LastLines } from "../../lib/last-lines.ts";
 import type { Own } from "../../lib/own.ts";
 import { wholeLines } from "../../lib/whole-lines.ts";
 import { createContainer, ended, removeContainer } from "./container-life.ts";
-import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
+import { answered, type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { CPU_PERIOD_US, type Mount, type WorkerShare } from "./worker-container.ts";
 
 const LAST_LINES = 5;
@@ -61,7 +61,7 @@ export class PullContainer {
   async launch(engine: Engine, plan: ProgramPlan): Promise<void> {
     try {
       this.#container = await createContainer(engine, programOptions(plan));
-      await this.#container.start();
+      await answered(this.#container.start());
     } catch (error) {
       await removeContainer(this.#container);
       throw engineFailed("The worker's container cannot be started", error);
@@ -106,10 +106,11 @@ export class PullContainer {
 
   #signal(signal: "SIGTERM" | "SIGKILL"): void {
     // One that has ended is noticed by its end.
-    const sent = this.#container?.kill({ signal }).catch((error: unknown) => {
+    if (this.#container === undefined) return;
+    const sent = answered(this.#container.kill({ signal })).catch((error: unknown) => {
       if (!hasStatus(error, 404) && !hasStatus(error, 409)) throw error;
     });
-    if (sent !== undefined) this.#own(`sending ${signal} to a container`, sent);
+    this.#own(`sending ${signal} to a container`, sent);
   }
 
   /** `since`: what it printed before is known (seconds since the epoch). */
@@ -153,7 +154,7 @@ export class PullContainer {
       return { worker, code: null, signal: "SIGKILL", reason: "killed: it did not stop within the grace period" };
     }
     try {
-      const { State } = await container.inspect();
+      const { State } = await answered(container.inspect());
       const code = State.ExitCode;
       if (State.OOMKilled) return { worker, code, signal: null, reason: "killed: it ran out of memory" };
       const isExpected = code === 0 || this.#killAt < Number.POSITIVE_INFINITY;

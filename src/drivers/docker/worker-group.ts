@@ -6,6 +6,7 @@
  *
  * A later platform finds the running container by its labels and adopts it; the launcher inside dials in again by itself.
  */
+import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { hashSecret, newSecret } from "../../domain/api-key.ts";
 import { SvcError } from "../../domain/errors.ts";
@@ -21,7 +22,7 @@ import type { ExitedHead, StartedHead, StartHead } from "../../domain/worker-pro
 import type { Own } from "../../lib/own.ts";
 import { type LauncherChannel, type LauncherEvents, LauncherLink } from "../launcher-link.ts";
 import { createContainer, ended, removeContainer } from "./container-life.ts";
-import { type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
+import { answered, type Container, type Engine, engineFailed, engineWords, hasStatus } from "./engine.ts";
 import { withoutStreamHeaders } from "./image-facts.ts";
 import { LABEL } from "./labels.ts";
 import { type ContainerPlan, containerLimits, containerOptions, type WorkerShare } from "./worker-container.ts";
@@ -163,9 +164,10 @@ export class WorkerGroup {
       const name = `${plan.name}-${hash.slice(0, NAME_MARK_CHARS)}`; // The one before it may still be going.
       const container = await createContainer(engine, containerOptions({ ...plan, labels, name }));
       this.#container = container;
-      const stdin = await container.attach({ stream: true, stdin: true, hijack: true });
+      const attached = container.attach({ stream: true, stdin: true, hijack: true });
+      const stdin = await answered(attached, (stream) => (stream as Duplex).destroy());
       stdin.on("error", () => {}); // A launcher that ends early is reported by its end.
-      await container.start();
+      await answered(container.start());
       stdin.end(`${JSON.stringify({ socket, token: secret, id: "launcher", reconnectMs: RECONNECT_MAX_MS })}\n`);
       this.#look(container);
     } catch (error) {
@@ -193,9 +195,9 @@ export class WorkerGroup {
 
   async #lastWords(container: Container): Promise<string> {
     try {
-      const { State } = await container.inspect();
+      const { State } = await answered(container.inspect());
       if (State.OOMKilled) return "ran out of memory";
-      const raw = await container.logs({ stdout: true, stderr: true, tail: 3 });
+      const raw = await answered(container.logs({ stdout: true, stderr: true, tail: 3 }));
       const said = withoutStreamHeaders(raw as unknown as Buffer).trim();
       return `ended with code ${State.ExitCode}${said === "" ? "" : `: ${said.split("\n").at(-1)}`}`;
     } catch (error) {
@@ -244,7 +246,7 @@ export class WorkerGroup {
       const workers = Math.max(1, this.#workers.size);
       if (workers === this.#sizedFor) return;
       try {
-        await container.update(containerLimits(this.#options.share, workers));
+        await answered(container.update(containerLimits(this.#options.share, workers)));
       } catch {
         return; // It uses more than that at the moment; the next change of workers tries again.
       }
