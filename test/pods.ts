@@ -17,8 +17,10 @@ const POOL = { name: "pods", ...SIZE, warm: 1, idle: 600, max: 10 };
 const ROOM = { SVC_CPU_OVERCOMMIT: "100", SVC_MEMORY_OVERCOMMIT: "100", SVC_EMULATE_GPU: "1" };
 /** Who names one of these says where its workers run. */
 const OWN = ["SVC_DRIVER", "SVC_LOCAL_WORKERS", "SVC_WORKER_LISTEN", "SVC_POOLS_FILE"];
-/** Of workers, wherever they run. */
-const OF_WORKERS = /^SVC_(WORKER_PATHS|ISOLATION)/;
+/** Of the machine that workers run on, */
+const OF_MACHINE = /^(PATH$|SVC_(WORKER_PATHS|ISOLATION))/;
+/** and what whoever runs the platform gives its Pods. */
+const OF_PODS = /^PIP_/;
 
 interface Known {
   readonly host: string;
@@ -77,10 +79,10 @@ export async function podsOf(folder: string, env: Readonly<Record<string, string
   const server = new KnownCluster(known);
   const namespace = `t-${randomUUID()}`;
   let url = "";
-  const given = Object.fromEntries(Object.entries(env).filter(([name]) => OF_WORKERS.test(name)));
-  const options = { platform: () => url, env: { ...ROOM, ...given } };
+  const some = (names: RegExp) => Object.fromEntries(Object.entries(env).filter(([name]) => names.test(name)));
+  const options = { platform: () => url, env: { ...ROOM, ...some(OF_MACHINE) } };
   const kubelet = new PlayedKubelet(server, namespace, options);
-  const made = await poolsEnv(server, namespace, folder, [POOL]);
+  const made = await poolsEnv(server, namespace, folder, [POOL], { env: some(OF_PODS) });
   // The same when it starts again: workers come back there.
   const port = await getPort({ host: "127.0.0.1" });
   return {

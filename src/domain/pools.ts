@@ -211,13 +211,12 @@ class Plan {
   serve(wish: Wish): void {
     // Elsewhere it would fail the same: no further host is made for it.
     if (this.#broken.has(wish.image)) return;
+    const holders = new Map(
+      this.#pools.filter((pool) => canTake(pool, wish.need)).map((pool) => [pool, holderOf(pool.trust, wish)]),
+    );
+    const [first] = holders.keys();
     for (let n = 0; n < wish.missing; n++) {
-      const slot =
-        this.#slotFor(wish) ??
-        this.#make(
-          this.#pools.find((pool) => canTake(pool, wish.need)),
-          wish,
-        );
+      const slot = this.#slotFor(wish, holders) ?? this.#make(first, wish);
       if (slot === undefined || !this.#put(slot, wish)) return;
     }
   }
@@ -280,19 +279,18 @@ class Plan {
     return this.#slots.filter(isFree).length;
   }
 
-  /** Held for it already, else nobody's and here, else on its way. */
-  #slotFor(wish: Wish): Slot | undefined {
-    const takes = new Set(this.#pools.filter((pool) => canTake(pool, wish.need)));
-    const fits = (slot: Slot) => takes.has(slot.pool) && this.#shareOn(slot, wish.need) !== undefined;
-    const mine = (slot: Slot) => slot.holder === holderOf(slot.pool.trust, wish);
-    const nobodys = (slot: Slot) => slot.holder === "" && wish.volumes.length === 0 && wish.ownImage === undefined;
+  /** Held for it already, else nobody's and here, else on its way. `holders`: as whose it is held in those pools that can take it. */
+  #slotFor(wish: Wish, holders: ReadonlyMap<Pool, string>): Slot | undefined {
+    const isPlain = wish.volumes.length === 0 && wish.ownImage === undefined;
+    const mine = (slot: Slot) => slot.holder === holders.get(slot.pool);
+    const nobodys = (slot: Slot) => isPlain && slot.holder === "" && holders.has(slot.pool);
     const orders = [
       (slot: Slot) => slot.host?.state === "here" && mine(slot),
       (slot: Slot) => slot.host?.state === "here" && nobodys(slot),
       (slot: Slot) => slot.host?.state !== "here" && (mine(slot) || nobodys(slot)),
     ];
     for (const order of orders) {
-      const found = this.#slots.find((slot) => !isFull(slot) && order(slot) && fits(slot));
+      const found = this.#slots.find((slot) => order(slot) && !isFull(slot) && this.#shareOn(slot, wish.need));
       if (found !== undefined) return found;
     }
     return undefined;

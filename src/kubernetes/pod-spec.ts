@@ -122,6 +122,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
           ],
           // What a Pod has is what it asked for: more is not promised.
           env: Object.entries({
+            ...file.env,
             SVC_CPU_OVERCOMMIT: "1",
             SVC_MEMORY_OVERCOMMIT: "1",
             HOME: DATA_FOLDER,

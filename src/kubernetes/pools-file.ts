@@ -50,6 +50,8 @@ const file = z.strictObject({
   grace: z.number().min(0).max(86_400).default(600),
   /** GB of a Pod's disk for layers and scratch files. */
   disk: z.number().positive().max(65_536).default(20),
+  /** Variables of the agents, such as of a package index or a proxy; workers have none of them. */
+  env: strings.default({}),
   /** Where the platform's volumes are; absent: Pods have none. */
   volumes: z
     .strictObject({

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { makeWheels } from "../build/wheels.ts";
-import { ownMachineOnly } from "../pods.ts";
 import { project, startPlatform, tempDir } from "./platform.ts";
 
 const worker = (name: string, version: string) => `from svc import Endpoint
@@ -71,9 +70,7 @@ test("endpoints of one project that pin different versions of a package each get
   assert.equal((await output("newer")).version, "1.17.0");
 });
 
-test("a package of the base image that cannot be installed blocks the endpoint for one clear reason, until it can", {
-  skip: ownMachineOnly("it sets the platform's index"),
-}, async (t) => {
+test("a package of the base image that cannot be installed blocks the endpoint for one clear reason, until it can", async (t) => {
   const wheels = path.join(tempDir(t), "wheels");
   mkdirSync(wheels);
   // The index refuses connections; what lies in the folder is found all the same.

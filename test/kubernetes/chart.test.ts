@@ -33,6 +33,7 @@ const FULL = {
   hosts: {
     grace: 60,
     disk: 10,
+    env: { PIP_INDEX_URL: "https://packages.example.org/simple" },
     imagePullSecrets: ["models"],
     pools: [
       { name: "small", cpu: 1, memory: 2, warm: 1 },
@@ -105,6 +106,7 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
         ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu"]],
       ],
     );
+    assert.deepEqual(read.env, { PIP_INDEX_URL: "https://packages.example.org/simple" });
     assert.equal(read.imagePullSecrets.at(-1), "models", "for the images of endpoints");
     assert.deepEqual(read.volumes, { claim: "second-release-volumes" });
     const names = objects.map(({ kind, name }) => `${kind} ${name}`);

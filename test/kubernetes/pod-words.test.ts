@@ -160,7 +160,8 @@ test("A Pod of an endpoint's own image has its token in the agent's container al
   const l4 = { product: "NVIDIA L4", emulated: false };
   const machine = { vcpus: 2, memoryGb: 4, hardware: { vcpus: 2, memoryGb: 4 }, gpus: [l4], emulatesGpu: false };
   const having = { holder: "volumes:x:1", volumes, own: { image: "example.org/own:1", machine } };
-  const facts = { file: { ...file, imagePullSecrets: ["registry"] }, pool: read.pools[0]!, name: "p" };
+  const env = { PIP_INDEX_URL: "https://packages.example.org/simple", HOME: "/elsewhere" };
+  const facts = { file: { ...file, env, imagePullSecrets: ["registry"] }, pool: read.pools[0]!, name: "p" };
   // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
   const made = podSpec({ ...facts, audience: "a", ownerUid: "u", fingerprint: "f", having }) as any;
   const [host, worker, ...others] = made.spec.containers;
@@ -183,6 +184,11 @@ test("A Pod of an endpoint's own image has its token in the agent's container al
       ({ name, value }: { name: string; value: string }) => name === "SVC_POD_GPUS" && value === "NVIDIA L4",
     ),
   );
+  const homes = host.env.filter(({ name }: { name: string }) => name in env);
+  assert.deepEqual(homes, [
+    { name: "PIP_INDEX_URL", value: env.PIP_INDEX_URL },
+    { name: "HOME", value: "/opt/svc/data" },
+  ]);
   assert.deepEqual(worker.env, [{ name: "HOME", value: "/tmp" }]);
   for (const { securityContext } of made.spec.containers)
     assert.deepEqual(securityContext, {
