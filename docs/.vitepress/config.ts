@@ -3,6 +3,7 @@ import { defineConfig } from "vitepress";
 import { diagrams } from "./diagrams.ts";
 import { fileNames } from "./file-names.ts";
 import { linksOutside } from "./links-outside.ts";
+import { blocksOnce } from "./once.ts";
 import { rowAnchors } from "./row-anchors.ts";
 import { SIDEBAR } from "./sidebar.ts";
 
@@ -18,6 +19,7 @@ export default defineConfig({
     config(md) {
       diagrams(md);
       fileNames(md);
+      blocksOnce(md);
       rowAnchors(md);
       linksOutside(md, path.resolve(import.meta.dirname, ".."));
     },

@@ -17,7 +17,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { describe, type TestContext, test } from "node:test";
+import { after, describe, type TestContext, test } from "node:test";
 import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { BaseLayers, KNOWN_TO_UV } from "../../src/drivers/base-layers.ts";
 import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
@@ -51,24 +51,32 @@ const NO_NETWORK = {
   UV_HTTP_RETRIES: "0",
 };
 
-/** A folder with the wheel of uv, from the real index. */
-async function uvWheel(t: TestContext): Promise<string | undefined> {
-  const dir = folder(t);
-  const args = ["-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--dest", dir, "uv"];
+/** From the real index, for all tests of this file: the wheel of uv in a folder, and another with uv and nothing else; or why there are none. */
+let uv: Promise<{ readonly wheels: string; readonly bin: string } | string> | undefined;
+const uvDir = mkdtempSync(path.join(tmpdir(), "svc-uv-"));
+after(() => rmSync(uvDir, { recursive: true, force: true }));
+
+async function fetchUv(): Promise<{ readonly wheels: string; readonly bin: string } | string> {
+  const [wheels, target, bin] = ["wheels", "target", "bin"].map((name) => path.join(uvDir, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const args = ["-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--dest", wheels, "uv"];
   const fetched = await runProcess("python3", args, { env: ONLINE });
-  if (fetched.code !== 0) return void t.skip(`no uv to be had here: ${fetched.stderr.trim().split("\n").at(-1)}`);
-  return dir;
+  if (fetched.code !== 0) return `no uv to be had here: ${fetched.stderr.trim().split("\n").at(-1)}`;
+  const from = ["--no-index", "--find-links", wheels, "--target", target];
+  assert.equal((await runProcess("python3", ["-m", "pip", "install", "-q", ...from, "uv"])).code, 0);
+  mkdirSync(bin);
+  symlinkSync(path.join(target, "bin/uv"), path.join(bin, "uv"));
+  return { wheels, bin };
 }
 
-/** A folder with uv and nothing else. */
-async function uvFolder(t: TestContext): Promise<string | undefined> {
-  const [wheels, dir] = [await uvWheel(t), folder(t)];
-  if (wheels === undefined) return undefined;
-  const args = ["-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, "--target", dir, "uv"];
-  assert.equal((await runProcess("python3", args)).code, 0);
-  mkdirSync(path.join(dir, "only"));
-  symlinkSync(path.join(dir, "bin/uv"), path.join(dir, "only/uv"));
-  return path.join(dir, "only");
+async function ofUv(t: TestContext, which: "wheels" | "bin"): Promise<string | undefined> {
+  uv ??= fetchUv();
+  const found = await uv;
+  if (typeof found === "string") return void t.skip(found);
+  return found[which];
 }
 
 /** A search path that leads to no uv. */
@@ -156,7 +164,7 @@ describe("numpy on a fresh machine", () => {
   });
 
   test("is installed with uv alone, where no Python has pip", { timeout: 300_000 }, async (t) => {
-    const bin = await uvFolder(t);
+    const bin = await ofUv(t, "bin");
     if (bin === undefined) return;
     const interpreter = await new Interpreters(undefined).default();
     const said = await installs(folder(t), interpreter, { ...ONLINE, PATH: bin, UV_CACHE_DIR: folder(t) });
@@ -170,14 +178,18 @@ describe("numpy on a fresh machine", () => {
     timeout: 300_000,
   }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
-    const dir = folder(t);
+    const [dir, wheels] = [folder(t), folder(t)];
+    const numpy =
+      "class arange:\n    def __init__(self, n): self.n = n\n    def sum(self): return sum(range(self.n))\n";
+    makeWheels(wheels, [{ name: "numpy", version: "1.0", files: { "numpy.py": numpy } }]);
+    chmodSync(wheels, 0o755);
     const cut = new BaseLayers(path.join(dir, "base"), NO_NETWORK, confined(dir));
     await assert.rejects(
       cut.ensure(["numpy"], interpreter, () => {}),
       { code: "DEPENDENCIES_FAILED", message: "numpy could not be installed: the package index cannot be reached." },
     );
     assert.deepEqual(readdirSync(path.join(dir, "base")), []);
-    await installs(dir, interpreter, ONLINE);
+    await installs(dir, interpreter, offlineEnv(wheels));
   });
 
   test("comes from where the user's own settings say, also when that lies in the user's home", {
@@ -232,7 +244,7 @@ describe("numpy on a fresh machine", () => {
     timeout: 300_000,
   }, async (t) => {
     if (onPath("openssl", process.env.PATH ?? "") === undefined) return t.skip("no openssl here");
-    const bin = await uvFolder(t);
+    const bin = await ofUv(t, "bin");
     if (bin === undefined) return;
     const interpreter = await new Interpreters(undefined).default();
     const [dir, wheels, cpu] = [folder(t), folder(t), folder(t)];
@@ -290,7 +302,7 @@ describe("numpy on a fresh machine", () => {
     if (onPath("openssl", process.env.PATH ?? "") === undefined) return t.skip("no openssl here");
     const interpreter = await new Interpreters(undefined).default();
     if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
-    const wheels = await uvWheel(t);
+    const wheels = await ofUv(t, "wheels");
     if (wheels === undefined) return;
     const [dir, more, cpu] = [folder(t), folder(t), folder(t)];
     const gpu = { name: "nvidia-cublas", version: "1.0", files: { "cublas.py": "" } };

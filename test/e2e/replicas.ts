@@ -1,11 +1,12 @@
 /** Several platforms on one database and one bucket, each a process with a data directory of its own. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Transform } from "node:stream";
+import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import getPort from "get-port";
@@ -15,6 +16,9 @@ import { COMPILED } from "../program.ts";
 import { findS3, type S3Server, startS3 } from "../s3.ts";
 import { type Answer, project, startPlatform, svc, type TestPlatform } from "./platform.ts";
 import { type PlatformProcess, startPlatformProcess } from "./platform-process.ts";
+
+/** Between the calls of each caller of a load: without it they take the processor from what is done to the platforms meanwhile. */
+export const breath = () => delay(50);
 
 export interface ReplicaServers {
   readonly postgres: PostgresServer;
@@ -174,13 +178,27 @@ export interface Replicas {
   ): Promise<Answer>;
   /** Deploys through the first; resolves the paths of the endpoints by their names. */
   deploy(worker: string): Promise<Record<string, string>>;
+  /** As `svc platform status` says it. */
   status(dataDir: string): Promise<{ readonly replicas?: readonly ReplicaStatus[]; readonly [name: string]: unknown }>;
 }
 
 export interface ReplicaStatus {
+  readonly id: string;
   readonly url: string;
   readonly owns: boolean;
+  /** Where they are shared. */
+  readonly shards: number;
   readonly silentMs: number;
+}
+
+/** Who is there, as the platform of that data directory tells the CLI; nobody when it does not say. For those who ask until something holds. */
+export async function seenBy(dataDir: string): Promise<readonly ReplicaStatus[]> {
+  try {
+    const { replicas } = JSON.parse(readFileSync(path.join(dataDir, "platform.json"), "utf8")) as { replicas: string };
+    return JSON.parse(await text(connect(replicas))).replicas;
+  } catch {
+    return [];
+  }
 }
 
 export async function startReplicas(

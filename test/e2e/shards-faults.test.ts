@@ -6,7 +6,15 @@ import { eventually } from "../eventually.ts";
 import { findPostgres } from "../postgres.ts";
 import { type PostgresPair, startPostgresPair } from "../postgres-pair.ts";
 import { tempDir } from "./platform.ts";
-import { type ReplicaServers, type Replicas, type Second, startReplicas, startServers, TcpWay } from "./replicas.ts";
+import {
+  breath,
+  type ReplicaServers,
+  type Replicas,
+  type Second,
+  startReplicas,
+  startServers,
+  TcpWay,
+} from "./replicas.ts";
 import { settableClock, whyNoClock } from "./settable-clock.ts";
 import { SHARES, shared } from "./sharing.ts";
 
@@ -74,12 +82,14 @@ class Load {
       this.longestMs = Math.max(this.longestMs, performance.now() - began);
       if (status === 503 && this.mayRefuse) {
         this.refused++;
+        await breath();
         continue;
       }
       assert.equal(status, 200, text);
       if (n > 0) assert.equal(json.output, 2 * x, text);
       this.#accepted.set(json.id, { at, x });
       this.answered++;
+      await breath();
     }
   }
 
@@ -146,7 +156,7 @@ describe("two platforms that share the endpoints, under load", { skip }, () => {
     const clock = await settableClock(tempDir(t));
     const second = await replicas.another({ ...behind(toSecond), ...clock.env });
     const both = [first, second];
-    const isShared = () => shared(replicas, first.dataDir, [first.url, second.url]);
+    const isShared = () => shared(first.dataDir, [first.url, second.url]);
     await isShared();
     const load = new Load(replicas, Object.values(await replicas.deploy(WORKER)), both);
     await load.goesOnFor(20);
@@ -202,7 +212,7 @@ describe("two platforms that share the endpoints, under load", { skip }, () => {
     });
     const second = await replicas.another();
     const both = [replicas.first, second];
-    const isShared = () => shared(replicas, second.dataDir, [replicas.first.url, second.url]);
+    const isShared = () => shared(second.dataDir, [replicas.first.url, second.url]);
     await isShared();
     const load = new Load(replicas, Object.values(await replicas.deploy(WORKER)), both);
     await load.goesOnFor(20);

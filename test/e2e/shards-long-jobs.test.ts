@@ -7,7 +7,7 @@ import { placeShard } from "../../src/domain/shard-placement.ts";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
-import { type ReplicaServers, startReplicas, startServers } from "./replicas.ts";
+import { type ReplicaServers, seenBy, startReplicas, startServers } from "./replicas.ts";
 import { ownersOf, SHARES } from "./sharing.ts";
 
 const skip = await lacksServers();
@@ -52,11 +52,7 @@ describe("a platform that comes", { skip }, () => {
     const second = await replicas.another();
     const held = new Set((await first.endpoints()).map(({ id }) => shardOf(id)));
     const has = async (isMeant: (shard: number) => boolean) => {
-      const seen = ((await replicas.status(second.dataDir)).replicas ?? []) as unknown as {
-        id: string;
-        url: string;
-        shards: number;
-      }[];
+      const seen = await seenBy(second.dataDir);
       const ids = seen.map(({ id }) => id);
       const it = seen.find(({ url }) => url === second.url)!;
       const wanted = Array.from({ length: 256 }, (_, shard) => shard).filter(

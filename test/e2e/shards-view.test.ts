@@ -83,7 +83,7 @@ describe("two platforms that share the endpoints", { skip }, () => {
     const replicas = await startReplicas(t, servers, DATABASE, { ...SHARES, SVC_METRICS: "on" });
     const { first, call } = replicas;
     const second = await replicas.another();
-    await shared(replicas, first.dataDir, [first.url, second.url]);
+    await shared(first.dataDir, [first.url, second.url]);
     const events = await followed(t, `${first.url}/events?topics=jobs,decisions,series`, first.key);
     let [near, far, paths]: [string?, string?, Record<string, string>?] = [];
     // Which endpoints are whose is drawn: until each has one.

@@ -3,21 +3,15 @@ import assert from "node:assert/strict";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import { eventually } from "../eventually.ts";
 import type { PostgresServer } from "../postgres.ts";
-import type { Replicas } from "./replicas.ts";
+import { type ReplicaStatus, type Replicas, seenBy } from "./replicas.ts";
 
 export const SHARES = { SVC_SHARE_SHARDS: "1" };
 
-export interface Shards {
-  readonly url: string;
-  readonly owns: boolean;
-  readonly shards: number;
-}
-
 /** Resolves who has how many shards, when each of `platforms` has some and nobody else has. */
-export async function shared(replicas: Replicas, dataDir: string, urls: readonly string[]): Promise<readonly Shards[]> {
-  let seen: readonly Shards[] = [];
+export async function shared(dataDir: string, urls: readonly string[]): Promise<readonly ReplicaStatus[]> {
+  let seen: readonly ReplicaStatus[] = [];
   await eventually(async () => {
-    seen = ((await replicas.status(dataDir)).replicas ?? []) as unknown as readonly Shards[];
+    seen = await seenBy(dataDir);
     const having = seen.filter(({ shards }) => shards > 0);
     assert.deepEqual(having.map(({ url }) => url).sort(), [...urls].sort(), JSON.stringify(seen));
     assert.equal(

@@ -29,6 +29,9 @@ export interface PlayedKubeletOptions {
   readonly held?: (name: string) => object | undefined;
 }
 
+/** Each look costs a request on both sides. */
+const LOOK_EVERY_MS = 250;
+
 export class PlayedKubelet {
   readonly #server: ClusterApi;
   readonly #namespace: string;
@@ -78,7 +81,7 @@ export class PlayedKubelet {
   async #run(): Promise<void> {
     while (!this.#closed) {
       if (!this.paused) await this.#look().catch((error) => process.stderr.write(`played kubelet: ${error}\n`));
-      await delay(100);
+      await delay(LOOK_EVERY_MS);
     }
   }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { lacksServers } from "../campaign/platforms.ts";
-import { leadsTo, type ReplicaServers, type Replicas, startReplicas, startServers } from "../e2e/replicas.ts";
+import { leadsTo, type ReplicaServers, type Replicas, seenBy, startReplicas, startServers } from "../e2e/replicas.ts";
 import { ownersOf } from "../e2e/sharing.ts";
 import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
@@ -57,7 +57,7 @@ describe("Pods as hosts of platforms that share endpoints", { skip }, () => {
     const second = await replicas.another();
     url = await leadsTo(t, [first, second]);
     await eventually(async () => {
-      const seen = ((await replicas.status(second.dataDir)).replicas ?? []) as unknown as readonly { shards: number }[];
+      const seen = await seenBy(second.dataDir);
       assert.equal(seen.filter(({ shards }) => shards > 0).length, 2, JSON.stringify(seen));
     });
     const paths = await replicas.deploy(WORKER);
