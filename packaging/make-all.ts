@@ -13,12 +13,13 @@ import { ROOT } from "./run.ts";
 /** Of the platform's image, which is built in the folder of its archive. */
 const IMAGE_FILES = ["Caddyfile", "Dockerfile", "compose.yaml", "seccomp.json"];
 
-/** Into `folder`, which is emptied before. `level`: how hard gzip tries. */
-export async function makeAll(folder: string, platforms: readonly Platform[], level = 9): Promise<void> {
+/** Into `folder`, which is emptied before; `quickly`: not as small as may be. */
+export async function makeAll(folder: string, platforms: readonly Platform[], quickly = false): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const made = await makePackage(folder);
-  for (const platform of platforms) await makeArchive(folder, made.folder, made.parties, platform, level);
+  const made = await makePackage(folder, quickly ? 9 : undefined);
+  for (const platform of platforms)
+    await makeArchive(folder, made.folder, made.parties, platform, quickly ? 0 : undefined);
   for (const file of ["THIRD-PARTY-LICENSES", "bom.cdx.json"])
     copyFileSync(path.join(made.folder, file), path.join(folder, file));
   copyFileSync(path.join(ROOT, "packaging/install.sh"), path.join(folder, "install.sh"));

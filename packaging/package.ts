@@ -4,7 +4,7 @@
  */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { brotliCompressSync } from "node:zlib";
+import { brotliCompressSync, constants } from "node:zlib";
 import { Assets } from "../src/console/assets.ts";
 import { PUBLISHED_NAME } from "../src/domain/published-name.ts";
 import { VERSION } from "../src/domain/version.ts";
@@ -42,14 +42,15 @@ export interface Package {
   readonly parties: readonly ThirdParty[];
 }
 
-/** Makes `folder`/package, and beside it what npm packs of it and the wheel. */
-export async function makePackage(folder: string): Promise<Package> {
+/** Makes `folder`/package, and beside it what npm packs of it and the wheel; `quality` is that of Brotli, whose last two steps cost most. */
+export async function makePackage(folder: string, quality = constants.BROTLI_MAX_QUALITY): Promise<Package> {
   const out = path.join(folder, "package");
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   for (const name of CARRIED)
     cpSync(path.join(ROOT, name), path.join(out, name), { recursive: true, filter: isSource });
-  for (const file of SWAGGER_UI) carry(path.join(ROOT, file), path.join(out, "dist/swagger-ui", path.basename(file)));
+  for (const file of SWAGGER_UI)
+    carry(path.join(ROOT, file), path.join(out, "dist/swagger-ui", path.basename(file)), quality);
   const { inputs } = await bundle(ROOT, out);
   const browser = placeLibraries(path.join(out, "src/console/web"));
   const parties = thirdParties(ROOT, [...Object.keys(inputs), ...browser, ...SWAGGER_UI]);
@@ -63,9 +64,10 @@ export async function makePackage(folder: string): Promise<Package> {
   return { folder: out, file: path.join(folder, filename), parties };
 }
 
-function carry(file: string, to: string): void {
+function carry(file: string, to: string, quality: number): void {
   mkdirSync(path.dirname(to), { recursive: true });
-  if (/\.(js|css)$/.test(file)) writeFileSync(`${to}.br`, brotliCompressSync(readFileSync(file)));
+  const params = { [constants.BROTLI_PARAM_QUALITY]: quality };
+  if (/\.(js|css)$/.test(file)) writeFileSync(`${to}.br`, brotliCompressSync(readFileSync(file), { params }));
   else cpSync(file, to);
 }
 

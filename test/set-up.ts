@@ -39,7 +39,7 @@ interface Part {
 }
 
 /** Folders whose tests start svc. */
-const STARTS_SVC = /\/test\/(e2e|campaign|security|dev|cli|console|docs|host|build)\//;
+const STARTS_SVC = /\/test\/(e2e|campaign|security|dev|cli|console|docs|host|build|kubernetes)\//;
 const PYTHON = path.resolve(import.meta.dirname, "../python/src");
 const TOLD_S = 5;
 

@@ -164,6 +164,12 @@ async function openOperation(page: Page, method: string, path: string): Promise<
   return operation;
 }
 
+/** With each that is open the page has more to draw anew at every key that is typed. */
+async function fold(operation: Locator): Promise<void> {
+  await operation.locator(".opblock-summary-control").click();
+  await operation.locator(".execute").waitFor({ state: "detached" });
+}
+
 async function answer(operation: Locator, phase = "done"): Promise<Locator> {
   const shown = operation.locator(`.svc-answer[data-phase="${phase}"]`);
   await shown.waitFor();
@@ -245,6 +251,12 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       );
       await operation.getByRole("button", { name: "Cancel job" }).click();
       await operation.locator(".svc-badge", { hasText: "CANCELLED" }).waitFor();
+      for (const [method, path] of [
+        ["post", "run"],
+        ["get", "stream/{id}"],
+        ["get", "status/{id}"],
+      ])
+        await fold(page.locator(`.opblock-${method}:has([data-path="/queued/steps/${path}"])`));
     });
 
     await t.test("a load-balanced route gets its path parameters and its body", async () => {
@@ -260,6 +272,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       await shown.getByText("Field required").waitFor();
       assert.match((await shown.locator(".svc-badge").getAttribute("class"))!, /svc-bad$/);
       assert.match(problems.splice(0).join(), /^console: [^,]*status of 422[^,]*$/, "said by the browser itself");
+      await fold(operation);
     });
 
     await t.test("a streamed answer is seen as it comes, before its end, and can be stopped", async () => {
@@ -281,6 +294,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       await operation.getByRole("button", { name: "Stop" }).click();
       await answer(operation, "stopped");
       await operation.locator(".execute:enabled").waitFor();
+      await fold(operation);
     });
 
     await t.test("a failed request shows what it printed and its traceback, as text", async () => {
@@ -294,6 +308,8 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       assert.match(problems.splice(0).join(), /^console: [^,]*status of 500[^,]*$/, "said by the browser itself");
       const failed = page.locator('.opblock-post:has([data-path="/queued/broken/runsync"]) .svc-printed pre');
       assert.equal(await failed.textContent(), "<b>about</b> to fail\n", "its traceback is shown already");
+      await fold(operation);
+      await fold(page.locator('.opblock-post:has([data-path="/queued/broken/runsync"])'));
     });
 
     await t.test(
@@ -312,6 +328,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
         assert.match(await model.locator("textarea").inputValue(), /"method": "decode".*"count": 3.*"deep": false/s);
         await model.locator(".execute").click();
         assert.match((await (await answer(model)).textContent())!, /COMPLETED/);
+        await fold(model);
       },
     );
 
@@ -325,6 +342,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       await operation.locator('input[type="file"]').setInputFiles(picture);
       await operation.locator(".execute").click();
       assert.match((await (await answer(operation)).textContent())!, /"title": "a cat",\s*"bytes": 3/);
+      await fold(operation);
     });
 
     await t.test("a large picture fits the page", async () => {
@@ -332,6 +350,7 @@ test("the explorer calls every kind of route in a real browser", { timeout: 700_
       await operation.locator(".execute").click();
       const box = await (await answer(operation)).locator("img").boundingBox();
       assert.ok(box !== null && box.width > 0 && box.width < 1000, JSON.stringify(box));
+      await fold(operation);
     });
 
     await t.test(

@@ -79,6 +79,13 @@ async function ofUv(t: TestContext, which: "wheels" | "bin"): Promise<string | u
   return found[which];
 }
 
+let pip: Promise<{ readonly code: number | null }> | undefined;
+
+async function lacksPip({ path: python }: Interpreter): Promise<boolean> {
+  pip ??= runProcess(python, ["-m", "pip", "--version"]);
+  return (await pip).code !== 0;
+}
+
 /** A search path that leads to no uv. */
 function pathWithoutUv(): string {
   const folders = (process.env.PATH ?? "").split(path.delimiter);
@@ -151,7 +158,7 @@ describe("numpy on a fresh machine", () => {
   test("is installed with pip alone, and the progress is told in words", { timeout: 300_000 }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
     const env = { ...ONLINE, PATH: pathWithoutUv() };
-    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    if (await lacksPip(interpreter)) return t.skip("no pip here");
     const said = await installs(folder(t), interpreter, env);
     assert.ok(
       said.some((line) => /^installing numpy \d[\w.]* \([\d.]+ MB\)$/.test(line)),
@@ -196,7 +203,7 @@ describe("numpy on a fresh machine", () => {
     timeout: 300_000,
   }, async (t) => {
     const interpreter = await new Interpreters(undefined).default();
-    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    if (await lacksPip(interpreter)) return t.skip("no pip here");
     const [dir, home] = [folder(t), folder(t)];
     const wheel = (name: string) => ({ name, version: "1.0", files: { [`${name}.py`]: "" } });
     makeWheels(path.join(home, "wheels"), [wheel("numpy"), wheel("torch")]);
@@ -220,7 +227,7 @@ describe("numpy on a fresh machine", () => {
 
   test("is for the CPU alone where only GPUs are emulated and such builds are to be had", async (t) => {
     const interpreter = await new Interpreters(undefined).default();
-    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    if (await lacksPip(interpreter)) return t.skip("no pip here");
     const [dir, wheels, cpu] = [folder(t), folder(t), folder(t)];
     const gpu = { name: "nvidia-cublas", version: "1.0", files: { "cublas.py": "" } };
     makeWheels(wheels, [
@@ -301,7 +308,7 @@ describe("numpy on a fresh machine", () => {
   }, async (t) => {
     if (onPath("openssl", process.env.PATH ?? "") === undefined) return t.skip("no openssl here");
     const interpreter = await new Interpreters(undefined).default();
-    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    if (await lacksPip(interpreter)) return t.skip("no pip here");
     const wheels = await ofUv(t, "wheels");
     if (wheels === undefined) return;
     const [dir, more, cpu] = [folder(t), folder(t), folder(t)];
@@ -355,7 +362,7 @@ describe("numpy on a fresh machine", () => {
 
   test("brings GPU libraries along where only pip is there and cannot bring uv, and says where to find others", async (t) => {
     const interpreter = await new Interpreters(undefined).default();
-    if ((await runProcess(interpreter.path, ["-m", "pip", "--version"])).code !== 0) return t.skip("no pip here");
+    if (await lacksPip(interpreter)) return t.skip("no pip here");
     const [dir, wheels] = [folder(t), folder(t)];
     makeWheels(wheels, [{ name: "torch", version: "2.0", files: { "torch.py": "" } }]);
     chmodSync(wheels, 0o755);
