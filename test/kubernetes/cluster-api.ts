@@ -12,7 +12,7 @@ export interface Answer {
 }
 
 export abstract class ClusterApi {
-  /** Kept: the kubelet that tests play asks ten times a second, and to agree on keys costs both ends most of a request. */
+  /** Kept: the kubelet that tests play asks all the time, and to agree on keys costs both ends most of a request. */
   readonly #connections = new Agent({ keepAlive: true });
 
   abstract get host(): string;
