@@ -2,7 +2,7 @@
  * Which shards this platform may write for. Whoever takes one over changes its row, so that the one that had it finds with its next
  * batch that it has it no more, and has written nothing of that batch.
  */
-import { createHash, randomInt } from "node:crypto";
+import { hash, randomInt } from "node:crypto";
 import type { ShardHold } from "../../domain/ownership.ts";
 import { SHARDS } from "./schema.ts";
 import type { Fence } from "./statement.ts";
@@ -99,7 +99,7 @@ export class Ownership {
 const NOBODYS = (shard: number): ShardHold => ({ shard, epoch: -1, nonce: -1 });
 
 export function shardOf(endpointId: string): number {
-  return createHash("sha256").update(endpointId).digest().readUInt8(0) % SHARDS;
+  return hash("sha256", endpointId, "buffer").readUInt8(0) % SHARDS;
 }
 
 /** Of a job, a delivery, a chunk or an endpoint, by its number. */
