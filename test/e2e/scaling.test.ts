@@ -113,8 +113,9 @@ test("on a full machine endpoints share it fairly, at once where a worker is idl
       const backlog = await Promise.all(Array.from({ length: 24 }, () => run(platform, first, input)));
       const others = await Promise.all(Array.from({ length: 4 }, () => run(platform, second, { seconds: 0.1 })));
       for (const { id } of others) await finished(platform, second, id);
-      const waiting = (await platform.call(`${first.url}/health`)).json.jobs.inQueue as number;
-      assert.ok(waiting > 0, "the backlog of the first is not done yet");
+      // A worker whose jobs were short until now may hold those behind its own: they are not in the queue.
+      const { json, text } = await platform.call(`${first.url}/health`);
+      assert.ok(json.jobs.inQueue + json.jobs.inProgress > slots, `the backlog of the first is not done yet: ${text}`);
       writeFileSync(input.until, "");
       for (const { id } of backlog) {
         const { status, retries = 0 } = await finished(platform, first, id);
