@@ -22,6 +22,7 @@ test-cluster: setup ## build Kubernetes once (5 minutes), and run the tests that
 	@SVC_TEST_NODES=1 $(NODE) test/run.ts test/kubernetes
 	@SVC_TEST_NODES=images $(NODE) test/run.ts kubernetes/nodes-images
 	@SVC_TEST_NODES=conformance $(NODE) test/run.ts kubernetes/nodes-conformance
+	@SVC_TEST_NODES=network $(NODE) test/run.ts kubernetes/nodes-network
 	@$(NODE) test/run.ts --pods
 
 demo: setup ## start a platform, deploy examples/text-analysis, call every endpoint
