@@ -3,8 +3,8 @@
  * that output can be piped. Control characters in it are others' words (terminal-text.ts) and are shown, not obeyed. Colours and the spinner appear only on a terminal and never with NO_COLOR.
  */
 import type { Duplex } from "node:stream";
-import { stripVTControlCharacters } from "node:util";
 import pc from "picocolors";
+import { stripVTControlCharacters } from "../lib/parts-of-node.ts";
 import { terminalText } from "../lib/terminal-text.ts";
 import { formatDuration } from "./format.ts";
 import { FullScreen } from "./full-screen.ts";

@@ -110,12 +110,12 @@ export async function* fetchLines(
 ): AsyncGenerator<string> {
   let rest = "";
   try {
-    const response = await fetch(url, { headers: authorization(platform), signal });
-    if (response.status === 401) throw keyError(platform);
-    if (response.status !== 200) throw refuse(response.status, await response.text());
+    const response = await responseTo(open(platform, url, { signal }));
+    if (response.statusCode === 401) throw keyError(platform);
+    if (response.statusCode !== 200) throw refuse(response.statusCode ?? 0, await text(response));
     onOpen();
-    for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + text).split("\n");
+    for await (const piece of response.setEncoding("utf8") as AsyncIterable<string>) {
+      const lines = (rest + piece).split("\n");
       rest = lines.pop()!;
       yield* lines;
     }
@@ -151,15 +151,19 @@ export async function sendStream(
 
 /** The answer's bytes as they come; whatever ends them early is an error. */
 export async function receive(platform: Platform, path: string, options: RequestOptions): Promise<IncomingMessage> {
-  const outgoing = open(platform, platform.url + path, options);
-  outgoing.end();
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    outgoing.once("error", reject).once("response", resolve);
-  }).catch((error) => {
+  const response = await responseTo(open(platform, platform.url + path, options)).catch((error) => {
     throw options.signal?.aborted ? error : unreachable(platform.url, error);
   });
   if (response.statusCode === 200) return response;
   throw refusalOf(platform, response.statusCode ?? 0, await text(response));
+}
+
+/** Of a request without a body; its answer's body is still to come. */
+function responseTo(outgoing: ClientRequest): Promise<IncomingMessage> {
+  outgoing.end();
+  return new Promise((resolve, reject) => {
+    outgoing.once("error", reject).once("response", resolve);
+  });
 }
 
 /** The error of an answer with another status than 2xx. */

@@ -2,8 +2,9 @@
  * Gzip as a row of independent members, one for each CHUNK_BYTES of input. Members are compressed side by side in
  * the thread pool, and any gzip reader sees one stream. The same input gives the same bytes.
  */
-import { promisify } from "node:util";
+
 import { gzip } from "node:zlib";
+import { promisify } from "./parts-of-node.ts";
 
 const CHUNK_BYTES = 4 * 1024 * 1024;
 const CHUNKS_AT_ONCE = 4;

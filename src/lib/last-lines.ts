@@ -2,7 +2,7 @@
  * The last lines of what a program printed, from pieces as they came: a line may come in several, and pieces of its two
  * outputs may lie between. Colours and other terminal sequences are left out.
  */
-import { stripVTControlCharacters } from "node:util";
+import { stripVTControlCharacters } from "./parts-of-node.ts";
 
 /** Longer ones are cut. */
 const LINE_MAX_CHARS = 500;

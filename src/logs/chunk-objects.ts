@@ -1,7 +1,8 @@
 /** Chunks of logs as objects of a bucket: logs/<endpoint>/<chunk>.ndjson.zst, lines of JSON in one Zstandard frame. */
-import { promisify } from "node:util";
+
 import { zstdCompress, zstdDecompress } from "node:zlib";
 import { LOG_CHUNK_MAX_BYTES } from "../domain/limits.ts";
+import { promisify } from "../lib/parts-of-node.ts";
 import type { Bucket } from "../s3/bucket.ts";
 
 const FOLDER = "logs/";

@@ -3,8 +3,8 @@
  * last said at once, and one program at most runs beside.
  */
 import { execFile } from "node:child_process";
-import { promisify } from "node:util";
 import { GPU_FRESH_MS, GPU_OUTPUT_MAX_BYTES, GPU_SAMPLE_MAX_MS, GPU_SAMPLE_MS } from "../domain/limits.ts";
+import { promisify } from "../lib/parts-of-node.ts";
 
 const QUERY = ["--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits"];
 const MIB_PER_GB = 1024;

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import select
 import signal
 import socket
@@ -160,7 +159,7 @@ class ZygotePool:
         zygote = Zygote(key, ours, pipes, self._confinement.group(start))
         way = self._isolation.way(start)
         zygote.has_namespaces = bool(way)
-        start = {**start, "shared": f"zygote-{secrets.token_hex(8)}", "limits": zygote.group.kind}
+        start = {**start, "shared": f"zygote-{os.urandom(8).hex()}", "limits": zygote.group.kind}
         if way and start.get("tempDir"):
             zygote.folder = os.path.join(os.path.dirname(start["tempDir"]), start["shared"])
         python = start.get("python") or sys.executable
