@@ -71,6 +71,8 @@ export class Agent {
   /** Lets links of workers wait at the platform. */
   #ahead: string | undefined;
   #ending: Promise<AgentEnd> | undefined;
+  /** When what runs has to be finished, of one that leaves. */
+  #leavesBy: number | undefined;
   #hurry = new AbortController();
   #measuring: NodeJS.Timeout | undefined;
 
@@ -114,7 +116,11 @@ export class Agent {
       events: {
         welcomed: (welcome, port) => this.#welcomed(welcome, port),
         asked: (ask, body) => this.#calls.asked(ask, body),
-        away: (reason) => told({ kind: "away", reason }),
+        away: (reason) => {
+          told({ kind: "away", reason });
+          // It may have gone before it told its workers.
+          if (this.#leavesBy !== undefined) this.#sendWorkersAway(this.#leavesBy);
+        },
         refused: (error) => this.#refused(error),
       },
     });
@@ -210,6 +216,7 @@ export class Agent {
     const state = await this.#state();
     if (welcome.several !== true) await this.#endAstray(state.workers.map(({ worker }) => worker));
     told({ kind: "joined", host: hello.name, platform: address.url, workers: state.workers.length });
+    if (this.#leavesBy !== undefined) this.#tellLeaving(this.#leavesBy);
     return state;
   }
 
@@ -318,14 +325,29 @@ export class Agent {
     const { signal } = this.#hurry;
     if (!signal.aborted) {
       this.#options.told({ kind: "leaving", workers: this.#workers, graceMs });
-      if (this.#link.isUp) this.#link.tell({ event: "leaving", of: { graceMs } });
-      else for (const worker of (await this.#driver.list()) ?? []) await this.#driver.stop(worker, graceMs);
       const end = performance.now() + graceMs;
+      this.#leavesBy = end;
+      if (this.#link.isUp) this.#tellLeaving(end);
+      else this.#sendWorkersAway(end);
       while (this.#workers > 0 && performance.now() < end && !signal.aborted) await delay(AGENT_LEAVE_POLL_MS);
     }
     await this.#driver.close({ stopAll: true });
     await this.#close();
     return "left";
+  }
+
+  /** The platform has its workers finish; the next one, too, when that ends meanwhile. */
+  #tellLeaving(end: number): void {
+    this.#link.tell({ event: "leaving", of: { graceMs: Math.max(0, end - performance.now()) } });
+  }
+
+  /** Nobody else tells them to finish: those that have nothing to do would stay for all of the grace. */
+  #sendWorkersAway(end: number): void {
+    const graceMs = Math.max(0, end - performance.now());
+    const send = async () => {
+      for (const worker of (await this.#driver.list()) ?? []) await this.#driver.stop(worker, graceMs);
+    };
+    send().catch((error: Error) => this.#options.told({ kind: "warning", message: error.message }));
   }
 
   async #close(): Promise<void> {

@@ -58,6 +58,23 @@ test("An agent that is upgraded hands its workers over to the next one in its pl
   assert.deepEqual(ran(), [1, 2, 3]);
 });
 
+test("An agent that is told to end with its platform ends when nothing runs, not when its grace is over", async (t) => {
+  const { platform, join, deploy } = await startJoinable(t);
+  // Longer than this test waits.
+  const { agent } = await join("one", { args: ["--grace", "600s"] });
+  // A worker has shown that the code starts, and waits for jobs.
+  await deploy();
+  await eventually(async () => assert.equal((await hosts(platform))[0]!.workers.length, 1));
+  // The platform does not get to telling it.
+  process.kill(platform.pid, "SIGSTOP");
+  agent.child.kill("SIGTERM");
+  await eventually(() => assert.match(agent.stdout, /"event":"leaving","workers":[12],/));
+  await platform.kill();
+  await eventually(() => assert.match(agent.stdout, /"event":"away"[\s\S]*"event":"left"/));
+  assert.match(agent.stdout, /"event":"ended",[^\n]*"exited with code 0"/);
+  assert.equal(await agent.ended, 0);
+});
+
 test("A running job on a host outlives the platform: one execution, one result", async (t) => {
   const { platform, join, deploy, ran } = await startJoinable(t, {
     SVC_WORKER_LISTEN: `tls://127.0.0.1:${await getPort()}`,
