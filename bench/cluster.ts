@@ -29,7 +29,8 @@ const ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/apps/roles/svc";
 export const bench: Bench = async ({ rounds, part }) => {
   const found = await findInstallation();
   if ("missing" in found) throw new Error(found.missing);
-  const on = await Installation.start(found);
+  const on = new Installation(found);
+  await on.start();
   try {
     const began = performance.now();
     await on.install({ hosts: HOSTS });

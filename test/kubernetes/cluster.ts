@@ -53,6 +53,8 @@ export class Cluster {
   readonly #programs: NodePrograms;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svck-"));
   readonly #nodes = new Set<number>();
+  /** Names of those without power: for a while the API server does not know it. */
+  readonly lost = new Set<string>();
   #names: Socket | undefined;
   /** Addresses by name, as they were last. */
   readonly #known = new Map<string, string[]>();
@@ -145,6 +147,7 @@ export class Cluster {
     this.#scripts.add(done);
     await done.finally(() => this.#scripts.delete(done));
     if (what === "down") this.#nodes.delete(number);
+    if (what === "crash") this.lost.add(`n${number}`);
   }
 
   /** In the namespaces of a node. */

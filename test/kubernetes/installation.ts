@@ -67,19 +67,17 @@ export class Installation {
   /** Of the platform's Pod, as it was last. */
   #address: string | undefined;
 
-  private constructor(needs: Needs) {
+  constructor(needs: Needs) {
     this.#needs = needs;
   }
 
   /** Resolves when nodes, database and bucket are there, and the nodes have the images; nothing is installed yet. */
-  static async start(needs: Needs): Promise<Installation> {
-    const one = new Installation(needs);
-    one.#ended = endsWith(() => one.stop());
+  async start(): Promise<void> {
+    this.#ended = endsWith(() => this.stop());
     try {
-      await one.#start();
-      return one;
+      await this.#start();
     } catch (error) {
-      await one.stop();
+      await this.stop();
       throw error;
     }
   }
@@ -193,11 +191,15 @@ export class Installation {
     return { send, place: `/v2/${id}` };
   }
 
-  /** Starts a job. Resolves what asks for its status. */
+  /** Starts a job. Resolves what asks for its status, of whichever Pod of the platform is there then. */
   async run(name: string, input: object): Promise<() => ReturnType<Send>> {
     const { send, place } = await this.endpoint(name);
     const { id } = await send(`${place}/run`, { input });
-    return () => send(`${place}/status/${id}`);
+    assert.ok(id);
+    return async () => {
+      const { send: now } = await this.endpoint(name);
+      return now(`${place}/status/${id}`);
+    };
   }
 
   /** The output of a job, however long it takes. */
@@ -276,7 +278,8 @@ export class Installation {
   async #url(): Promise<string> {
     if (this.#address === undefined || this.cluster.server.isUp) {
       const pods = await this.platformPods();
-      const pod = pods.find(isReadyPod) ?? pods[0];
+      const isLost = ({ spec }: Pod) => this.cluster.lost.has(spec.nodeName);
+      const pod = pods.find((one) => isReadyPod(one) && !isLost(one)) ?? pods[0];
       this.#address = `http://${pod.status.podIP}:7878`;
     }
     return this.#address;

@@ -6,9 +6,11 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { after, before, describe, test } from "node:test";
+import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { findInstallation, Installation, LONG_MS } from "./installation.ts";
+import { LONG_MS } from "./installation.ts";
+import { onNodes } from "./on-nodes.ts";
+import { puller } from "./puller.ts";
 
 const APP = `
 import os, socket, sys, time
@@ -76,23 +78,6 @@ from svc import Endpoint
 Endpoint(name="puller", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=1, protocol="pull", image="localhost/own:1",
     command=["python3", "-u", "puller.py"])
 `;
-const PULLER = `
-import json, os, urllib.request
-import ownwords
-
-def ask(url, body=None):
-    headers = {"Authorization": os.environ["RUNPOD_AI_API_KEY"], "Content-Type": "application/json"}
-    data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers), timeout=120) as answer:
-        return json.loads(answer.read() or "null")
-
-own = os.environ["RUNPOD_POD_ID"]
-while True:
-    job = ask(os.environ["RUNPOD_WEBHOOK_GET_JOB"].replace("$ID", own))
-    if job:
-        url = os.environ["RUNPOD_WEBHOOK_POST_OUTPUT"].replace("$RUNPOD_POD_ID", own).replace("$ID", job["id"])
-        ask(url, {"output": {"n": job["input"]["n"] + 1, "words": ownwords.WORDS}})
-`;
 const OTHER = (name: string, image: string) => `
 from svc import Endpoint
 
@@ -101,11 +86,6 @@ def run():
     return 1
 `;
 const HOSTS = { grace: 120, disk: 2, pools: [{ name: "small", cpu: 1, memory: 2, idle: 15, max: 4 }] };
-
-/** Beside no other cluster. */
-const isWanted = process.env.SVC_TEST_NODES === "images";
-const found = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
-const skip = "missing" in found ? found.missing : false;
 
 /** Pods' processes are this machine's too. */
 async function pidOf(argument: string): Promise<number> {
@@ -116,16 +96,7 @@ async function pidOf(argument: string): Promise<number> {
   throw new Error(`no process has the argument ${argument}`);
 }
 
-describe("Endpoints' own images on a node", { skip, timeout: 1_100_000 }, () => {
-  let on: Installation;
-  before(
-    async () => {
-      assert.ok("helm" in found);
-      on = await Installation.start(found);
-    },
-    { timeout: 600_000 },
-  );
-  after(() => on?.stop());
+await onNodes("Endpoints' own images on a node", "images", (on) => {
   const told = (error: unknown) => on.told(error);
   /** A job of so many seconds that runs, and the Pod where. */
   const runs = async (seconds: number) => {
@@ -208,7 +179,7 @@ describe("Endpoints' own images on a node", { skip, timeout: 1_100_000 }, () => 
   });
 
   test("A program that pulls its jobs runs in its image", async () => {
-    await on.deploy(PULLS, "pulls", { "puller.py": PULLER });
+    await on.deploy(PULLS, "pulls", { "puller.py": puller("__import__('ownwords').WORDS") });
     assert.deepEqual(await on.call("puller", { n: 1 }), { n: 2, words: "a package of the image" });
   });
 

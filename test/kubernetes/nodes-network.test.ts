@@ -66,7 +66,8 @@ describe("On a cluster that enforces network policies", { skip, timeout: 1_100_0
   before(
     async () => {
       assert.ok("helm" in found);
-      on = await Installation.start(found);
+      on = new Installation(found);
+      await on.start();
       await far(on);
       enforcer = new PolicyEnforcer(on.cluster, [1, 2], on.folder);
       enforcer.start();

@@ -4,36 +4,18 @@
  */
 // May take 60 minutes.
 import assert from "node:assert/strict";
-import { chmodSync, chownSync, mkdirSync } from "node:fs";
-import path from "node:path";
-import { after, before, describe, test } from "node:test";
+import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
-import { findInstallation, Installation, LONG_MS } from "./installation.ts";
+import { LONG_MS } from "./installation.ts";
+import { callsUntil, folderAsVolume, KEEP, onNodes, WHERE } from "./on-nodes.ts";
 
-const APP = `
-import os, time
-from svc import Endpoint
-
-@Endpoint(name="where", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=600, max_concurrency=4)
-def where(n, seconds=0):
-    time.sleep(seconds)
-    return {"n": n + 1, "pod": os.uname().nodename, "uid": os.getuid()}
-
+const APP = `${WHERE}
 @Endpoint(name="cold", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=1)
 def cold(n):
     return {"n": n + 1, "pid": os.getpid()}
 `;
-const FILES = `
-import os
-from svc import Endpoint, Volume
-
-@Endpoint(name="keep", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=1, volumes={"/data": Volume("notes")})
-def keep(text):
-    with open("/data/note.txt", "w") as file:
-        file.write(text)
-    return {"pod": os.uname().nodename}
-
+const FILES = `${KEEP}
 @Endpoint(name="look", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=1, volumes={"/mnt/notes": Volume("notes", read_only=True)})
 def look():
     with open("/mnt/notes/note.txt") as file:
@@ -56,45 +38,12 @@ const HOSTS = { grace: 120, disk: 2, pools: [{ name: "small", cpu: 1, memory: 2,
 /** Long enough that nothing goes on by chance. */
 const AWAY_MS = 60_000;
 
-/** Ten minutes of a machine, as root, with networks of its own: not beside all other tests. */
-const isWanted = process.env.SVC_TEST_NODES === "1";
-const found = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
-const skip = "missing" in found ? found.missing : false;
-
-describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
-  let on: Installation;
-  before(
-    async () => {
-      assert.ok("helm" in found);
-      on = await Installation.start(found);
-    },
-    { timeout: 2_400_000 },
-  );
-  after(() => on?.stop());
+await onNodes("On a cluster of two nodes", "1", (on) => {
   const told = (error: unknown) => on.told(error);
-
-  /** Calls one after the other until `done` is; every one has to succeed. Resolves the last Pod's name and how many there were. */
-  const callsUntil = async (done: Promise<unknown>) => {
-    const { send, place } = await on.endpoint("where");
-    let isOver = false;
-    const over = done.finally(() => {
-      isOver = true;
-    });
-    over.catch(() => {});
-    let [count, pod] = [0, ""];
-    do {
-      const answer = await send(`${place}/runsync?wait=120000`, { input: { n: ++count } });
-      assert.deepEqual([answer.status, answer.output?.n], ["COMPLETED", count + 1], JSON.stringify(answer));
-      pod = answer.output.pod;
-      await delay(50);
-    } while (!isOver);
-    await over;
-    return { count, pod };
-  };
 
   test("Installed with Helm, it takes a deploy and runs the function in a Pod that it made, as an ordinary user", async (t) => {
     const began = performance.now();
-    await claimable(on);
+    await folderAsVolume(on, "shared");
     await on.install({ hosts: HOSTS, volumes: { size: "1Gi", storageClass: "shared" } });
     await on.deploy(APP);
     const { n, pod, uid } = await on.call("where", { n: 1 });
@@ -120,7 +69,7 @@ describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
         for (const end = performance.now() + AWAY_MS; performance.now() < end; await delay(4_000))
           pids.add(await start());
       };
-      const { count } = await callsUntil(starts());
+      const { count } = await callsUntil(on, starts());
       assert.ok(pids.size > 5, `${[...pids]}`);
       t.diagnostic(`${count} calls and ${pids.size} starts of workers without an API server`);
       process.kill(await on.platformPid(), "SIGKILL");
@@ -166,7 +115,7 @@ describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
     const status = await on.run("where", { n: 5, seconds: 5 });
     await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"), LONG_MS);
     const drain = ["drain", `n${drained}`, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"];
-    const { count, pod } = await callsUntil(on.control(...drain)).catch(told);
+    const { count, pod } = await callsUntil(on, on.control(...drain)).catch(told);
     t.diagnostic(`${count} calls while a node was drained`);
     const { status: now, output, retries = 0 } = await status();
     assert.deepEqual([now, output?.n, retries], ["COMPLETED", 6, 0]);
@@ -223,16 +172,3 @@ describe("On a cluster of two nodes", { skip, timeout: 3_300_000 }, () => {
       );
   });
 });
-
-/** A folder that both nodes reach, as a volume that a claim of this class gets. */
-async function claimable(on: Installation): Promise<void> {
-  const at = path.join(on.folder, "volumes");
-  mkdirSync(at);
-  chownSync(at, 7878, 7878);
-  chmodSync(on.folder, 0o755);
-  const spec = {
-    ...{ capacity: { storage: "1Gi" }, accessModes: ["ReadWriteMany"], storageClassName: "shared" },
-    ...{ persistentVolumeReclaimPolicy: "Retain", hostPath: { path: at, type: "Directory" } },
-  };
-  await on.cluster.server.done("POST", "/api/v1/persistentvolumes", { metadata: { name: "shared" }, spec });
-}

@@ -32,6 +32,11 @@ test("A Pod's state is told in words", () => {
   assert.equal(podWords(pod({ conditions: [gated] })), "its scheduling waits for a gate");
   const pull = { waiting: { reason: "ImagePullBackOff", message: 'Back-off pulling image "a"' } };
   assert.equal(podWords(pod(container(pull))), 'its container waits: ImagePullBackOff: Back-off pulling image "a"');
+  const denied = "pull access denied, repository does not exist or may require authorization: authorization failed";
+  assert.match(
+    podWords(pod(container({ waiting: { reason: "ErrImagePull", message: denied } }))),
+    /^its container waits: ErrImagePull: pull access denied.*hosts\.imagePullSecrets.*counts for Docker alone$/,
+  );
   assert.equal(
     podWords(pod(container({ waiting: { reason: "ContainerCreating" } }))),
     "its container is being started",

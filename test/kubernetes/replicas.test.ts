@@ -1,110 +1,93 @@
 /**
- * Several Pods of the platform on a real cluster of two nodes: one has the database, the others wait and take calls. The owner is killed under
- * calls, the release is upgraded under calls; and where a volume is of one node alone, Pods with volumes run there.
+ * Several Pods of the platform on a real cluster of two nodes: one has the database and the others wait, or all of them share the endpoints. The
+ * owner is killed under calls, the release is upgraded under calls, all are told to end at once; and where a volume is of one node alone, Pods
+ * with volumes run there.
  */
 // May take 60 minutes.
 import assert from "node:assert/strict";
-import { chmodSync, chownSync, mkdirSync } from "node:fs";
-import path from "node:path";
-import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
+import { type TestContext, test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { findInstallation, Installation, LONG_MS } from "./installation.ts";
+import { type Installation, LONG_MS } from "./installation.ts";
+import { callsUntil, folderAsVolume, KEEP, onNodes, WHERE } from "./on-nodes.ts";
 
-const APP = `
-import os, time
-from svc import Endpoint
-
-@Endpoint(name="where", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=600, max_concurrency=4)
-def where(n, seconds=0):
-    time.sleep(seconds)
-    return {"n": n + 1, "pod": os.uname().nodename}
-`;
-const FILES = `
-import os
-from svc import Endpoint, Volume
-
-@Endpoint(name="keep", cpu="cpu3c-1-2", workers=(0, 1), idle_timeout=1, volumes={"/data": Volume("notes")})
-def keep(text):
-    with open("/data/note.txt", "w") as file:
-        file.write(text)
-    return {"pod": os.uname().nodename}
-`;
-const HOSTS = { grace: 60, disk: 2, pools: [{ name: "small", cpu: 1, memory: 2, warm: 1, max: 3 }] };
+/** What runs may take longer to end than any test here waits: nothing that is idle may. */
+const HOSTS = { grace: 600, disk: 2, pools: [{ name: "small", cpu: 1, memory: 2, warm: 1, max: 3 }] };
 const platform = (replicas: number, env: Record<string, string> = {}) => ({
   platform: { replicas, disk: 2, env, resources: { requests: { cpu: "100m", memory: "256Mi" } } },
 });
 const JOBS = 20;
+/** A kubelet kills what has not ended by then (terminationGracePeriodSeconds of deploy/helm/svc/templates/platform.yaml). */
+const GRACE_MS = 150_000;
 
-const isWanted = process.env.SVC_TEST_NODES === "1";
-const found = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
-const skip = "missing" in found ? found.missing : false;
+type Job = Awaited<ReturnType<Installation["run"]>>;
 
-describe("Several Pods of the platform", { skip, timeout: 3_300_000 }, () => {
-  let on: Installation;
-  before(
-    async () => {
-      assert.ok("helm" in found);
-      on = await Installation.start(found);
-      await on.install({ ...platform(3), hosts: HOSTS });
-      await on.deploy(APP);
+async function completed(on: Installation, jobs: readonly Job[]): Promise<void> {
+  const all = async () => {
+    for (const status of jobs) assert.equal((await status()).status, "COMPLETED");
+  };
+  await eventually(all, LONG_MS).catch((error) => on.told(error));
+}
+
+/** Kills the platform of this Pod under calls: every job that was taken has its result. */
+async function killed(on: Installation, t: TestContext, pod: string): Promise<void> {
+  const pid = await on.platformPid(pod);
+  const jobs: Job[] = [];
+  for (let n = 0; n < JOBS; n++) {
+    if (n === JOBS / 4) process.kill(pid, "SIGKILL");
+    // Whose connection ended with the killed one does not know.
+    const job = await on.run("where", { n, seconds: 0.2 }).catch(() => undefined);
+    if (job !== undefined) jobs.push(job);
+  }
+  t.diagnostic(`${jobs.length} jobs were taken, ${JOBS - jobs.length} calls had no answer`);
+  assert.ok(jobs.length >= JOBS / 2);
+  await completed(on, jobs);
+  // It may be the same again: its container is started anew.
+  await eventually(async () => assert.ok(await on.owner()), LONG_MS);
+}
+
+/** All Pods are replaced under calls, of which none fails. */
+async function upgraded(on: Installation, t: TestContext, env: Record<string, string>): Promise<void> {
+  const all = on.upgrade({ ...platform(3, { ...env, SVC_UPGRADED: "1" }), hosts: HOSTS });
+  const { count } = await callsUntil(on, all).catch((error) => on.told(error));
+  t.diagnostic(`${count} calls while three Pods were replaced`);
+}
+
+/** No Pod is left, before any has to be killed. */
+async function uninstalled(on: Installation, t: TestContext): Promise<void> {
+  const at = performance.now();
+  await on.uninstall();
+  await eventually(
+    async () => assert.deepEqual([await on.platformPods(), await on.hosts()], [[], []]),
+    GRACE_MS - (performance.now() - at),
+  ).catch((error) => on.told(error));
+  t.diagnostic(`${((performance.now() - at) / 1000).toFixed(1)} s until all Pods had ended`);
+}
+
+await onNodes("Several Pods of the platform", "1", (on) => {
+  for (const [kind, env] of [
+    ["of which one has the database", {}],
+    ["that share the endpoints", { SVC_SHARE_SHARDS: "1" }],
+  ] as const) {
+    test(`Pods ${kind} are installed, and their endpoint runs`, async () => {
+      await on.install({ ...platform(3, env), hosts: HOSTS });
+      await on.deploy(WHERE);
       await on.call("where", { n: 1 });
-    },
-    { timeout: 2_400_000 },
-  );
-  after(() => on?.stop());
-
-  test("kill -9 of the one that has the database under calls: every job that was taken has its result", async (t) => {
-    const owner = await on.owner();
-    const pid = await on.platformPid(owner);
-    const ids: string[] = [];
-    let inVain = 0;
-    const taken = async (n: number) => {
-      const { send, place } = await on.endpoint("where");
-      return (await send(`${place}/run`, { input: { n, seconds: 0.2 } })).id as string | undefined;
-    };
-    for (let n = 0; n < JOBS; n++) {
-      if (n === JOBS / 4) process.kill(pid, "SIGKILL");
-      // Whose connection ended with the killed one does not know.
-      const id = await taken(n).catch(() => undefined);
-      if (id === undefined) inVain++;
-      else ids.push(id);
-    }
-    t.diagnostic(`${ids.length} jobs were taken, ${inVain} calls had no answer`);
-    assert.ok(ids.length >= JOBS / 2);
-    await eventually(async () => {
-      const { send, place } = await on.endpoint("where");
-      for (const id of ids) assert.equal((await send(`${place}/status/${id}`)).status, "COMPLETED");
-    }, LONG_MS).catch((error) => on.told(error));
-    // It may be the same again: its container is started anew.
-    await eventually(async () => assert.ok(await on.owner()), LONG_MS);
-  });
-
-  test("helm upgrade under calls: none fails", async (t) => {
-    let isOver = false;
-    const upgraded = on.upgrade({ ...platform(3, { SVC_UPGRADED: "1" }), hosts: HOSTS }).finally(() => {
-      isOver = true;
     });
-    upgraded.catch(() => {});
-    let count = 0;
-    while (!isOver) {
-      const { send, place } = await on.endpoint("where");
-      const answer = await send(`${place}/runsync?wait=120000`, { input: { n: ++count } });
-      assert.deepEqual([answer.status, answer.output?.n], ["COMPLETED", count + 1], JSON.stringify(answer));
-      await delay(50);
-    }
-    await upgraded;
-    t.diagnostic(`${count} calls while three Pods were replaced`);
-    assert.ok(count > 0);
-  });
 
-  test("With a volume of one node, Pods that have it run on the node of the platform's Pod", async () => {
-    await on.uninstall();
-    await eventually(async () => assert.deepEqual([await on.platformPods(), await on.hosts()], [[], []]), LONG_MS);
-    await ofOneNode(on);
+    test(`kill -9 of the owner of Pods ${kind}, under calls: every job that was taken has its result`, async (t) => {
+      await killed(on, t, await on.owner());
+    });
+
+    test(`helm upgrade of Pods ${kind}, under calls: none fails`, (t) => upgraded(on, t, env));
+
+    test(`helm uninstall of Pods ${kind}: all end within their graces`, (t) => uninstalled(on, t));
+  }
+
+  test("With a volume of one node, Pods that have it run on the node of the platform's Pod", async (t) => {
+    await folderAsVolume(on, "local", "n2");
     const volumes = { size: "1Gi", storageClass: "local", accessMode: "ReadWriteOnce" };
     await on.install({ ...platform(1), hosts: HOSTS, volumes });
-    await on.deploy(FILES, "files");
+    await on.deploy(KEEP, "files");
     const { pod } = await on.call("keep", { text: "hello" });
     const host = (await on.hosts()).find(({ metadata }) => metadata.name === pod);
     const [one] = await on.platformPods();
@@ -112,20 +95,6 @@ describe("Several Pods of the platform", { skip, timeout: 3_300_000 }, () => {
     assert.match(JSON.stringify(host.spec.affinity), /podAffinity/);
     const { stdout, stderr } = await on.svc(["volume", "ls", "notes"], "files");
     assert.match(stdout, /note\.txt/, stderr);
+    await uninstalled(on, t);
   });
 });
-
-/** A folder as a disk of n2. */
-async function ofOneNode(on: Installation): Promise<void> {
-  const at = path.join(on.folder, "disk");
-  mkdirSync(at);
-  chownSync(at, 7878, 7878);
-  chmodSync(on.folder, 0o755);
-  const term = { matchExpressions: [{ key: "kubernetes.io/hostname", operator: "In", values: ["n2"] }] };
-  const spec = {
-    ...{ capacity: { storage: "1Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "local" },
-    ...{ persistentVolumeReclaimPolicy: "Retain", local: { path: at } },
-    nodeAffinity: { required: { nodeSelectorTerms: [term] } },
-  };
-  await on.cluster.server.done("POST", "/api/v1/persistentvolumes", { metadata: { name: "disk" }, spec });
-}
