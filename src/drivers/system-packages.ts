@@ -18,8 +18,9 @@ export function missingPackages(wanted: readonly string[], statusFile = STATUS):
     return found === undefined ? each : `${each} (it has ${found.join(", ")})`;
   });
   return (
-    `system_dependencies= needs ${shown.join(", ")}, which the machine of this platform lacks. ` +
-    `Install there: sudo apt-get install -y ${missing.join(" ")}. Or start the platform with SVC_DRIVER=docker, which builds an image with it.`
+    `system_dependencies= needs ${shown.join(", ")}, which the machine of its workers lacks. ` +
+    `Install there: sudo apt-get install -y ${missing.join(" ")}. Or start the platform with SVC_DRIVER=docker, which builds an image with it. ` +
+    'On Kubernetes name an image that has it: image="registry.example.com/name:tag".'
   );
 }
 

@@ -69,7 +69,7 @@ export function podWords({ metadata, status }: Pod): string {
   const containers = status.containerStatuses ?? [];
   for (const { state, lastState } of containers) {
     if (state?.waiting?.reason !== undefined && state.waiting.reason !== "ContainerCreating")
-      return `its container waits: ${said(state.waiting)}${lastLine(lastState?.terminated?.message)}`;
+      return `its container waits: ${said(state.waiting)}${lastLine(lastState?.terminated?.message)}${loginWords(state.waiting)}`;
     if (state?.terminated !== undefined) {
       const { reason = "", exitCode = "", message } = state.terminated;
       return `its program ended: ${`${reason} ${exitCode}`.trim()}${lastLine(message)}`;
@@ -89,6 +89,21 @@ export function podTrouble(pod: Pod, hasJoined = false): string | undefined {
     return waits !== "ContainerCreating" || state?.terminated !== undefined || (restartCount > 0 && !hasJoined);
   });
   return isUnscheduled || isStuck || isOver(pod) ? podWords(pod) : undefined;
+}
+
+const PULL_REASONS = ["ErrImagePull", "ImagePullBackOff"];
+const REFUSED_PULL = /unauthori[sz]ed|authori[sz]ation|access denied|forbidden/i;
+
+/** What to do about an image that its registry does not give to everybody. */
+function loginWords({
+  reason = "",
+  message = "",
+}: {
+  reason?: string | undefined;
+  message?: string | undefined;
+}): string {
+  if (!PULL_REASONS.includes(reason) || !REFUSED_PULL.test(message)) return "";
+  return ". Nodes need a login for its registry: a Secret that is named in imagePullSecrets of the pools (hosts.imagePullSecrets of the chart). One that an endpoint has counts for Docker alone";
 }
 
 /** What a program said last, behind what is said of it. */
