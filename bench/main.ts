@@ -92,7 +92,7 @@ const BENCHES: Record<string, { about: string; load: () => Promise<{ bench: Benc
   },
   replicas: {
     about:
-      "three platforms on one database: one is killed every 20 s, stands still, stops (--rounds: kills; --part faults, cost, many)",
+      "three platforms on one database: one is killed every 20 s, stands still, stops (--rounds: kills, stops; --part faults, handover, cost, many)",
     load: () => import("./replicas.ts"),
   },
   soak: {

@@ -1,6 +1,6 @@
 /**
- * Calls at a steady rate go to each platform in turn: the one that has their endpoint, or another, is killed every 20 s; the one that has it
- * stands still for 10 s; it stops in order, again and again.
+ * Calls at a steady rate go to each platform in turn: the one that has their endpoint, or another, is killed every 20 s, and the one that has
+ * it stands still for 10 s; or, for what a hand-over costs, the one that has it stops in order and starts again, again and again.
  */
 import { existsSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,10 +11,10 @@ import { atMost, type BenchResult } from "./bench.ts";
 import type { Replicas } from "./replicas-part.ts";
 
 const EVERY_MS = 20_000;
+const LOOK_MS = 100;
 const STAND_MS = 10_000;
-/** It knows by then what it lost. */
-const LOSES_MAX_MS = 5_000;
-const STOPS = 3;
+/** It knows by then what it lost, and its callers are answered. */
+const LOSES_MAX_MS = 20_000;
 const PER_SECOND = { runsync: 60, run: 20, route: 20 };
 const SETTLE_MAX_MS = 60_000;
 const COMPLETED = 2;
@@ -29,8 +29,58 @@ interface Span {
   leftMs?: number;
 }
 
+type During = (what: Span["what"], n: number, fault: (span: Span) => Promise<void>) => Promise<void>;
+
+export async function tryFaults(replicas: Replicas): Promise<BenchResult> {
+  const { platforms, rounds, ownerOf } = replicas;
+  const judgement = await underCalls(replicas, async (during) => {
+    for (let round = 0; round < rounds; round++) {
+      const owner = await ownerOf("work");
+      const isOwner = round % 2 === 0;
+      const n = isOwner ? owner : (owner + 1 + (round % (platforms.ports.length - 1))) % platforms.ports.length;
+      await during(isOwner ? "owner killed" : "other killed", n, async () => {
+        await platforms.end(n, "SIGKILL");
+        await platforms.launch(n);
+      });
+    }
+    const stopped = await ownerOf("work");
+    await during("owner stood still", stopped, async () => {
+      const pid = platforms.pid(stopped);
+      process.kill(pid, "SIGSTOP");
+      await delay(STAND_MS);
+      process.kill(pid, "SIGCONT");
+      // One that had the database finds that another has it, and ends.
+      const until = performance.now() + LOSES_MAX_MS;
+      while (existsSync(`/proc/${pid}`) && performance.now() < until) await delay(LOOK_MS);
+      if (!existsSync(`/proc/${pid}`)) await platforms.launch(stopped);
+    });
+  });
+  const { conditions, ...rest } = judgement;
+  const faults = `${rounds} kills, one every ${EVERY_MS / 1000} s: of who has the function, then of another, in turns; then who has it stands still for ${STAND_MS / 1000} s`;
+  return { ...rest, conditions: { ...conditions, faults } };
+}
+
+export async function tryHandOvers(replicas: Replicas): Promise<BenchResult> {
+  const { platforms, rounds, ownerOf } = replicas;
+  const { conditions, ...rest } = await underCalls(replicas, async (during) => {
+    for (let round = 0; round < rounds; round++) {
+      const leaves = await ownerOf("work");
+      await during("owner stopped", leaves, async (span) => {
+        await platforms.end(leaves, "SIGTERM");
+        span.leftMs = performance.now();
+        await platforms.launch(leaves);
+      });
+    }
+  });
+  const stops = `who has the function stops in order and starts again, ${rounds} times, every ${EVERY_MS / 1000} s at most`;
+  return { ...rest, conditions: { ...conditions, stops } };
+}
+
 /** Resolves when what followed from each was waited for, and every job was looked up. */
-export async function tryFaults({ platforms, paths, rounds, ownerOf }: Replicas): Promise<BenchResult> {
+async function underCalls(
+  { platforms, paths }: Replicas,
+  play: (during: During) => Promise<void>,
+): Promise<BenchResult & { readonly conditions: object }> {
   const urls = platforms.ports.map((_, n) => platforms.url(n));
   const steady = () => startSteadyCalls({ urls, key: platforms.key, paths, perSecond: PER_SECOND });
   // Code that was never run is slow at first.
@@ -39,42 +89,20 @@ export async function tryFaults({ platforms, paths, rounds, ownerOf }: Replicas)
   await warm.stop();
   const calls = steady();
   const spans: Span[] = [];
-  const during = async (what: Span["what"], n: number, fault: () => Promise<void>) => {
+  const during: During = async (what, n, fault) => {
     const span: Span = { what, n, fromMs: performance.now(), toMs: 0 };
     spans.push(span);
-    await fault();
+    await fault(span);
     await delay(Math.max(0, span.fromMs + EVERY_MS - performance.now()));
     span.toMs = performance.now();
-    console.error(`${spans.length}: ${what}, the longest call ${longest(calls.calls, span).toFixed(0)} ms`);
+    const slow = within(calls.calls, span).sort((a, b) => b.tookMs - a.tookMs);
+    const words = slow.slice(0, 1).map(({ kind, atMs, tookMs }) => {
+      return `a ${kind} after ${(atMs - span.fromMs).toFixed(0)} ms, ${tookMs.toFixed(0)} ms`;
+    });
+    console.error(`${spans.length}: ${what}, the longest call: ${words}`);
   };
   await delay(2_000);
-  for (let round = 0; round < rounds; round++) {
-    const owner = await ownerOf("work");
-    const isOwner = round % 2 === 0;
-    const n = isOwner ? owner : (owner + 1 + (round % (urls.length - 1))) % urls.length;
-    await during(isOwner ? "owner killed" : "other killed", n, async () => {
-      await platforms.end(n, "SIGKILL");
-      await platforms.launch(n);
-    });
-  }
-  const stopped = await ownerOf("work");
-  await during("owner stood still", stopped, async () => {
-    const pid = platforms.pid(stopped);
-    process.kill(pid, "SIGSTOP");
-    await delay(STAND_MS);
-    process.kill(pid, "SIGCONT");
-    // One that had the database finds that another has it, and ends.
-    await delay(LOSES_MAX_MS);
-    if (!existsSync(`/proc/${pid}`)) await platforms.launch(stopped);
-  });
-  for (let stop = 0; stop < STOPS; stop++) {
-    const leaves = await ownerOf("work");
-    await during("owner stopped", leaves, async () => {
-      await platforms.end(leaves, "SIGTERM");
-      spans.at(-1)!.leftMs = performance.now();
-      await platforms.launch(leaves);
-    });
-  }
+  await play(during);
   await delay(2_000);
   await calls.stop();
   const judgement = await judged(platforms, calls, spans);
@@ -82,7 +110,6 @@ export async function tryFaults({ platforms, paths, rounds, ownerOf }: Replicas)
     ...judgement,
     conditions: {
       calls: `each second ${PER_SECOND.runsync} /runsync, ${PER_SECOND.run} /run, ${PER_SECOND.route} to a route, to each platform in turn that says it is ready; 1 worker of each function`,
-      faults: `${rounds} kills, one every ${EVERY_MS / 1000} s: of who has the function, then of another, in turns; then who has it stands still for ${STAND_MS / 1000} s; then who has it stops in order, ${STOPS} times`,
       pause: "the longest that a call took at a platform that lived, from the fault until the next",
       stopped: "calls under way between the word to stop and the end of the process",
     },
@@ -118,11 +145,14 @@ async function judged(platforms: Replicas["platforms"], { calls, jobs }: SteadyC
   const pauses = (what: Span["what"]) => spans.filter((span) => span.what === what).map((span) => longest(calls, span));
   const killed = pauses("owner killed");
   const handOvers = spans.filter(({ what }) => what === "owner stopped");
-  const handedOver = handOvers.flatMap((span) => within(calls, { ...span, toMs: span.leftMs ?? span.toMs }));
-  const handOver = percentile(
-    handedOver.map(({ tookMs }) => tookMs),
-    99,
-  );
+  const whileLeaving = handOvers.flatMap((span) => within(calls, { ...span, toMs: span.leftMs ?? span.toMs }));
+  const handedOver = whileLeaving.map(({ tookMs }) => tookMs);
+  const pausesOf = (what: Span["what"]) => {
+    const ms = pauses(what);
+    return ms.length === 0
+      ? {}
+      : { [`${what}: pause p50, ms`]: percentile(ms, 50), [`${what}: pause max, ms`]: Math.max(...ms) };
+  };
   const figures: Record<string, number> = {
     calls: calls.length,
     "accepted jobs": verdict.accepted,
@@ -135,23 +165,24 @@ async function judged(platforms: Replicas["platforms"], { calls, jobs }: SteadyC
       calls.map(({ tookMs }) => tookMs),
       99,
     ),
-    "owner killed: pause p50, ms": percentile(killed, 50),
-    "owner killed: pause max, ms": Math.max(0, ...killed),
-    "another killed: pause max, ms": Math.max(0, ...pauses("other killed")),
-    "owner stood still: pause, ms": Math.max(0, ...pauses("owner stood still")),
-    "owner stopped: pause p50, ms": percentile(pauses("owner stopped"), 50),
-    "owner stopped: pause max, ms": Math.max(0, ...pauses("owner stopped")),
-    "owner stopped: seconds until its end": percentile(
-      handOvers.map(({ fromMs, leftMs = fromMs }) => (leftMs - fromMs) / 1000),
-      50,
-    ),
+    ...pausesOf("owner killed"),
+    ...pausesOf("other killed"),
+    ...pausesOf("owner stood still"),
+    ...pausesOf("owner stopped"),
+    ...(handOvers.length > 0 && {
+      "calls while one stops p50, ms": percentile(handedOver, 50),
+      "seconds until it has ended p50": percentile(
+        handOvers.map(({ fromMs, leftMs = fromMs }) => (leftMs - fromMs) / 1000),
+        50,
+      ),
+    }),
   };
   const bars = {
     "lost jobs": atMost(verdict.lost.length + verdict.stuck.length + open, 0),
     "finished twice": atMost(verdict.doubled.length + twice, 0),
     "failed calls": atMost(failed.length, 0),
-    "owner killed: pause p99": atMost(percentile(killed, 99), 1_000, " ms"),
-    "owner stopped: calls p99": atMost(handOver, 300, " ms"),
+    ...(killed.length > 0 && { "owner killed: pause p99": atMost(percentile(killed, 99), 1_000, " ms") }),
+    ...(handOvers.length > 0 && { "calls while one stops p99": atMost(percentile(handedOver, 99), 300, " ms") }),
   };
   return { figures, bars };
 }

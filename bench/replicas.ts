@@ -8,12 +8,12 @@ import { lacksServers, Platforms } from "../test/campaign/platforms.ts";
 import { STEADY_PROJECT } from "../test/campaign/steady-calls.ts";
 import type { Bench, BenchResult } from "./bench.ts";
 import { measureCost } from "./replicas-cost.ts";
-import { tryFaults } from "./replicas-faults.ts";
+import { tryFaults, tryHandOvers } from "./replicas-faults.ts";
 import { measureMany } from "./replicas-many.ts";
 
 const COUNT = 3;
 const HOUR = "3600";
-const PARTS = { faults: tryFaults, cost: measureCost, many: measureMany };
+const PARTS = { faults: tryFaults, handover: tryHandOvers, cost: measureCost, many: measureMany };
 
 export const bench: Bench = async ({ rounds, part }) => {
   const lack = await lacksServers();
