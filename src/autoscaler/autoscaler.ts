@@ -18,6 +18,8 @@ interface AutoscalerDeps {
   readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly isMine: IsMine;
+  /** Workers that were started before the endpoint came are its own when this resolves. Undefined: there is none. */
+  readonly adopt?: ((endpointId: string) => Promise<unknown> | undefined) | undefined;
   readonly queue: Pick<JobReader, "counts"> & Pick<JobUpkeep, "endpointIds">;
   readonly sampleLink: (endpointId: string) => EndpointSample;
   /** Workers may not be started now (boot back-off, still being prepared). */
@@ -107,6 +109,7 @@ export class Autoscaler {
     const { store, endpoints, isMine, queue, mayStart, apply } = this.#deps;
     const endpoint = isMine(endpointId) ? await endpoints.find(endpointId) : undefined;
     if (endpoint === undefined) return this.#forget(endpointId);
+    await this.#deps.adopt?.(endpointId);
     const rows = (await store.workers.listByEndpoint(endpointId)).filter((row) => isActive(row.state));
     const counts = await queue.counts(endpointId);
     const link = this.#deps.sampleLink(endpointId);

@@ -3,6 +3,7 @@
  *
  *   FREE ──I should have it, and its owner is gone or gives it to me──▶ CLAIMING ──won──▶ LOADING ──rows read──▶ OWNER
  *   OWNER ──another should have it for SHARD_BETTER_MS and nothing long runs, or I leave──▶ GIVING ──given──▶ FREE
+ *   GIVING ──who was to have it is gone before its workers were told to finish──▶ OWNER
  *   OWNER ──the database is away──▶ UNSURE ──it is back──▶ OWNER
  *   LOADING | OWNER | GIVING | UNSURE ──it is another's──▶ LOST ──memory dropped──▶ FREE
  *
@@ -64,6 +65,8 @@ export type OwnershipEvent =
   | { readonly type: "dropped"; readonly shards: readonly number[] }
   /** It is the other's, its memory here is dropped. */
   | { readonly type: "given"; readonly now: number; readonly shard: number }
+  /** It was not given after all: nothing of it has been touched. */
+  | { readonly type: "kept"; readonly now: number; readonly shard: number }
   | { readonly type: "away" }
   | { readonly type: "back" }
   /** This replica leaves. */
@@ -168,6 +171,11 @@ export class ShardOwnership {
       case "given":
         this.#free(event.shard, "GIVING");
         return this.#decide(event.now);
+      case "kept": {
+        const one = this.#shards[event.shard]!;
+        if (one.state === "GIVING") one.state = this.#isAway ? "UNSURE" : "OWNER";
+        return this.#decide(event.now);
+      }
       case "away":
         this.#isAway = true;
         this.#turn("OWNER", "UNSURE");

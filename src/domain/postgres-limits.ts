@@ -62,12 +62,20 @@ export const PARTITION_LOCK_MAX_MS = 100;
 /** A platform that starts waits so long at most until its shards are in memory, and one that stops until it has given them away. */
 export const SHARDS_SETTLE_MAX_MS = 5_000;
 export const SHARDS_GIVEN_MAX_MS = 60_000;
+/** Workers and scaling follow shards that come and go no more often than this. */
+export const SHARDS_LOOK_PAUSE_MS = 200;
 /** A replica that leaves gives so many shards at a time: one that takes long holds up no other. One that stays gives one. */
 export const SHARDS_LEFT_AT_ONCE = 16;
 /** So often it is looked whether the workers of one that is given have finished. */
 export const SHARD_POLL_MS = 5;
 /** So long at most whoever gets a shard makes ready for its endpoints before it is given. */
-export const SHARD_READY_MAX_MS = 10_000;
+export const SHARD_READY_MAX_MS = 20_000;
+/** Meanwhile it runs so many workers of endpoints that are not its own yet, and ends one whose endpoint does not come in this time. */
+export const WORKERS_AHEAD_MAX = 64;
+export const WORKER_AHEAD_MAX_MS = 60_000;
+/** It is asked for so many endpoints at a time, whose ids and revisions have so many characters. */
+export const AHEAD_ENDPOINTS_MAX = 1_000;
+export const AHEAD_ID_MAX_CHARS = 200;
 /** Another replica should have had a shard for so long before it is given to it. */
 export const SHARD_BETTER_MS = 10_000;
 /** One whose endpoints have jobs that may take longer than it takes to give it is given when none runs, or after so long. */

@@ -93,6 +93,13 @@ export interface SeenWorker {
   readonly boot?: WorkerBoot | undefined;
 }
 
+/** What a platform that gives an endpoint's shard away runs of it, and the next one is to have ready. */
+export interface AheadWish {
+  readonly endpointId: string;
+  readonly revision: string;
+  readonly workers: number;
+}
+
 /** What the rest of the platform may ask about an endpoint's workers. */
 export interface WorkerView {
   counts(endpointId: string): WorkerCounts | Promise<WorkerCounts>;

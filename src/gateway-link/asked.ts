@@ -1,10 +1,11 @@
 /** What gateways ask of the owner, and what they tell it. */
+import { z } from "zod";
 import type { Principal } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
-import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { AHEAD_ENDPOINTS_MAX, AHEAD_ID_MAX_CHARS, INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { EndedRequest, RequestForwarder } from "../domain/request.ts";
 import type { TracedEndpoint, Traces } from "../domain/traces.ts";
-import type { WorkerView } from "../domain/worker.ts";
+import type { AheadWish, WorkerView } from "../domain/worker.ts";
 import type { EndpointFinder } from "../gateway/context.ts";
 import type { EndpointName } from "../gateway/named-endpoint.ts";
 import type { OpenPeerCalls } from "../gateway/peer-calls.ts";
@@ -29,8 +30,8 @@ export interface AskedOf {
   readonly managed?: Managed | undefined;
   /** A shard may be this platform's to take. */
   readonly looks?: () => void;
-  /** Shards with these endpoints come here soon. Resolves when workers of them can start at once, or will not soon. */
-  readonly makeReady?: (endpointIds: readonly string[]) => Promise<void>;
+  /** Shards with these endpoints come here soon. Resolves how many of the workers are ready, when no more can be. */
+  readonly makeReady?: (wishes: readonly AheadWish[]) => Promise<number>;
   readonly jobs: CallerJobs;
   readonly endpoints: EndpointFinder;
   readonly endpointNamed: (name: EndpointName) => Promise<CalledEndpoint | undefined>;
@@ -184,9 +185,13 @@ export const ASKED: Readonly<Record<string, Asked>> = {
     },
   },
   makeReady: {
-    async answer({ endpointIds }: { endpointIds: readonly string[] }, _body, { makeReady }) {
-      await makeReady?.(endpointIds);
-      return DONE;
+    async answer(given: object, _body, { makeReady }) {
+      const { data } = aheadWishes.safeParse(given);
+      if (data === undefined) throw new FrameError("a platform asked for workers in a way that is none");
+      const { endpointIds, workers } = data;
+      // One of the release before names endpoints alone: their code is made ready.
+      const none = endpointIds.map((endpointId) => ({ endpointId, revision: "", workers: 0 }));
+      return { value: { ready: (await makeReady?.(workers ?? none)) ?? 0 } };
     },
   },
   managed: {
@@ -202,6 +207,15 @@ export const ASKED: Readonly<Record<string, Asked>> = {
     }),
   },
 };
+
+const id = z.string().max(AHEAD_ID_MAX_CHARS);
+const aheadWishes = z.object({
+  endpointIds: z.array(id).max(AHEAD_ENDPOINTS_MAX),
+  workers: z
+    .array(z.object({ endpointId: id, revision: id, workers: z.int().min(0) }))
+    .max(AHEAD_ENDPOINTS_MAX)
+    .optional(),
+});
 
 type Question = (...given: readonly never[]) => unknown;
 

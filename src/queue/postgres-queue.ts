@@ -58,7 +58,7 @@ export interface ReplicaOptions {
   /** The jobs of these endpoints are another replica's: so are their workers and callers. */
   readonly moved?: (endpointIds: readonly string[]) => void;
   /** The shard is to be given away. Resolves when the other is ready for it, and what its workers have begun is over, as far as that is waited for. */
-  readonly leaves?: (shard: number, to: string) => Promise<void>;
+  readonly leaves?: (shard: number, to: string) => Promise<boolean>;
   /** Shards may have another state now, or another owner. */
   readonly told?: (ownership: ShardOwnership) => void;
   /** A shard is that one's to take: when it is told it need not wait for its next look. */

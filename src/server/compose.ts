@@ -31,6 +31,7 @@ import { BrokenCode } from "../workers/broken-code.ts";
 import { DecisionLog } from "../workers/decision-log.ts";
 import { Images } from "../workers/images.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
+import { WorkersAhead } from "../workers/workers-ahead.ts";
 import { bucketNotices, layerUrls, openArtifacts, openBucket } from "./artifacts.ts";
 import { AskedPlatforms } from "./asked-platforms.ts";
 import type { Config } from "./config.ts";
@@ -67,9 +68,9 @@ export interface PlatformUrls {
   readonly workers: () => WorkerPort | undefined;
 }
 
-const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN"]);
+const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN", "MOVED"]);
 
-/** What the watch over the disk, or the way to the database, has said once, and what a platform that stops leaves undone. */
+/** What the watch over the disk, or the way to the database, has said once, and what a platform that stops, or has it no more, leaves to others. */
 function isSaidElsewhere(error: unknown): boolean {
   return error instanceof SvcError && SAID_ELSEWHERE.has(error.code);
 }
@@ -129,10 +130,11 @@ export async function compose(
   const said = { mask, log, onError: reconcilerFailed };
   const logs = openLogs({ config, postgres, bucket: inUse?.bucket, asked, clock, now, ...said });
 
-  const words = new WorkerWords({ store, endpoints, secrets, logs: logs.store });
+  const rowOf = async (workerId: string) => ahead?.find(workerId) ?? store.workers.find(workerId);
+  const words = new WorkerWords({ rowOf, endpoints, secrets, logs: logs.store });
   const bootFailed = async (workerId: string, failure: BootFailure) => {
     const error = await words.bootFailed(workerId, failure);
-    if (error !== undefined) await pool.bootFailed(workerId, error);
+    if (error !== undefined && !ahead?.failed(workerId)) await pool.bootFailed(workerId, error);
   };
 
   const ledger = new CapacityLedger(config, await findGpus(config.installerEnv.PATH));
@@ -176,6 +178,19 @@ export async function compose(
     ...{ sharing, workerPort: urls.workers, onError: failed("draining a host") },
   });
 
+  const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
+  const ahead =
+    sharing &&
+    new WorkersAhead({
+      ...{ store, driver, isMine, images, clock },
+      envOf: (endpoint) => secrets.envOf(endpoint),
+      isFull: (volume) => volumes.isFull(volume),
+      link: { expectPull: (workerId) => link.expectPull(workerId) },
+      isCrowded: () => pool.isCrowded(),
+      adopted: (workerId) => link.adopted(workerId),
+      log: (line) => log.info(line),
+      onError: failed("starting workers ahead"),
+    });
   const link = new WorkerLink({
     ...{ store, endpoints, isMine, queue },
     hooks: {
@@ -205,6 +220,7 @@ export async function compose(
       platformUrl: () => driver.platformUrl(),
       aliveWorkers: () => driver.vouched(),
       failed: (what, error) => failed(what)(error),
+      ahead,
       launcherConnected: (secret, connection) => driver.attachLauncher(secret, connection),
       ...doors,
     },
@@ -225,7 +241,6 @@ export async function compose(
     told: (line) => log.info(line),
     onError: reconcilerFailed,
   });
-  const images = new Images({ store, driver, clock, now, settled: (endpointId) => autoscaler.wake(endpointId) });
   const pool = new WorkerPool({
     decisions: new DecisionLog({
       recentDecisions: (endpointId, count) => telemetry.recentDecisions(endpointId, count),
@@ -237,6 +252,7 @@ export async function compose(
     isLeaving,
     driver,
     images,
+    ahead,
     boots,
     envOf: (endpoint) => secrets.envOf(endpoint),
     isFull: (volume) => volumes.isFull(volume),
@@ -255,6 +271,7 @@ export async function compose(
   });
   const autoscaler: Autoscaler = new Autoscaler({
     ...{ store, endpoints, isMine, queue, clock, now },
+    adopt: (endpointId) => ahead?.adopt((id) => id === endpointId),
     sampleLink: (endpointId) => link.sample(endpointId),
     // A worker's row could not be written.
     mayStart: (endpoint) => storage.lack === undefined && postgres?.away === undefined && pool.mayStart(endpoint),
@@ -315,20 +332,8 @@ export async function compose(
   const reconcilers = [volumes, webhooks, ...ofOne, schedules, ...logs.upkeep, ...upkeep.all];
 
   const parts = {
-    storage,
-    store,
-    queue,
-    link,
-    pool,
-    autoscaler,
-    upkeep,
-    webhooks,
-    schedules,
-    volumes,
-    secrets,
-    callerWaits,
-    own,
-    logs: logs.store,
+    ...{ storage, store, queue, link, pool, ahead, autoscaler, upkeep, webhooks, schedules, volumes, secrets },
+    ...{ callerWaits, own, logs: logs.store },
   };
   connectNudges(parts);
 
@@ -378,7 +383,7 @@ export async function compose(
     driver,
     containerCalls,
     link,
-    ...{ pool, images },
+    ...{ pool, ahead },
     pods,
     autoscaler,
     reconcilers,

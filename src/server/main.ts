@@ -117,7 +117,7 @@ async function start(
     containerCalls,
     link,
     pool,
-    images,
+    ahead,
     pods,
     autoscaler,
     reconcilers,
@@ -179,7 +179,7 @@ async function start(
     const firstKey = makesKey ? await ensureFirstKey(store, Date.now, config.firstKeyFile) : undefined;
     await noteVersion(config.dataDir);
     await one?.serve(backing, store);
-    await sharing?.serve(backing, store, { caughtUp: state.caughtUp!, makeReady: (ids) => images.makeReady(ids) });
+    await sharing?.serve(backing, store, { caughtUp: state.caughtUp!, makeReady: (wishes) => ahead!.prepare(wishes) });
     const facts = {
       database: postgres?.name,
       commits: durability?.words,
@@ -227,6 +227,7 @@ async function start(
       // What has not gone to another yet is served as ever.
       if (handsOver) await sharing?.giveShards(hurry.signal);
       autoscaler.stop();
+      ahead?.close();
       await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
       await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);
       if (handsOver) await sharing?.handOver(callersLeave, hurry.signal);
@@ -258,8 +259,13 @@ async function start(
       stopping ??= end();
       return stopping;
     };
+    // Its callers are answered, where another can: who has the endpoints knows nothing of them.
+    const lost = state.lost.then(async (error) => {
+      if (gateways === undefined && (await sharing?.lostRow())) await stop({ now: false });
+      return error;
+    });
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
-    return { url: at.url, firstKey, missing, lost: state.lost, stop, snapshot: () => snapshots.make(), defect };
+    return { url: at.url, firstKey, missing, lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
     gateways?.kill();
     await gateways?.close(0).catch(() => {});

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { attemptLine } from "../domain/job.ts";
 import { SHARD_POLL_MS, SHARD_SHORT_JOBS_MS, STOP_GRACE_MS } from "../domain/limits.ts";
+import type { AheadWish } from "../domain/worker.ts";
 import type { Own } from "../lib/own.ts";
 import type { LogStore } from "../logs/log-store.ts";
 import type { SecretValues } from "../logs/secret-values.ts";
@@ -9,6 +10,7 @@ import type { JobQueue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import type { WorkerPool } from "../workers/worker-pool.ts";
+import type { WorkersAhead } from "../workers/workers-ahead.ts";
 import type { DiskWatch } from "./disk-watch.ts";
 import type { OwnShards } from "./own-shards.ts";
 import type { makeUpkeep } from "./upkeep.ts";
@@ -20,6 +22,8 @@ interface Parts {
   readonly queue: JobQueue;
   readonly link: WorkerLink;
   readonly pool: WorkerPool;
+  /** Undefined: no other platform gives this one anything. */
+  readonly ahead: WorkersAhead | undefined;
   readonly autoscaler: { readonly awake: Iterable<string>; wake(endpointId: string): void; lookAtAll(): Promise<void> };
   readonly upkeep: ReturnType<typeof makeUpkeep>;
   readonly webhooks: { nudge(): void };
@@ -68,11 +72,12 @@ export function connectNudges({ storage, store, queue, pool, autoscaler, upkeep,
 
 /** Endpoints come to this platform and go from it, where it shares them with others. */
 export function followShards(shards: OwnShards, parts: Parts): void {
-  const { queue, link, pool, autoscaler, schedules, webhooks, upkeep } = parts;
+  const { queue, link, pool, ahead, autoscaler, schedules, webhooks, upkeep } = parts;
   const isBusy = async (id: string) => link.sample(id).running > 0 || (await queue.counts(id)).inProgress > 0;
   shards.follow({
     async moved(came) {
       link.endpointsMoved();
+      await ahead?.adopt(came);
       // Rows of workers are looked through later.
       for (const id of await queue.endpointIds()) {
         if (came(id) && (await queue.counts(id)).inQueue > 0) autoscaler.wake(id);
@@ -83,7 +88,15 @@ export function followShards(shards: OwnShards, parts: Parts): void {
       await autoscaler.lookAtAll();
       for (const each of [schedules, webhooks, upkeep.removed]) each.nudge();
     },
-    served: (isMeant) => [...link.served()].filter(isMeant),
+    served(isMeant) {
+      const wishes = new Map<string, AheadWish>();
+      for (const { endpointId, revision } of link.served()) {
+        if (!isMeant(endpointId)) continue;
+        const key = `${endpointId} ${revision}`;
+        wishes.set(key, { endpointId, revision, workers: (wishes.get(key)?.workers ?? 0) + 1 });
+      }
+      return [...wishes.values()];
+    },
     async drain(isMeant) {
       const until = performance.now() + STOP_GRACE_MS;
       for (const id of await pool.drain(isMeant)) {

@@ -1,11 +1,21 @@
 /**
  * Which endpoints are this platform's where several share a database by shards, and what follows when that changes: those that came get
- * workers, workers of those that went end. Before a shard is given away its workers finish what they have.
+ * workers, workers of those that went end. A shard is given away in three steps:
+ *
+ *   the next owner starts workers for it, this one serves it as ever ──ready, or too late──▶ workers here finish what they have ──▶ given
+ *                                 └──the next owner is gone──▶ kept, for another one
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { SHARDS_SETTLE_MAX_MS, STOP_POLL_MS } from "../domain/limits.ts";
+import {
+  SHARD_READY_MAX_MS,
+  SHARDS_GIVEN_MAX_MS,
+  SHARDS_LOOK_PAUSE_MS,
+  SHARDS_SETTLE_MAX_MS,
+  STOP_POLL_MS,
+} from "../domain/limits.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import type { ShardOwnership, ShardState } from "../domain/ownership.ts";
+import type { AheadWish } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import { shardOf } from "../queue/postgres/ownership.ts";
 import { SHARDS } from "../queue/postgres/schema.ts";
@@ -22,8 +32,8 @@ interface Follows {
   moved(came: IsMine): Promise<void>;
   /** The rest of what follows. Never twice at a time. */
   changed(): Promise<void>;
-  /** Those of these endpoints that have workers here. */
-  served(isMeant: IsMine): readonly string[];
+  /** What runs here of these endpoints. */
+  served(isMeant: IsMine): readonly AheadWish[];
   /** Resolves when what workers of these endpoints have begun is over, as far as that is waited for. */
   drain(isMeant: IsMine): Promise<void>;
 }
@@ -36,14 +46,18 @@ export class OwnShards {
   #ownership: ShardOwnership | undefined;
   #follows: Follows | undefined;
   #held: ReadonlySet<number> = new Set();
+  /** Of those that are being given: their workers finish. */
+  readonly #draining = new Set<number>();
+  /** Nobody is waited for after that: this platform is to have given all away in time. */
+  #readyUntil = Number.POSITIVE_INFINITY;
   #owners = "";
   #looking: "once" | "again" | undefined;
   /** Somebody else may have an endpoint now. */
   moved: () => void = () => {};
   /** This platform has other shards than before: all others should look. */
   changed: () => void = () => {};
-  /** Resolves when that platform is ready to serve these endpoints, or will not be soon. */
-  makeReady: (replica: string, endpointIds: readonly string[]) => Promise<void> = async () => {};
+  /** Resolves when that platform runs these, cannot, or has had `maxMs` for it. False: it is gone. */
+  makeReady: (replica: string, wishes: readonly AheadWish[], maxMs: number) => Promise<boolean> = async () => true;
 
   constructor(me: string, own: (work: Promise<unknown>) => void) {
     this.#me = me;
@@ -52,8 +66,8 @@ export class OwnShards {
 
   readonly isMine: IsMine = (endpointId) => this.#held.has(this.#shard(endpointId));
 
-  /** It is being given away: nothing is started for it any more. */
-  readonly isLeaving: IsMine = (endpointId) => this.#ownership?.stateOf(this.#shard(endpointId)) === "GIVING";
+  /** Its workers finish what they have before it is given away: nothing is started for it any more. */
+  readonly isLeaving: IsMine = (endpointId) => this.#draining.has(this.#shard(endpointId));
 
   /** The id of the platform that has it, as far as is known here; "" when nobody has. */
   ownerOf(endpointId: string): string {
@@ -85,7 +99,9 @@ export class OwnShards {
     const owners: string[] = [];
     for (let shard = 0; shard < SHARDS; shard++) {
       owners.push(ownership.ownerOf(shard));
-      if (HELD.has(ownership.stateOf(shard))) held.add(shard);
+      const state = ownership.stateOf(shard);
+      if (HELD.has(state)) held.add(shard);
+      if (state !== "GIVING") this.#draining.delete(shard);
     }
     const came = new Set([...held].filter((shard) => !this.#held.has(shard)));
     const isSame = held.size === this.#held.size && [...held].every((shard) => this.#held.has(shard));
@@ -104,12 +120,15 @@ export class OwnShards {
   readonly busy = (): ReadonlySet<number> =>
     new Set((this.#follows?.busy() ?? []).map((endpointId) => this.#shard(endpointId)));
 
-  /** Workers here go on until the other is ready: what is held up is no more than the last of what they have begun. */
-  readonly leaves = async (shard: number, to: string): Promise<void> => {
+  /** For the queue, before a shard is given. False: it is not to be. */
+  readonly leaves = async (shard: number, to: string): Promise<boolean> => {
     const isMeant: IsMine = (endpointId) => this.#shard(endpointId) === shard;
     const served = this.#follows?.served(isMeant) ?? [];
-    if (served.length > 0) await this.makeReady(to, served);
+    const maxMs = Math.min(SHARD_READY_MAX_MS, this.#readyUntil - performance.now());
+    if (served.length > 0 && maxMs > 0 && !(await this.makeReady(to, served, maxMs))) return false;
+    this.#draining.add(shard);
     await this.#follows?.drain(isMeant);
+    return true;
   };
 
   /** Resolves when what this platform is to have at its start is in memory, or that takes too long. */
@@ -126,6 +145,7 @@ export class OwnShards {
 
   /** This platform gives all it has away, to whoever is there. Resolves when that is done, or `signal` aborts. */
   async drain(signal: AbortSignal): Promise<void> {
+    this.#readyUntil = performance.now() + SHARDS_GIVEN_MAX_MS / 2;
     const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     await Promise.race([this.#keeper?.drain(), aborted]);
   }
@@ -141,6 +161,8 @@ export class OwnShards {
       do {
         this.#looking = "once";
         await follows.changed();
+        // Shards come and go many at once, and others wait for the database too.
+        if ((this.#looking as string) === "again") await pause(SHARDS_LOOK_PAUSE_MS);
       } while ((this.#looking as string) === "again");
     };
     this.#own(

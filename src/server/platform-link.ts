@@ -23,12 +23,19 @@ export interface PlatformLink {
   readonly workersAt: string | undefined;
 }
 
-/** Throws PLATFORM_UNREACHABLE. `gone`: called at once when it has ended. */
+export interface LinkTold {
+  /** At once when it has ended. */
+  gone(backing: Backing): void;
+  /** Its platform gives away what it has: the link ends now. */
+  leaves(): void;
+}
+
+/** Throws PLATFORM_UNREACHABLE. */
 export async function dialPlatform(
   row: ReplicaRow,
   certificate: Certificate,
   { spans, log }: { readonly spans: Pick<Traces, "request"> | undefined; readonly log: GatewayLog },
-  gone: (backing: Backing) => void,
+  told: LinkTold,
 ): Promise<PlatformLink> {
   const at = addressOf(row);
   const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
@@ -36,12 +43,15 @@ export async function dialPlatform(
   const backing = linkBacking({ link, settings, spans, dialCalls: () => dial("calls"), log });
   const closed = new Promise<string>((resolve) => {
     link.onClosed = (reason) => {
-      gone(backing);
+      told.gone(backing);
       resolve(reason);
     };
   });
   // It gives away what it has: nothing is asked of it any more.
-  link.onClose = () => link.destroy();
+  link.onClose = () => {
+    told.leaves();
+    link.destroy();
+  };
   link.watch(REPLICA_LINK_SILENCE_MS);
   return { link, backing, closed, dial, workersAt: settings.workersAt };
 }

@@ -8,13 +8,13 @@ import type { Backing } from "../gateway-link/backing.ts";
 import type { Log } from "../lib/log.ts";
 import type { Own } from "../lib/own.ts";
 import type { ReplicaRow, SeenReplica } from "../postgres/replicas.ts";
-import type { PlatformLink } from "./platform-link.ts";
+import type { LinkTold, PlatformLink } from "./platform-link.ts";
 import { isRefused } from "./replica-address.ts";
 
 interface LinksNeeds {
   readonly me: string;
   readonly list: () => Promise<readonly SeenReplica[]>;
-  readonly dial: (row: ReplicaRow, gone: (backing: Backing) => void) => Promise<PlatformLink>;
+  readonly dial: (row: ReplicaRow, told: LinkTold) => Promise<PlatformLink>;
   /** Who can be asked, or who has the database, may be another now. */
   readonly changed: () => void;
   /** Nobody listens any more where it was linked to. */
@@ -28,6 +28,8 @@ interface Known {
   link: PlatformLink | undefined;
   isDialling: boolean;
   wasLinked: boolean;
+  /** It said that it gives away what it has. */
+  leaves: boolean;
   /** Why it cannot be reached was said. */
   isTold: boolean;
 }
@@ -79,11 +81,6 @@ export class PlatformLinks {
     for (const { link } of this.#known.values()) link?.link.tell(what, {});
   }
 
-  /** Resolves when that one is ready to serve these endpoints, or cannot be asked. */
-  async makeReady(id: string, endpointIds: readonly string[]): Promise<void> {
-    await this.#known.get(id)?.link?.link.ask("makeReady", { endpointIds });
-  }
-
   nudge(): void {
     this.#nudged.abort();
   }
@@ -124,7 +121,14 @@ export class PlatformLinks {
       if (!there.has(id) && link === undefined && !isDialling) this.#known.delete(id);
     }
     for (const row of rows) {
-      const fresh = { place: row.place, link: undefined, isDialling: false, wasLinked: false, isTold: false };
+      const fresh = {
+        place: row.place,
+        link: undefined,
+        isDialling: false,
+        wasLinked: false,
+        leaves: false,
+        isTold: false,
+      };
       const known = this.#known.get(row.id) ?? fresh;
       if (known === fresh && row.silentMs > REPLICA_FORGET_MS) continue;
       this.#known.set(row.id, known);
@@ -134,32 +138,43 @@ export class PlatformLinks {
   }
 
   async #dial(row: ReplicaRow, known: Known): Promise<void> {
-    const { dial, changed, ended, log } = this.#needs;
+    const { dial, changed, ended } = this.#needs;
     known.isDialling = true;
     try {
-      const link = await dial(row, () => {
+      const gone = () => {
         known.link = undefined;
         changed();
         // Has it ended, or did only the link?
         this.nudge();
-      });
+      };
+      const leaves = () => {
+        known.leaves = true;
+      };
+      const link = await dial(row, { gone, leaves });
       if (this.#closing.signal.aborted) return link.link.destroy();
       known.link = link;
       known.wasLinked = true;
-      known.isTold = false;
-      log.info("is linked to another platform", { place: row.place, address: row.address });
+      known.leaves = known.isTold = false;
+      this.#needs.log.info("is linked to another platform", { place: row.place, address: row.address });
       changed();
     } catch (error) {
-      if (known.wasLinked && isRefused(error)) {
-        // Once for each link: one that lives all the same, behind a way that refuses, would lose its shards again and again.
-        known.wasLinked = false;
-        ended(row.id);
-      }
-      if (!known.isTold && !this.#closing.signal.aborted)
-        log.error("another platform on the database cannot be reached", { place: row.place, error });
-      known.isTold = true;
+      const hasEnded = known.wasLinked && isRefused(error);
+      this.#tell(row, known, hasEnded, error);
+      if (!hasEnded) return;
+      // Once for each link: one that lives all the same, behind a way that refuses, would lose its shards again and again.
+      known.wasLinked = false;
+      ended(row.id);
     } finally {
       known.isDialling = false;
     }
+  }
+
+  /** Once for each link. Until one that leaves has ended it lets nobody in any more, which is no fault. */
+  #tell({ place }: ReplicaRow, known: Known, hasEnded: boolean, error: unknown): void {
+    if (known.isTold || this.#closing.signal.aborted || (known.leaves && !hasEnded)) return;
+    known.isTold = true;
+    const { log } = this.#needs;
+    if (known.leaves) log.info("another platform on the database has ended", { place });
+    else log.error("another platform on the database cannot be reached", { place, reason: (error as Error).message });
   }
 }

@@ -307,9 +307,17 @@ export class Replica {
   async #useLink(row: ReplicaRow, certificate: Certificate, opened: () => void): Promise<string> {
     const { log } = this.#needs;
     const { signal } = this.#over;
-    const { link, backing, closed } = await dialPlatform(row, certificate, { log, spans: this.#spans }, (gone) => {
-      if (this.#route.backing === gone) this.#nobody();
-    });
+    const { link, backing, closed } = await dialPlatform(
+      row,
+      certificate,
+      { log, spans: this.#spans },
+      {
+        gone: (gone) => {
+          if (this.#route.backing === gone) this.#nobody();
+        },
+        leaves() {},
+      },
+    );
     const end = () => link.destroy();
     signal.addEventListener("abort", end);
     if (signal.aborted) end();

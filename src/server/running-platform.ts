@@ -12,7 +12,7 @@ export interface RunningPlatform {
    * left either way.
    */
   stop(options: { now: boolean }): Promise<void>;
-  /** Resolves why it must end, when another platform has taken its database. */
+  /** Resolves why it must end, when another platform has taken its database; where platforms share endpoints, once its callers are answered. */
   readonly lost: Promise<SvcError>;
   /** Copies the databases for the backups that wait for it. */
   snapshot(): void;

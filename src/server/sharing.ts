@@ -11,7 +11,14 @@ import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import type { KeyChecker } from "../domain/api-key.ts";
-import { REPLICA_LEAVE_MS, SHARD_READY_MAX_MS, SHARDS_GIVEN_MAX_MS } from "../domain/limits.ts";
+import {
+  AHEAD_ENDPOINTS_MAX,
+  REPLICA_LEAVE_MS,
+  REPLICA_REDIAL_MAX_MS,
+  SHARDS_GIVEN_MAX_MS,
+  STOP_POLL_MS,
+} from "../domain/limits.ts";
+import type { AheadWish } from "../domain/worker.ts";
 import type { Gateway } from "../gateway/server.ts";
 import type { AskedOf } from "../gateway-link/asked.ts";
 import type { Backing } from "../gateway-link/backing.ts";
@@ -58,7 +65,7 @@ export class Sharing {
     this.shards = new OwnShards(this.id, (work) => needs.own("looking after endpoints that moved", work));
     this.shards.moved = () => this.route.look();
     this.shards.changed = () => this.#links?.tellAll("look");
-    this.shards.makeReady = (replica, endpointIds) => this.#makeReady(replica, endpointIds);
+    this.shards.makeReady = (...asked) => this.#makeReady(...asked);
   }
 
   get gateway(): Gateway {
@@ -147,7 +154,10 @@ export class Sharing {
   async serve(
     backing: Backing,
     store: Store,
-    { caughtUp, makeReady }: { readonly caughtUp: () => Promise<void>; readonly makeReady: AskedOf["makeReady"] },
+    {
+      caughtUp,
+      makeReady,
+    }: { readonly caughtUp: () => Promise<void>; readonly makeReady: NonNullable<AskedOf["makeReady"]> },
   ): Promise<void> {
     const { config, log, own } = this.#needs;
     const { postgres, seal, owner } = this.#way;
@@ -155,7 +165,8 @@ export class Sharing {
     const gateways = platformDoor(backing, {
       ...{ config, own, store, gateway: this.#gateway, workersAt: this.#machines?.dial[0] },
       looks: () => shards.keeper?.nudge(),
-      makeReady,
+      // What comes here while it leaves goes on at once.
+      makeReady: async (wishes) => (this.#leftAt === undefined ? makeReady(wishes) : 0),
       // Of one without the row nobody asks for keys.
       isSure: () => !this.#isFirst || this.isSure,
       gone: (_pid, reason) => log.info("the link of another platform has ended", { reason }),
@@ -171,11 +182,16 @@ export class Sharing {
     const spans = this.#spans;
     const certificate = await shareReplicaCertificate(postgres, seal);
     await this.#place.open(certificate);
-    const links = new PlatformLinks({
+    const links: PlatformLinks = new PlatformLinks({
       ...{ me: this.id, log, own },
       list: () => this.#place.replicas.list(),
-      async dial(row, gone) {
-        const link = await dialPlatform(row, certificate, { spans, log }, gone);
+      async dial(row, told) {
+        const leaves = () => {
+          told.leaves();
+          // Nobody has the row any more.
+          if (row.id === links.first) owner.nudge();
+        };
+        const link = await dialPlatform(row, certificate, { spans, log }, { ...told, leaves });
         link.link.onChange(({ table }) => (table === "workers" ? undefined : caughtUp()));
         return link;
       },
@@ -205,14 +221,34 @@ export class Sharing {
   /** Whose it is now stands in its row. */
   readonly gave = (): void => this.shards.keeper?.nudge();
 
-  async #makeReady(replica: string, endpointIds: readonly string[]): Promise<void> {
-    const asked = this.#links?.makeReady(replica, endpointIds).catch(() => {});
-    await Promise.race([asked, pause(SHARD_READY_MAX_MS, undefined, { ref: false })]);
+  /** One that says that it cannot, or not in time, gets them all the same. */
+  async #makeReady(replica: string, wishes: readonly AheadWish[], maxMs: number): Promise<boolean> {
+    const link = this.#links?.link(replica);
+    if (link === undefined) return true;
+    const workers = wishes.slice(0, AHEAD_ENDPOINTS_MAX);
+    const endpointIds = workers.map(({ endpointId }) => endpointId);
+    const asked = link.link.ask("makeReady", { endpointIds, workers }).catch(() => {});
+    await Promise.race([asked, pause(maxMs, undefined, { ref: false })]);
+    if (this.#links?.link(replica) === link) return true;
+    // By then it is known whether it has ended, or its link did only.
+    await pause(REPLICA_REDIAL_MAX_MS, undefined, { ref: false });
+    return false;
   }
 
   /** Whether there is another that could have what this one has. */
   get hasOthers(): boolean {
     return (this.#links?.count ?? 0) > 0;
+  }
+
+  /** Another has the row, which this one did not give. Resolves whether another platform can answer its callers. */
+  async lostRow(): Promise<boolean> {
+    this.#isFirst = false;
+    this.#links?.nudge();
+    this.#chooseFirst();
+    const until = performance.now() + REPLICA_LEAVE_MS;
+    // Their links were given up while it stood still.
+    while (this.route.backing === undefined && performance.now() < until) await pause(STOP_POLL_MS);
+    return this.route.backing !== undefined;
   }
 
   /** From now on callers should go elsewhere; who comes all the same is answered. */

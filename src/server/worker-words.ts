@@ -10,7 +10,7 @@ import type { LogPart } from "../worker-link/pull/job-lines.ts";
 import { bootError } from "../worker-link/worker-link.ts";
 
 interface WordsNeeds {
-  readonly store: Pick<Store, "workers">;
+  readonly rowOf: Store["workers"]["find"];
   readonly endpoints: ReturnType<typeof createEndpointCache>;
   readonly secrets: SecretValues;
   readonly logs: LogStore;
@@ -24,16 +24,16 @@ export class WorkerWords {
   }
 
   async printed(workerId: string, stream: "stdout" | "stderr", parts: readonly LogPart[]): Promise<void> {
-    const { store, logs } = this.#needs;
-    const row = await store.workers.find(workerId);
+    const { rowOf, logs } = this.#needs;
+    const row = await rowOf(workerId);
     if (row === undefined) return;
     for (const part of parts) logs.append({ endpointId: row.endpointId, workerId, jobId: "", stream, ...part });
   }
 
   /** The failure as it is shown and kept; undefined: nobody knows the worker any more. */
   async bootFailed(workerId: string, failure: BootFailure): Promise<SvcError | undefined> {
-    const { store, endpoints, secrets, logs } = this.#needs;
-    const row = await store.workers.find(workerId);
+    const { rowOf, endpoints, secrets, logs } = this.#needs;
+    const row = await rowOf(workerId);
     const endpoint = row && (await endpoints.find(row.endpointId));
     if (endpoint === undefined) return undefined;
     // What user code raises may hold a secret that it was given, and this error is shown by `svc status`.

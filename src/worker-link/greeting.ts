@@ -104,12 +104,14 @@ export class Greeting {
     const early: Frame[] = [];
     connection.onFrame = (next) => early.push(next);
     connection.pause();
-    const worker = await store.workers.findByToken(hashSecret(hello.token));
+    const tokenHash = hashSecret(hello.token);
+    const worker = hooks.ahead?.ofToken(tokenHash) ?? (await store.workers.findByToken(tokenHash));
     const endpoint = worker && (await endpoints.find(worker.endpointId));
     if (worker === undefined || endpoint === undefined) return refuse(connection, "unknown worker");
     const passed = this.#passOn(connection, endpoint.id, frame, early);
     if (passed !== undefined) return passed;
-    if (!isMine(endpoint.id)) return refuse(connection, "another platform has its endpoint");
+    if (!isMine(endpoint.id) && !hooks.ahead?.has(worker.id))
+      return refuse(connection, "another platform has its endpoint");
     const isReplaced = isLiveName(endpoint.name) && worker.revision !== endpoint.revision;
     if (isReplaced && !hello.unacknowledged?.length) {
       await hooks.workerReplaced(worker.id);

@@ -7,6 +7,14 @@ import type { Worker } from "../store/store.ts";
 import type { Connection } from "./connection.ts";
 import type { HostDoor } from "./host-greeting.ts";
 
+export interface WorkersOfComing {
+  ofToken(tokenHash: string): Worker | undefined;
+  has(workerId: string): boolean;
+  /** It could get work. False: it is none of them, or no more. */
+  ready(workerId: string): boolean;
+  exited(workerId: string): void;
+}
+
 export interface LinkHooks {
   workerReady(worker: Worker): void;
   workerGone(workerId: string, endpointId: string): void;
@@ -41,6 +49,8 @@ export interface LinkHooks {
    * nobody is known to have it. Absent: there is no other.
    */
   readonly elsewhere?: ((endpointId: string | undefined) => Promise<Socket> | undefined) | undefined;
+  /** Workers whose endpoints are not this platform's yet. Absent: there are none. */
+  readonly ahead?: WorkersOfComing | undefined;
   /** Absent: no machine can join. */
   readonly hosts?: HostDoor | undefined;
 }

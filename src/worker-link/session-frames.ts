@@ -81,8 +81,13 @@ export class SessionFrames {
     }
     session.credit = credit;
     session.idleSince = performance.now();
-    const { sessions, requests, queue, hooks } = this.#deps;
-    sessions.becameReady(session);
+    this.#deps.sessions.becameReady(session);
+    if (!this.#deps.hooks.ahead?.ready(session.worker.id)) this.begin(session);
+  }
+
+  /** From now on it gets work. */
+  begin(session: WorkerSession): void {
+    const { requests, queue, hooks } = this.#deps;
     if (session.endpoint.kind === "queue") session.own("handing out jobs", dispatchJobs(session, queue));
     else {
       session.onFree = () => {};

@@ -53,6 +53,7 @@ export class WorkerLink implements RequestForwarder {
   readonly #sessions: Sessions;
   readonly #requests: RequestDispatch;
   readonly #reception: Reception;
+  readonly #frames: SessionFrames;
   /** Workers that pull their jobs over HTTP. */
   readonly pull: PullWorkers;
   #timers: NodeJS.Timeout[] = [];
@@ -75,6 +76,7 @@ export class WorkerLink implements RequestForwarder {
     const frames = new SessionFrames({ sessions, requests, queue, hooks, pull });
     const greeting = new Greeting({ ...deps, sessions, now, onFrame: (session, frame) => frames.take(session, frame) });
     this.pull = pull;
+    this.#frames = frames;
     this.#sessions = sessions;
     this.#requests = requests;
     this.#reception = new Reception((...greeted) => greeting.hello(...greeted));
@@ -140,9 +142,15 @@ export class WorkerLink implements RequestForwarder {
     this.pull.switchOver(endpointId, revision);
   }
 
-  /** Endpoints that have workers here; one may come twice. */
-  *served(): Iterable<string> {
-    for (const { endpoint } of this.#sessions.all()) yield endpoint.id;
+  /** The endpoints of workers that are here and go on, and their code, each as often as it has such workers. */
+  *served(): Iterable<Pick<Worker, "endpointId" | "revision">> {
+    for (const { worker, intake } of this.#sessions.all()) if (!intake.signal.aborted) yield worker;
+  }
+
+  /** A worker that was ready before its endpoint came gets work. */
+  adopted(workerId: string): void {
+    const session = this.#sessions.find(workerId);
+    if (session !== undefined) this.#frames.begin(session);
   }
 
   /** What bringing the worker up took, in milliseconds; undefined when it is not connected or not ready. */
@@ -208,6 +216,7 @@ export class WorkerLink implements RequestForwarder {
    * down must not do so for ever.
    */
   async workerExited(workerId: string, reason: string, said?: "machine" | "silence"): Promise<void> {
+    this.#deps.hooks.ahead?.exited(workerId);
     const cause = this.pull.isAstray(workerId) || said === "machine" ? "machine" : undefined;
     this.pull.exited(workerId, reason, cause);
     const session = this.#sessions.find(workerId);

@@ -17,6 +17,8 @@ export interface RoomDeps {
   readonly workers: () => Promise<readonly Worker[]>;
   /** With `endsAstray`, other platforms have workers on the same machines. */
   readonly driver?: { readonly endsAstray?: unknown };
+  /** Workers of endpoints that are not this platform's yet: they end when its own wait. */
+  readonly ahead?: { giveUp(): void } | undefined;
   /** Workers that are being started and may have no row yet: their endpoint by their id. */
   readonly starting: ReadonlyMap<string, Endpoint>;
   readonly gpuPreference: (endpoint: Endpoint) => readonly string[];
@@ -105,6 +107,7 @@ export class Room {
 
   want(endpointId: string, wish: { desired: number; start: number; urgent: boolean; reason: string }, lack = ""): void {
     if (this.#closed) return;
+    this.#deps.ahead?.giveUp();
     const before = this.#waiting.get(endpointId);
     this.#waiting.set(endpointId, {
       desired: wish.desired,

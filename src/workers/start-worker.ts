@@ -8,7 +8,8 @@ import type { Endpoint, Store } from "../store/store.ts";
 import type { Images } from "./images.ts";
 
 export interface StartDeps {
-  readonly store: Store;
+  /** Where its row is kept. */
+  readonly store: { readonly workers: Pick<Store["workers"], "insert" | "delete"> };
   readonly driver: WorkerDriver;
   /** The variables of a worker, with the values of its secrets. */
   readonly envOf: (endpoint: Endpoint) => Promise<Readonly<Record<string, string>>>;

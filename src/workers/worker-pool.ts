@@ -1,6 +1,6 @@
 /**
- * Makes the workers that run equal to what the autoscaler decided and the store says: prepares images, starts and
- * stops workers through the driver, and cleans up after those that ended (worker-rows.ts).
+ * Makes the workers that run equal to what the autoscaler decided and the store says: prepares images, starts and stops workers through the
+ * driver, and cleans up after those that ended (worker-rows.ts).
  */
 import { setImmediate } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
@@ -21,7 +21,7 @@ import {
   type WorkerView,
 } from "../domain/worker.ts";
 import type { WorkerExit } from "../drivers/worker-driver.ts";
-import type { Endpoint, Worker } from "../store/store.ts";
+import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { type BootRecord, inWords, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
 import type { DecisionLog } from "./decision-log.ts";
@@ -31,13 +31,16 @@ import { LiveEndpoints } from "./live-endpoints.ts";
 import { Room, type RoomWish } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
 import { ownRows, reconcileRows, untilEnded } from "./worker-rows.ts";
+import type { WorkersAhead } from "./workers-ahead.ts";
 
 interface WorkerPoolDeps extends StartDeps {
+  readonly store: Store;
   readonly endpoints: { find(id: string): Endpoint | undefined | Promise<Endpoint | undefined> };
   readonly isMine: IsMine;
   /** Of those: it is given to another platform, and nothing is started for it any more. */
   readonly isLeaving: IsMine;
   readonly images: Images;
+  readonly ahead?: Pick<WorkersAhead, "has" | "giveUp"> | undefined;
   readonly boots: BootRecord;
   readonly decisions: DecisionLog;
   readonly link: StartDeps["link"] & {
@@ -115,13 +118,14 @@ export class WorkerPool implements WorkerView {
 
   /** Orphans and ghosts; idempotent. While the driver cannot tell who runs, nobody is given up. */
   async reconcile(): Promise<void> {
-    const { store, link, workerEnded } = this.#deps;
+    const { store, link, ahead, workerEnded } = this.#deps;
     const gone = async ({ id, endpointId }: Worker) => {
       await link.workerExited(id, "it did not survive");
       await store.workers.delete(id);
       workerEnded(endpointId);
     };
-    if (await reconcileRows({ ...this.#deps, isStarting: (id) => this.#starting.has(id), gone })) this.#room.look();
+    const isStarting = (id: string) => this.#starting.has(id) || ahead?.has(id) === true;
+    if (await reconcileRows({ ...this.#deps, isStarting, gone })) this.#room.look();
   }
 
   readonly #rows = () => ownRows(this.#deps);
@@ -226,7 +230,10 @@ export class WorkerPool implements WorkerView {
 
   /** At once when there is room and nobody waits for it; else it waits for its turn. Resolves how many started. */
   async #startSome(endpoint: Endpoint, decision: Decision): Promise<number> {
-    const beyond = (await this.#isNeededByPeers(endpoint.id)) ? 1 : 0;
+    const { store, peersWait } = this.#deps;
+    const has = async () => (await store.workers.listByEndpoint(endpoint.id)).some(({ state }) => isActive(state));
+    // Workers of other endpoints sit and wait for this one: where it has none it must get one, room or not.
+    const beyond = peersWait(endpoint.id) && !(await has()) ? 1 : 0;
     const atOnce = this.#room.isContended ? beyond : decision.start;
     const lacks = await Promise.all(Array.from({ length: atOnce }, (_, i) => this.#start(endpoint, i < beyond)));
     const started = lacks.filter((lack) => lack === undefined).length;
@@ -246,15 +253,11 @@ export class WorkerPool implements WorkerView {
     return this.#room.queue;
   }
 
+  readonly isCrowded = (): boolean => this.#room.isContended;
+
   /** A worker has nothing to do: others may need its room. */
   workerIdle(): void {
     this.#room.workerIdle();
-  }
-
-  /** Workers of other endpoints sit and wait for this one, which has none: room or not, it must get one. */
-  async #isNeededByPeers(endpointId: string): Promise<boolean> {
-    if (!this.#deps.peersWait(endpointId)) return false;
-    return !(await this.#deps.store.workers.listByEndpoint(endpointId)).some(({ state }) => isActive(state));
   }
 
   /** Lets the worker finish what it has, then ends it: without `hurry` however long that takes. */
@@ -298,9 +301,8 @@ export class WorkerPool implements WorkerView {
     this.#unproven.delete(worker.revision);
     this.#live.settled(worker.endpointId, worker.revision);
     this.#refused.forget(worker.endpointId);
-    if (worker.state === "STARTING" || worker.state === "BOOTING") {
-      await store.workers.update(worker.id, { state: "READY", readyAt: clock() });
-    }
+    const isNew = isInitializing(worker.state);
+    if (isNew) await store.workers.update(worker.id, { state: "READY", readyAt: clock() });
     this.#deps.wake(worker.endpointId);
   }
 
@@ -387,10 +389,8 @@ export class WorkerPool implements WorkerView {
   }
 
   async #endedAtBoot(row: Worker, reason: string, cause: WorkerExit["cause"]): Promise<void> {
-    if (cause !== undefined) {
-      this.#refused.note(row.endpointId, new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`));
-      return;
-    }
+    const paused = () => new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`);
+    if (cause !== undefined) return this.#refused.note(row.endpointId, paused());
     const error = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
     if (this.#isKnown(row)) this.#deps.boots.failed(row.revision, error.message);
     this.#live.settled(row.endpointId, row.revision);

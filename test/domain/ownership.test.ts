@@ -138,6 +138,24 @@ describe("a replica", () => {
     assert.equal(one.hasHeir(2), false, "who leaves too is no heir");
   });
 
+  test("keeps what was to go to one that ended before it was ready, and gives it to another", () => {
+    const one = owner();
+    one.on({ type: "seen", now: 1, replicas: [replica("b", 1), replica("c", 1)], shards: shards("a", 4) });
+    const gives = only(one.on({ type: "drain", now: 1 }), "give");
+    const lost = gives.find(({ to }) => to === "b")!;
+    one.on({ type: "gone", now: 2, replica: "b" });
+    const [next] = only(one.on({ type: "kept", now: 2, shard: lost.shard.shard }), "give");
+    assert.deepEqual([next!.shard.shard, next!.to, one.stateOf(lost.shard.shard)], [lost.shard.shard, "c", "GIVING"]);
+    one.on({ type: "away" });
+    assert.deepEqual(one.on({ type: "kept", now: 3, shard: lost.shard.shard }), []);
+    assert.equal(one.stateOf(lost.shard.shard), "UNSURE");
+    // One that was taken over meanwhile stays another's.
+    const other = gives.find(({ to }) => to === "c")!.shard.shard;
+    one.on({ type: "lost", shards: [other] });
+    one.on({ type: "kept", now: 4, shard: other });
+    assert.equal(one.stateOf(other), "LOST");
+  });
+
   test("drops what a batch found to be another's, and what the rows say is, before it may have it again", () => {
     const one = owner();
     assert.deepEqual(one.on({ type: "lost", shards: [2] }), [{ type: "drop", shards: [2] }]);

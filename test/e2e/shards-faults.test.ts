@@ -158,8 +158,14 @@ describe("two platforms that share the endpoints, under load", { skip }, () => {
     const both = [first, second];
     const isShared = () => shared(first.dataDir, [first.url, second.url]);
     await isShared();
-    const load = new Load(replicas, Object.values(await replicas.deploy(WORKER)), both);
+    const paths = Object.values(await replicas.deploy(WORKER));
+    const load = new Load(replicas, paths, both);
     await load.goesOnFor(20);
+    // The load may happen to ask each platform for its own endpoints alone.
+    const areLinked = async () => {
+      const asked = both.flatMap((platform) => paths.map((at) => replicas.call(platform, `${at}/health`)));
+      for (const { status, text } of await Promise.all(asked)) assert.equal(status, 200, text);
+    };
 
     for (const way of [toFirst, toSecond]) way.delay(200);
     await load.goesOnFor(20);
@@ -177,6 +183,7 @@ describe("two platforms that share the endpoints, under load", { skip }, () => {
       await load.meanwhile(ended(before + 1));
       for (const way of [toFirst, toSecond]) way.mend();
       await load.goesOnFor(20);
+      await areLinked();
     }
     t.diagnostic(`${load.answered} calls with slow and stalled links, longest ${Math.round(load.longestMs)} ms`);
 

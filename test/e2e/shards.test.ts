@@ -43,6 +43,11 @@ async def echo_too(text: str) -> dict:
     return {"text": text}
 `;
 
+function errorsIn(said: readonly string[]): readonly string[] {
+  // Tests store without a wait for the disk, which is told at the start.
+  return said.filter((line) => / error /.test(line) && !line.includes("fsync is off"));
+}
+
 /** They outlive a platform that is killed. */
 function endsWorkersOf(t: TestContext, { dataDir }: { readonly dataDir: string }): void {
   const left = LauncherProcess.earlier(dataDir);
@@ -129,6 +134,13 @@ describe("three platforms that share the endpoints", { skip }, () => {
       Array(QUEUED + 2).fill("READY"),
       asked.text,
     );
+
+    const stops = all.map(({ dataDir }) => svc(["platform", "stop", "--data-dir", dataDir]));
+    assert.deepEqual(
+      (await Promise.all(stops)).map(({ code }) => code),
+      [0, 0, 0],
+    );
+    for (const { said } of [second, third]) assert.deepEqual(errorsIn(said), [], "nobody minds that the others end");
   });
 
   test("two of three are killed under load, one after the other: no accepted job is lost, and none ends twice", async (t) => {
@@ -190,7 +202,7 @@ describe("three platforms that share the endpoints", { skip }, () => {
     }
   });
 
-  test("one that stands still has its endpoints answered elsewhere, and gets its part again when it wakes; one that does not share is refused", async (t) => {
+  test("one that stands still has its endpoints answered elsewhere, and gets its part again when it wakes, or ends when it had the database, with its callers answered; one that does not share is refused", async (t) => {
     const replicas = await startReplicas(t, servers, "shards_stopped", SHARES);
     const { first, call } = replicas;
     const { paths, doubles, second, third, all } = await three(replicas);
@@ -221,6 +233,25 @@ describe("three platforms that share the endpoints", { skip }, () => {
       all.map(({ url }) => url),
     );
     await answers(all, 4);
+
+    process.kill(first.pid, "SIGSTOP");
+    // Its machine takes the connections.
+    const held = answers([first], 5);
+    held.catch(() => {});
+    try {
+      await eventually(async () => {
+        const seen = await shared(second.dataDir, [second.url, third.url]);
+        assert.ok(
+          seen.some(({ owns, url }) => owns && url !== first.url),
+          "another has the database",
+        );
+      });
+    } finally {
+      process.kill(first.pid, "SIGCONT");
+    }
+    await held;
+    await eventually(() => assert.throws(() => process.kill(first.pid, 0), "it ends"));
+    await answers([second, third], 6);
   });
 
   test("one that is told to stop under load gives its endpoints away, and no call fails", async (t) => {
@@ -279,5 +310,8 @@ describe("three platforms that share the endpoints", { skip }, () => {
       t.diagnostic(`${answered} calls, the longest took ${Math.round(longest)} ms`);
     }
     await shared(second.dataDir, [second.url]);
+    const ready = second.said.filter((line) => /\d of \d workers are ready, before it comes/.test(line));
+    assert.ok(ready.length > 0, "workers were there before their endpoints came");
+    for (const { said } of [second, third]) assert.deepEqual(errorsIn(said), []);
   });
 });

@@ -100,6 +100,35 @@ test("What platforms ask each other for management is a list of questions, and n
   await answersCalls(platform);
 });
 
+test("What workers a platform is asked to have ready is looked at before anything is done; one of the release before names endpoints alone", async (t) => {
+  const asked: unknown[] = [];
+  const makeReady = async (wishes: readonly object[]) => asked.push(wishes);
+  const { platform, linked } = await started(t, { makeReady });
+  const ids = ["jobs"];
+  const wish = { endpointId: "jobs", revision: "r", workers: 2 };
+  const wrong: Record<string, object> = {
+    nothing: {},
+    "no list": { endpointIds: "jobs" },
+    "no id": { endpointIds: [null] },
+    "an id without end": { endpointIds: ["x".repeat(100_000)] },
+    "endpoints without end": { endpointIds: Array(100_000).fill("x") },
+    "workers without end": { endpointIds: ids, workers: Array(100_000).fill(wish) },
+    "fewer than none": { endpointIds: ids, workers: [{ ...wish, workers: -1 }] },
+    "a part of one": { endpointIds: ids, workers: [{ ...wish, workers: 0.5 }] },
+    "no number": { endpointIds: ids, workers: [{ ...wish, workers: "2" }] },
+    "no revision": { endpointIds: ids, workers: [{ endpointId: "jobs", workers: 1 }] },
+  };
+  for (const [what, given] of Object.entries(wrong)) {
+    await assert.rejects(linked.link.ask("makeReady", given), { code: "INTERNAL" }, what);
+  }
+  assert.deepEqual(asked, []);
+  const { value } = await linked.link.ask<{ ready: number }>("makeReady", { endpointIds: ids, workers: [wish] });
+  await linked.link.ask("makeReady", { endpointIds: ids });
+  assert.deepEqual(asked, [[wish], [{ endpointId: "jobs", revision: "", workers: 0 }]]);
+  assert.equal(value.ready, 1);
+  await answersCalls(platform);
+});
+
 test("What is on the private socket for calls counts only behind the secret, with the caller's own address", async (t) => {
   const seen: unknown[] = [];
   const { platform, linked } = await started(t, {

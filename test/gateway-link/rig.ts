@@ -8,7 +8,7 @@ import type { GatewayDeps } from "../../src/gateway/context.ts";
 import { PassOn } from "../../src/gateway/pass-on.ts";
 import { dialPrivately, PRIVATE_SECRET_BYTES } from "../../src/gateway/private-calls.ts";
 import { createGateway, type Gateway } from "../../src/gateway/server.ts";
-import type { KnownSecret } from "../../src/gateway-link/asked.ts";
+import type { AskedOf, KnownSecret } from "../../src/gateway-link/asked.ts";
 import { askedOf } from "../../src/gateway-link/asked-of.ts";
 import { dialOwner } from "../../src/gateway-link/dial.ts";
 import { GatewayDoor } from "../../src/gateway-link/gateway-door.ts";
@@ -31,7 +31,11 @@ export interface Linked {
 }
 
 /** `secrets`: all that may be presented. */
-export async function linkGateway(deps: GatewayDeps, secrets: readonly string[]): Promise<Linked> {
+export async function linkGateway(
+  deps: GatewayDeps,
+  secrets: readonly string[],
+  makeReady?: AskedOf["makeReady"],
+): Promise<Linked> {
   const folder = mkdtempSync(path.join(tmpdir(), "svc-link-"));
   const [linkPath, callsPath] = [path.join(folder, "link.sock"), path.join(folder, "calls.sock")];
   const secret = randomBytes(PRIVATE_SECRET_BYTES);
@@ -43,6 +47,7 @@ export async function linkGateway(deps: GatewayDeps, secrets: readonly string[])
     ...askedOf(owner.context, keysOf(deps.keys, deps.signing?.find, secrets), (what, work) => {
       work.catch((error: Error) => deps.log.error(`${what} failed`, { error: error.message }));
     }),
+    ...(makeReady && { makeReady }),
     secret: secret.toString("base64url"),
     settings: sharedSettings(owner.context),
     gone: (_pid, reason) => void gone.push(reason),

@@ -14,6 +14,7 @@ import { defaultSettings, type EndpointKind } from "../../src/domain/endpoint.ts
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../../src/domain/request.ts";
 import type { GatewayDeps, GatewaySettings } from "../../src/gateway/context.ts";
 import { createGateway, type Gateway } from "../../src/gateway/server.ts";
+import type { AskedOf } from "../../src/gateway-link/asked.ts";
 import { openSqlite } from "../../src/lib/sqlite.ts";
 import type { ClaimedJob, JobQueue, Outcome } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
@@ -66,6 +67,8 @@ interface Options {
   /** Bytes of one job's chunks that wait or are kept. */
   readonly streamKeptMax?: number;
   readonly fallback?: (req: IncomingMessage, res: ServerResponse) => void;
+  /** At the owner's end of the link. */
+  readonly makeReady?: AskedOf["makeReady"];
   /** There is a link between gateway and queue. */
   readonly link?: boolean;
 }
@@ -106,7 +109,7 @@ export async function startPlatform(t: TestContext, options: Options = {}): Prom
     ...options.deps,
   };
   const isLinked = options.link === true || process.env.SVC_TEST_GATEWAYS !== undefined;
-  const linked = isLinked ? await linkGateway(deps, [...PRINCIPALS.keys()]) : undefined;
+  const linked = isLinked ? await linkGateway(deps, [...PRINCIPALS.keys()], options.makeReady) : undefined;
   const gateway = linked?.gateway ?? createGateway(deps);
   const { port } = await gateway.listen("127.0.0.1", 0);
   const stop = new AbortController();

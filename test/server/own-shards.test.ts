@@ -6,6 +6,7 @@ import { ShardOwnership } from "../../src/domain/ownership.ts";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import { SHARDS } from "../../src/queue/postgres/schema.ts";
 import { OwnShards } from "../../src/server/own-shards.ts";
+import { eventually } from "../eventually.ts";
 
 const ENDPOINT = "e-1";
 const SHARD = shardOf(ENDPOINT);
@@ -53,12 +54,17 @@ test("What is given away starts nothing any more, and its workers are waited for
   load();
   const drained: boolean[] = [];
   const made: string[] = [];
-  shards.makeReady = async (to, ids) => void made.push(`${to} ${ids} after ${drained.length}`);
+  let isThere = false;
+  shards.makeReady = async (to, [wish]) => {
+    made.push(`${to} ${wish!.endpointId} x${wish!.workers} after ${drained.length}`);
+    assert.equal(shards.isLeaving(ENDPOINT), false, "it is served as ever until then");
+    return isThere;
+  };
   shards.follow({
     moved: async () => {},
     changed: async () => {},
     busy: () => [ENDPOINT],
-    served: (isMeant) => [ENDPOINT].filter(isMeant),
+    served: (isMeant) => (isMeant(ENDPOINT) ? [{ endpointId: ENDPOINT, revision: "r", workers: 2 }] : []),
     drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)),
   });
   assert.deepEqual([...shards.busy()], [SHARD]);
@@ -67,11 +73,14 @@ test("What is given away starts nothing any more, and its workers are waited for
   on({ type: "drain", now: 0 });
   // Some at a time: until the endpoint's own.
   for (let shard = 0; shard < SHARD; shard++) on({ type: "given", now: 0, shard });
+  assert.equal(await shards.leaves(SHARD, "other"), false, "who is gone gets nothing");
+  assert.deepEqual([shards.isLeaving(ENDPOINT), drained], [false, []]);
+  isThere = true;
+  assert.equal(await shards.leaves(SHARD, "other"), true);
+  assert.equal(await shards.leaves((SHARD + 1) % SHARDS, "other"), true);
   assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [true, true]);
-  await shards.leaves(SHARD, "other");
-  await shards.leaves((SHARD + 1) % SHARDS, "other");
   assert.deepEqual(drained, [true, false]);
-  assert.deepEqual(made, [`other ${ENDPOINT} after 0`], "workers go on until the other is ready");
+  assert.deepEqual(made, Array(2).fill(`other ${ENDPOINT} x2 after 0`), "workers go on until the other is ready");
   on({ type: "given", now: 0, shard: SHARD });
   assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [false, false]);
 });
@@ -101,8 +110,7 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
   const { resolve } = going;
   going = Promise.withResolvers<void>();
   resolve();
-  await turn();
-  assert.equal(looks, 2);
+  await eventually(() => assert.equal(looks, 2));
   going.reject(new Error("the store is away"));
   await turn();
   assert.equal(failures.length, 1);

@@ -27,8 +27,8 @@ export interface ShardRows {
 /** What the queue has of shards in memory. */
 export interface ShardMemory {
   load(shards: readonly ShardHold[]): Promise<void>;
-  /** Once what is under way is written. Resolves also when another had it by then. */
-  give(shard: ShardHold, to: string): Promise<void>;
+  /** Once what is under way is written. Resolves also when another had it by then. False: it stays here. */
+  give(shard: ShardHold, to: string): Promise<boolean>;
   /** Those who wait are sent to the new owner. */
   drop(shards: readonly number[]): Promise<void>;
 }
@@ -144,9 +144,10 @@ export class ShardKeeper {
       case "load":
         await memory.load(action.shards);
         return this.tell({ type: "loaded", shards: action.shards });
-      case "give":
-        await memory.give(action.shard, action.to);
-        return this.tell({ type: "given", now: monotonic(), shard: action.shard.shard });
+      case "give": {
+        const isGiven = await memory.give(action.shard, action.to);
+        return this.tell({ type: isGiven ? "given" : "kept", now: monotonic(), shard: action.shard.shard });
+      }
       case "drop":
         await memory.drop(action.shards);
         return this.tell({ type: "dropped", shards: action.shards });

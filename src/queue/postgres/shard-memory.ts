@@ -18,7 +18,7 @@ export function keepShards(
   core: PostgresCore,
   replica: Omit<Replica, "draining"> & {
     readonly moved?: (endpointIds: readonly string[]) => void;
-    readonly leaves?: (shard: number, to: string) => Promise<void>;
+    readonly leaves?: (shard: number, to: string) => Promise<boolean>;
     readonly gave?: (replica: string) => void;
     readonly told?: (ownership: ShardOwnership) => void;
     readonly busy?: () => ReadonlySet<number>;
@@ -27,7 +27,7 @@ export function keepShards(
 ): ShardKeeper {
   const {
     moved = () => {},
-    leaves = async () => {},
+    leaves = async () => true,
     gave = () => {},
     told = () => {},
     busy = () => new Set<number>(),
@@ -80,8 +80,8 @@ export interface MemoryOptions {
   readonly loaded: () => Promise<void>;
   /** Their workers and callers belong to another replica now. */
   readonly moved: (endpointIds: readonly string[]) => void;
-  /** Resolves when the other is ready for it, and what its workers have begun here is over, as far as that is waited for. */
-  readonly leaves?: (shard: number, to: string) => Promise<void>;
+  /** Resolves when the other is ready for it, and what its workers have begun here is over, as far as that is waited for. False: it stays. */
+  readonly leaves?: (shard: number, to: string) => Promise<boolean>;
   readonly gave: (replica: string) => void;
 }
 
@@ -119,7 +119,7 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves,
 
     async give(hold, to) {
       const { shard } = hold;
-      await leaves?.(shard, to);
+      if ((await leaves?.(shard, to)) === false) return false;
       await pipeline.between(async () => {
         if (ownership.holdOf(shard)?.nonce !== hold.nonce) return;
         const tryToGive = () =>
@@ -128,6 +128,7 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves,
         drop([shard]);
         gave(to);
       });
+      return true;
     },
 
     async drop(shards) {
