@@ -142,7 +142,9 @@ export class Pods {
       const wish = { ...(await this.#wish(endpoint, fleet, missing)), ...(need && { need }) };
       const image = homeless.get(endpointId);
       if (isOfUse(wish.need)) wishes.push(wish);
-      else if (image !== undefined) driver.homeless.failed(image, this.#lackOf(fleet, wish.need));
+      // A machine of before may have it, when it is back.
+      else if (image !== undefined && driver.hosts.every(({ isKnown }) => isKnown))
+        driver.homeless.failed(image, this.#lackOf(fleet, wish.need));
       if (wishes.length >= POOL_WISHES_MAX) break;
     }
     return wishes;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, test } from "node:test";
+import { ownMachineOnly } from "../pods.ts";
 import { deployApi } from "./load-balanced/deployed.ts";
 import { project, ROOT, startPlatform } from "./platform.ts";
 
@@ -181,7 +182,9 @@ describe("a call of a load-balanced endpoint", () => {
   });
 });
 
-test("the tutorial's four routes answer bit for bit as documented", async (t) => {
+test("the tutorial's four routes answer bit for bit as documented", {
+  skip: ownMachineOnly("it wants a GPU"),
+}, async (t) => {
   const tutorial = await startPlatform(t);
   const files = Object.fromEntries(
     ["text_api.py", "sentiment.py"].map((file) => [
