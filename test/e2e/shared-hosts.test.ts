@@ -237,5 +237,7 @@ describe("platforms that share the endpoints, and machines that joined", { skip 
     const waiting = answers(doubles.slice(COUNT + 3), second, 5);
     again();
     await waiting;
+    // One that is told to end before it has its workers again leaves them behind.
+    await eventually(async () => assert.equal((await hostsOf(replicas, first))[0]!.state, "joined"));
   });
 });
