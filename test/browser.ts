@@ -32,6 +32,13 @@ export async function openBrowser(t: TestContext): Promise<Browser | undefined> 
   const args = ["--no-sandbox", "--disable-gpu", HERE_ALONE];
   const browser = await chromium.launch({ executablePath, args });
   t.after(() => browser.close());
+  // browser.newPage asks it, too.
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(PATIENCE_MS);
+    return context;
+  };
   return browser;
 }
 
@@ -62,7 +69,6 @@ export async function openPage(browser: Browser, origin: string, options: PageOp
     viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
     colorScheme: options.scheme ?? "light",
   });
-  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const problems: string[] = [];
   page.on("console", (message) => {
