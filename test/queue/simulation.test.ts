@@ -12,6 +12,11 @@ test("however replicas, network and database fail, each job ends once, nothing a
   assert.equal(await trySchedulesApart(2_000, { replay: replayed() ?? { seed: 7 } }), undefined);
 });
 
+test("schedules that found something once, among hundreds of thousands, find it no more", async () => {
+  // A replica read again what another had meanwhile, and wrote a job for an endpoint whose row went with that one's tail.
+  assert.equal(await trySchedulesApart(1, { replay: { seed: 1_052_508_323, path: "546" } }), undefined);
+});
+
 for (const [fault, left] of [
   ["fence", "a batch that is written whoever has its shards"],
   ["nonce", "a batch that asks for the epoch alone, which may be given twice after a failover"],

@@ -1,7 +1,9 @@
 /** Batches as they are written: the statement of what work changed, under the fence of its shards, until it is carried out or refused. */
 import { QUEUE_FOLD_BATCHES } from "../../domain/limits.ts";
+import type { ShardHold } from "../../domain/ownership.ts";
 import type { EndpointState } from "../machine/live-state.ts";
-import type { Connections } from "./connection.ts";
+import type { Connections, Query } from "./connection.ts";
+import { hasTail } from "./journal.ts";
 import type { Ownership } from "./ownership.ts";
 import {
   COUNTED,
@@ -13,6 +15,7 @@ import {
   type StatementAnswer,
   statementOf,
 } from "./statement.ts";
+import type { Last } from "./takeover.ts";
 import type { Unit } from "./unit.ts";
 
 /**
@@ -110,7 +113,8 @@ export class Batches {
         gone = answer!.refs ?? [];
         break;
       }
-      if (answer!.own < fence.shards.length) throw new ShardsLost(await this.#lostOf(fence));
+      if (answer!.own < fence.shards.length)
+        throw new ShardsLost(await this.#db.insist((query) => lostOf(query, holdsOf(fence))));
       if (!answer!.follows) throw new ShardsLost([]);
       // An earlier try was committed while this one waited for it: the next look sees it.
     }
@@ -122,18 +126,30 @@ export class Batches {
     }
     return gone;
   }
+}
 
-  /** Those of a batch that another has. */
-  async #lostOf({ shards, epochs, nonces }: Fence): Promise<readonly number[]> {
-    const rows = await this.#db.insist((query) =>
-      query<{ shard: number; epoch: number; nonce: number }>(
-        "SELECT shard, epoch, nonce FROM queue_shards WHERE shard = ANY($1)",
-        [shards],
-      ),
-    );
-    const held = new Map(rows.map(({ shard, epoch, nonce }) => [shard, `${epoch} ${nonce}`]));
-    return shards.filter((shard, index) => held.get(shard) !== `${epochs[index]} ${nonces[index]}`);
-  }
+/** How a snapshot has what is the replica's: shards that another has in it, and whether it has the last batch. */
+export async function seenOf(
+  query: Query,
+  ownership: Ownership,
+  { writer, n }: Last,
+): Promise<{ readonly lost: readonly number[]; readonly hadTail: boolean }> {
+  const [row] = await query<{ there: boolean }>(`SELECT ${hasTail("$1", "$2")} AS there`, [writer, n]);
+  const holds = ownership.shards.map((shard) => ownership.holdOf(shard)!);
+  return { lost: await lostOf(query, holds), hadTail: row!.there };
+}
+
+function holdsOf({ shards, epochs, nonces }: Fence): ShardHold[] {
+  return shards.map((shard, at) => ({ shard, epoch: epochs[at]!, nonce: nonces[at]! }));
+}
+
+/** Those that another has. */
+async function lostOf(query: Query, holds: readonly ShardHold[]): Promise<readonly number[]> {
+  const rows = await query<ShardHold>("SELECT shard, epoch, nonce FROM queue_shards WHERE shard = ANY($1)", [
+    holds.map(({ shard }) => shard),
+  ]);
+  const held = new Map(rows.map(({ shard, epoch, nonce }) => [shard, `${epoch} ${nonce}`]));
+  return holds.flatMap(({ shard, epoch, nonce }) => (held.get(shard) === `${epoch} ${nonce}` ? [] : [shard]));
 }
 
 /** The number, then as COUNTED. */

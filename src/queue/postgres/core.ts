@@ -10,12 +10,11 @@ import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/mac
 import { takenOver } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { RecordsAtHand } from "./at-hand.ts";
-import { Batches, ShardsLost } from "./batches.ts";
+import { Batches, ShardsLost, seenOf } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
 import { type Connections, inSnapshot, type Query } from "./connection.ts";
 import { EarlyJobs, type EarlyOptions } from "./early-jobs.ts";
 import { Heads } from "./heads.ts";
-import { hasTail } from "./journal.ts";
 import { type LoadedState, type LoadScope, loadState } from "./load.ts";
 import { Numbers, seqAt } from "./numbers.ts";
 import { Ownership, shardOf, shardOfNumber } from "./ownership.ts";
@@ -341,24 +340,26 @@ export class PostgresCore extends QueueMachine {
     const reason = this.takeBack(error, isLost);
     this.early.over();
     this.unit = new Unit();
-    if (isLost && error.shards.length > 0) {
-      this.lost(error.shards);
-      this.dropped(this.dropShards(error.shards));
-    }
+    if (isLost) this.#leave(error.shards);
     await this.readAgain();
     return reason;
   }
 
+  #leave(shards: readonly number[]): void {
+    if (shards.length === 0) return;
+    this.lost(shards);
+    this.dropped(this.dropShards(shards));
+  }
+
   /** All that is in memory. Nothing of a batch is under way. */
   async readAgain(): Promise<void> {
-    const { writer, n } = this.last;
-    const [hadTail, state] = await this.db.insist((query) =>
+    const [{ lost, hadTail }, state] = await this.db.insist((query) =>
       inSnapshot(query, async (same) => {
-        const [row] = await same<{ there: boolean }>(`SELECT ${hasTail("$1", "$2")} AS there`, [writer, n]);
-        return [row!.there, await loadState(same, this.#scope())] as const;
+        return [await seenOf(same, this.ownership, this.last), await loadState(same, this.#scope())] as const;
       }),
     );
     this.#loaded(state);
+    this.#leave(lost); // What others wrote there may go with their tail, and these would be its own again.
     if (hadTail) return;
     this.ownership.tailLost();
     this.#tailLost();
