@@ -3,11 +3,12 @@
  * endpoint changes) and once a second for those that have workers or work. Looks at one endpoint never overlap.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { AUTOSCALER_PAUSE_MS, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
+import { AUTOSCALER_PAUSE_MS, AUTOSCALER_READS_AT_ONCE, AUTOSCALER_TICK_MS } from "../domain/limits.ts";
 import { isLiveName } from "../domain/names.ts";
 import type { IsMine } from "../domain/own-endpoints.ts";
 import { type Decision, type EndpointSample, isActive } from "../domain/worker.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
+import { Turns } from "../lib/turns.ts";
 import type { JobReader, JobUpkeep } from "../queue/queue.ts";
 import type { Endpoint, Store, Worker } from "../store/store.ts";
 import { decide } from "./decide.ts";
@@ -41,6 +42,8 @@ export class Autoscaler {
   /** Endpoints that have workers or work: looked at every tick. */
   readonly #awake = new Set<string>();
   readonly #loads = new Map<string, Readonly<Record<"normal" | "lowPriority", LoadAverage>>>();
+  /** Thousands may be woken together: those who wait for the store behind all of these would be refused. */
+  readonly #reads = new Turns(AUTOSCALER_READS_AT_ONCE);
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -110,7 +113,9 @@ export class Autoscaler {
     const endpoint = isMine(endpointId) ? await endpoints.find(endpointId) : undefined;
     if (endpoint === undefined) return this.#forget(endpointId);
     await this.#deps.adopt?.(endpointId);
-    const rows = (await store.workers.listByEndpoint(endpointId)).filter((row) => isActive(row.state));
+    const rows = (await this.#reads.take(() => store.workers.listByEndpoint(endpointId))).filter((row) =>
+      isActive(row.state),
+    );
     const counts = await queue.counts(endpointId);
     const link = this.#deps.sampleLink(endpointId);
     const busy = counts.inQueue > 0 || link.waitingRequests > 0 || link.running > 0 || rows.length > 0;

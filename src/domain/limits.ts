@@ -302,6 +302,7 @@ export const BOOT_BACKOFF_MS = 1_000;
 export const BOOT_BACKOFF_MAX_MS = 60_000;
 export const AUTOSCALER_TICK_MS = 1_000;
 export const AUTOSCALER_PAUSE_MS = 20;
+export const AUTOSCALER_READS_AT_ONCE = 4;
 /** A start that was refused for another reason than room. */
 export const START_RETRY_MS = 1_000;
 /** On a full machine: a worker with nothing to do for so long may go for another endpoint, */

@@ -21,7 +21,7 @@ import {
   type WorkerView,
 } from "../domain/worker.ts";
 import type { WorkerExit } from "../drivers/worker-driver.ts";
-import type { Endpoint, Store, Worker } from "../store/store.ts";
+import type { BriefEndpoint, Endpoint, Store, Worker } from "../store/store.ts";
 import { type BootRecord, inWords, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
 import type { DecisionLog } from "./decision-log.ts";
@@ -30,6 +30,7 @@ import type { Images } from "./images.ts";
 import { LiveEndpoints } from "./live-endpoints.ts";
 import { Room, type RoomWish } from "./room.ts";
 import { newWorkerId, type StartDeps, startWorker } from "./start-worker.ts";
+import { Unproven } from "./unproven.ts";
 import { ownRows, reconcileRows, untilEnded } from "./worker-rows.ts";
 import type { WorkersAhead } from "./workers-ahead.ts";
 
@@ -70,7 +71,7 @@ export class WorkerPool implements WorkerView {
   readonly #room: Room;
   /** Revision last seen of each endpoint; a new one must show that it starts. */
   readonly #revisions = new Map<string, string>();
-  readonly #unproven = new Set<string>();
+  readonly #unproven = new Unproven();
   readonly #live: LiveEndpoints;
   readonly #failing = new Map<string, Promise<void>>();
   #isRecovered = false;
@@ -107,11 +108,11 @@ export class WorkerPool implements WorkerView {
   async recover(): Promise<void> {
     const { store, isMine } = this.#deps;
     const unproven = new Set((await store.builds.listUnproven()).map(({ id }) => id));
-    for (const endpoint of await store.endpoints.listBriefly()) {
-      this.#revisions.set(endpoint.id, endpoint.revision);
-      const mustProve = unproven.has(endpoint.buildId ?? "") && !isLiveName(endpoint.name);
-      if (mustProve && isMine(endpoint.id)) await this.#prove(endpoint);
-    }
+    const endpoints = await store.endpoints.listBriefly();
+    for (const { id, revision } of endpoints) this.#revisions.set(id, revision);
+    const mustProve = ({ id, buildId, name }: BriefEndpoint) =>
+      isMine(id) && unproven.has(buildId ?? "") && !isLiveName(name);
+    await this.#prove(endpoints.filter(mustProve), () => store.workers.list());
     this.#isRecovered = true;
     await this.reconcile();
   }
@@ -164,16 +165,12 @@ export class WorkerPool implements WorkerView {
     if (!this.#deps.isMine(endpoint.id)) return;
     if (!isRemoved(endpoint)) this.#deps.images.prepare(endpoint);
     if (isLiveName(endpoint.name)) this.#live.changed(endpoint);
-    else if (endpoint.buildId !== null) this.#inBackground(this.#prove(endpoint));
+    else if (endpoint.buildId !== null)
+      this.#inBackground(this.#prove([endpoint], () => this.#deps.store.workers.listByEndpoint(endpoint.id)));
   }
 
-  /** The revision must show that it starts, unless a worker of it did: one that a failed deploy has left running. */
-  async #prove({ id, revision }: Pick<Endpoint, "id" | "revision">): Promise<void> {
-    this.#unproven.add(revision);
-    const rows = await this.#deps.store.workers.listByEndpoint(id);
-    if (!rows.some((row) => row.revision === revision && row.state === "READY")) return;
-    this.#unproven.delete(revision);
-    this.#deps.wake(id);
+  async #prove(...which: Parameters<Unproven["add"]>): Promise<void> {
+    for (const { id } of await this.#unproven.add(...which)) this.#deps.wake(id);
   }
 
   endpointRemoved(endpointId: string): void {

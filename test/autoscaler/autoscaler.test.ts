@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Autoscaler } from "../../src/autoscaler/autoscaler.ts";
+import { AUTOSCALER_READS_AT_ONCE } from "../../src/domain/limits.ts";
 import type { Decision } from "../../src/domain/worker.ts";
 import type { JobReader, JobUpkeep } from "../../src/queue/queue.ts";
 import type { Endpoint, Store } from "../../src/store/store.ts";
@@ -19,6 +20,14 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
   const errors: unknown[] = [];
   let looks = 0;
   const looked: string[] = [];
+  const reads = { now: 0, most: 0, fails: 0 };
+  const listByEndpoint = async () => {
+    reads.most = Math.max(reads.most, ++reads.now);
+    await turn();
+    reads.now--;
+    if (reads.fails-- > 0) throw new Error("the database is away");
+    return [];
+  };
   let applying: Promise<void> = Promise.resolve();
   const queue = {
     counts: async (id: string) => {
@@ -29,7 +38,7 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
   };
   const autoscaler = new Autoscaler({
     store: {
-      workers: { listByEndpoint: async () => [], list: async () => [] },
+      workers: { listByEndpoint, list: async () => [] },
       endpoints: { listBriefly: async () => all },
     } as unknown as Store,
     endpoints: {
@@ -60,7 +69,20 @@ function loop(changes: { inQueue?: number; mayStart?: boolean; others?: readonly
     applying = held.promise;
     return held.resolve;
   };
-  return { autoscaler, endpoint, others, proof, found, applied, errors, settled, hold, looked, looks: () => looks };
+  return {
+    autoscaler,
+    endpoint,
+    others,
+    proof,
+    found,
+    applied,
+    errors,
+    settled,
+    hold,
+    looked,
+    reads,
+    looks: () => looks,
+  };
 }
 
 test("A job that waits brings one look and one worker, also after the clock was set back", async () => {
@@ -150,4 +172,14 @@ test("One that was stopped starts nothing, whoever wakes it, and does not finish
   autoscaler.wake(endpoint.id);
   await settled();
   assert.deepEqual(applied, []);
+});
+
+test("Thousands that are looked at together read the store a few at a time, and reads that fail hold up no others", async (t) => {
+  const others = Array.from({ length: 2_000 }, () => newEndpoint(null, { workersMin: 1, workersMax: 1 }));
+  const { autoscaler, errors, reads, settled, looks } = loop({ others });
+  t.after(() => autoscaler.stop());
+  reads.fails = 10;
+  await autoscaler.lookAtAll();
+  while (looks() < 2 * others.length + 1 - errors.length) await settled();
+  assert.deepEqual([reads.most, errors.length], [AUTOSCALER_READS_AT_ONCE, 10]);
 });
