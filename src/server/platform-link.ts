@@ -40,15 +40,26 @@ export async function dialPlatform(
   const at = addressOf(row);
   const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
   const dial = (protocol: ReplicaProtocol) => dialReplica(at, certificate, protocol);
-  const backing = linkBacking({ link, settings, spans, dialCalls: () => dial("calls"), log });
+  const calls = new Set<TLSSocket>();
+  const dialCalls = async () => {
+    const socket = await dial("calls");
+    calls.add(socket);
+    socket.once("close", () => calls.delete(socket));
+    return socket;
+  };
+  const backing = linkBacking({ link, settings, spans, dialCalls, log });
+  let leaves = false;
   const closed = new Promise<string>((resolve) => {
     link.onClosed = (reason) => {
       told.gone(backing);
+      // One that leaves answers what was passed on to it; one that vanishes, or stands still, closes nothing.
+      if (!leaves) for (const socket of calls) socket.destroy();
       resolve(reason);
     };
   });
   // It gives away what it has: nothing is asked of it any more.
   link.onClose = () => {
+    leaves = true;
     told.leaves();
     link.destroy();
   };

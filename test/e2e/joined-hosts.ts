@@ -44,14 +44,14 @@ export function joinable(t: TestContext, platform: TestPlatform) {
   /** Starts the agent; it ends with the test, with all it started. */
   const join = async (
     name: string,
-    {
-      url = platform.url,
-      netns = "",
-      dataDir = path.join(tempDir(t), "host"),
-      env: more = {},
-      args: flags = [],
-    }: Machine = {},
+    { url = platform.url, netns = "", dataDir: given, env: more = {}, args: flags = [] }: Machine = {},
   ) => {
+    const agents: AgentProcess[] = [];
+    // Before its folder goes: one that lives writes to it.
+    t.after(async () => {
+      for (const agent of agents) if (agent.isAlive) await agent.signal("SIGINT");
+    });
+    const dataDir = given ?? path.join(tempDir(t), "host");
     const made = await platform.query<{ createHostToken: { secret: string } }>(
       "mutation { createHostToken(input: {}) { secret } }",
     );
@@ -63,9 +63,7 @@ export function joinable(t: TestContext, platform: TestPlatform) {
     };
     const start = () => {
       const agent = new AgentProcess(args, hostEnv, netns);
-      t.after(async () => {
-        if (agent.isAlive) await agent.signal("SIGINT");
-      });
+      agents.push(agent);
       return agent;
     };
     const agent = start();
