@@ -61,7 +61,12 @@ export async function makeProgram(): Promise<string> {
   writeFileSync(path.join(made, "bin/svc"), commandOf(program), { mode: 0o755 });
   // Tests run as other users too.
   chmodSync(made, 0o755);
-  renameSync(made, folder);
+  try {
+    renameSync(made, folder);
+  } catch (error) {
+    if (!existsSync(program)) throw error;
+    rmSync(made, { recursive: true }); // Another run has made it meanwhile.
+  }
   return program;
 }
 

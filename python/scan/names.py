@@ -8,6 +8,7 @@ from scan.module import Module, Project, start
 from scan.scope import Binding, Scope
 
 _DEPTH_MAX = 40
+_LOOKED_MAX = 10_000
 _OF_THE_PACKAGE = (
     *("Endpoint", "GpuType", "GpuGroup", "Retries", "Secret", "Volume"),
     *("batched", "enter", "exit", "option", "remote", "with_options"),
@@ -52,6 +53,8 @@ class Names:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._scopes: dict[str, Scope] = {}
+        self._looked = 0
+        """So often for what is asked now."""
 
     def scope(self, module: Module) -> Scope:
         scope = self._scopes.get(module.path)
@@ -61,7 +64,7 @@ class Names:
 
     def meaning(self, module: Module, node, before=None, depth: int = 0) -> Meaning:
         """What `node` means where it stands, at `before` in its file."""
-        if depth > _DEPTH_MAX:
+        if self._is_endless(depth):
             return _unknown("is defined by itself")
         kind = type(node)
         if kind is ast.Name:
@@ -71,8 +74,13 @@ class Names:
         of = self.meaning(module, node.value, before, depth + 1)
         return self._member(of, node.attr, module, node, depth + 1)
 
+    def _is_endless(self, depth: int) -> bool:
+        """Modules that take all of each other, twice, would be gone through 2 ** _DEPTH_MAX times."""
+        self._looked = self._looked + 1 if depth > 0 else 0
+        return depth > _DEPTH_MAX or self._looked > _LOOKED_MAX
+
     def lookup(self, module: Module, name: str, before, depth: int = 0) -> Meaning:
-        if depth > _DEPTH_MAX:
+        if self._is_endless(depth):
             return _unknown("is defined by itself")
         scope = self.scope(module)
         bindings = [binding for binding in scope.bindings.get(name, ()) if binding.at <= before]

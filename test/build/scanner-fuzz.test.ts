@@ -117,7 +117,10 @@ describe("the scanner never crashes", () => {
   test("on deep nesting and long chains", async (t) => {
     const scanText = scannerOfTexts(t);
     const deep = 3000;
+    const takesItself = "from fuzz import *\n".repeat(3);
     for (const text of [
+      `${takesItself}api = Endpoint(name="api")\n`,
+      `${takesItself}from svc import Endpoint\nX = Y\nY = X\nX += Y\napi = Endpoint(name=X)\n`,
       `X = ${"[".repeat(deep)}${"]".repeat(deep)}\n`,
       `X = ${"1 + ".repeat(deep)}1\n`,
       `X = ${"a.".repeat(deep)}b\n`,
