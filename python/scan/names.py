@@ -64,7 +64,7 @@ class Names:
 
     def meaning(self, module: Module, node, before=None, depth: int = 0) -> Meaning:
         """What `node` means where it stands, at `before` in its file."""
-        if self._is_endless(depth):
+        if self._gives_up(depth):
             return _unknown("is defined by itself")
         kind = type(node)
         if kind is ast.Name:
@@ -74,13 +74,13 @@ class Names:
         of = self.meaning(module, node.value, before, depth + 1)
         return self._member(of, node.attr, module, node, depth + 1)
 
-    def _is_endless(self, depth: int) -> bool:
+    def _gives_up(self, depth: int) -> bool:
         """Modules that take all of each other, twice, would be gone through 2 ** _DEPTH_MAX times."""
         self._looked = self._looked + 1 if depth > 0 else 0
         return depth > _DEPTH_MAX or self._looked > _LOOKED_MAX
 
     def lookup(self, module: Module, name: str, before, depth: int = 0) -> Meaning:
-        if self._is_endless(depth):
+        if self._gives_up(depth):
             return _unknown("is defined by itself")
         scope = self.scope(module)
         bindings = [binding for binding in scope.bindings.get(name, ()) if binding.at <= before]

@@ -2,7 +2,6 @@
  * A terminal's whole screen, redrawn in place. It has a buffer of its own: what stood there before is back when it closes, however
  * the command ends.
  */
-
 import { stripVTControlCharacters } from "../lib/parts-of-node.ts";
 import { terminalText } from "../lib/terminal-text.ts";
 

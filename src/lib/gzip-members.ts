@@ -2,7 +2,6 @@
  * Gzip as a row of independent members, one for each CHUNK_BYTES of input. Members are compressed side by side in
  * the thread pool, and any gzip reader sees one stream. The same input gives the same bytes.
  */
-
 import { gzip } from "node:zlib";
 import { promisify } from "./parts-of-node.ts";
 

@@ -33,7 +33,6 @@ interface AheadDeps extends Omit<StartDeps, "store"> {
 interface Ahead {
   readonly id: string;
   readonly endpoint: Endpoint;
-  readonly revision: string;
   /** Resolves when it is ready, or is none any more. */
   readonly settled: PromiseWithResolvers<void>;
   /** Resolves when its start is under way, or was refused. */
@@ -126,15 +125,14 @@ export class WorkersAhead {
     const prepared = images.of(endpoint);
     if (prepared === undefined || prepared.image.pulls !== undefined || isMine(endpointId)) return 0;
     const wanted = Math.min(workers, endpoint.workersMax);
-    const its: IsMine = (id) => id === endpointId;
-    const isOurs = (one: Ahead) => one.revision === revision;
+    const its = () => this.#of((id) => id === endpointId).filter((one) => one.endpoint.revision === revision);
     let starts = 0;
-    while (this.#of(its).filter(isOurs).length < wanted && this.#all.size < WORKERS_AHEAD_MAX) {
+    while (its().length < wanted && this.#all.size < WORKERS_AHEAD_MAX) {
       if (this.#isClosed || isCrowded()) break;
       this.#start(endpoint, prepared);
       starts++;
     }
-    const own = this.#of(its).filter(isOurs);
+    const own = its();
     for (const one of own) this.#keep(one);
     await Promise.all(own.map(({ settled }) => settled.promise));
     const ready = own.filter(({ id, isReady }) => isReady && this.#all.has(id)).length;
@@ -145,7 +143,7 @@ export class WorkersAhead {
 
   #start(endpoint: Endpoint, prepared: NonNullable<ReturnType<Images["of"]>>): void {
     const one: Ahead = {
-      ...{ id: newWorkerId(), endpoint, revision: endpoint.revision, settled: Promise.withResolvers<void>() },
+      ...{ id: newWorkerId(), endpoint, settled: Promise.withResolvers<void>() },
       ...{ started: Promise.resolve(), row: undefined, isReady: false, adopting: undefined, late: undefined },
     };
     this.#all.set(one.id, one);
@@ -171,12 +169,12 @@ export class WorkersAhead {
 
   async #adopt(one: Ahead): Promise<void> {
     const { store, adopted } = this.#deps;
-    const { id, endpoint, revision } = one;
+    const { id, endpoint } = one;
     clearTimeout(one.late);
     await one.started;
     const now = await store.endpoints.find(endpoint.id);
     if (!this.#all.has(id)) return;
-    if (now?.revision !== revision) return this.#end(id);
+    if (now?.revision !== endpoint.revision) return this.#end(id);
     try {
       await store.workers.insert(one.row!);
     } catch (error) {
