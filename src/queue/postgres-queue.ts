@@ -154,13 +154,13 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
 /** Callers that wait for a database that stays away are told; what must not be lost waits on. */
 function refuseWhenAway(core: PostgresCore): () => void {
   let timer: NodeJS.Timeout | undefined;
-  core.db.onOutage((waitMs) => {
+  const look = () => {
+    const { leftMs, refusal } = core.db;
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      const { refusal } = core.db;
-      if (refusal !== undefined) core.pipeline.refuse(refusal);
-    }, waitMs);
-    timer.unref();
-  });
+    if (refusal !== undefined) core.pipeline.refuse(refusal);
+    // Timers may be early: they count from when their turn of the event loop began.
+    else if (leftMs !== undefined) timer = setTimeout(look, Math.ceil(leftMs)).unref();
+  };
+  core.db.onOutage(look);
   return () => clearTimeout(timer);
 }

@@ -267,6 +267,12 @@ async function start(
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
     return { url: at.url, firstKey, missing, lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
+    autoscaler.stop();
+    ahead?.close();
+    await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(() => {});
+    // Workers of an earlier platform go on, for a later one.
+    const workers = await driver.list().catch(() => undefined);
+    await driver.close({ stopAll: workers?.length === 0 }).catch(() => {});
     gateways?.kill();
     await gateways?.close(0).catch(() => {});
     containerCalls.close();

@@ -7,6 +7,7 @@ import { type Contender, canBeServed, type HeldWorker, type Move, shareRoom } fr
 import { FAIR_IDLE_MS, START_RETRY_MS } from "../domain/limits.ts";
 import { asIfMade, type Fleet, placeAmong, wishesOf } from "../domain/placement.ts";
 import { type EndpointSample, isActive } from "../domain/worker.ts";
+import { notBefore } from "../lib/not-before.ts";
 import type { Endpoint, Worker } from "../store/store.ts";
 
 type Capacity = Fleet & { readonly shares: ReadonlyMap<string, Share> };
@@ -74,7 +75,7 @@ export class Room {
   readonly #waiting = new Map<string, Waiting>();
   #closed = false;
   #looking = false;
-  #idleTimer: NodeJS.Timeout | undefined;
+  #looksSoon = false;
   #retryTimer: NodeJS.Timeout | undefined;
   #again = false;
 
@@ -133,11 +134,12 @@ export class Room {
   }
 
   workerIdle(): void {
-    if (this.#waiting.size === 0 || this.#idleTimer !== undefined) return;
-    this.#idleTimer = setTimeout(() => {
-      this.#idleTimer = undefined;
+    if (this.#waiting.size === 0 || this.#looksSoon) return;
+    this.#looksSoon = true;
+    notBefore(FAIR_IDLE_MS, () => {
+      this.#looksSoon = false;
       this.look();
-    }, FAIR_IDLE_MS + 1).unref();
+    });
   }
 
   look(): void {

@@ -1,11 +1,12 @@
 /** The processes that start workers are killed or stand still, with jobs running and waiting: none is lost. */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { LauncherProcess } from "../../src/drivers/launcher-process.ts";
 import { hostPid, OWN_PID } from "../host-pid.ts";
-import { project, startPlatform, type TestPlatform } from "./platform.ts";
+import { project, startPlatform, svc, type TestPlatform, tempDir } from "./platform.ts";
 
 const WORKER = (file: string) => `
 import time
@@ -203,4 +204,14 @@ test("while the launcher stands still no worker is lost and no job fails, and a 
     () => !existsSync(`/proc/${pid}`) || readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z "),
     "it is gone",
   );
+});
+
+test("a start that fails when all is up leaves no launcher", { timeout: 120_000 }, async (t) => {
+  const dataDir = path.join(tempDir(t), "data");
+  // Where it says at last that it listens.
+  mkdirSync(path.join(dataDir, "platform.json"), { recursive: true, mode: 0o700 });
+  const start = await svc(["platform", "start", "--foreground", "--port", "0", "--data-dir", dataDir]);
+  assert.equal(start.code, 1, start.stderr);
+  assert.ok(existsSync(path.join(dataDir, "launcher.json")), "there was one");
+  assert.equal(LauncherProcess.earlier(dataDir), undefined);
 });

@@ -65,10 +65,11 @@ export interface Answer {
   readonly json: any;
 }
 
-/** A folder that goes away with the test. */
+/** A folder that goes away with the test: last of all, as a platform whose data lie there must end before. */
 export function tempDir(t: TestContext): string {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  // Hooks run in the order in which they were given.
+  t.after(() => t.after(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })));
   return dir;
 }
 

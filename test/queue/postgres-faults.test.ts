@@ -226,4 +226,14 @@ describe("the job queue on PostgreSQL", { skip }, () => {
     assert.equal((await queue.find(id))?.state, "COMPLETED");
     assert.equal((await queue.enqueue(newJob(e))).created, true);
   });
+
+  test("callers are told of a database that stays away also when a timer was early", { timeout: 60_000 }, async (t) => {
+    const queue = await openedQueue(t, await server.database("early"), { waitMaxMs: 100 });
+    await server.kill("SIGQUIT");
+    t.after(() => server.start());
+    // By this clock every timer has half its time.
+    const { now } = performance;
+    t.mock.method(performance, "now", () => now.call(performance) / 2);
+    await assert.rejects(queue.enqueue(newJob(unique("endpoint"))), { code: "DATABASE_AWAY" });
+  });
 });

@@ -45,7 +45,7 @@ export class Connections implements Db {
   #outage: { since: number; error: unknown } | undefined;
   #named = true;
   #isOpen = false;
-  readonly #listeners: ((waitMs: number) => void)[] = [];
+  readonly #listeners: (() => void)[] = [];
 
   /** `waitMaxMs`: how long callers wait for a database that is away. */
   constructor(postgres: Postgres, waitMaxMs = POSTGRES_WAIT_MAX_MS) {
@@ -60,15 +60,18 @@ export class Connections implements Db {
     return this.#outage;
   }
 
-  /** What a caller hears who waited long enough; undefined as long as waiting makes sense. */
-  get refusal(): SvcError | undefined {
-    const outage = this.#outage;
-    if (outage === undefined || performance.now() - outage.since < this.#waitMaxMs) return undefined;
-    return this.#postgres.problem(reasonOf(outage.error));
+  /** For so long callers wait yet for a database that is away; undefined while it is not. */
+  get leftMs(): number | undefined {
+    return this.#outage && Math.max(0, this.#outage.since + this.#waitMaxMs - performance.now());
   }
 
-  /** Called when the database went away, with how long callers wait for it. */
-  onOutage(listener: (waitMs: number) => void): void {
+  /** What a caller hears who waited long enough; undefined as long as waiting makes sense. */
+  get refusal(): SvcError | undefined {
+    return this.leftMs === 0 ? this.#postgres.problem(reasonOf(this.#outage!.error)) : undefined;
+  }
+
+  /** Called when the database went away. */
+  onOutage(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
@@ -168,7 +171,7 @@ export class Connections implements Db {
     if (!isAway && !mustBeDone) return false;
     if (this.#outage === undefined) {
       this.#outage = { since: performance.now(), error };
-      for (const listener of this.#listeners) listener(this.#waitMaxMs);
+      for (const listener of this.#listeners) listener();
     } else this.#outage.error = error;
     return true;
   }
