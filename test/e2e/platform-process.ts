@@ -80,6 +80,8 @@ export async function startPlatformProcess(options: PlatformOptions): Promise<Pl
       }
       const ended = once(child, "exit");
       child.kill(signal);
+      // A test that failed leaves it standing still.
+      child.kill("SIGCONT");
       await ended;
     },
   };

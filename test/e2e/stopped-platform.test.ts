@@ -53,3 +53,10 @@ def long(name, seconds):
   );
   assert.deepEqual(started(), ["ends after", "ends meanwhile"]);
 });
+
+test("a platform that a test left standing still is ended all the same", async (t) => {
+  const platform = await startPlatform(t);
+  process.kill(platform.pid, "SIGSTOP");
+  await platform.stop();
+  assert.throws(() => process.kill(platform.pid, 0), { code: "ESRCH" });
+});

@@ -4,12 +4,13 @@
  * the rest. The nodes' own network enforces none, so that is done by policies.ts.
  */
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { test } from "node:test";
 import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
 import { MACHINE } from "./cluster.ts";
-import { findInstallation, Installation, LONG_MS } from "./installation.ts";
+import { type Installation, LONG_MS } from "./installation.ts";
+import { onNodes } from "./on-nodes.ts";
 import { PolicyEnforcer } from "./policies.ts";
 
 const APP = `
@@ -54,35 +55,19 @@ const METADATA = "169.254.169.254";
 const OUTSIDE = "203.0.113.9";
 const CLOSED = "TimeoutError";
 
-const isWanted = process.env.SVC_TEST_NODES === "network";
-const hasTool = onPath("nft", process.env.PATH ?? "") !== undefined;
-const missing = !isWanted ? "make test-cluster runs it" : hasTool ? undefined : "it needs nft (the package nftables)";
-const found = missing === undefined ? await findInstallation() : { missing };
-const skip = "missing" in found ? found.missing : false;
+const missing = onPath("nft", process.env.PATH ?? "") === undefined && "it needs nft (the package nftables)";
 
-describe("On a cluster that enforces network policies", { skip, timeout: 1_100_000 }, () => {
-  let on: Installation;
-  let enforcer: PolicyEnforcer;
-  before(
-    async () => {
-      assert.ok("helm" in found);
-      on = new Installation(found);
-      await on.start();
-      await far(on);
-      enforcer = new PolicyEnforcer(on.cluster, [1, 2], on.folder);
-      enforcer.start();
-      await on.install({ hosts: HOSTS });
-      await on.deploy(APP);
-    },
-    { timeout: 900_000 },
-  );
-  after(async () => {
-    await enforcer?.stop();
-    await runProcess("ip", ["netns", "del", "svck-far"]);
-    await on?.stop();
-  });
-
-  test("A worker reaches its platform, names and what is outside, and nothing else; without the policy it reaches all of it", async (t) => {
+await onNodes("On a cluster that enforces network policies", "network", (on) => {
+  test("A worker reaches its platform, names and what is outside, and nothing else; without the policy it reaches all of it", {
+    skip: missing,
+  }, async (t) => {
+    await far(on);
+    t.after(() => runProcess("ip", ["netns", "del", "svck-far"]));
+    const enforcer = new PolicyEnforcer(on.cluster, [1, 2], on.folder);
+    enforcer.start();
+    t.after(() => enforcer.stop());
+    await on.install({ hosts: HOSTS });
+    await on.deploy(APP);
     const { pod: otherPod } = await on.call("other", {});
     const [platform] = await on.platformPods();
     const other = (await on.hosts()).find(({ metadata }) => metadata.name === otherPod);

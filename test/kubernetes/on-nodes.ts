@@ -32,7 +32,11 @@ def keep(text):
  * Installed by the first test. Ten minutes of a machine, as root, with networks of its own, not beside all other tests: `make test-cluster` runs
  * them, those of each value of SVC_TEST_NODES for themselves.
  */
-export async function onNodes(title: string, wanted: "1" | "images", tests: (on: Installation) => void): Promise<void> {
+export async function onNodes(
+  title: string,
+  wanted: "1" | "images" | "network",
+  tests: (on: Installation) => void,
+): Promise<void> {
   const isWanted = process.env.SVC_TEST_NODES === wanted;
   const found = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
   if ("missing" in found) {
