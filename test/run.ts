@@ -39,7 +39,7 @@ const GATEWAYS_ENV = { SVC_TEST_GATEWAYS: "2" };
 
 /** What crosses most of what runs workers, wherever they run. What is left out is about machines of another kind, or about what Pods refuse. */
 const ON_PODS =
-  /\/e2e\/(bad-calls|bad-input|batching|boot-failure|call-command|calling|crash|dependencies|deploy-again|job-life|jobs-command|lifecycle|load-balanced|load-balanced-fastapi|load-balanced-streams|main-job|many-items|metrics|open-endpoints|openai|prefetch|production|retries|rolling|schedules|secret-keys|stop|stream-limits|traces|webhook|worker-failures|worker-start)\.test\.ts$/;
+  /\/e2e\/(bad-calls|bad-input|batching|boot-failure|call-command|calling|crash|dependencies|deploy-again|job-life|jobs-command|lifecycle|load-balanced|load-balanced-fastapi|load-balanced-streams|many-items|metrics|open-endpoints|openai|prefetch|production|retries|rolling|schedules|secret-keys|stop|stream-limits|traces|webhook|worker-failures|worker-start)\.test\.ts$/;
 const ALSO_ON_PODS = ["/test/e2e/job-life.test.ts"];
 
 const root = path.resolve(import.meta.dirname, "..");
