@@ -53,7 +53,7 @@ export class Cluster {
   readonly #programs: NodePrograms;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svck-"));
   readonly #nodes = new Set<number>();
-  /** Names of those without power: for a while the API server does not know it. */
+  /** Names of those without power or cable: for a while the API server does not know it. */
   readonly lost = new Set<string>();
   #names: Socket | undefined;
   /** Addresses by name, as they were last. */
@@ -147,7 +147,8 @@ export class Cluster {
     this.#scripts.add(done);
     await done.finally(() => this.#scripts.delete(done));
     if (what === "down") this.#nodes.delete(number);
-    if (what === "crash") this.lost.add(`n${number}`);
+    if (what === "crash" || what === "unplug") this.lost.add(`n${number}`);
+    if (what === "plug") this.lost.delete(`n${number}`);
   }
 
   /** In the namespaces of a node. */

@@ -311,6 +311,6 @@ export class Installation {
 }
 
 /** As a Service has it: it takes calls, and is not about to end. */
-function isReadyPod({ metadata, status }: Pod): boolean {
+export function isReadyPod({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status.containerStatuses?.[0]?.ready === true;
 }

@@ -1,13 +1,13 @@
 /**
  * Several Pods of the platform on a real cluster of two nodes: one has the database and the others wait, or all of them share the endpoints. The
- * owner is killed under calls, the release is upgraded under calls, all are told to end at once; and where a volume is of one node alone, Pods
- * with volumes run there.
+ * owner is killed under calls, a node is cut off, the release is upgraded under calls, all are told to end at once; and where a volume is of one
+ * node alone, Pods with volumes run there.
  */
 // May take 60 minutes.
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { type Installation, LONG_MS } from "./installation.ts";
+import { type Installation, isReadyPod, LONG_MS } from "./installation.ts";
 import { callsUntil, folderAsVolume, KEEP, onNodes, WHERE } from "./on-nodes.ts";
 
 /** What runs may take longer to end than any test here waits: nothing that is idle may. */
@@ -32,17 +32,48 @@ async function completed(on: Installation, jobs: readonly Job[]): Promise<void> 
 async function killed(on: Installation, t: TestContext, pod: string): Promise<void> {
   const pid = await on.platformPid(pod);
   const jobs: Job[] = [];
+  let unanswered = 0;
+  // Until its kubelet has seen its end, calls go to the killed one too. Whose connection ended with it does not know of its job.
+  const call = (n: number) =>
+    on.run("where", { n, seconds: 0.2 }).catch((error) => {
+      unanswered++;
+      throw error;
+    });
   for (let n = 0; n < JOBS; n++) {
     if (n === JOBS / 4) process.kill(pid, "SIGKILL");
-    // Whose connection ended with the killed one does not know.
-    const job = await on.run("where", { n, seconds: 0.2 }).catch(() => undefined);
-    if (job !== undefined) jobs.push(job);
+    jobs.push(await eventually(() => call(n), LONG_MS));
   }
-  t.diagnostic(`${jobs.length} jobs were taken, ${JOBS - jobs.length} calls had no answer`);
-  assert.ok(jobs.length >= JOBS / 2);
+  t.diagnostic(`${jobs.length} jobs were taken, ${unanswered} calls had no answer`);
   await completed(on, jobs);
   // It may be the same again: its container is started anew.
   await eventually(async () => assert.ok(await on.owner()), LONG_MS);
+}
+
+/** The node of the hosts is cut off with a Pod of the platform: its jobs run once more on the other, and when it is back all is as before. */
+async function cutOff(on: Installation, t: TestContext): Promise<void> {
+  const lost = await on.hostsApart("where", { n: 1 });
+  const jobs = await Promise.all(Array.from({ length: 4 }, (_, n) => on.run("where", { n, seconds: 20 })));
+  const all = () => Promise.all(jobs.map((status) => status()));
+  await eventually(async () => {
+    for (const { status } of await all()) assert.equal(status, "IN_PROGRESS");
+  }, LONG_MS).catch((error) => on.told(error));
+  const [{ workerId: before }] = await all();
+  const at = performance.now();
+  await on.cluster.node(lost, "unplug");
+  try {
+    await eventually(async () => {
+      for (const { status, workerId } of await all())
+        assert.ok(["IN_PROGRESS", "COMPLETED"].includes(status) && workerId !== before, `${status} ${workerId}`);
+    }, LONG_MS).catch((error) => on.told(error));
+    t.diagnostic(`from the cut until all jobs run elsewhere: ${((performance.now() - at) / 1000).toFixed(1)} s`);
+    await completed(on, jobs);
+  } finally {
+    await on.cluster.node(lost, "plug");
+  }
+  await eventually(async () => {
+    const ready = (await on.platformPods()).filter(isReadyPod);
+    assert.equal(ready.length, 3);
+  }, LONG_MS).catch((error) => on.told(error));
 }
 
 /** All Pods are replaced under calls, of which none fails. */
@@ -77,6 +108,8 @@ await onNodes("Several Pods of the platform", "1", (on) => {
     test(`kill -9 of the owner of Pods ${kind}, under calls: every job that was taken has its result`, async (t) => {
       await killed(on, t, await on.owner());
     });
+
+    test(`A node that is cut off with Pods ${kind}: its jobs run once more on the other node`, (t) => cutOff(on, t));
 
     test(`helm upgrade of Pods ${kind}, under calls: none fails`, (t) => upgraded(on, t, env));
 
