@@ -166,6 +166,18 @@ def forever():
     );
   });
 
+  test("one whose database another has taken ends with a sentence, whatever is still open in it", async (t) => {
+    const dataDir = path.join(tempDir(t), "data");
+    const open = "--import=data:text/javascript,setInterval(()=>{},1e6)";
+    const env = { SVC_DATABASE_URL: await server.database("taken"), NODE_OPTIONS: open };
+    const ended = svc(["platform", "start", "--foreground", "--port", "0", "--data-dir", dataDir], { env });
+    await eventually(() => assert.ok(existsSync(path.join(dataDir, "platform.json"))));
+    await server.sql("UPDATE platform_owner SET id = 'other', home = 'other', place = 'elsewhere'", "taken");
+    const { code, stderr } = await ended;
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /Another platform has taken the database: elsewhere\./);
+  });
+
   test("what keeps it from starting is said in a sentence, without the password", async (t) => {
     const dir = tempDir(t);
     const start = (env: Record<string, string>) =>

@@ -10,7 +10,7 @@ import { SvcError } from "../../domain/errors.ts";
 import { writeFileAtomic } from "../../lib/write-file-atomic.ts";
 import { runPlatform } from "../../server/main.ts";
 import type { CliContext } from "../context.ts";
-import { formatError } from "../format-error.ts";
+import { exitCodeOf, formatError } from "../format-error.ts";
 import { platformConfig } from "./configuration.ts";
 import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
 
@@ -42,11 +42,14 @@ export async function runForeground(context: CliContext, options: StartOptions):
     context.exit(0);
   } catch (thrown) {
     const error = withFlag(thrown);
-    if (process.send === undefined) throw error;
-    context.terminal.note(formatError(error, context.terminal.errColors, true));
-    tellParent({ ready: false, error: described(error) });
-    process.disconnect?.();
-    context.exit(1);
+    const isChild = process.send !== undefined;
+    context.terminal.note(formatError(error, context.terminal.errColors, isChild || context.env.SVC_DEBUG === "1"));
+    if (isChild) {
+      tellParent({ ready: false, error: described(error) });
+      process.disconnect?.();
+    }
+    // As above: nothing takes what another has now while this one is kept.
+    context.exit(exitCodeOf(error));
   }
 }
 
