@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { aptInstall } from "./apt-install.ts";
+import { testLog } from "./harness/test-logs.ts";
 
 /** The first has no window to draw, which takes a fifth less processor time. */
 const PLACES = [
@@ -21,6 +22,9 @@ const HERE_ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EX
 
 /** For what a page shows at once on a quiet machine. */
 const PATIENCE_MS = 120_000;
+/** What pages show at the end goes to the log of a test. */
+const LAST_LOOK_MS = 2_000;
+const LAST_LOOK_CHARS = 1_000;
 
 /** Skips the test, saying why, on a machine that has no Chromium and cannot install it. */
 export async function openBrowser(t: TestContext): Promise<Browser | undefined> {
@@ -31,12 +35,25 @@ export async function openBrowser(t: TestContext): Promise<Browser | undefined> 
   }
   const args = ["--no-sandbox", "--disable-gpu", HERE_ALONE];
   const browser = await chromium.launch({ executablePath, args });
-  t.after(() => browser.close());
+  const kept = testLog("browser");
+  t.after(async () => {
+    for (const page of browser.contexts().flatMap((context) => context.pages())) {
+      const text = await page.innerText("body", { timeout: LAST_LOOK_MS }).catch(String);
+      kept(`${page.url()} shows: ${text.slice(0, LAST_LOOK_CHARS).replaceAll(/\s+/g, " ")}\n`);
+    }
+    await browser.close();
+  });
   // browser.newPage asks it, too.
   const newContext = browser.newContext.bind(browser);
   browser.newContext = async (options) => {
     const context = await newContext(options);
     context.setDefaultTimeout(PATIENCE_MS);
+    context.on("requestfailed", (request) => {
+      kept(`${request.method()} ${request.url()} failed: ${request.failure()?.errorText}\n`);
+    });
+    context.on("response", (response) => {
+      if (response.status() >= 400) kept(`${response.request().method()} ${response.url()}: ${response.status()}\n`);
+    });
     return context;
   };
   return browser;

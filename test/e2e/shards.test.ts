@@ -126,14 +126,16 @@ describe("three platforms that share the endpoints", { skip }, () => {
         }),
       ),
     );
-    const asked = await call(third, "/graphql", {
-      body: { query: "{ myself { endpoints { name status { state } } } }" },
+    await eventually(async () => {
+      const asked = await call(third, "/graphql", {
+        body: { query: "{ myself { endpoints { name status { state } } } }" },
+      });
+      assert.deepEqual(
+        asked.json.data.myself.endpoints.map((one: { status: { state: string } }) => one.status.state),
+        Array(QUEUED + 2).fill("READY"),
+        asked.text,
+      );
     });
-    assert.deepEqual(
-      asked.json.data.myself.endpoints.map((one: { status: { state: string } }) => one.status.state),
-      Array(QUEUED + 2).fill("READY"),
-      asked.text,
-    );
 
     const stops = all.map(({ dataDir }) => svc(["platform", "stop", "--data-dir", dataDir]));
     assert.deepEqual(
