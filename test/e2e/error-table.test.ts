@@ -5,9 +5,10 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { before, describe, type TestContext, test } from "node:test";
 import { findGpus } from "../../src/drivers/capacity.ts";
 import { embeddedOnly } from "../servers.ts";
+import { suiteContext } from "../suite-context.ts";
 import { project, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const worker = (name: string, changes: { top?: string; workers?: string; body?: string } = {}) => `${changes.top ?? ""}
@@ -20,14 +21,10 @@ def work():
 
 describe("the documented errors", () => {
   let platform: TestPlatform;
-  const cleanUps: (() => unknown)[] = [];
+  const context = suiteContext();
 
   before(async () => {
-    const t = { after: (cleanUp: () => unknown) => cleanUps.unshift(cleanUp) } as unknown as TestContext;
-    platform = await startPlatform(t, { SVC_WORKER_QUOTA: "30" });
-  });
-  after(async () => {
-    for (const cleanUp of cleanUps) await cleanUp();
+    platform = await startPlatform(context, { SVC_WORKER_QUOTA: "30" });
   });
 
   /** Runs `svc deploy`, with the platform of these tests, on a project of one file. */

@@ -1,10 +1,11 @@
 /** Calls without a key: routes that are open to everybody, and what stays closed beside them. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { before, describe, type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { openBrowser, openPage } from "../browser.ts";
 import { eventually } from "../eventually.ts";
+import { suiteContext } from "../suite-context.ts";
 import { hasLogged, project, ROOT, startPlatform, type TestPlatform } from "./platform.ts";
 
 const CODE = `from svc import Endpoint, Response, WebSocket, context
@@ -138,12 +139,9 @@ function raw(url: string, text: string): Promise<string> {
 
 describe("routes that are open", () => {
   let on: Started;
-  const cleanUps: (() => unknown)[] = [];
+  const context = suiteContext();
   before(async () => {
-    on = await start({ after: (cleanUp: () => unknown) => cleanUps.unshift(cleanUp) } as unknown as TestContext);
-  });
-  after(async () => {
-    for (const cleanUp of cleanUps) await cleanUp();
+    on = await start(context);
   });
   const anybody = (path: string, options: { method?: string; headers?: Record<string, string>; body?: unknown } = {}) =>
     on.platform.call(path, { key: null, ...options });

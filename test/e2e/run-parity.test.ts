@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { before, describe, test } from "node:test";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
+import { suiteContext } from "../suite-context.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const JOBS = `
@@ -65,9 +66,8 @@ def fail(text):
 const ON = {} as { platform: TestPlatform; local: RunningServer; url: Record<string, string> };
 
 describe("a call through svc run and the same call to the deployed endpoint", () => {
-  const cleanUps: (() => unknown)[] = [];
+  const t = suiteContext();
   before(async () => {
-    const t = { after: (cleanUp: () => unknown) => cleanUps.push(cleanUp) } as unknown as TestContext;
     const platform = await startPlatform(t);
     const api = readFileSync(path.join(import.meta.dirname, "load-balanced/api.py"), "utf8");
     const [routes, application] = api.split("\n\nwhole_app = ");
@@ -84,9 +84,6 @@ describe("a call through svc run and the same call to the deployed endpoint", ()
     assert.equal(deployed.code, 0, deployed.stderr);
     const url = Object.fromEntries((await platform.endpoints()).map((endpoint) => [endpoint.name, endpoint.url]));
     Object.assign(ON, { platform, url, local: await startSvcRun(t, platform, cwd) });
-  });
-  after(async () => {
-    for (const cleanUp of cleanUps.reverse()) await cleanUp();
   });
 
   type Body = string | Uint8Array<ArrayBuffer> | FormData;

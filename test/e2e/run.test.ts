@@ -6,13 +6,14 @@ import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, unli
 import { createServer } from "node:net";
 import { hostname } from "node:os";
 import path from "node:path";
-import { after, before, describe, type TestContext, test } from "node:test";
+import { before, describe, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { liveEnvironment, userName } from "../../src/dev/live.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type RunningServer, startSvcRun } from "../dev/svc-run.ts";
 import { eventually } from "../eventually.ts";
 import { SVC } from "../program.ts";
+import { suiteContext } from "../suite-context.ts";
 import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const HELLO = `from svc import Endpoint, progress
@@ -107,14 +108,9 @@ async function open(
 }
 
 describe("svc run", { concurrency: 2 }, () => {
-  const cleanUps: (() => unknown)[] = [];
+  const context = suiteContext();
   before(async () => {
-    shared = await startPlatform({
-      after: (cleanUp: () => unknown) => cleanUps.push(cleanUp),
-    } as unknown as TestContext);
-  });
-  after(async () => {
-    for (const cleanUp of cleanUps) await cleanUp();
+    shared = await startPlatform(context);
   });
 
   test("each call runs the code of the last save, also of helper modules, and a broken save keeps the old code", async (t) => {

@@ -4,24 +4,21 @@ import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { after, type TestContext, test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { getOrInsert } from "../../src/lib/get-or-insert.ts";
 import { dockerForTests } from "../docker.ts";
+import { suiteContext } from "../suite-context.ts";
 import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
 const docker = await dockerForTests();
 const isRoot = process.getuid?.() === 0;
 
 const platforms = new Map<string, Promise<TestPlatform>>();
-const cleanUps: (() => unknown)[] = [];
-after(async () => {
-  for (const cleanUp of cleanUps) await cleanUp();
-});
+const context = suiteContext();
 
 /** One for all tests that want the same: each has an app of its own. */
 function platformWith(env: Record<string, string>): Promise<TestPlatform> {
-  const t = { after: (cleanUp: () => unknown) => cleanUps.push(cleanUp) } as unknown as TestContext;
-  return getOrInsert(platforms, JSON.stringify(env), () => startPlatform(t, { SVC_WORKER_QUOTA: "100", ...env }));
+  return getOrInsert(platforms, JSON.stringify(env), () => startPlatform(context, { SVC_WORKER_QUOTA: "100", ...env }));
 }
 
 async function deploy(platform: TestPlatform, cwd: string, ...args: string[]) {

@@ -4,8 +4,9 @@ import { once } from "node:events";
 import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import path from "node:path";
-import { after, before, type TestContext } from "node:test";
+import { before } from "node:test";
 import { eventually } from "../../eventually.ts";
+import { suiteContext } from "../../suite-context.ts";
 import { project, startPlatform, type TestPlatform } from "../platform.ts";
 
 export interface Deployed {
@@ -21,10 +22,9 @@ export interface Deployed {
 /** Fills in before the suite's tests. */
 export function deployApi(): Deployed {
   const deployed = {} as Deployed;
-  const cleanUps: (() => unknown)[] = [];
+  const t = suiteContext();
 
   before(async () => {
-    const t = { after: (cleanUp: () => unknown) => cleanUps.push(cleanUp) } as unknown as TestContext;
     const platform = await startPlatform(t);
     const notes = path.join(platform.shared, "notes");
     mkdirSync(notes);
@@ -42,9 +42,6 @@ export function deployApi(): Deployed {
         await eventually(() => assert.ok(readdirSync(notes).some(matches), name));
       },
     } satisfies Deployed);
-  });
-  after(async () => {
-    for (const cleanUp of cleanUps.reverse()) await cleanUp();
   });
   return deployed;
 }
