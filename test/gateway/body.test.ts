@@ -60,8 +60,11 @@ test("a large body arrives as it was sent, with its length or without; one that 
     for (isCut of [false, true]) {
       done = Promise.withResolvers();
       raw = new RawConnection(port).write(`POST / HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`);
-      const chunk = head.startsWith("T") ? [`${sent.length.toString(16)}\r\n`, sent, "\r\n0\r\n\r\n"] : [sent];
-      for (const part of chunk) raw.socket.write(part);
+      // All of it may arrive before the cut: the last part of that body is never sent.
+      const part = isCut ? sent.subarray(0, -MB / 2) : sent;
+      const parts = head.startsWith("T") ? [`${sent.length.toString(16)}\r\n`, part] : [part];
+      if (head.startsWith("T") && !isCut) parts.push("\r\n0\r\n\r\n");
+      for (const each of parts) raw.socket.write(each);
       await done.promise;
       raw.socket.destroy();
     }
