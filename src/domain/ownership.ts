@@ -10,11 +10,13 @@
  * Nothing here makes it safe that two believe to own a shard: each batch is fenced by the row of its shards. Clocks decide only
  * when it is worth to try.
  */
+import { getOrInsert } from "../lib/get-or-insert.ts";
 import {
   REPLICA_FORGET_MS,
   REPLICA_SILENT_MS,
   SHARD_BETTER_MS,
   SHARD_BUSY_MAX_MS,
+  SHARDS_GIVEN_AT_ONCE,
   SHARDS_LEFT_AT_ONCE,
 } from "./postgres-limits.ts";
 import { ShardPlacement } from "./shard-placement.ts";
@@ -54,6 +56,8 @@ export type OwnershipEvent =
       readonly shards: readonly SeenShard[];
       /** Of mine: what runs there may take long. */
       readonly busy?: ReadonlySet<number>;
+      /** Of mine: workers are there, which are to be waited for. */
+      readonly live?: ReadonlySet<number>;
     }
   /** Its link broke, and nobody answers where it was. */
   | { readonly type: "gone"; readonly now: number; readonly replica: string }
@@ -63,10 +67,10 @@ export type OwnershipEvent =
   /** A batch found them to be another's. */
   | { readonly type: "lost"; readonly shards: readonly number[] }
   | { readonly type: "dropped"; readonly shards: readonly number[] }
-  /** It is the other's, its memory here is dropped. */
-  | { readonly type: "given"; readonly now: number; readonly shard: number }
-  /** It was not given after all: nothing of it has been touched. */
-  | { readonly type: "kept"; readonly now: number; readonly shard: number }
+  /** They are the other's, their memory here is dropped. */
+  | { readonly type: "given"; readonly now: number; readonly shards: readonly ShardHold[]; readonly to: string }
+  /** They were not given after all: nothing of them has been touched. */
+  | { readonly type: "kept"; readonly now: number; readonly shards: readonly number[] }
   | { readonly type: "away" }
   | { readonly type: "back" }
   /** This replica leaves. */
@@ -76,8 +80,8 @@ export type OwnershipAction =
   /** Take them, each if it is still as it was seen. */
   | { readonly type: "claim"; readonly shards: readonly SeenShard[] }
   | { readonly type: "load"; readonly shards: readonly ShardHold[] }
-  /** Accept nothing more for it, finish what is under way, make it the other's, drop its memory. */
-  | { readonly type: "give"; readonly shard: ShardHold; readonly to: string }
+  /** Accept nothing more for them, finish what is under way, make them the other's, drop their memory. */
+  | { readonly type: "give"; readonly shards: readonly ShardHold[]; readonly to: string }
   /** Drop its memory, and send all who wait to its new owner. */
   | { readonly type: "drop"; readonly shards: readonly number[] }
   /** It has been silent for long and owns nothing. */
@@ -108,6 +112,7 @@ export class ShardOwnership {
   readonly #peers = new Map<string, Peer>();
   readonly #placement: ShardPlacement;
   #busy = NONE;
+  #live = NONE;
   #draining = false;
   #isAway = false;
   /** Nobody could beat while the database was away: what was seen before says nothing of who is silent. */
@@ -149,6 +154,7 @@ export class ShardOwnership {
     switch (event.type) {
       case "seen":
         this.#busy = event.busy ?? NONE;
+        this.#live = event.live ?? NONE;
         return this.#seen(event.now, event.replicas, event.shards);
       case "gone": {
         const peer = this.#peers.get(event.replica);
@@ -169,13 +175,18 @@ export class ShardOwnership {
         for (const shard of event.shards) this.#free(shard, "LOST");
         return [];
       case "given":
-        this.#free(event.shard, "GIVING");
+        for (const { shard, epoch } of event.shards) {
+          this.#free(shard, "GIVING");
+          const one = this.#shards[shard]!;
+          if (one.state === "FREE") one.seen = { shard, owner: event.to, epoch, nonce: 0 };
+        }
         return this.#decide(event.now);
-      case "kept": {
-        const one = this.#shards[event.shard]!;
-        if (one.state === "GIVING") one.state = this.#isAway ? "UNSURE" : "OWNER";
+      case "kept":
+        for (const shard of event.shards) {
+          const one = this.#shards[shard]!;
+          if (one.state === "GIVING") one.state = this.#isAway ? "UNSURE" : "OWNER";
+        }
         return this.#decide(event.now);
-      }
       case "away":
         this.#isAway = true;
         this.#turn("OWNER", "UNSURE");
@@ -240,7 +251,10 @@ export class ShardOwnership {
     for (const one of this.#shards) if (one.state === from) one.state = to;
   }
 
-  /** Claims what nobody has, gives what another should have: few at a time, so that little stands still. */
+  /**
+   * Claims what nobody has, gives what another should have: each shard with workers by itself, few at a time, so that little stands still;
+   * of all others those that go to one replica together.
+   */
   #decide(now: number): OwnershipAction[] {
     if (this.#isAway) return [];
     const others = [...this.#peers].filter(([id, peer]) => this.#isAlive(id, now) && !peer.draining);
@@ -248,8 +262,9 @@ export class ShardOwnership {
     if (!this.#draining) candidates.push(this.me);
     const claims: SeenShard[] = [];
     const gives: OwnershipAction[] = [];
-    const giving = this.#shards.filter(({ state }) => state === "GIVING").length;
-    const room = (this.#draining ? SHARDS_LEFT_AT_ONCE : 1) - giving;
+    const together = new Map<string, ShardHold[]>();
+    const giving = this.in("GIVING").filter((shard) => this.#live.has(shard)).length;
+    let room = (this.#draining ? SHARDS_LEFT_AT_ONCE : SHARDS_GIVEN_AT_ONCE) - giving;
     const places = this.#placement.among(candidates);
     for (const [shard, one] of this.#shards.entries()) {
       const choice = places[shard];
@@ -263,13 +278,17 @@ export class ShardOwnership {
       } else if (one.state === "OWNER") {
         if (choice === undefined || choice === this.me) one.better = undefined;
         else if (one.better?.replica !== choice) one.better = { replica: choice, since: now };
-        if (one.better === undefined || gives.length >= room) continue;
+        if (one.better === undefined) continue;
         const betterMs = this.#busy.has(shard) ? SHARD_BUSY_MAX_MS : SHARD_BETTER_MS;
         if (!this.#draining && now - one.better.since < betterMs) continue;
+        const [hold, to] = [{ shard, ...one.hold! }, one.better.replica];
+        if (!this.#live.has(shard)) getOrInsert(together, to, () => []).push(hold);
+        else if (room-- > 0) gives.push({ type: "give", shards: [hold], to });
+        else continue;
         one.state = "GIVING";
-        gives.push({ type: "give", shard: { shard, ...one.hold! }, to: one.better.replica });
       }
     }
+    gives.unshift(...[...together].map(([to, shards]) => ({ type: "give", shards, to }) as const));
     return claims.length > 0 ? [{ type: "claim", shards: claims }, ...gives] : gives;
   }
 

@@ -64,8 +64,9 @@ export const SHARDS_SETTLE_MAX_MS = 5_000;
 export const SHARDS_GIVEN_MAX_MS = 60_000;
 /** Workers and scaling follow shards that come and go no more often than this. */
 export const SHARDS_LOOK_PAUSE_MS = 200;
-/** A replica that leaves gives so many shards at a time: one that takes long holds up no other. One that stays gives one. */
+/** So many shards with workers a replica that leaves gives at a time, and one that stays: one that takes long holds up no other. */
 export const SHARDS_LEFT_AT_ONCE = 16;
+export const SHARDS_GIVEN_AT_ONCE = 4;
 /** So often it is looked whether the workers of one that is given have finished. */
 export const SHARD_POLL_MS = 5;
 /** So long at most whoever gets a shard makes ready for its endpoints before it is given. */

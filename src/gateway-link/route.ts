@@ -37,7 +37,7 @@ type Work<T> = (backing: Backing, again: boolean) => T | Promise<T>;
 export class Route {
   #backing: Backing | undefined;
   #shared: Shared | undefined;
-  readonly #held = new Set<() => void>();
+  readonly #held = new Set<(isNews: boolean) => void>();
   readonly #watching = new Set<() => void>();
   #isClosed = false;
 
@@ -79,7 +79,7 @@ export class Route {
 
   /** Who is held looks who has it now. */
   look(): void {
-    for (const look of [...this.#held, ...this.#watching]) look();
+    for (const look of [...this.#held, ...this.#watching]) look(true);
   }
 
   /** Calls `look` when there may be others to ask, until the returned function is called. */
@@ -136,36 +136,30 @@ export class Route {
     { signal, endpointId }: AskOptions,
   ): Promise<Backing> {
     return new Promise((resolve, reject) => {
-      let isOther = asked === undefined;
       const over = () => {
         this.#held.delete(look);
         clearTimeout(late);
-        clearTimeout(again);
+        clearInterval(again);
         signal?.removeEventListener("abort", refuse);
       };
       const refuse = () => {
         over();
         reject(error);
       };
-      const look = () => {
+      const look = (isNews: boolean) => {
         const backing = this.backingOf(endpointId);
-        if (backing !== undefined && (isOther || backing !== asked)) {
+        if (backing !== undefined && (backing !== asked || (isNews && mayBeSame))) {
           over();
           resolve(backing);
         } else if (this.#isClosed) refuse();
       };
       const late = setTimeout(refuse, Math.max(0, until - performance.now()));
       const mayBeSame = asked !== undefined && endpointId !== undefined && this.#shared !== undefined;
-      const again = mayBeSame
-        ? setTimeout(() => {
-            isOther = true;
-            look();
-          }, ROUTE_AGAIN_MS)
-        : undefined;
+      const again = mayBeSame ? setInterval(look, ROUTE_AGAIN_MS, true) : undefined;
       if (signal?.aborted || this.#held.size >= REPLICA_HELD_MAX) return refuse();
       signal?.addEventListener("abort", refuse);
       this.#held.add(look);
-      look();
+      look(false);
     });
   }
 }

@@ -57,12 +57,10 @@ export interface ReplicaOptions {
   readonly links: { readonly first: number; readonly last: number };
   /** The jobs of these endpoints are another replica's: so are their workers and callers. */
   readonly moved?: (endpointIds: readonly string[]) => void;
-  /** The shard is to be given away. Resolves when the other is ready for it, and what its workers have begun is over, as far as that is waited for. */
-  readonly leaves?: (shard: number, to: string) => Promise<boolean>;
+  /** Shards are to be given away. Resolves when the other is ready for them, and what their workers have begun is over, as far as that is waited for. */
+  readonly leaves?: (shards: readonly number[], to: string) => Promise<boolean>;
   /** Shards may have another state now, or another owner. */
   readonly told?: (ownership: ShardOwnership) => void;
-  /** A shard is that one's to take: when it is told it need not wait for its next look. */
-  readonly gave?: (replica: string) => void;
 }
 
 /** The queue of one of several replicas. */

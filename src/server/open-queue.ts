@@ -31,12 +31,12 @@ export async function openQueue(config: Config, needs: QueueNeeds): Promise<JobQ
       runsEarly: config.database?.runsEarly,
     };
     if (sharing === undefined) return openPostgresQueue(options);
-    const { id, shards, gave } = sharing;
-    const { told, leaves, busy } = shards;
+    const { id, shards } = sharing;
+    const { told, leaves, busy, live } = shards;
     // Where it is reached, and what its links speak, is in the table of platforms.
     const queue = await openPostgresQueue({
       ...options,
-      replica: { ...{ id, told, leaves, busy, gave }, address: "", links: { first: 0, last: 0 } },
+      replica: { ...{ id, told, leaves, busy, live }, address: "", links: { first: 0, last: 0 } },
     });
     shards.keeper = queue.shards;
     return queue;

@@ -120,13 +120,18 @@ export class OwnShards {
   readonly busy = (): ReadonlySet<number> =>
     new Set((this.#follows?.busy() ?? []).map((endpointId) => this.#shard(endpointId)));
 
-  /** For the queue, before a shard is given. False: it is not to be. */
-  readonly leaves = async (shard: number, to: string): Promise<boolean> => {
-    const isMeant: IsMine = (endpointId) => this.#shard(endpointId) === shard;
+  /** For the queue: shards whose workers are to be waited for. */
+  readonly live = (): ReadonlySet<number> =>
+    new Set((this.#follows?.served(this.isMine) ?? []).map(({ endpointId }) => this.#shard(endpointId)));
+
+  /** For the queue, before shards are given. False: they are not to be. */
+  readonly leaves = async (shards: readonly number[], to: string): Promise<boolean> => {
+    const meant = new Set(shards);
+    const isMeant: IsMine = (endpointId) => meant.has(this.#shard(endpointId));
     const served = this.#follows?.served(isMeant) ?? [];
     const maxMs = Math.min(SHARD_READY_MAX_MS, this.#readyUntil - performance.now());
     if (served.length > 0 && maxMs > 0 && !(await this.makeReady(to, served, maxMs))) return false;
-    this.#draining.add(shard);
+    for (const shard of shards) this.#draining.add(shard);
     await this.#follows?.drain(isMeant);
     return true;
   };

@@ -164,7 +164,10 @@ export class Sharing {
     const { shards, route } = this;
     const gateways = platformDoor(backing, {
       ...{ config, own, store, gateway: this.#gateway, workersAt: this.#machines?.dial[0] },
-      looks: () => shards.keeper?.nudge(),
+      looks() {
+        shards.keeper?.nudge();
+        route.look();
+      },
       // What comes here while it leaves goes on at once.
       makeReady: async (wishes) => (this.#leftAt === undefined ? makeReady(wishes) : 0),
       // Of one without the row nobody asks for keys.
@@ -218,18 +221,16 @@ export class Sharing {
     await this.#place.replicas.tell();
   }
 
-  /** Whose it is now stands in its row. */
-  readonly gave = (): void => this.shards.keeper?.nudge();
-
-  /** One that says that it cannot, or not in time, gets them all the same. */
+  /** One that says that it cannot, or not in time, gets them all the same; one without a link does not. */
   async #makeReady(replica: string, wishes: readonly AheadWish[], maxMs: number): Promise<boolean> {
     const link = this.#links?.link(replica);
-    if (link === undefined) return true;
-    const workers = wishes.slice(0, AHEAD_ENDPOINTS_MAX);
-    const endpointIds = workers.map(({ endpointId }) => endpointId);
-    const asked = link.link.ask("makeReady", { endpointIds, workers }).catch(() => {});
-    await Promise.race([asked, pause(maxMs, undefined, { ref: false })]);
-    if (this.#links?.link(replica) === link) return true;
+    if (link !== undefined) {
+      const workers = wishes.slice(0, AHEAD_ENDPOINTS_MAX);
+      const endpointIds = workers.map(({ endpointId }) => endpointId);
+      const asked = link.link.ask("makeReady", { endpointIds, workers }).catch(() => {});
+      await Promise.race([asked, pause(maxMs, undefined, { ref: false })]);
+      if (this.#links?.link(replica) === link) return true;
+    }
     // By then it is known whether it has ended, or its link did only.
     await pause(REPLICA_REDIAL_MAX_MS, undefined, { ref: false });
     return false;

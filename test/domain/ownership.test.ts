@@ -5,6 +5,7 @@ import {
   REPLICA_SILENT_MS,
   SHARD_BETTER_MS,
   SHARD_BUSY_MAX_MS,
+  SHARDS_GIVEN_AT_ONCE,
   SHARDS_LEFT_AT_ONCE,
 } from "../../src/domain/limits.ts";
 import { type OwnershipAction, ShardOwnership } from "../../src/domain/ownership.ts";
@@ -17,6 +18,8 @@ const replica = (id: string, beat: number, draining = false) => ({ id, beat, dra
 const all = Array.from({ length: SHARDS }, (_, shard) => shard);
 const only = <T extends OwnershipAction["type"]>(actions: readonly OwnershipAction[], type: T) =>
   actions.filter((action) => action.type === type) as Extract<OwnershipAction, { type: T }>[];
+
+const numbers = (holds: readonly { readonly shard: number }[]) => holds.map(({ shard }) => shard);
 
 /** Alone, with all shards loaded. */
 function owner(): ShardOwnership {
@@ -93,27 +96,33 @@ describe("a replica", () => {
     assert.equal(see(11 * REPLICA_SILENT_MS).length, 1);
   });
 
-  test("gives what another should have for long enough, one at a time, and nothing while it does not know where the database is", () => {
+  test("gives what another should have for long enough, all without workers together, the rest some at a time, and nothing while it does not know where the database is", () => {
     const one = owner();
-    const see = (now: number) => one.on({ type: "seen", now, replicas: [replica("b", now)], shards: shards("a", 4) });
     const others = new ShardPlacement(SHARDS)
       .among(["a", "b"])
       .flatMap((place, shard) => (place === "b" ? [shard] : []));
-    assert.ok(others.length > 1);
+    assert.ok(others.length > SHARDS_GIVEN_AT_ONCE + 2);
+    const [quiet, live] = [others.slice(0, 2), others.slice(2)];
+    const has = { live: new Set(live), shards: shards("a", 4) };
+    const see = (now: number) => one.on({ type: "seen", now, replicas: [replica("b", now)], ...has });
     assert.deepEqual(see(1), []);
     assert.deepEqual(see(SHARD_BETTER_MS), []);
     one.on({ type: "away" });
     assert.deepEqual(one.in("UNSURE"), all);
     assert.deepEqual(see(SHARD_BETTER_MS + 1), []);
     one.on({ type: "back" });
-    const first = only(see(SHARD_BETTER_MS + 2), "give");
+    const gives = only(see(SHARD_BETTER_MS + 2), "give");
+    const first = live.slice(0, SHARDS_GIVEN_AT_ONCE);
     assert.deepEqual(
-      first.map(({ shard, to }) => [shard.shard, to]),
-      [[others[0], "b"]],
+      gives.map((give) => [numbers(give.shards), give.to]),
+      [[quiet, "b"], ...first.map((shard) => [[shard], "b"])],
     );
-    assert.deepEqual(see(SHARD_BETTER_MS + 3), [], "one is under way");
-    const [second] = only(one.on({ type: "given", now: SHARD_BETTER_MS + 4, shard: others[0]! }), "give");
-    assert.deepEqual([second!.shard.shard, one.stateOf(others[0]!)], [others[1], "FREE"]);
+    assert.deepEqual(see(SHARD_BETTER_MS + 3), [], "some are under way");
+    const given = (give: (typeof gives)[number], now: number) => only(one.on({ ...give, type: "given", now }), "give");
+    assert.deepEqual(given(gives[0]!, SHARD_BETTER_MS + 4), [], "those without workers make no room");
+    const [second] = given(gives[1]!, SHARD_BETTER_MS + 5);
+    assert.deepEqual([numbers(second!.shards), one.stateOf(first[0]!)], [[live[SHARDS_GIVEN_AT_ONCE]], "FREE"]);
+    assert.equal(one.ownerOf(first[0]!), "b", "whose it is now is known");
   });
 
   test("that leaves gives all it has, some at a time; alone it keeps them", () => {
@@ -121,15 +130,16 @@ describe("a replica", () => {
     assert.deepEqual(alone.on({ type: "drain", now: 1 }), []);
     assert.equal(alone.hasHeir(1), false);
     const one = owner();
-    one.on({ type: "seen", now: 1, replicas: [replica("b", 1), replica("c", 1, true)], shards: shards("a", 4) });
+    const replicas = [replica("b", 1), replica("c", 1, true)];
+    one.on({ type: "seen", now: 1, replicas, shards: shards("a", 4), live: new Set(all) });
     assert.equal(one.hasHeir(1), true);
     const gives = only(one.on({ type: "drain", now: 1 }), "give");
     assert.equal(gives.length, SHARDS_LEFT_AT_ONCE);
     const given: number[] = [];
     for (let give = gives.shift(); give !== undefined; give = gives.shift()) {
       assert.equal(give.to, "b", "nothing goes to one that leaves too");
-      given.push(give.shard.shard);
-      gives.push(...only(one.on({ type: "given", now: 1, shard: give.shard.shard }), "give"));
+      given.push(...numbers(give.shards));
+      gives.push(...only(one.on({ ...give, type: "given", now: 1 }), "give"));
       assert.ok(gives.length <= SHARDS_LEFT_AT_ONCE);
     }
     assert.deepEqual(given, all);
@@ -142,18 +152,18 @@ describe("a replica", () => {
     const one = owner();
     one.on({ type: "seen", now: 1, replicas: [replica("b", 1), replica("c", 1)], shards: shards("a", 4) });
     const gives = only(one.on({ type: "drain", now: 1 }), "give");
-    const lost = gives.find(({ to }) => to === "b")!;
+    const lost = numbers(gives.find(({ to }) => to === "b")!.shards);
     one.on({ type: "gone", now: 2, replica: "b" });
-    const [next] = only(one.on({ type: "kept", now: 2, shard: lost.shard.shard }), "give");
-    assert.deepEqual([next!.shard.shard, next!.to, one.stateOf(lost.shard.shard)], [lost.shard.shard, "c", "GIVING"]);
+    const [next] = only(one.on({ type: "kept", now: 2, shards: lost }), "give");
+    assert.deepEqual([numbers(next!.shards), next!.to, one.stateOf(lost[0]!)], [lost, "c", "GIVING"]);
     one.on({ type: "away" });
-    assert.deepEqual(one.on({ type: "kept", now: 3, shard: lost.shard.shard }), []);
-    assert.equal(one.stateOf(lost.shard.shard), "UNSURE");
+    assert.deepEqual(one.on({ type: "kept", now: 3, shards: lost }), []);
+    assert.equal(one.stateOf(lost[0]!), "UNSURE");
     // One that was taken over meanwhile stays another's.
-    const other = gives.find(({ to }) => to === "c")!.shard.shard;
-    one.on({ type: "lost", shards: [other] });
-    one.on({ type: "kept", now: 4, shard: other });
-    assert.equal(one.stateOf(other), "LOST");
+    const [other] = numbers(gives.find(({ to }) => to === "c")!.shards);
+    one.on({ type: "lost", shards: [other!] });
+    one.on({ type: "kept", now: 4, shards: [other!] });
+    assert.equal(one.stateOf(other!), "LOST");
   });
 
   test("drops what a batch found to be another's, and what the rows say is, before it may have it again", () => {
@@ -186,23 +196,22 @@ describe("a replica", () => {
       const see = (now: number, busy: readonly number[]) => {
         const replicas = [replica("b", ++beat)];
         const [give] = only(one.on({ type: "seen", now, replicas, shards: [], busy: new Set(busy) }), "give");
-        return give?.shard.shard;
+        return give && numbers(give.shards);
       };
       return { one, mine, see };
     };
-    const { one, mine, see } = started();
+    const { mine, see } = started();
     const [first, second] = mine;
     assert.ok(second !== undefined, "two of eight should move");
     const others = mine.filter((shard) => shard !== second);
     assert.equal(see(0, mine), undefined);
     assert.equal(see(SHARD_BETTER_MS, mine), undefined, "all are busy");
-    assert.equal(see(SHARD_BETTER_MS + 1, others), second, "one that is not goes first");
-    one.on({ type: "given", now: SHARD_BETTER_MS + 2, shard: second });
-    assert.equal(see(SHARD_BETTER_MS + 3, mine.slice(2)), first, "now it is quiet");
+    assert.deepEqual(see(SHARD_BETTER_MS + 1, others), [second], "one that is not goes first");
+    assert.deepEqual(see(SHARD_BETTER_MS + 3, mine.slice(2)), [first], "now it is quiet");
     const long = started();
     assert.equal(long.see(0, mine), undefined);
     assert.equal(long.see(SHARD_BUSY_MAX_MS - 1, mine), undefined);
-    assert.equal(long.see(SHARD_BUSY_MAX_MS, mine), first, "it is not kept for ever");
+    assert.deepEqual(long.see(SHARD_BUSY_MAX_MS, mine), mine, "it is not kept for ever");
     const leaves = started();
     assert.equal(leaves.see(0, all), undefined);
     assert.ok(only(leaves.one.on({ type: "drain", now: 1 }), "give").length > 0);

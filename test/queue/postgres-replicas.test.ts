@@ -69,11 +69,11 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.equal((await second.queue.counts(e)).completed, 1);
   });
 
-  test("shards are handed over one by one under load: no job is lost, none ends twice, and callers hear where to go", async (t) => {
+  test("shards are handed over under load: no job is lost, none ends twice, and callers hear where to go", async (t) => {
     const url = await server.database("handed");
     const endpoints = Array.from({ length: 12 }, () => unique("endpoint"));
     let second: Opened | undefined;
-    const first = await openReplica(t, url, "a", { gave: () => second?.queue.shards.nudge() });
+    const first = await openReplica(t, url, "a", { told: () => second?.queue.shards.nudge() });
     await has(first, 256);
     second = await openReplica(t, url, "b");
     const replicas = [first, second];
@@ -176,6 +176,30 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.deepEqual(first.moved.toSorted(), taken.toSorted());
     for (const e of left) assert.equal((await second.queue.find(ids.get(e)!))?.state, "COMPLETED");
     assert.equal(await rows("two_owners", "SELECT count(*) FROM done_jobs"), `${endpoints.length}`);
+  });
+
+  test("of shards that are given together, one that another took meanwhile stays that one's, with its counts", async (t) => {
+    const url = await server.database("together");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const [taken, given] = [unique("endpoint"), unique("endpoint")];
+    for (const e of [taken, given]) await first.queue.enqueue(newJob(e));
+    // One of them leaves: nothing goes to it.
+    await rows("together", "INSERT INTO replicas VALUES ('b', '', 1, 1, 1, true), ('c', '', 1, 1, 1, false)");
+    await first.queue.shards.look();
+    // What the first does not hear of.
+    const seven = `UPDATE queue_endpoints SET in_queue = 7 WHERE id = '${taken}'`;
+    await rows("together", `UPDATE queue_shards SET owner = 'b', nonce = 77 WHERE shard = ${shardOf(taken)}; ${seven}`);
+    first.queue.shards.tell({ type: "drain", now: performance.now() });
+    await eventually(() => assert.equal(first.queue.shards.ownership.in("FREE").length, 256));
+    const owners = "SELECT string_agg(owner || ' ' || n, ', ' ORDER BY owner) FROM";
+    const counted = await rows(
+      "together",
+      `${owners} (SELECT owner, count(*) AS n FROM queue_shards WHERE nonce IN (0, 77) GROUP BY owner) s`,
+    );
+    assert.equal(counted, "b 1, c 255");
+    const queued = "SELECT string_agg(in_queue::text, ' ' ORDER BY in_queue) FROM queue_endpoints";
+    assert.equal(await rows("together", queued), "1 7");
   });
 
   test("callers who wait for a job of a shard that is given hear of it", async (t) => {

@@ -18,12 +18,12 @@ export async function openReplica(
   t: TestContext,
   url: string,
   id: string,
-  options: Partial<PostgresQueueOptions> & { readonly gave?: (replica: string) => void } = {},
+  options: Partial<PostgresQueueOptions> & { readonly told?: () => void } = {},
 ): Promise<Opened> {
   const dir = mkdtempSync(join(tmpdir(), "svc-replica-"));
   const postgres = postgresAt(url);
   const moved: string[] = [];
-  const { gave = () => {}, ...others } = options;
+  const { told = () => {}, ...others } = options;
   const queue = await openPostgresQueue({
     postgres,
     bodies: await DiskBodyStore.open(dir, false),
@@ -34,7 +34,7 @@ export async function openReplica(
       address: `${id}:1`,
       links: { first: 1, last: 1 },
       moved: (ids) => moved.push(...ids),
-      gave,
+      told,
     },
   });
   t.after(async () => {

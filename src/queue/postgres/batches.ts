@@ -68,10 +68,10 @@ export class Batches {
     this.#mustFold = true;
   }
 
-  /** Counts of the shard's endpoints that are in the journal, and older in their rows. */
-  journalledOf(shard: number): number[][] {
+  /** Counts of the shards' endpoints that are in the journal, and older in their rows. */
+  journalledOf(shards: ReadonlySet<number>): number[][] {
     return [...this.journalled]
-      .filter((endpoint) => endpoint.number > 0 && this.#shard(endpoint) === shard)
+      .filter((endpoint) => endpoint.number > 0 && shards.has(this.#shard(endpoint)))
       .map(countsOf);
   }
 

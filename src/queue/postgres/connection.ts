@@ -98,11 +98,11 @@ export class Connections implements Db {
   }
 
   /**
-   * A transaction on a connection beside that of the batches. Tried once: when the connection is lost meanwhile, it is not known
-   * whether it was carried out.
+   * On a connection beside that of the batches. Tried once: when the connection is lost meanwhile, it is not known whether it was carried
+   * out.
    */
   apart<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    return this.#apart.use((client) => inTransaction(queryOf(client), work));
+    return this.#apart.use((client) => work(queryOf(client)));
   }
 
   /** Reads, on a connection of its own. Waits a bounded time for a database that is away. */
@@ -241,7 +241,7 @@ export function inSnapshot<T>(query: Query, work: (query: Query) => Promise<T>):
   return inTransaction(query, work, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 }
 
-async function inTransaction<T>(query: Query, work: (query: Query) => Promise<T>, begin = "BEGIN"): Promise<T> {
+export async function inTransaction<T>(query: Query, work: (query: Query) => Promise<T>, begin = "BEGIN"): Promise<T> {
   await query(begin);
   try {
     const value = await work(query);

@@ -27,8 +27,8 @@ export interface ShardRows {
 /** What the queue has of shards in memory. */
 export interface ShardMemory {
   load(shards: readonly ShardHold[]): Promise<void>;
-  /** Once what is under way is written. Resolves also when another had it by then. False: it stays here. */
-  give(shard: ShardHold, to: string): Promise<boolean>;
+  /** Once what is under way is written. Resolves also when another had them by then. False: they stay here. */
+  give(shards: readonly ShardHold[], to: string): Promise<boolean>;
   /** Those who wait are sent to the new owner. */
   drop(shards: readonly number[]): Promise<void>;
 }
@@ -45,6 +45,8 @@ export interface KeeperOptions {
   readonly own: (work: Promise<unknown>) => void;
   /** Shards of which something runs that may take long. */
   readonly busy?: () => ReadonlySet<number>;
+  /** Shards that have workers. */
+  readonly live?: () => ReadonlySet<number>;
   /** Shards may have another state now, or another owner. */
   readonly told?: () => void;
 }
@@ -57,6 +59,7 @@ export class ShardKeeper {
   #line: Promise<unknown> = Promise.resolve();
   #beats: Promise<void> | undefined;
   #draining = false;
+  #given = 0;
   #isLeft: (() => void) | undefined;
 
   constructor(options: KeeperOptions) {
@@ -79,9 +82,16 @@ export class ShardKeeper {
     return this.#inTurn(async () => {
       const { rows, monotonic } = this.#options;
       try {
-        const seen = await rows.look(this.#draining);
+        let seen: Awaited<ReturnType<ShardRows["look"]>>;
+        let given: number;
+        // What is given meanwhile may be seen as it was before.
+        do {
+          given = this.#given;
+          seen = await rows.look(this.#draining);
+        } while (given !== this.#given);
         this.tell({ type: "back" });
-        this.tell({ type: "seen", now: monotonic(), ...seen, busy: this.#options.busy?.() ?? new Set() });
+        const has = { busy: this.#options.busy?.() ?? new Set(), live: this.#options.live?.() ?? new Set() };
+        this.tell({ type: "seen", now: monotonic(), ...seen, ...has });
       } catch (error) {
         this.tell({ type: "away" });
         throw error;
@@ -145,8 +155,11 @@ export class ShardKeeper {
         await memory.load(action.shards);
         return this.tell({ type: "loaded", shards: action.shards });
       case "give": {
-        const isGiven = await memory.give(action.shard, action.to);
-        return this.tell({ type: isGiven ? "given" : "kept", now: monotonic(), shard: action.shard.shard });
+        const { shards, to } = action;
+        const isGiven = await memory.give(shards, to);
+        if (!isGiven) return this.tell({ type: "kept", now: monotonic(), shards: shards.map(({ shard }) => shard) });
+        this.#given++;
+        return this.tell({ type: "given", now: monotonic(), shards, to });
       }
       case "drop":
         await memory.drop(action.shards);

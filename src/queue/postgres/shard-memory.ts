@@ -2,11 +2,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { RESTART_LEASE_GRACE_MS } from "../../domain/limits.ts";
 import type { ShardHold, ShardOwnership } from "../../domain/ownership.ts";
+import { inTransaction } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { loadState } from "./load.ts";
 import { SHARDS } from "./schema.ts";
 import { type KeeperOptions, ShardKeeper, type ShardMemory, type ShardRows } from "./shard-keeper.ts";
-import { beat, boundTake, forgetReplica, giveShard, type Replica, takeShards } from "./takeover.ts";
+import { BEGIN_TAKE, beat, forgetReplica, type Gift, giveShards, type Replica, takeShards } from "./takeover.ts";
 
 interface KeepOptions extends Pick<KeeperOptions, "own">, Partial<Pick<KeeperOptions, "shards" | "pause">> {
   /** Jobs of shards are at hand that were not. */
@@ -18,31 +19,31 @@ export function keepShards(
   core: PostgresCore,
   replica: Omit<Replica, "draining"> & {
     readonly moved?: (endpointIds: readonly string[]) => void;
-    readonly leaves?: (shard: number, to: string) => Promise<boolean>;
-    readonly gave?: (replica: string) => void;
+    readonly leaves?: (shards: readonly number[], to: string) => Promise<boolean>;
     readonly told?: (ownership: ShardOwnership) => void;
     readonly busy?: () => ReadonlySet<number>;
+    readonly live?: () => ReadonlySet<number>;
   },
   { loaded, ...others }: KeepOptions,
 ): ShardKeeper {
   const {
     moved = () => {},
     leaves = async () => true,
-    gave = () => {},
     told = () => {},
     busy = () => new Set<number>(),
+    live = () => new Set<number>(),
   } = replica;
   const keeper: ShardKeeper = new ShardKeeper({
     id: replica.id,
     shards: SHARDS,
     rows: shardRows(core, replica),
-    memory: shardMemory(core, { states: () => keeper.ownership, loaded, moved, leaves, gave }),
+    memory: shardMemory(core, { states: () => keeper.ownership, loaded, moved, leaves }),
     monotonic: core.monotonic,
     pause: async (ms, signal) => {
       await delay(ms, undefined, { signal, ref: false }).catch(() => {});
     },
     told: () => told(keeper.ownership),
-    busy,
+    ...{ busy, live },
     ...others,
   });
   core.lost = (shards) => keeper.tell({ type: "lost", shards });
@@ -62,10 +63,9 @@ export function shardRows(core: PostgresCore, replica: Omit<Replica, "draining">
 
     async take(shards) {
       const taker = { owner: replica.id, writer: ownership.writer, nonce: ownership.nonce() };
-      const { won, lastSeq } = await db.apart(async (query) => {
-        await boundTake(query);
-        return takeShards(query, taker, shards);
-      });
+      const { won, lastSeq } = await db.apart((query) =>
+        inTransaction(query, (same) => takeShards(same, taker, shards), BEGIN_TAKE),
+      );
       core.given(lastSeq);
       return won;
     },
@@ -80,12 +80,11 @@ export interface MemoryOptions {
   readonly loaded: () => Promise<void>;
   /** Their workers and callers belong to another replica now. */
   readonly moved: (endpointIds: readonly string[]) => void;
-  /** Resolves when the other is ready for it, and what its workers have begun here is over, as far as that is waited for. False: it stays. */
-  readonly leaves?: (shard: number, to: string) => Promise<boolean>;
-  readonly gave: (replica: string) => void;
+  /** Resolves when the other is ready for them, and what their workers have begun here is over, as far as that is waited for. False: they stay. */
+  readonly leaves?: (shards: readonly number[], to: string) => Promise<boolean>;
 }
 
-export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves, gave }: MemoryOptions): ShardMemory {
+export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves }: MemoryOptions): ShardMemory {
   const { db, ownership, pipeline } = core;
 
   /** What is still as it was taken. */
@@ -98,6 +97,21 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves,
   }
 
   core.dropped = moved;
+
+  /** Those that are ready by the time that nothing of a batch is under way go together. */
+  let gifts: Gift[] = [];
+  let giving: Promise<void> | undefined;
+
+  async function giveAll(): Promise<void> {
+    const given = gifts.filter(({ shard, nonce }) => ownership.holdOf(shard)?.nonce === nonce);
+    [gifts, giving] = [[], undefined];
+    if (given.length === 0) return;
+    const shards = new Set(given.map(({ shard }) => shard));
+    const tryToGive = () =>
+      db.onWriter((query) => giveShards(query, given, core.batches.journalledOf(shards), core.last));
+    while (!(await tryToGive())) await core.readAgain();
+    drop([...shards]);
+  }
 
   return {
     async load(holds) {
@@ -117,17 +131,12 @@ export function shardMemory(core: PostgresCore, { states, loaded, moved, leaves,
       await loaded();
     },
 
-    async give(hold, to) {
-      const { shard } = hold;
-      if ((await leaves?.(shard, to)) === false) return false;
-      await pipeline.between(async () => {
-        if (ownership.holdOf(shard)?.nonce !== hold.nonce) return;
-        const tryToGive = () =>
-          db.onWriter((query) => giveShard(query, hold, to, core.batches.journalledOf(shard), core.last));
-        while (!(await tryToGive())) await core.readAgain();
-        drop([shard]);
-        gave(to);
-      });
+    async give(holds, to) {
+      const shards = holds.map(({ shard }) => shard);
+      if ((await leaves?.(shards, to)) === false) return false;
+      gifts.push(...holds.map((hold) => ({ ...hold, to })));
+      giving ??= pipeline.between(giveAll);
+      await giving;
       return true;
     },
 

@@ -6,6 +6,7 @@ import type { SeenReplica, SeenShard, ShardHold } from "../../domain/ownership.t
 import { arrayOf } from "./arrays.ts";
 import type { Query } from "./connection.ts";
 import { countColumns, hasTail, journalled, ownsTail, STORE_COUNTS, storeCounts } from "./journal.ts";
+import { SHARDS } from "./schema.ts";
 
 /** Who takes: `nonce` is of this time alone. */
 export interface Taker {
@@ -51,47 +52,54 @@ export async function takeShards(query: Query, taker: Taker, wanted: readonly Se
   const before = new Map(won.map(({ shard, epoch }) => [shard, epoch - 1]));
   const counts = await journalled(query, (shard) => before.get(shard));
   await storeCounts(query, [...counts.values()]);
-  const [row] = await query<{ last: number }>(LAST_SEQ);
-  const lastSeq = Number(row!.last);
-  const shards = won.map(({ shard }) => shard);
-  await query("UPDATE queue_shards SET last_seq = $1 WHERE shard = ANY($2)", [lastSeq, shards]);
-  await query("DELETE FROM queue_journal WHERE epoch NOT IN (SELECT writer FROM queue_shards)");
-  return { won, lastSeq };
+  const [row] = await query<{ last_seq: number }>(
+    `WITH gone AS (DELETE FROM queue_journal WHERE epoch NOT IN (SELECT writer FROM queue_shards))
+     UPDATE queue_shards SET last_seq = (${LAST_SEQ}) WHERE shard = ANY($1) RETURNING last_seq`,
+    [won.map(({ shard }) => shard)],
+  );
+  return { won, lastSeq: Number(row!.last_seq) };
 }
 
-/** Who stands still in the middle of a take must not hold up the others: the server ends it. */
-const IDLE_MAX = "SET LOCAL idle_in_transaction_session_timeout = 5000";
-/** Nor must beats wait for long. */
-const LOCK_MAX = "SET LOCAL lock_timeout = 500";
+/** Who stands still in the middle of a take must not hold up the others: the server ends it. Nor must beats wait for long. */
+export const BEGIN_TAKE = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 5000; SET LOCAL lock_timeout = 500";
 
-/** Part of a transaction, at its beginning. */
-export async function boundTake(query: Query): Promise<void> {
-  await query(IDLE_MAX);
-  await query(LOCK_MAX);
+/** A shard that goes to another replica. */
+export interface Gift extends ShardHold {
+  readonly to: string;
 }
 
 /**
- * The shard is the other's to take; `counts` are those of its endpoints. One statement, so that nobody can stand still in it.
- * Its epoch stays: it is the one of which the other brings the journal's entries to the rows. Nothing happens when it was taken before.
+ * Each shard is the other's to take; `counts` are those of their endpoints. One statement, so that nobody can stand still in it.
+ * Epochs stay: of those the others bring the journal's entries to the rows. Nothing happens to a shard that was taken before.
  * Resolves false, and gives nothing, when the database lacks the `last` batch: the counts are not those of the rows then.
  */
-export async function giveShard(
+export async function giveShards(
   query: Query,
-  { shard, epoch, nonce }: ShardHold,
-  to: string,
+  gifts: readonly Gift[],
   counts: readonly (readonly number[])[],
   last: Last,
 ): Promise<boolean> {
   const columns = countColumns(counts);
   const at = (n: number) => `$${columns.length + n}`;
-  // The shard's row alone: whoever takes it from here may delete the journal.
-  const is = `shard = ${at(2)} AND epoch = ${at(3)} AND nonce = ${at(4)}`;
   const tail = ownsTail(at(5), at(6));
+  // In order, as whoever takes them locks them; and no other row: whoever takes one from here may delete the journal.
   const [row] = await query<{ lacks: boolean }>(
-    `WITH given AS (UPDATE queue_shards SET owner = ${at(1)}, nonce = 0 WHERE ${is} AND ${tail} RETURNING 1),
-     counted AS (${STORE_COUNTS} AND EXISTS (SELECT FROM given) RETURNING 1)
-     SELECT EXISTS (SELECT FROM queue_shards WHERE ${is}) AND NOT ${tail} AS lacks, (SELECT count(*) FROM counted)`,
-    [...columns, to, shard, epoch, nonce, last.writer, last.n],
+    `WITH mine AS (SELECT q.shard, w.owner FROM queue_shards q
+       JOIN unnest(${at(1)}::int4[], ${at(2)}::int8[], ${at(3)}::int8[], ${at(4)}::text[]) w(shard, epoch, nonce, owner)
+       USING (shard, epoch, nonce) ORDER BY q.shard FOR UPDATE OF q),
+     given AS (UPDATE queue_shards q SET owner = m.owner, nonce = 0 FROM mine m WHERE q.shard = m.shard AND ${tail} RETURNING q.shard),
+     counted AS (${STORE_COUNTS} AND o.number & ${SHARDS - 1} IN (SELECT shard FROM given) RETURNING 1)
+     SELECT EXISTS (SELECT FROM mine) AND NOT ${tail} AS lacks, (SELECT count(*) FROM counted)`,
+    [
+      ...columns,
+      ...columnsOf(gifts),
+      arrayOf(
+        "text",
+        gifts.map(({ to }) => to),
+      ),
+      last.writer,
+      last.n,
+    ],
   );
   return !row!.lacks;
 }
@@ -111,22 +119,19 @@ export interface Replica {
   readonly draining: boolean;
 }
 
-/** Says that the replica lives, and reads who else does, who has which shard, and whether its last batch is there. */
+/** Says that the replica lives, and reads which others do, who has which shard, and whether its last batch is there. */
 export async function beat(query: Query, { id, address, links, draining }: Replica, last: Last) {
-  await query(
-    `INSERT INTO replicas AS r VALUES ($1, $2, $3, $4, 1, $5)
-     ON CONFLICT (id) DO UPDATE SET beat = r.beat + 1, draining = $5`,
-    [id, address, links.first, links.last, draining],
-  );
   const [row] = await query<{
     replicas: SeenReplica[] | null;
     shards: [number, string, number, number][];
     tail: boolean;
   }>(
-    `SELECT (SELECT json_agg(json_build_object('id', id, 'beat', beat, 'draining', draining)) FROM replicas) AS replicas,
+    `WITH beats AS (INSERT INTO replicas AS r VALUES ($1, $2, $3, $4, 1, $5)
+       ON CONFLICT (id) DO UPDATE SET beat = r.beat + 1, draining = $5)
+     SELECT (SELECT json_agg(json_build_object('id', id, 'beat', beat, 'draining', draining)) FROM replicas) AS replicas,
        (SELECT json_agg(json_build_array(shard, owner, epoch, nonce)) FROM queue_shards) AS shards,
-       ${hasTail("$1", "$2")} AS tail`,
-    [last.writer, last.n],
+       ${hasTail("$6", "$7")} AS tail`,
+    [id, address, links.first, links.last, draining, last.writer, last.n],
   );
   const shards = row!.shards.map(([shard, owner, epoch, nonce]) => ({ shard, owner, epoch, nonce }));
   return { replicas: row!.replicas ?? [], shards, hasTail: row!.tail };
@@ -136,7 +141,7 @@ export async function forgetReplica(query: Query, id: string): Promise<void> {
   await query("DELETE FROM replicas WHERE id = $1", [id]);
 }
 
-function columnsOf(shards: readonly SeenShard[]): unknown[] {
+function columnsOf(shards: readonly ShardHold[]): unknown[] {
   return [
     arrayOf(
       "int4",

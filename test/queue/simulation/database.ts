@@ -91,52 +91,30 @@ export class Database {
           .sort((a, b) => a.writer - b.writer || a.n - b.n),
     ],
     ["UPDATE queue_endpoints o SET", (values) => this.#storeCounts(values)],
-    ["WITH given AS", (values) => this.#give(values)],
+    ["WITH mine AS", (values) => this.#give(values)],
     [
-      "SELECT greatest(",
-      () => [
-        {
-          last: Math.max(
-            0,
-            ...[...this.journal.values(), ...this.shards.values()].map((row) => row.last_seq),
-            ...this.open.keys(),
-          ),
-        },
-      ],
-    ],
-    [
-      "UPDATE queue_shards SET last_seq",
-      ([last, shards]) => {
-        for (const shard of shards as number[])
-          this.#set(this.shards, shard, { ...this.shards.get(shard)!, last_seq: last as number });
-        return [];
-      },
-    ],
-    [
-      "DELETE FROM queue_journal",
-      () => {
+      "WITH gone AS",
+      ([shards]) => {
+        const given = [...this.journal.values(), ...this.shards.values()].map((row) => row.last_seq);
+        const last_seq = Math.max(0, ...given, ...this.open.keys());
+        for (const shard of shards as number[]) this.#set(this.shards, shard, { ...this.shards.get(shard)!, last_seq });
         const writers = new Set([...this.shards.values()].map(({ writer }) => writer));
         for (const [key, { writer }] of this.journal) if (!writers.has(writer)) this.#set(this.journal, key, undefined);
-        return [];
+        return [{ last_seq }];
       },
     ],
     [
-      "INSERT INTO replicas",
-      ([id, , , , draining]) => {
+      "WITH beats AS",
+      ([id, , , , draining, writer, n]) => {
+        const seen = {
+          tail: this.#hasTail(writer as number, n as number),
+          replicas: [...this.replicas].map(([name, row]) => ({ id: name, ...row })),
+          shards: [...this.shards].map(([shard, { owner, epoch, nonce }]) => [shard, owner, epoch, nonce]),
+        };
         const beat = (this.replicas.get(id as string)?.beat ?? 0) + 1;
         this.#set(this.replicas, id as string, { beat, draining: draining as boolean });
-        return [];
+        return [seen];
       },
-    ],
-    [
-      "SELECT (SELECT json_agg",
-      ([writer, n]) => [
-        {
-          tail: this.#hasTail(writer as number, n as number),
-          replicas: [...this.replicas].map(([id, row]) => ({ id, ...row })),
-          shards: [...this.shards].map(([shard, { owner, epoch, nonce }]) => [shard, owner, epoch, nonce]),
-        },
-      ],
     ],
     ["SELECT set_config", () => []],
     ["SELECT (($2::int8 = 0", ([writer, n]) => [{ there: this.#hasTail(writer as number, n as number) }]],
@@ -214,21 +192,24 @@ export class Database {
   }
 
   #give(values: readonly unknown[]): Values[] {
-    const [to, shard, epoch, nonce, writer, n] = values.slice(-6) as [string, number, number, number, number, number];
-    const row = this.shards.get(shard)!;
-    const isHeld = row.epoch === epoch && row.nonce === nonce;
-    const tail = this.#hasTail(writer, n);
-    if (isHeld && tail) {
-      this.#set(this.shards, shard, { ...row, owner: to, nonce: 0 });
-      this.#storeCounts(values);
-    }
-    return [{ lacks: isHeld && !tail }];
+    const [shards, epochs, nonces, owners] = values.slice(-6, -2).map((column) => arrayIn(column as Buffer));
+    const [writer, n] = values.slice(-2) as [number, number];
+    const mine = (shards as number[]).flatMap((shard, at) => {
+      const row = this.shards.get(shard)!;
+      return row.epoch === epochs![at] && row.nonce === nonces![at] ? [{ shard, owner: owners![at] as string }] : [];
+    });
+    const lacks = mine.length > 0 && !this.#hasTail(writer, n);
+    if (lacks) return [{ lacks }];
+    for (const { shard, owner } of mine) this.#set(this.shards, shard, { ...this.shards.get(shard)!, owner, nonce: 0 });
+    const given = new Set(mine.map(({ shard }) => shard));
+    this.#storeCounts(values, (number) => given.has(number % 256));
+    return [{ lacks }];
   }
 
-  #storeCounts(values: readonly unknown[]): Values[] {
+  #storeCounts(values: readonly unknown[], isMeant: (number: number) => boolean = () => true): Values[] {
     const [numbers, ...columns] = values.slice(0, COUNTED.length + 1).map((column) => arrayIn(column as Buffer));
     for (const [n, number] of (numbers as number[]).entries()) {
-      if (!this.endpoints.has(number)) continue;
+      if (!this.endpoints.has(number) || !isMeant(number)) continue;
       const counts = Object.fromEntries(COUNTED.map((name, at) => [name, columns[at]![n]]));
       this.#set(this.endpoints, number, { ...this.endpoints.get(number)!, ...counts });
     }

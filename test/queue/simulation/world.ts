@@ -202,7 +202,15 @@ export class World {
     const jobs = new RunningJobs(core, bodies, new DelayedJobs(core.steady, delayedRows(core)), runningRows(core));
     const keeper = keepShards(
       core,
-      { id, address: id, links: { first: 1, last: 1 } },
+      {
+        ...{ id, address: id, links: { first: 1, last: 1 } },
+        // Those with workers go one by one, all others together.
+        live: () => new Set(ENDPOINTS.flatMap((_, shard) => (this.#random() < 0.5 ? [shard] : []))),
+        leaves: async () => {
+          await this.#step(replica, "workers of what leaves");
+          return !this.#fails(0.2);
+        },
+      },
       { own: told.own, loaded: async () => {}, shards: SHARDS, pause: () => this.#pause(replica) },
     );
     const { enqueue } = queueChanges(core, bodies);
