@@ -56,7 +56,7 @@ export type OwnershipEvent =
       readonly shards: readonly SeenShard[];
       /** Of mine: what runs there may take long. */
       readonly busy?: ReadonlySet<number>;
-      /** Of mine: workers are there, which are to be waited for. */
+      /** Of mine: workers or work are there, which may have to be waited for. */
       readonly live?: ReadonlySet<number>;
     }
   /** Its link broke, and nobody answers where it was. */
@@ -252,7 +252,7 @@ export class ShardOwnership {
   }
 
   /**
-   * Claims what nobody has, gives what another should have: each shard with workers by itself, few at a time, so that little stands still;
+   * Claims what nobody has, gives what another should have: each shard with workers or work by itself, few at a time, so that little stands still;
    * of all others those that go to one replica together.
    */
   #decide(now: number): OwnershipAction[] {

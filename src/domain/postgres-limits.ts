@@ -64,7 +64,7 @@ export const SHARDS_SETTLE_MAX_MS = 5_000;
 export const SHARDS_GIVEN_MAX_MS = 60_000;
 /** Workers and scaling follow shards that come and go no more often than this. */
 export const SHARDS_LOOK_PAUSE_MS = 200;
-/** So many shards with workers a replica that leaves gives at a time, and one that stays: one that takes long holds up no other. */
+/** So many shards with workers or work a replica that leaves gives at a time, and one that stays: one that takes long holds up no other. */
 export const SHARDS_LEFT_AT_ONCE = 16;
 export const SHARDS_GIVEN_AT_ONCE = 4;
 /** So often it is looked whether the workers of one that is given have finished. */

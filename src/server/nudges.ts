@@ -103,6 +103,7 @@ export function followShards(shards: OwnShards, parts: Parts): void {
         while (performance.now() < until && (await isBusy(id))) await pause(SHARD_POLL_MS);
       }
     },
+    live: () => autoscaler.awake,
     busy: () =>
       [...autoscaler.awake].filter((endpointId) => {
         const { running, averageExecMs = Number.POSITIVE_INFINITY } = link.sample(endpointId);

@@ -28,6 +28,8 @@ const ENDPOINTS_KNOWN_MAX = 20_000;
 interface Follows {
   /** Endpoints of which something runs that may take long. */
   busy(): readonly string[];
+  /** Endpoints that have workers or work. */
+  live(): Iterable<string>;
   /** Shards came or went: what nobody may wait for longer than he has to. Told each time. */
   moved(came: IsMine): Promise<void>;
   /** The rest of what follows. Never twice at a time. */
@@ -117,12 +119,10 @@ export class OwnShards {
   };
 
   /** For the queue: shards of which something runs that may take long. */
-  readonly busy = (): ReadonlySet<number> =>
-    new Set((this.#follows?.busy() ?? []).map((endpointId) => this.#shard(endpointId)));
+  readonly busy = (): ReadonlySet<number> => this.#shardsOf(this.#follows?.busy());
 
-  /** For the queue: shards whose workers are to be waited for. */
-  readonly live = (): ReadonlySet<number> =>
-    new Set((this.#follows?.served(this.isMine) ?? []).map(({ endpointId }) => this.#shard(endpointId)));
+  /** For the queue: shards that may have to be waited for. */
+  readonly live = (): ReadonlySet<number> => this.#shardsOf(this.#follows?.live());
 
   /** For the queue, before shards are given. False: they are not to be. */
   readonly leaves = async (shards: readonly number[], to: string): Promise<boolean> => {
@@ -175,6 +175,10 @@ export class OwnShards {
         this.#looking = undefined;
       }),
     );
+  }
+
+  #shardsOf(endpointIds: Iterable<string> = []): ReadonlySet<number> {
+    return new Set([...endpointIds].map((endpointId) => this.#shard(endpointId)));
   }
 
   #shard(endpointId: string): number {

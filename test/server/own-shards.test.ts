@@ -65,6 +65,7 @@ test("What is given away starts nothing any more, and its workers are waited for
     moved: async () => {},
     changed: async () => {},
     busy: () => [ENDPOINT],
+    live: () => [ENDPOINT],
     served: (isMeant) => (isMeant(ENDPOINT) ? [{ endpointId: ENDPOINT, revision: "r", workers: 2 }] : []),
     drain: async (isMeant) => void drained.push(isMeant(ENDPOINT)),
   });
@@ -94,6 +95,7 @@ test("Consequences never overlap: however often shards change meanwhile, one mor
   const came: boolean[] = [];
   shards.follow({
     busy: () => [],
+    live: () => [],
     moved: async (isNew) => void came.push(isNew(ENDPOINT)),
     changed: () => {
       looks++;

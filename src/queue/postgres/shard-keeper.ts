@@ -45,7 +45,7 @@ export interface KeeperOptions {
   readonly own: (work: Promise<unknown>) => void;
   /** Shards of which something runs that may take long. */
   readonly busy?: () => ReadonlySet<number>;
-  /** Shards that have workers. */
+  /** Shards that have workers or work. */
   readonly live?: () => ReadonlySet<number>;
   /** Shards may have another state now, or another owner. */
   readonly told?: () => void;
