@@ -10,7 +10,6 @@
  * Nothing here makes it safe that two believe to own a shard: each batch is fenced by the row of its shards. Clocks decide only
  * when it is worth to try.
  */
-import { getOrInsert } from "../lib/get-or-insert.ts";
 import {
   REPLICA_FORGET_MS,
   REPLICA_SILENT_MS,
@@ -282,7 +281,7 @@ export class ShardOwnership {
         const betterMs = this.#busy.has(shard) ? SHARD_BUSY_MAX_MS : SHARD_BETTER_MS;
         if (!this.#draining && now - one.better.since < betterMs) continue;
         const [hold, to] = [{ shard, ...one.hold! }, one.better.replica];
-        if (!this.#live.has(shard)) getOrInsert(together, to, () => []).push(hold);
+        if (!this.#live.has(shard)) together.set(to, [...(together.get(to) ?? []), hold]);
         else if (room-- > 0) gives.push({ type: "give", shards: [hold], to });
         else continue;
         one.state = "GIVING";
