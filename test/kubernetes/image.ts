@@ -5,13 +5,13 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import {
-  cpSync,
   createReadStream,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -98,7 +98,7 @@ async function writeImage({ name, layers, config }: Image, folder: string): Prom
     const digest = hash.digest("hex");
     digests.push(digest);
     mkdirSync(path.join(at, digest));
-    cpSync(layer, path.join(at, digest, "layer.tar"));
+    symlinkSync(path.resolve(layer), path.join(at, digest, "layer.tar"));
   }
   const architecture = process.arch === "x64" ? "amd64" : process.arch;
   const diffIds = digests.map((digest) => `sha256:${digest}`);
@@ -107,7 +107,7 @@ async function writeImage({ name, layers, config }: Image, folder: string): Prom
   const manifest = { Config: "config.json", RepoTags: [name], Layers: digests.map((digest) => `${digest}/layer.tar`) };
   writeFileSync(path.join(at, "manifest.json"), JSON.stringify([manifest]));
   const file = `${at}.tar`;
-  await done("tar", ["-C", at, "-cf", file, "manifest.json", "config.json", ...digests]);
+  await done("tar", ["-C", at, "--dereference", "-cf", file, "manifest.json", "config.json", ...digests]);
   rmSync(at, { recursive: true });
   assert.ok(statSync(file).size > 0);
   return file;
