@@ -75,8 +75,6 @@ export class Cluster {
     const cluster = new Cluster(program, programs);
     cluster.#ended = endsWith(() => cluster.stop());
     try {
-      // The network of the nodes has to be there before the API server's address is of use.
-      await network();
       cluster.#names = await cluster.#answerNames();
       await cluster.#clear();
       const address = { listen: "0.0.0.0", known: MACHINE, port: await getPort({ host: MACHINE }) };
@@ -204,9 +202,12 @@ export class Cluster {
     }
   }
 
-  /** The address is what one cluster at a time has: others wait for it. */
+  /** The address is what one cluster at a time has: others wait for it, and make the network anew, which goes with the one before. */
   async #answerNames(): Promise<Socket> {
-    return eventually(() => this.#answerNamesNow(), TURN_MAX_MS);
+    return eventually(async () => {
+      await network();
+      return this.#answerNamesNow();
+    }, TURN_MAX_MS);
   }
 
   async #answerNamesNow(): Promise<Socket> {
@@ -217,6 +218,7 @@ export class Cluster {
     });
     await new Promise<void>((resolve, reject) => {
       const taken = (error: Error) => {
+        socket.close();
         reject(new Error(`${error.message}: does another cluster of tests run on this machine?`));
       };
       socket.once("error", taken).bind(53, MACHINE, resolve);
