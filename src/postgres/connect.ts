@@ -75,7 +75,7 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
   client.on("error", () => {});
   try {
     await client.connect();
-    await prepare(client);
+    await prepare(client, url.connectTimeoutMs);
     return client;
   } catch (error) {
     client.end().catch(() => {});
@@ -83,12 +83,27 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
   }
 }
 
-/** A session for the platform's use. */
-async function prepare(client: Client): Promise<void> {
-  const { rows } = await client.query<{ version: number; readonly: string }>(
+/** Ends the connection now, whatever the server does: what waits for it there fails. */
+export function destroy(client: Client): void {
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}
+
+/** A session for the platform's use. A server may stand still, or be cut off, after it has greeted: it has `maxMs` once more. */
+async function prepare(client: Client, maxMs: number): Promise<void> {
+  let isSilent = false;
+  const late = setTimeout(() => {
+    isSilent = true;
+    destroy(client);
+  }, maxMs);
+  const asked = client.query<{ version: number; readonly: string }>(
     `SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly,
        (SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name IN (${TIMEOUTS}) AND setting <> '0') AS unset`,
   );
+  const { rows } = await asked
+    .catch((cause) => {
+      throw isSilent ? new PostgresRefusal("silent", `${maxMs / 1000}`, { cause }) : cause;
+    })
+    .finally(() => clearTimeout(late));
   const { version, readonly } = rows[0]!;
   const major = Math.floor(version / 10_000);
   if (major < POSTGRES_VERSION_MIN) throw new PostgresRefusal("too old", `${major}`);

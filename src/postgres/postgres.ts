@@ -19,7 +19,7 @@ import {
   POSTGRES_STATEMENT_MAX_MS,
   POSTGRES_WAIT_MAX_MS,
 } from "../domain/limits.ts";
-import { connectPostgres, type PostgresAccess } from "./connect.ts";
+import { connectPostgres, destroy, type PostgresAccess } from "./connect.ts";
 import { databaseName } from "./database-url.ts";
 import {
   isConnectionLost,
@@ -255,7 +255,7 @@ export class Postgres {
     client.on("notice", noticed);
     const timer = setTimeout(() => {
       silent = true;
-      destroy(client);
+      endNow(client);
     }, maxMs);
     try {
       const result = await client.query(sql, parameters.map(storable));
@@ -281,7 +281,7 @@ export class Postgres {
   }
 
   #drop(client: Client): void {
-    destroy(client);
+    endNow(client);
     this.#left();
   }
 
@@ -318,7 +318,7 @@ function storable(value: unknown): unknown {
   return typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "\ufffd") : value;
 }
 
-function destroy(client: Client): void {
+function endNow(client: Client): void {
   client.end().catch(() => {});
-  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+  destroy(client);
 }

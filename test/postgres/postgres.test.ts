@@ -103,6 +103,27 @@ describe("the way to PostgreSQL", { skip }, () => {
     assert.equal(away.message, `127.0.0.1:${port} cannot be reached: it did not answer in time.`);
   });
 
+  test("gives up a server that stands still once it has greeted", async (t) => {
+    const sockets: Socket[] = [];
+    const still: Server = createServer((client) => {
+      const onward = connectTo(server.port, "127.0.0.1");
+      sockets.push(client, onward);
+      for (const socket of [client, onward]) socket.on("error", () => {});
+      onward.pipe(client);
+      // After its first message, which names user and database, nothing that it says arrives.
+      client.once("data", (data) => onward.write(data));
+    });
+    await new Promise<void>((resolve) => still.listen(0, "127.0.0.1", resolve));
+    t.after(() => {
+      for (const socket of sockets) socket.destroy();
+      still.close();
+    });
+    const { port } = still.address() as { port: number };
+    const away = await problem(`postgres://svc@127.0.0.1:${port}/svc?sslmode=disable&connect_timeout=1`);
+    assert.equal(away.code, "DATABASE_AWAY");
+    assert.match(away.message, /did not answer .*1 s/);
+  });
+
   test("is refused words that are no PostgreSQL's", async (t) => {
     const other: Server = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));

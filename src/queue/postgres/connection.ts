@@ -12,6 +12,7 @@ import {
   POSTGRES_WAIT_MAX_MS,
   QUEUE_SILENCE_MAX_MS,
 } from "../../domain/limits.ts";
+import { destroy } from "../../postgres/connect.ts";
 import type { Postgres } from "../../postgres/postgres.ts";
 import { isConnectionLost, isUnconfirmed, PostgresRefusal } from "../../postgres/problems.ts";
 
@@ -255,10 +256,6 @@ export async function inTransaction<T>(query: Query, work: (query: Query) => Pro
 
 function reasonOf(error: unknown): unknown {
   return error instanceof NotConnected ? error.cause : error;
-}
-
-function destroy(client: Client): void {
-  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }
 
 function queryOf(client: Client): Query {
