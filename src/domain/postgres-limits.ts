@@ -20,6 +20,8 @@ export const POSTGRES_RETRY_MAX_MS = 1_000;
 export const POSTGRES_WAIT_MAX_MS = 10_000;
 /** A statement of the store that takes longer has lost its server. */
 export const POSTGRES_STATEMENT_MAX_MS = 30_000;
+/** A connection that is ended in order is ended without its server after that. */
+export const POSTGRES_END_MAX_MS = 1_000;
 /** So often a platform looks for what others changed in the store. */
 export const CHANGES_POLL_MS = 1_000;
 /** What was changed is known so long to those who were not there, and looked through for older so often. */

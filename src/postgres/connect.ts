@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 import type { Client, ClientConfig } from "pg";
-import { POSTGRES_VERSION_MIN } from "../domain/limits.ts";
+import { POSTGRES_END_MAX_MS, POSTGRES_VERSION_MIN } from "../domain/limits.ts";
 import { type DatabaseUrl, hostName, type PostgresHost } from "./database-url.ts";
 import { PostgresRefusal, postgresProblem } from "./problems.ts";
 
@@ -81,6 +81,13 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
     client.end().catch(() => {});
     throw error;
   }
+}
+
+/** Ends the connection in order, or, where the server does not close its end, without it. */
+export async function endInOrder(client: Client): Promise<void> {
+  const late = setTimeout(() => destroy(client), POSTGRES_END_MAX_MS);
+  await client.end().catch(() => {});
+  clearTimeout(late);
 }
 
 /** Ends the connection now, whatever the server does: what waits for it there fails. */

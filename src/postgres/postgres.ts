@@ -19,7 +19,7 @@ import {
   POSTGRES_STATEMENT_MAX_MS,
   POSTGRES_WAIT_MAX_MS,
 } from "../domain/limits.ts";
-import { connectPostgres, destroy, type PostgresAccess } from "./connect.ts";
+import { connectPostgres, destroy, endInOrder, type PostgresAccess } from "./connect.ts";
 import { databaseName } from "./database-url.ts";
 import {
   isConnectionLost,
@@ -63,6 +63,7 @@ export class Postgres {
   readonly name: string;
   readonly #options: PostgresOptions;
   readonly #idle: Client[] = [];
+  readonly #lent = new Set<Client>();
   readonly #waiting: Waiting[] = [];
   readonly #closing = new AbortController();
   /** With those that are made now. */
@@ -192,6 +193,12 @@ export class Postgres {
     await Promise.all(this.#idle.splice(0).map((client) => this.#end(client)));
   }
 
+  /** As close, without a wait for an answer: what is under way on connections of the pool ends, too. */
+  abandon(): void {
+    this.close().catch(() => {});
+    for (const client of this.#lent) endNow(client);
+  }
+
   get #waitMaxMs(): number {
     return this.#options.waitMaxMs ?? POSTGRES_WAIT_MAX_MS;
   }
@@ -219,6 +226,7 @@ export class Postgres {
   }
 
   #lend(client: Client): PooledConnection {
+    this.#lent.add(client);
     let lost = false;
     let inTransaction = false;
     let released = false;
@@ -239,6 +247,7 @@ export class Postgres {
       release: () => {
         if (released) return;
         released = true;
+        this.#lent.delete(client);
         if (lost || inTransaction || this.#closing.signal.aborted) this.#drop(client);
         else this.#free(client);
       },
@@ -296,7 +305,7 @@ export class Postgres {
 
   async #end(client: Client): Promise<void> {
     this.#open -= 1;
-    await client.end().catch(() => {});
+    await endInOrder(client);
   }
 
   /** It does while nobody was refused a connection: one that is there works on then too. */

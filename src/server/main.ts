@@ -243,6 +243,8 @@ async function start(
       // What it has still to write it reads from the queue.
       await telemetry.close();
       clearInterval(looks);
+      // Nothing that is left to say is worth a wait for it: others see by themselves that this one has gone.
+      if (postgres?.away !== undefined) postgres.abandon();
       await queue.close();
       bucket?.bucket.close();
       if (handsOver) await one?.handOver(callersLeave, hurry.signal);

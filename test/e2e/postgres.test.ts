@@ -178,6 +178,23 @@ def forever():
     assert.match(stderr, /Another platform has taken the database: elsewhere\./);
   });
 
+  test("ends while its database stands still", async (t) => {
+    const platform = await startPlatform(t, await settings(tempDir(t), "still"));
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": WORKER }) });
+    assert.equal(code, 0, stderr);
+    const first = Number(readFileSync(path.join(server.dataDir, "postmaster.pid"), "utf8").split("\n")[0]);
+    const children = readFileSync(`/proc/${first}/task/${first}/children`, "utf8").trim().split(" ").map(Number);
+    const all = (signal: NodeJS.Signals) => {
+      for (const pid of [...children, first]) process.kill(pid, signal);
+    };
+    all("SIGSTOP");
+    try {
+      await platform.stop();
+    } finally {
+      all("SIGCONT");
+    }
+  });
+
   test("what keeps it from starting is said in a sentence, without the password", async (t) => {
     const dir = tempDir(t);
     const start = (env: Record<string, string>) =>

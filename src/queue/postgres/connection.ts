@@ -12,7 +12,7 @@ import {
   POSTGRES_WAIT_MAX_MS,
   QUEUE_SILENCE_MAX_MS,
 } from "../../domain/limits.ts";
-import { destroy } from "../../postgres/connect.ts";
+import { destroy, endInOrder } from "../../postgres/connect.ts";
 import type { Postgres } from "../../postgres/postgres.ts";
 import { isConnectionLost, isUnconfirmed, PostgresRefusal } from "../../postgres/problems.ts";
 
@@ -59,6 +59,11 @@ export class Connections implements Db {
 
   get outage(): Outage | undefined {
     return this.#outage;
+  }
+
+  /** Whether the queue, or somebody else on this database, finds it away. */
+  get isAway(): boolean {
+    return this.#outage !== undefined || this.#postgres.away !== undefined;
   }
 
   /** For so long callers wait yet for a database that is away; undefined while it is not. */
@@ -212,7 +217,7 @@ class Line {
     this.#closed = true;
     const client = this.#client;
     this.#client = undefined;
-    await client?.end().catch(() => {});
+    if (client !== undefined) await endInOrder(client);
   }
 
   async #connect(): Promise<Client> {
@@ -224,7 +229,7 @@ class Line {
       this.#unconfirmed ||= isUnconfirmed(notice);
     });
     if (this.#closed) {
-      await client.end();
+      await endInOrder(client);
       throw closed();
     }
     this.#client = client;

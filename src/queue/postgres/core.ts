@@ -188,14 +188,13 @@ export class PostgresCore extends QueueMachine {
   /** What was said is written first, unless the database is away. */
   async close(reason: Error, bodies: StoredBodies, replica?: string): Promise<void> {
     const said = bodies.idle().then(() => this.pipeline.idle());
-    if (this.db.outage === undefined)
-      await Promise.race([said, new Promise<void>((away) => this.db.onOutage(() => away()))]);
+    if (!this.db.isAway) await Promise.race([said, new Promise<void>((away) => this.db.onOutage(() => away()))]);
     this.pipeline.end(reason);
     this.endWaits();
     // Those who waited read their job once more before the connections go.
     await new Promise((resolve) => setImmediate(resolve));
     // Others need not wait until it has been silent for long enough.
-    if (replica !== undefined && this.db.outage === undefined)
+    if (replica !== undefined && !this.db.isAway)
       await this.db.apart((query) => forgetReplica(query, replica)).catch(() => {});
     await this.db.close();
   }
