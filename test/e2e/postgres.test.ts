@@ -183,6 +183,8 @@ def forever():
     const { code, stderr } = await platform.svc(["deploy"], { cwd: project(t, { "worker.py": WORKER }) });
     assert.equal(code, 0, stderr);
     const first = Number(readFileSync(path.join(server.dataDir, "postmaster.pid"), "utf8").split("\n")[0]);
+    // None of its own goes without it: those that end wait for it.
+    process.kill(first, "SIGSTOP");
     const children = readFileSync(`/proc/${first}/task/${first}/children`, "utf8").trim().split(" ").map(Number);
     const all = (signal: NodeJS.Signals) => {
       for (const pid of [...children, first]) process.kill(pid, signal);
