@@ -6,6 +6,7 @@ import { hostname } from "node:os";
 import { SvcError } from "../domain/errors.ts";
 import type { ShardOwnership } from "../domain/ownership.ts";
 import { UNWATCHED } from "../domain/storage.ts";
+import { notBefore } from "../lib/not-before.ts";
 import type { Postgres } from "../postgres/postgres.ts";
 import type { BodyStore } from "./bodies/body-store.ts";
 import { DelayedJobs } from "./machine/delayed-jobs.ts";
@@ -151,14 +152,13 @@ export async function openPostgresQueue(options: PostgresQueueOptions): Promise<
 
 /** Callers that wait for a database that stays away are told; what must not be lost waits on. */
 function refuseWhenAway(core: PostgresCore): () => void {
-  let timer: NodeJS.Timeout | undefined;
-  const look = () => {
-    const { leftMs, refusal } = core.db;
-    clearTimeout(timer);
-    if (refusal !== undefined) core.pipeline.refuse(refusal);
-    // Timers may be early: they count from when their turn of the event loop began.
-    else if (leftMs !== undefined) timer = setTimeout(look, Math.ceil(leftMs)).unref();
-  };
-  core.db.onOutage(look);
-  return () => clearTimeout(timer);
+  let callOff = () => {};
+  core.db.onOutage((waitMs) => {
+    callOff();
+    callOff = notBefore(waitMs, () => {
+      const { refusal } = core.db;
+      if (refusal !== undefined) core.pipeline.refuse(refusal);
+    });
+  });
+  return () => callOff();
 }

@@ -152,6 +152,12 @@ async function start(
           folder: path.dirname(privateSocket(config.dataDir, "gateways")),
           changed: writeRecord,
         });
+  /** Nothing is started or looked after by itself any more. */
+  const endRounds = async () => {
+    autoscaler.stop();
+    ahead?.close();
+    await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]);
+  };
   try {
     if (gateways !== undefined) {
       const port = await one?.port();
@@ -226,9 +232,7 @@ async function start(
       else await callersLeave();
       // What has not gone to another yet is served as ever.
       if (handsOver) await sharing?.giveShards(hurry.signal);
-      autoscaler.stop();
-      ahead?.close();
-      await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(endsAnyway);
+      await endRounds().catch(endsAnyway);
       await pool.stopAll(graceMs, hurry.signal).catch(endsAnyway);
       if (handsOver) await sharing?.handOver(callersLeave, hurry.signal);
       one?.release();
@@ -269,9 +273,7 @@ async function start(
     const defect = (error: unknown) => log.error("a defect: nobody expected this failure; please report it", { error });
     return { url: at.url, firstKey, missing, lost, stop, snapshot: () => snapshots.make(), defect };
   } catch (error) {
-    autoscaler.stop();
-    ahead?.close();
-    await Promise.all([telemetry.stop(), ...reconcilers.map((reconciler) => reconciler.stop())]).catch(() => {});
+    await endRounds().catch(() => {});
     // Workers of an earlier platform go on, for a later one.
     const workers = await driver.list().catch(() => undefined);
     await driver.close({ stopAll: workers?.length === 0 }).catch(() => {});

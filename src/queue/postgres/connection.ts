@@ -46,7 +46,7 @@ export class Connections implements Db {
   #outage: { since: number; error: unknown } | undefined;
   #named = true;
   #isOpen = false;
-  readonly #listeners: (() => void)[] = [];
+  readonly #listeners: ((waitMs: number) => void)[] = [];
 
   /** `waitMaxMs`: how long callers wait for a database that is away. */
   constructor(postgres: Postgres, waitMaxMs = POSTGRES_WAIT_MAX_MS) {
@@ -66,18 +66,15 @@ export class Connections implements Db {
     return this.#outage !== undefined || this.#postgres.away !== undefined;
   }
 
-  /** For so long callers wait yet for a database that is away; undefined while it is not. */
-  get leftMs(): number | undefined {
-    return this.#outage && Math.max(0, this.#outage.since + this.#waitMaxMs - performance.now());
-  }
-
   /** What a caller hears who waited long enough; undefined as long as waiting makes sense. */
   get refusal(): SvcError | undefined {
-    return this.leftMs === 0 ? this.#postgres.problem(reasonOf(this.#outage!.error)) : undefined;
+    const outage = this.#outage;
+    if (outage === undefined || performance.now() - outage.since < this.#waitMaxMs) return undefined;
+    return this.#postgres.problem(reasonOf(outage.error));
   }
 
-  /** Called when the database went away. */
-  onOutage(listener: () => void): void {
+  /** Called when the database went away, with how long callers wait for it. */
+  onOutage(listener: (waitMs: number) => void): void {
     this.#listeners.push(listener);
   }
 
@@ -177,7 +174,7 @@ export class Connections implements Db {
     if (!isAway && !mustBeDone) return false;
     if (this.#outage === undefined) {
       this.#outage = { since: performance.now(), error };
-      for (const listener of this.#listeners) listener();
+      for (const listener of this.#listeners) listener(this.#waitMaxMs);
     } else this.#outage.error = error;
     return true;
   }
