@@ -9,6 +9,10 @@ export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "netw
   readonly serverPort?: number | undefined;
   readonly systemDependencies?: readonly string[];
   readonly imageSteps?: readonly ImageStep[];
+  readonly gpuIds?: string | undefined;
+  readonly gpuCount?: number | undefined;
+  /** Labels of machines. */
+  readonly hosts?: string | undefined;
 }
 
 /** The settings that not every platform can give, whatever its driver. */

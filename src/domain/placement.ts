@@ -42,6 +42,8 @@ export interface HostMachine extends Machine {
   readonly counts?: ReadonlyMap<string, number>;
   /** Nothing can start there: it stands for machines that can be made. */
   readonly potential?: true;
+  /** What those that were made have in place of the GPUs that they should; absent: nothing is wrong. */
+  readonly amiss?: string | undefined;
   /** Why it runs nothing but what was prepared there, as "it is kept for another"; absent: whatever is asked for is prepared. */
   readonly kept?: string | undefined;
   /** As a host measured last; absent: it did not, or the machine is the platform's own. */

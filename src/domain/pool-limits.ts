@@ -17,6 +17,8 @@ export const POD_BACK_MAX_MS = 5_000;
 export const POD_YIELD_MS = 5_000;
 /** A Pod whose program runs and has not joined for so long is deleted. */
 export const POD_JOIN_MAX_MS = 300_000;
+/** A Pod without workers that has other GPUs than its pool says is made anew after so long. */
+export const POD_OTHER_GPUS_MAX_MS = 300_000;
 /** What the agent and the launcher need of a Pod's memory, beside what workers have. */
 export const POD_OWN_MEMORY_MB = 512;
 /** What the agent of a Pod with an endpoint's own image has: vCPUs that are kept for it and that it may use, and memory. */

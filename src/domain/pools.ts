@@ -11,7 +11,14 @@
 import { hash } from "node:crypto";
 import { type Machine, type Need, needOn, placeBeside, type Share, type Used, usedBy } from "./capacity.ts";
 import { hostLabels } from "./host.ts";
-import { HOST_SILENCE_MAX_MS, POD_AWAY_MAX_MS, POD_BACK_MAX_MS, POD_YIELD_MS, PODS_COMING_MAX } from "./limits.ts";
+import {
+  HOST_SILENCE_MAX_MS,
+  POD_AWAY_MAX_MS,
+  POD_BACK_MAX_MS,
+  POD_OTHER_GPUS_MAX_MS,
+  POD_YIELD_MS,
+  PODS_COMING_MAX,
+} from "./limits.ts";
 import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
@@ -61,6 +68,10 @@ export interface PoolHost {
   readonly problems: ReadonlyMap<string, string>;
   /** What workers have of it; absent: what its pool says. */
   readonly machine?: Machine | undefined;
+  /** It is one of an endpoint's own image. */
+  readonly isOwn?: boolean;
+  /** It joined with other GPUs than its pool says. */
+  readonly hasOtherGpus?: boolean;
 }
 
 /** Whose workers they are, as far as it says where they may run. */
@@ -260,7 +271,10 @@ class Plan {
     if (host.state === "leaving") return undefined;
     const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
-    if (host.shares.length > 0 || slot.isWanted) return undefined;
+    if (host.shares.length > 0) return undefined;
+    // Whatever is wrong there may be mended by now.
+    if (host.hasOtherGpus && host.forMs > POD_OTHER_GPUS_MAX_MS) return "it has not the GPUs of its pool";
+    if (slot.isWanted) return undefined;
     if (short > 0 && (host.state === "here" || host.holder !== "") && host.forMs > POD_YIELD_MS) {
       this.#short.set(host.pool, short - 1);
       return "others wait for its place";

@@ -3,8 +3,9 @@
  * way of a start: a worker is started on a host that is there, and the API server may be away meanwhile.
  */
 import { randomBytes } from "node:crypto";
-import type { Machine, Need, Share } from "../domain/capacity.ts";
-import { POD_JOIN_MAX_MS, POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
+import type { Need } from "../domain/capacity.ts";
+import { gpusAmiss, poolsAsFound } from "../domain/gpu-offers.ts";
+import { POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
 import type { HostMachine } from "../domain/placement.ts";
 import {
   canTake,
@@ -18,31 +19,13 @@ import {
 } from "../domain/pools.ts";
 import type { Volume } from "../domain/volume.ts";
 import { ApiRefusal, type KubernetesApi } from "./api.ts";
-import { isOver, isRunning, type Pod, podTrouble, podWords, readPod } from "./pod.ts";
-import { HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
+import { type Pod, readPod } from "./pod.ts";
+import { HOLDER_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
 import { PodTokens } from "./pod-tokens.ts";
 import { PodWatch } from "./pod-watch.ts";
+import { noticesOf, type PoolState, type PoolView, viewOf, waitingWords } from "./pool-words.ts";
 import { type PoolsFile, poolOf } from "./pools-file.ts";
-
-/** A host whose agent joined from a Pod. */
-export interface PodHost {
-  readonly id: string;
-  /** Uid of its Pod. */
-  readonly pod: string;
-  /** Name of its pool. */
-  readonly pool: string;
-  readonly holder: string;
-  readonly isHere: boolean;
-  /** It gets no further workers. */
-  readonly isClosed: boolean;
-  /** In milliseconds of `performance.now()`: when it came or went, and when it had a worker last. */
-  readonly since: number;
-  readonly usedAt: number;
-  readonly shares: readonly Share[];
-  readonly problems: ReadonlyMap<string, string>;
-  /** As its agent says it. */
-  readonly machine: Machine | undefined;
-}
+import { type PodHost, SeenPods } from "./seen-pods.ts";
 
 /** What the rest of the platform keeps of hosts in Pods. */
 export interface PodHosts {
@@ -74,17 +57,6 @@ interface PoolControllerOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** A pool as whoever looks after the platform sees it. */
-export interface PoolView {
-  readonly name: string;
-  readonly pods: number;
-  /** Of them, those whose agents have joined. */
-  readonly joined: number;
-  readonly max: number;
-  /** What it waits for, in words; undefined: nothing out of the ordinary. */
-  readonly trouble: string | undefined;
-}
-
 /** A Pod that proved itself. */
 export interface AdmittedPod {
   readonly name: string;
@@ -104,9 +76,7 @@ export class PoolController {
   readonly #audience: string;
   /** Uids of Pods whose deletion was asked for. */
   readonly #deleting = new Set<string>();
-  /** By uid: when it was first seen, and first seen to run, in milliseconds of `performance.now()`. */
-  readonly #seenSince = new Map<string, number>();
-  readonly #runningSince = new Map<string, number>();
+  readonly #seen: SeenPods;
   /** By pool: why none could be made, and until when no other is tried. */
   readonly #refused = new Map<string, { readonly words: string; readonly until: number }>();
   /** By uid: until when its deletion is not tried again. */
@@ -114,6 +84,9 @@ export class PoolController {
   /** Ends what is asked of the API server: its answer may be far. */
   readonly #over = new AbortController();
   #trouble: string | undefined;
+  /** As they were last, and the pools as those show them. */
+  #hostsSeen: readonly PoolHost[] = [];
+  #found: readonly Pool[];
   /** Every start asks for them; undefined: something may have changed. */
   #machines: readonly HostMachine[] | undefined;
   /** As it was told last. */
@@ -125,6 +98,8 @@ export class PoolController {
     this.#options = options;
     const { file, api, clock, told } = options;
     this.#pools = file.pools.map((pool) => poolOf(pool, file.volumes !== undefined));
+    this.#found = this.#pools;
+    this.#seen = new SeenPods(this.#pools);
     this.#audience = `svc:${api.namespace}:${file.release}`;
     this.#tokens = new PodTokens({
       api,
@@ -191,24 +166,21 @@ export class PoolController {
 
   /** The pools as machines on which nothing can start yet, each with what its hosts wait for. */
   get machines(): readonly HostMachine[] {
-    this.#machines ??= this.#pools.map((pool) => ({
+    this.#machines ??= this.#found.map((pool) => ({
       ...machineOf(pool),
       id: `pool:${pool.name}`,
       name: `the pool ${pool.name}`,
       labels: [pool.name],
       sharedVolumes: pool.volumes,
-      closed: this.#wordsOf(pool),
+      closed: waitingWords(this.#stateOf(pool)),
       potential: true,
+      amiss: this.#stateOf(pool).amiss,
     }));
     return this.#machines;
   }
 
   get view(): readonly PoolView[] {
-    return this.#pools.map(({ name, max }) => {
-      const trouble = this.#trouble ?? this.#refused.get(name)?.words ?? this.#stuck(name)?.words;
-      const pods = this.#podsOf(name).length;
-      return { name, pods, joined: pods - this.#coming(name).length, max, trouble };
-    });
+    return this.#pools.map((pool) => viewOf(this.#stateOf(pool)));
   }
 
   #tellView(): void {
@@ -221,33 +193,16 @@ export class PoolController {
 
   /** What is wrong, each a sentence; usually nothing. */
   get notices(): readonly string[] {
-    const away = this.#trouble && [`The API server of Kubernetes cannot be used: ${this.#trouble}.`];
-    const refused = [...this.#refused].map(([pool, { words }]) => `The pool ${pool} gets no further Pods: ${words}.`);
-    const stuck = this.#pools.flatMap(({ name }) => {
-      const stuck = this.#stuck(name);
-      return stuck === undefined ? [] : [`The pool ${name} waits for its Pod ${stuck.pod}: ${stuck.words}.`];
-    });
-    return [...(away || []), ...refused, ...stuck];
+    return noticesOf(this.#pools.map((pool) => this.#stateOf(pool)));
   }
 
-  #wordsOf({ name, max }: Pool): string {
-    if (this.#trouble !== undefined) return `the API server of Kubernetes cannot be used (${this.#trouble})`;
-    const refused = this.#refused.get(name);
-    if (refused !== undefined) return `no Pod can be made (${refused.words})`;
-    const mine = this.#podsOf(name);
-    const [coming] = this.#coming(name);
-    if (coming !== undefined) return `its Pod ${coming.metadata.name} is on its way: ${podWords(coming)}`;
-    return mine.length >= max ? `it has its ${max} Pods` : "it is asked for a Pod";
-  }
-
-  /** A Pod that cannot come, or whose containers cannot run. */
-  #stuck(pool: string): { readonly pod: string; readonly words: string } | undefined {
-    const coming = this.#coming(pool);
-    for (const pod of this.#podsOf(pool)) {
-      const words = podTrouble(pod, !coming.includes(pod));
-      if (words !== undefined) return { pod: pod.metadata.name, words };
-    }
-    return undefined;
+  #stateOf({ name, max }: Pool): PoolState {
+    const declared = this.#pools.find((one) => one.name === name)!;
+    return {
+      ...{ name, max, pods: this.#podsOf(name), coming: this.#coming(name), trouble: this.#trouble },
+      refused: this.#refused.get(name)?.words,
+      amiss: gpusAmiss(declared, this.#hostsSeen),
+    };
   }
 
   /** Those whose agents have not joined. */
@@ -273,13 +228,15 @@ export class PoolController {
     const { hosts, remove } = this.#options.hosts();
     for (const { id, pod } of hosts) if (!known.has(pod)) await remove(id);
     for (const uid of this.#deleting) if (!known.has(uid)) this.#deleting.delete(uid);
-    for (const since of [this.#seenSince, this.#runningSince, this.#undeleted]) {
-      for (const uid of since.keys()) if (!known.has(uid)) since.delete(uid);
-    }
+    for (const uid of this.#undeleted.keys()) if (!known.has(uid)) this.#undeleted.delete(uid);
+    this.#seen.keepOnly(known);
     const now = performance.now();
     for (const [pool, { until }] of this.#refused) if (now > until) this.#refused.delete(pool);
     const byPod = new Map(hosts.map((host) => [host.pod, host]));
-    const seen = pods.map((pod) => this.#seen(pod, byPod.get(pod.metadata.uid), now));
+    const seen = pods.map((pod) => {
+      const { uid } = pod.metadata;
+      return this.#seen.see(pod, byPod.get(uid), this.#deleting.has(uid), now);
+    });
     for (const step of await this.#decide(seen)) {
       // Pods that are there are used also while the API server is away.
       if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
@@ -288,8 +245,11 @@ export class PoolController {
   }
 
   async #decide(seen: readonly PoolHost[]): Promise<Step[]> {
-    const isOfUse = (need: Need) => this.#pools.some((pool) => canTake(pool, need));
-    return decidePools(this.#pools, seen, await this.#options.wishes(isOfUse));
+    this.#hostsSeen = seen;
+    this.#found = poolsAsFound(this.#pools, seen);
+    this.#machines = undefined;
+    const isOfUse = (need: Need) => this.#found.some((pool) => canTake(pool, need));
+    return decidePools(this.#found, seen, await this.#options.wishes(isOfUse));
   }
 
   /** The API server was not heard since the platform started: the Pods that have joined are held for those who need one. */
@@ -301,30 +261,6 @@ export class PoolController {
       return { pod: id, pool, state, forMs, holder, shares, problems, machine };
     });
     for (const step of await this.#decide(seen)) if (step.kind === "hold") await hold(step.pod, step.holder);
-  }
-
-  #seen(pod: Pod, host: PodHost | undefined, now: number): PoolHost {
-    const { name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
-    const common = { pod: name, pool: labels[POOL_LABEL] ?? "", machine: ownMachine(annotations) };
-    const isLeaving = deletionTimestamp !== undefined || this.#deleting.has(uid);
-    if (host === undefined) {
-      if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
-      if (isRunning(pod) && !this.#runningSince.has(uid)) this.#runningSince.set(uid, now);
-      const isLate = now - (this.#runningSince.get(uid) ?? now) > POD_JOIN_MAX_MS;
-      const state = isLeaving ? "leaving" : isOver(pod) || isLate ? "over" : "coming";
-      const holder = annotations[HOLDER_ANNOTATION] ?? "";
-      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder, shares: [], problems: new Map() };
-    }
-    const { holder, shares, problems } = host;
-    const stateOf = () => {
-      if (isLeaving) return "leaving";
-      if (isOver(pod) || (host.isClosed && shares.length === 0)) return "over";
-      if (host.isClosed) return "leaving";
-      return host.isHere ? "here" : "away";
-    };
-    const state = stateOf();
-    const forMs = state === "away" ? now - host.since : shares.length > 0 ? 0 : now - Math.max(host.usedAt, host.since);
-    return { ...common, state, forMs, holder, shares, problems };
   }
 
   async #apply(step: Step, byPod: ReadonlyMap<string, PodHost>): Promise<void> {
@@ -382,15 +318,6 @@ export class PoolController {
       this.#undeleted.set(uid, performance.now() + POOL_REFUSED_REST_MS);
       told("a Pod could not be deleted", { pod: name, words: wordsOf(error) });
     }
-  }
-}
-
-/** Of a Pod that has not the size of its pool: the platform wrote it. */
-function ownMachine({ [MACHINE_ANNOTATION]: text }: Readonly<Record<string, string>>): Machine | undefined {
-  try {
-    return text === undefined ? undefined : (JSON.parse(text) as Machine);
-  } catch {
-    return undefined; // Somebody wrote over it.
   }
 }
 

@@ -2,6 +2,7 @@
 import { type Need, needOf } from "../domain/capacity.ts";
 import { ownImage } from "../domain/driver-offers.ts";
 import { SvcError } from "../domain/errors.ts";
+import { gpuProblems } from "../domain/gpu-offers.ts";
 import type { RoomWant } from "../domain/host-protocol.ts";
 import { POOL_WISHES_MAX } from "../domain/limits.ts";
 import { asIfMade, type Fleet, type HostMachine, imageKey, placeAmong, wishesOf } from "../domain/placement.ts";
@@ -9,7 +10,8 @@ import type { Wish } from "../domain/pools.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { HostsDriver } from "../drivers/hosts/hosts-driver.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
-import { type AdmittedPod, type PodHosts, PoolController, type PoolView } from "../kubernetes/pool-controller.ts";
+import { type AdmittedPod, type PodHosts, PoolController } from "../kubernetes/pool-controller.ts";
+import type { PoolView } from "../kubernetes/pool-words.ts";
 import { readPoolsFile } from "../kubernetes/pools-file.ts";
 import type { Log } from "../lib/log.ts";
 import type { Endpoint, Store } from "../store/store.ts";
@@ -152,6 +154,8 @@ export class Pods {
 
   /** Of what no Pod would ever have. */
   #lackOf(fleet: Fleet, need: Need): SvcError {
+    const [gpu] = gpuProblems(this.machines, { ...need, hosts: need.label });
+    if (gpu !== undefined) return new SvcError("NO_CAPACITY", gpu);
     const placed = placeAmong(asIfMade({ ...fleet, machines: this.machines }), [], need);
     const why = "lack" in placed ? (placed.short ?? placed.lack) : "it asks for what none of them has";
     return new SvcError("NO_CAPACITY", `No pool makes Pods that it can run on: ${why}.`, {

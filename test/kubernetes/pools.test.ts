@@ -132,12 +132,47 @@ describe("Pods as hosts", () => {
     };
     await refused(
       'gpu="NVIDIA_L4"',
-      /large: No pool makes Pods that it can run on: the pool small: it has no GPU of .*RTX 3090.*Add a pool/s,
+      /Endpoint "large": gpu= asks for a GPU of NVIDIA L4, which nothing here can give: the pool small has no GPU\. .*add a pool/s,
     );
     await refused(
       'cpu="cpu3c-1-2", hosts="elsewhere"',
       /large: No pool makes Pods.*no machine with the label "elsewhere"/s,
     );
     assert.deepEqual(await pods(), []);
+    assert.deepEqual(
+      await platform.endpoints().then((all) => all.map(({ name }) => name)),
+      ["large"],
+      "of the label's",
+    );
+  });
+
+  test("A Pod that joins without the GPUs of its pool ends the deploy that waits for them, is told of, and is used for what needs none", {
+    skip,
+  }, async (t) => {
+    const l4 = { ...POOL, name: "l4", memory: 8, gpu: 1, gpuType: "NVIDIA_L4" };
+    const { platform, pods, joined } = await startInCluster(t, server, [l4], {}, { SVC_EMULATE_GPU: "0" });
+    const dir = project(t, { "app.py": APP("large").replace('cpu="cpu3c-1-2"', 'gpu="NVIDIA_L4"') });
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(code, 1, stderr);
+    assert.match(
+      stderr,
+      /large: gpu= asks for a GPU of NVIDIA L4, which nothing here can give: the pool l4 has no GPU in its Pod svc-l4-\w+, where the pool says 1 × NVIDIA L4\. .*add a pool/s,
+    );
+    await joined(1);
+    const status = await platform.svc(["status"], { cwd: dir });
+    assert.match(
+      status.stdout + status.stderr,
+      /The pool l4 has no GPU in its Pod svc-l4-\w+, where the pool says 1 × NVIDIA L4\. .*nodeSelector/,
+    );
+    const { stdout } = await platform.svc(["platform", "status", "--data-dir", platform.dataDir]);
+    assert.match(stdout, /^Pool {5}l4: 1 of 3 Pods, 1 joined; it has no GPU in its Pod/m);
+    const refused = await platform.svc(["deploy", "--app", "again"], { cwd: dir });
+    assert.match(refused.stderr, /Endpoint "large": gpu= asks for a GPU of NVIDIA L4, which nothing here can give/);
+    const small = project(t, { "app.py": APP("small") });
+    const deployed = await platform.svc(["deploy", "--app", "small"], { cwd: small });
+    assert.equal(deployed.code, 0, deployed.stderr);
+    const called = await platform.svc(["call", "small", "n=1", "--app", "small"], { cwd: small });
+    assert.equal(called.stdout.trim(), "2", called.stderr);
+    assert.ok((await pods()).length >= 1);
   });
 });

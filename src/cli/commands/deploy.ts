@@ -66,9 +66,9 @@ export const deployCommand = command({
       ...flags,
       onScan: async (declared) => {
         const wanted = declared.map(({ name, settings, server, systemDependencies, imageSteps }) => {
-          const { workersMax, imageName, networkVolumeId, instanceIds } = settings;
+          const { workersMax, imageName, networkVolumeId, instanceIds, gpuIds, gpuCount, hosts } = settings;
           const wishes = { serverPort: server?.port, systemDependencies, imageSteps };
-          return { name, workersMax, imageName, networkVolumeId, instanceIds, ...wishes };
+          return { name, workersMax, imageName, networkVolumeId, instanceIds, gpuIds, gpuCount, hosts, ...wishes };
         });
         refuseProblems(await controlPlane.mayDeploy(target, wanted, keepRemoved));
       },

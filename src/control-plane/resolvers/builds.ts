@@ -36,8 +36,9 @@ export async function mayDeploy(wanted: WantedEndpoints, context: RequestContext
   const ofDriver = wanted.endpoints.flatMap(({ name, imageName, networkVolumeId, instanceIds, ...more }) => {
     const image = imageName ?? CPU_IMAGE;
     const wishes = { imageName: image, networkVolumeId: networkVolumeId ?? "", instanceIds: instanceIds ?? "" };
-    const { serverPort, systemDependencies, imageSteps } = more;
+    const { serverPort, systemDependencies, imageSteps, gpuIds, gpuCount, hosts } = more;
     const rest = {
+      ...{ gpuIds: gpuIds ?? "", gpuCount: gpuCount ?? 1, hosts: hosts ?? "" },
       serverPort: serverPort ?? 0,
       systemDependencies: systemDependencies ?? [],
       imageSteps: imageSteps ?? [],

@@ -106,13 +106,13 @@ async function change(store: Store, id: string, given: GivenFields, context: Req
   // A replaced worker may well start where the last one could not.
   const reason = revision === current.revision ? current.reason : "";
   const endpoint: Endpoint = { ...current, ...changes, revision, reason };
-  await check(store, endpoint, context);
+  await check(store, endpoint, context, current);
   await store.endpoints.update(id, { ...changes, revision, reason });
   return endpoint;
 }
 
 /** Throws INVALID_NAME, INVALID_SETTING, QUOTA_EXCEEDED. */
-async function check(store: Store, endpoint: Endpoint, context: RequestContext): Promise<void> {
+async function check(store: Store, endpoint: Endpoint, context: RequestContext, before?: Endpoint): Promise<void> {
   if (!isPrintableName(endpoint.name)) {
     throw new SvcError("INVALID_NAME", `An endpoint's name has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`);
   }
@@ -122,7 +122,9 @@ async function check(store: Store, endpoint: Endpoint, context: RequestContext):
   const tooLarge = environmentProblem(endpoint.name, endpoint.env, () => 0);
   if (tooLarge !== undefined) throw new SvcError("INVALID_SETTING", tooLarge);
   // One without code has no workers that could miss anything.
-  const lacks = endpoint.buildId === null ? [] : driverProblemsOf(endpoint.name, endpoint, context);
+  // GPUs that it had may be gone: it can be stopped all the same.
+  const gpuIds = endpoint.gpuIds === before?.gpuIds ? "" : endpoint.gpuIds;
+  const lacks = endpoint.buildId === null ? [] : driverProblemsOf(endpoint.name, { ...endpoint, gpuIds }, context);
   if (lacks.length > 0) throw new SvcError("INVALID_SETTING", lacks.join(" "));
   const others = (await store.endpoints.listBriefly()).filter(({ id }) => id !== endpoint.id);
   const problem = quotaProblem([...others, endpoint], context.config.workerQuota);

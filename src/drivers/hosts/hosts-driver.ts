@@ -8,6 +8,7 @@
 import { type Lack, type Need, needOf, type Share, usedBy } from "../../domain/capacity.ts";
 import { type DriverWishes, needsContainers, podProblems } from "../../domain/driver-offers.ts";
 import { SvcError } from "../../domain/errors.ts";
+import { gpuProblems } from "../../domain/gpu-offers.ts";
 import { HOST_LOOK_MS, HOST_SILENCE_MAX_MS, STANDSTILL_MS } from "../../domain/limits.ts";
 import {
   type Fleet,
@@ -236,9 +237,12 @@ export class HostsDriver implements LocalDriver {
 
   /** What no machine can give. */
   cannotGive(asked: DriverWishes): readonly string[] {
-    const { local, runsHere } = this.#options;
-    if (this.hosts.some(({ row }) => row.driver === "docker")) return [];
-    if (this.#options.potential !== undefined) return podProblems(asked);
+    const { local, runsHere, potential } = this.#options;
+    // One that is not known yet may have them.
+    const isKnown = potential !== undefined && this.hosts.every((host) => host.isKnown);
+    const gpus = isKnown ? gpuProblems(this.fleet.machines ?? [], asked) : [];
+    if (this.hosts.some(({ row }) => row.driver === "docker")) return gpus;
+    if (potential !== undefined) return [...podProblems(asked), ...gpus];
     return runsHere ? local.cannotGive(asked) : [];
   }
 

@@ -1,0 +1,82 @@
+/** Pods of pools as decisions are made about them: what the API server tells of each, with what its agent does. */
+import type { Machine, Share } from "../domain/capacity.ts";
+import { otherGpus } from "../domain/gpu-offers.ts";
+import { POD_JOIN_MAX_MS } from "../domain/limits.ts";
+import { machineOf, type Pool, type PoolHost } from "../domain/pools.ts";
+import { isOver, isRunning, type Pod } from "./pod.ts";
+import { HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL } from "./pod-spec.ts";
+
+/** A host whose agent joined from a Pod. */
+export interface PodHost {
+  readonly id: string;
+  /** Uid of its Pod. */
+  readonly pod: string;
+  /** Name of its pool. */
+  readonly pool: string;
+  readonly holder: string;
+  readonly isHere: boolean;
+  /** It gets no further workers. */
+  readonly isClosed: boolean;
+  /** In milliseconds of `performance.now()`: when it came or went, and when it had a worker last. */
+  readonly since: number;
+  readonly usedAt: number;
+  readonly shares: readonly Share[];
+  readonly problems: ReadonlyMap<string, string>;
+  /** As its agent says it. */
+  readonly machine: Machine | undefined;
+}
+
+export class SeenPods {
+  readonly #pools: readonly Pool[];
+  /** By uid: when it was first seen, and first seen to run, in milliseconds of `performance.now()`. */
+  readonly #seenSince = new Map<string, number>();
+  readonly #runningSince = new Map<string, number>();
+
+  constructor(pools: readonly Pool[]) {
+    this.#pools = pools;
+  }
+
+  /** All others are gone. */
+  keepOnly(uids: ReadonlySet<string>): void {
+    for (const since of [this.#seenSince, this.#runningSince])
+      for (const uid of since.keys()) if (!uids.has(uid)) since.delete(uid);
+  }
+
+  /** `host`: its agent, once that has joined; `isDeleting`: its end was asked for. */
+  see(pod: Pod, host: PodHost | undefined, isDeleting: boolean, now: number): PoolHost {
+    const { name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
+    const own = ownMachine(annotations);
+    const common = { pod: name, pool: labels[POOL_LABEL] ?? "", machine: own, isOwn: own !== undefined };
+    const isLeaving = deletionTimestamp !== undefined || isDeleting;
+    if (host === undefined) {
+      if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
+      if (isRunning(pod) && !this.#runningSince.has(uid)) this.#runningSince.set(uid, now);
+      const isLate = now - (this.#runningSince.get(uid) ?? now) > POD_JOIN_MAX_MS;
+      const state = isLeaving ? "leaving" : isOver(pod) || isLate ? "over" : "coming";
+      const holder = annotations[HOLDER_ANNOTATION] ?? "";
+      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder, shares: [], problems: new Map() };
+    }
+    const { holder, shares, problems } = host;
+    const stateOf = () => {
+      if (isLeaving) return "leaving";
+      if (isOver(pod) || (host.isClosed && shares.length === 0)) return "over";
+      if (host.isClosed) return "leaving";
+      return host.isHere ? "here" : "away";
+    };
+    const state = stateOf();
+    const forMs = state === "away" ? now - host.since : shares.length > 0 ? 0 : now - Math.max(host.usedAt, host.since);
+    const pool = this.#pools.find((one) => one.name === common.pool);
+    const gpus = pool && host.machine && own === undefined ? otherGpus(pool, host.machine) : undefined;
+    const other = gpus && { machine: { ...machineOf(pool!), gpus }, hasOtherGpus: true };
+    return { ...common, ...other, state, forMs, holder, shares, problems };
+  }
+}
+
+/** Of a Pod that has not the size of its pool: the platform wrote it. */
+function ownMachine({ [MACHINE_ANNOTATION]: text }: Readonly<Record<string, string>>): Machine | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Machine);
+  } catch {
+    return undefined; // Somebody wrote over it.
+  }
+}
