@@ -19,6 +19,7 @@ import {
   POD_YIELD_MS,
   PODS_COMING_MAX,
 } from "./limits.ts";
+import { nodesToAvoid, type OnNode, whyGivenUp } from "./lost-nodes.ts";
 import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
@@ -54,7 +55,7 @@ const DIGEST_CHARS = 16;
 /** coming: it has not joined; away: its agent is not connected; leaving: it gets no worker any more; over: it has ended by itself. */
 type PoolHostState = "coming" | "here" | "away" | "leaving" | "over";
 
-export interface PoolHost {
+export interface PoolHost extends OnNode {
   /** Name of its Pod. */
   readonly pod: string;
   readonly pool: string;
@@ -93,7 +94,14 @@ export interface Wish extends Runs {
 }
 
 export type Step =
-  | { readonly kind: "make"; readonly pool: Pool; readonly count: number; readonly having?: Having }
+  | {
+      readonly kind: "make";
+      readonly pool: Pool;
+      readonly count: number;
+      readonly having?: Having;
+      /** Nodes on which they are not to be put; absent: any will do. */
+      readonly avoids?: readonly string[];
+    }
   | { readonly kind: "hold"; readonly pod: string; readonly holder: string }
   | { readonly kind: "delete"; readonly pod: string; readonly why: string };
 
@@ -243,11 +251,12 @@ class Plan {
 
   steps(): Step[] {
     const made = this.#slots.filter(({ host }) => host === undefined);
+    const avoids = nodesToAvoid(this.#hosts);
     const alike = Map.groupBy(made, (slot) => `${slot.pool.name} ${isOwn(slot) ? slot.holder : ""}`);
     const makes = [...alike.values()].map((some) => {
       const { pool, holder, volumes, own } = some[0]!;
       const having = isOwn(some[0]!) ? { having: { holder, volumes, ...(own && { own }) } } : {};
-      return { kind: "make" as const, pool, count: some.length, ...having };
+      return { kind: "make" as const, pool, count: some.length, ...having, ...(avoids.length > 0 && { avoids }) };
     });
     return [...this.#held, ...makes];
   }
@@ -272,6 +281,8 @@ class Plan {
     const slot = this.#slotOf.get(host);
     if (slot === undefined) return host.shares.length === 0 ? "its pool is gone" : undefined;
     if (host.shares.length > 0) return undefined;
+    const givenUp = host.state === "coming" ? whyGivenUp(host, this.#hosts) : undefined;
+    if (givenUp !== undefined) return givenUp;
     // Whatever is wrong there may be mended by now.
     if (host.hasOtherGpus && host.forMs > POD_OTHER_GPUS_MAX_MS) return "it has not the GPUs of its pool";
     if (slot.isWanted) return undefined;

@@ -20,6 +20,9 @@ export const HOLDER_ANNOTATION = "svc/holder";
 /** On a Pod of an endpoint's own image: what its workers have of it, as JSON. */
 export const MACHINE_ANNOTATION = "svc/machine";
 
+/** On a Pod that is kept from nodes: their names. */
+const AVOIDS_ANNOTATION = "svc/avoids";
+
 const TOKEN_FOLDER = "/var/run/secrets/svc";
 /** No volume of an endpoint may be mounted over it (domain/volume.ts). */
 const DATA_FOLDER = "/opt/svc/data";
@@ -37,12 +40,23 @@ interface PodFacts {
   readonly fingerprint: string;
   /** What it is made with, if anything. */
   readonly having?: Having | undefined;
+  /** Names of nodes on which it is not to be put. */
+  readonly avoids?: readonly string[] | undefined;
 }
 
-export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, having }: PodFacts): object {
+/** The nodes that a Pod is kept from. */
+export function avoidedBy({ [AVOIDS_ANNOTATION]: names = "" }: Readonly<Record<string, string>>): readonly string[] {
+  return names === "" ? [] : names.split(",");
+}
+
+export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, having, avoids = [] }: PodFacts): object {
   const own = having?.own;
+  // With a volume of one node it has to be there.
+  const beside = (having?.volumes ?? []).length > 0 ? file.volumes?.beside : undefined;
+  const avoided = beside === undefined ? avoids : [];
   const annotations = {
     ...pool.annotations,
+    ...(avoided.length > 0 && { [AVOIDS_ANNOTATION]: avoided.join(",") }),
     ...(having && { [HOLDER_ANNOTATION]: having.holder }),
     ...(own && { [MACHINE_ANNOTATION]: JSON.stringify(own.machine) }),
   };
@@ -89,8 +103,8 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
       ...(pool.priorityClassName !== undefined && { priorityClassName: pool.priorityClassName }),
       ...(Object.keys(pool.nodeSelector).length > 0 && { nodeSelector: pool.nodeSelector }),
       ...(pool.tolerations.length > 0 && { tolerations: pool.tolerations }),
-      ...(volumeMounts.length > 0 &&
-        file.volumes?.beside && { affinity: { podAffinity: besides(file.volumes.beside) } }),
+      ...(beside && { affinity: { podAffinity: besides(beside) } }),
+      ...(avoided.length > 0 && { affinity: { nodeAffinity: without(avoided) } }),
       ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((secret) => ({ name: secret })) }),
       securityContext: {
         runAsNonRoot: true,
@@ -207,6 +221,12 @@ const CONTAINER_SECURITY = {
 /** What it asks for is what it may use. */
 function equal(resources: Readonly<Record<string, string>>): object {
   return { requests: resources, limits: resources };
+}
+
+/** On none of these nodes: each by its name, which whoever looks after nodes cannot change as a label. */
+function without(nodes: readonly string[]): object {
+  const matchFields = nodes.map((node) => ({ key: "metadata.name", operator: "NotIn", values: [node] }));
+  return { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] } };
 }
 
 /** On the node of the platform's Pod: a volume of one node alone is there. */

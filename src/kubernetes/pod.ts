@@ -17,8 +17,10 @@ const schema = z.object({
     annotations: z.record(z.string(), z.string()).default({}),
     deletionTimestamp: z.string().optional(),
   }),
+  spec: z.object({ nodeName: z.string().optional() }).default({}),
   status: z
     .object({
+      startTime: z.string().optional(),
       phase: z.string().optional(),
       reason: z.string().optional(),
       message: z.string().optional(),
@@ -49,6 +51,11 @@ export function isOver({ status }: Pod): boolean {
   return status.phase === "Failed" || status.phase === "Succeeded";
 }
 
+/** The kubelet of its node has said something of it. */
+export function isBegun({ status }: Pod): boolean {
+  return status.startTime !== undefined || (status.containerStatuses ?? []).length > 0;
+}
+
 /** All its programs run. */
 export function isRunning({ status }: Pod): boolean {
   const all = status.containerStatuses ?? [];
@@ -56,7 +63,7 @@ export function isRunning({ status }: Pod): boolean {
 }
 
 /** What it waits for or what is wrong with it, in words: "no node has room for it: 0/2 nodes are available: 2 Insufficient cpu". */
-export function podWords({ metadata, status }: Pod): string {
+export function podWords({ metadata, spec, status }: Pod): string {
   if (metadata.deletionTimestamp !== undefined) return "it is being deleted";
   if (status.phase === "Failed")
     return `it failed: ${[status.reason, status.message].filter(Boolean).join(": ") || "its program ended"}`;
@@ -76,8 +83,10 @@ export function podWords({ metadata, status }: Pod): string {
     }
   }
   const restarts = Math.max(0, ...containers.map(({ restartCount = 0 }) => restartCount));
-  if (isRunning({ metadata, status })) return restarts > 0 ? `it joins again (restart ${restarts})` : "it joins";
-  return scheduled?.status === "True" ? "its container is being started" : "it waits for a node";
+  if (isRunning({ metadata, spec, status })) return restarts > 0 ? `it joins again (restart ${restarts})` : "it joins";
+  if (scheduled?.status !== "True") return "it waits for a node";
+  const isBeing = isBegun({ metadata, spec, status });
+  return isBeing ? "its container is being started" : `its node ${spec.nodeName ?? ""} has not begun it`;
 }
 
 /** Words for what does not pass by itself: no node, no image, a program that ends; undefined: all is as usual. One that joined may have been begun anew before. */

@@ -272,7 +272,7 @@ export class PoolController {
     else if (host !== undefined) await this.#options.hosts().hold(host.id, step.holder);
   }
 
-  async #make({ pool, count, having }: Extract<Step, { kind: "make" }>): Promise<void> {
+  async #make({ pool, count, having, avoids }: Extract<Step, { kind: "make" }>): Promise<void> {
     const [{ api, file, fingerprint, told }, { signal }] = [this.#options, this.#over];
     const pinned = fingerprint();
     if (this.#refused.has(pool.name) || pinned === undefined) return;
@@ -284,7 +284,7 @@ export class PoolController {
         metadata: { uid: string };
       };
       const { uid: ownerUid } = owner.metadata;
-      const facts = { file, pool: settings, audience: this.#audience, ownerUid, fingerprint: pinned, having };
+      const facts = { file, pool: settings, audience: this.#audience, ownerUid, fingerprint: pinned, having, avoids };
       // Its kubelet would make what is missing as root.
       for (const volume of having?.volumes ?? []) await this.#options.makeVolume(volume);
       for (let n = 0; n < count; n++) {

@@ -1,10 +1,11 @@
 /** Pods of pools as decisions are made about them: what the API server tells of each, with what its agent does. */
 import type { Machine, Share } from "../domain/capacity.ts";
 import { otherGpus } from "../domain/gpu-offers.ts";
-import { POD_JOIN_MAX_MS } from "../domain/limits.ts";
+import { POD_BACK_MAX_MS, POD_JOIN_MAX_MS } from "../domain/limits.ts";
+import type { OnNode } from "../domain/lost-nodes.ts";
 import { machineOf, type Pool, type PoolHost } from "../domain/pools.ts";
-import { isOver, isRunning, type Pod } from "./pod.ts";
-import { HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL } from "./pod-spec.ts";
+import { isBegun, isOver, isRunning, type Pod } from "./pod.ts";
+import { avoidedBy, HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL } from "./pod-spec.ts";
 
 /** A host whose agent joined from a Pod. */
 export interface PodHost {
@@ -31,6 +32,10 @@ export class SeenPods {
   /** By uid: when it was first seen, and first seen to run, in milliseconds of `performance.now()`. */
   readonly #seenSince = new Map<string, number>();
   readonly #runningSince = new Map<string, number>();
+  /** By uid: when it was first seen with a node that had not begun it. */
+  readonly #unbegunSince = new Map<string, number>();
+  /** Uids of those whose agents fell silent before anybody told them to end. */
+  readonly #lost = new Set<string>();
 
   constructor(pools: readonly Pool[]) {
     this.#pools = pools;
@@ -38,15 +43,18 @@ export class SeenPods {
 
   /** All others are gone. */
   keepOnly(uids: ReadonlySet<string>): void {
-    for (const since of [this.#seenSince, this.#runningSince])
-      for (const uid of since.keys()) if (!uids.has(uid)) since.delete(uid);
+    for (const known of [this.#seenSince, this.#runningSince, this.#unbegunSince, this.#lost])
+      for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
   }
 
   /** `host`: its agent, once that has joined; `isDeleting`: its end was asked for. */
   see(pod: Pod, host: PodHost | undefined, isDeleting: boolean, now: number): PoolHost {
     const { name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
     const own = ownMachine(annotations);
-    const common = { pod: name, pool: labels[POOL_LABEL] ?? "", machine: own, isOwn: own !== undefined };
+    const common = {
+      ...{ pod: name, pool: labels[POOL_LABEL] ?? "", machine: own, isOwn: own !== undefined },
+      ...this.#onNode(pod, now),
+    };
     const isLeaving = deletionTimestamp !== undefined || isDeleting;
     if (host === undefined) {
       if (!this.#seenSince.has(uid)) this.#seenSince.set(uid, now);
@@ -65,10 +73,25 @@ export class SeenPods {
     };
     const state = stateOf();
     const forMs = state === "away" ? now - host.since : shares.length > 0 ? 0 : now - Math.max(host.usedAt, host.since);
+    if (host.isHere) this.#lost.delete(uid);
+    else if (state === "away" && forMs >= POD_BACK_MAX_MS) this.#lost.add(uid);
+    const heard = { isHeard: host.isHere, ...(this.#lost.has(uid) && { lostMs: now - host.since }) };
     const pool = this.#pools.find((one) => one.name === common.pool);
     const gpus = pool && host.machine && own === undefined ? otherGpus(pool, host.machine) : undefined;
     const other = gpus && { machine: { ...machineOf(pool!), gpus }, hasOtherGpus: true };
-    return { ...common, ...other, state, forMs, holder, shares, problems };
+    return { ...common, ...heard, ...other, state, forMs, holder, shares, problems };
+  }
+
+  #onNode(pod: Pod, now: number): OnNode {
+    const { uid, annotations } = pod.metadata;
+    const { nodeName: node } = pod.spec;
+    const avoids = avoidedBy(annotations);
+    if (node === undefined || isBegun(pod)) {
+      this.#unbegunSince.delete(uid);
+      return { node, avoids };
+    }
+    if (!this.#unbegunSince.has(uid)) this.#unbegunSince.set(uid, now);
+    return { node, avoids, unbegunMs: now - this.#unbegunSince.get(uid)! };
   }
 }
 

@@ -41,11 +41,11 @@ export async function startInCluster(
         "{ hosts { name state workers { endpoint } } }",
       )
     ).hosts;
-  const joined = (count: number, on = platform) =>
+  const joined = (count: number, on = platform, maxMs?: number) =>
     eventually(async () => {
       const here = (await hosts(on)).filter(({ state }) => state === "joined");
       assert.equal(here.length, count, JSON.stringify(await hosts(on)));
       return here;
-    });
+    }, maxMs);
   return { platform, kubelet, namespace, account, where, pods, hosts, joined, restart };
 }

@@ -129,6 +129,7 @@ await onNodes("On a cluster of two nodes", "1", (on) => {
     const status = await on.run("where", { n: 7, seconds: 20 });
     await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"), LONG_MS).catch(told);
     const { workerId: before } = await status();
+    const there = new Set((await on.hosts()).map(({ metadata }) => metadata.uid));
     const at = performance.now();
     await on.cluster.node(lost, "crash");
     await eventually(async () => {
@@ -141,6 +142,9 @@ await onNodes("On a cluster of two nodes", "1", (on) => {
     await eventually(async () => assert.equal((await status()).status, "COMPLETED"), LONG_MS).catch(told);
     const { output, retries } = await status();
     assert.deepEqual([output.n, retries], [8, 1]);
+    // The scheduler takes a node to be ready for a while after it is gone.
+    for (const { metadata, spec } of await on.hosts())
+      if (!there.has(metadata.uid)) assert.notEqual(spec.nodeName, `n${lost}`, metadata.name);
   });
 
   test("After uninstalling nothing is left but the keys and the files of volumes", async () => {

@@ -27,6 +27,10 @@ export interface PlayedKubeletOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A status that a Pod has in place of running. */
   readonly held?: (name: string) => object | undefined;
+  /** A Pod gets the first of them that it is not kept from. */
+  readonly nodes?: readonly string[];
+  /** Of them, those whose kubelets do nothing from the start. */
+  readonly dead?: readonly string[];
 }
 
 /** Each look costs a request on both sides. */
@@ -41,6 +45,8 @@ export class PlayedKubelet {
   readonly #ended: AgentProcess[] = [];
   #running: Promise<void> | undefined;
   #closed = false;
+  /** Nodes whose kubelets do nothing: Kubernetes has not noticed. */
+  readonly dead: Set<string>;
   /** It sees nothing of the API server while this is set. */
   paused = false;
 
@@ -48,6 +54,7 @@ export class PlayedKubelet {
     this.#server = server;
     this.#namespace = namespace;
     this.#options = options;
+    this.dead = new Set(options.dead);
   }
 
   start(): void {
@@ -97,6 +104,7 @@ export class PlayedKubelet {
       const pod = this.#pods.get(uid)!;
       const held = this.#options.held?.(name);
       if (held !== undefined) await this.#status(name, held);
+      else if (this.dead.has(spec.nodeName)) continue;
       else if (deletionTimestamp !== undefined) await this.#endPod(pod);
       else if (pod.agent === undefined && spec.nodeName === undefined) await this.#startPod(pod);
     }
@@ -116,6 +124,16 @@ export class PlayedKubelet {
 
   async #startPod(pod: PlayedPod): Promise<void> {
     const { name, uid, spec } = pod;
+    const { nodes = ["n1"] } = this.#options;
+    const node = nodes.find((one) => !isKeptFrom(spec, one));
+    if (node === undefined) return;
+    const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;
+    await this.#server.done("POST", where, {
+      metadata: { name },
+      target: { apiVersion: "v1", kind: "Node", name: node },
+    });
+    pod.spec = { ...spec, nodeName: node };
+    if (this.dead.has(node)) return;
     const [container, own] = spec.containers;
     const folder = path.join(this.#folder, uid);
     mkdirSync(folder, { recursive: true });
@@ -138,10 +156,6 @@ export class PlayedKubelet {
         ]),
     );
     if (own !== undefined) mkdirSync(path.join(folder, "pod"));
-    const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;
-    const target = { apiVersion: "v1", kind: "Node", name: "n1" };
-    await this.#server.done("POST", where, { metadata: { name }, target });
-    pod.spec = { ...spec, nodeName: "n1" };
     pod.agent = new AgentProcess(args, { ...env, ...this.#options.env });
     if (own !== undefined) this.#startOwn(pod, own, path.join(folder, "pod"));
     const containerStatuses = spec.containers.map(({ name: container }: { name: string }) => {
@@ -179,4 +193,15 @@ export class PlayedKubelet {
     const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/status`;
     await this.#server.ask("PATCH", where, { status }, { type: "application/merge-patch+json" });
   }
+}
+
+/** As the scheduler reads its affinity, as far as that names nodes. */
+// biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+function isKeptFrom({ affinity }: any, node: string): boolean {
+  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms ?? [];
+  // biome-ignore lint/suspicious/noExplicitAny: the same
+  return terms.some(({ matchFields }: any) =>
+    // biome-ignore lint/suspicious/noExplicitAny: the same
+    matchFields.some(({ operator, values }: any) => operator === "NotIn" && values.includes(node)),
+  );
 }
