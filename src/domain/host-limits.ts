@@ -32,3 +32,18 @@ export const LEND_PING_MS = 1_000;
 export const LEND_SILENCE_MAX_MS = 6_000;
 /** A worker that was started at most so long ago may get its row yet. */
 export const ORPHAN_AGE_MIN_MS = 60_000;
+/** What the other end of such a link may answer: it is another platform. */
+export const LEND_ANSWER_MAX_BYTES = 16 * 1024 * 1024;
+/** What a platform tells of its endpoints that hold workers or wait for room: so many, with so many workers, */
+export const RIVALS_MAX = 1_000;
+export const RIVAL_WORKERS_MAX = 10_000;
+/** and images that are asked about. */
+export const RIVAL_IMAGES_MAX = 1_000;
+/** A platform that does not say it within this time is left out, and its workers stay where they are; */
+export const RIVAL_SIDE_MAX_MS = 500;
+/** whoever asks the one that puts it together waits for so long. */
+export const RIVAL_ANSWER_MAX_MS = 1_500;
+/** What it said holds for so long: whoever waits looks at every worker that becomes idle. */
+export const RIVAL_KNOWN_MS = 200;
+/** Whoever waits looks at least once a second: after so long without it nobody does. */
+export const RIVALS_WAIT_MS = 2_500;

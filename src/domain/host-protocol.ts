@@ -98,8 +98,13 @@ export type HostCall = "prepare" | "start" | "stop" | "retire" | "vouched" | "un
  *   list      no body                                                    answers { workers: string[] | null }, null: not known yet
  *   capacity  no body                                                    answers LentCapacity
  *   wants     no body, asked by who lends                                answers { wants: { endpointId, missing }[] }
+ *   room      body { waits }, asked by who lends                         answers RoomSide (rivals.ts)
+ *   rivals    body RivalsAsked                                           answers Rivals: the room of all others
+ *   take      body RoomTake, asked by either                             answers {}; passed on to whoever has the endpoint
+ *
+ * One of an earlier version does not know the last three, and says so: its workers stay, and nobody makes room for its endpoints.
  */
-export type LendCall = "list" | "capacity" | "wants";
+export type LendCall = "list" | "capacity" | "wants" | "room" | "rivals" | "take";
 
 /** Machines that are lent. What one has prepared is said where it runs nothing else: of others that is known when a start is asked for. */
 export interface LentCapacity {

@@ -8,6 +8,7 @@ import type { DriverWishes } from "../domain/driver-offers.ts";
 import type { BootType, EndpointKind } from "../domain/endpoint.ts";
 import type { ImageStep } from "../domain/image-steps.ts";
 import type { Fleet } from "../domain/placement.ts";
+import type { Rivals, RivalsAsked, RoomTake } from "../domain/rivals.ts";
 import type { MountedVolume, Volume } from "../domain/volume.ts";
 import type { StartedHead } from "../domain/worker-protocol.ts";
 import type { LauncherChannel } from "./launcher-link.ts";
@@ -107,6 +108,14 @@ export interface DriverHooks {
   told(line: string, facts: Readonly<Record<string, unknown>>): void;
 }
 
+/** Others with workers on the same machines. */
+export interface OtherPlatforms {
+  /** What they hold and wait for, of those that say so soon. */
+  rivals(asked: RivalsAsked): Promise<Rivals>;
+  /** The worker finishes what it has, then goes. Throws when its platform says that it is not to, or nothing. */
+  take(asked: RoomTake): Promise<void>;
+}
+
 export interface WorkerDriver {
   /**
    * Makes the image's files ready: layers unpacked, base layers installed. Idempotent and quick when all is there.
@@ -125,6 +134,8 @@ export interface WorkerDriver {
   list(): Promise<string[] | undefined>;
   /** Of one without a row of this platform's: whether it is to be ended here. Absent: any is. */
   endsAstray?(workerId: string, hasRow: boolean): boolean;
+  /** Absent: the machines are this platform's alone. */
+  readonly others?: OtherPlatforms;
   /** Those of them whose launcher answers now. */
   vouched(): Promise<readonly string[]>;
   capacity(): Promise<Capacity>;

@@ -186,7 +186,7 @@ export async function compose(
       envOf: (endpoint) => secrets.envOf(endpoint),
       isFull: (volume) => volumes.isFull(volume),
       link: { expectPull: (workerId) => link.expectPull(workerId) },
-      isCrowded: () => pool.isCrowded(),
+      isCrowded: () => pool.room.isContended,
       adopted: (workerId) => link.adopted(workerId),
       log: (line) => log.info(line),
       onError: failed("starting workers ahead"),

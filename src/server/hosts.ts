@@ -43,7 +43,7 @@ interface HostsNeeds {
   /** Who pulls the image of an endpoint; undefined: anybody. */
   readonly loginOf: (endpointId: string) => Promise<RegistryLogin | undefined>;
   readonly link: () => Pick<WorkerLink, "isHeard" | "connectedElsewhere" | "accept">;
-  readonly pool: () => Pick<WorkerPool, "stop" | "waitingForRoom">;
+  readonly pool: () => Pick<WorkerPool, "stop" | "waitingForRoom" | "room">;
   /** Undefined: no other platform has endpoints. */
   readonly sharing: Sharing | undefined;
   /** The port for workers of other machines, once it listens. */
@@ -156,6 +156,7 @@ function shareMachines(
     isConnected: (workerId) => link().isHeard(workerId),
     connected: () => link().connectedElsewhere(),
     wants: () => pool().waitingForRoom,
+    room: { side: (waits) => pool().room.side(waits), give: (asked) => pool().room.give(asked) },
   });
   const links: MachineLinks = sharing.lends({
     machines: shared,

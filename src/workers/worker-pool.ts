@@ -250,7 +250,9 @@ export class WorkerPool implements WorkerView {
     return this.#room.queue;
   }
 
-  readonly isCrowded = (): boolean => this.#room.isContended;
+  get room(): Pick<Room, "isContended" | "side" | "give"> {
+    return this.#room;
+  }
 
   /** A worker has nothing to do: others may need its room. */
   workerIdle(): void {

@@ -4,8 +4,10 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
+import { SvcError } from "../../src/domain/errors.ts";
 import { HOST_FRAME, type RoomWant } from "../../src/domain/host-protocol.ts";
 import { LEND_ASKS_MAX, LEND_UNSENT_MAX_BYTES } from "../../src/domain/limits.ts";
+import { NO_RIVALS, type Rival, type RoomSide, type RoomTake } from "../../src/domain/rivals.ts";
 import { CapacityLedger } from "../../src/drivers/capacity.ts";
 import { HostsDriver } from "../../src/drivers/hosts/hosts-driver.ts";
 import type { KnownHost } from "../../src/drivers/hosts/known-host.ts";
@@ -66,6 +68,9 @@ function world(t: TestContext, first: string) {
       available: 0,
       wants: [] as RoomWant[],
       drained: [] as string[],
+      waits: [] as boolean[],
+      side: async (): Promise<RoomSide> => NO_RIVALS,
+      give: async (_asked: RoomTake): Promise<void> => {},
     };
     const nothing = () => {};
     const made = new CapacityLedger(
@@ -103,6 +108,13 @@ function world(t: TestContext, first: string) {
       connected: () => [],
       drain: (workerIds) => seen.drained.push(...workerIds),
       wants: () => seen.wants,
+      room: {
+        side: (waits) => {
+          seen.waits.push(waits);
+          return seen.side();
+        },
+        give: (asked) => seen.give(asked),
+      },
       onError: (error) => assert.fail(error as Error),
     });
     machines.onExit((exit) => seen.exits.push(exit));
@@ -202,6 +214,126 @@ test("What endpoints of other platforms wait for is known where machines are mad
     { endpointId: "ep-b", missing: 2 },
     { endpointId: "ep-c", missing: 1 },
   ]);
+});
+
+const NEED = { vcpus: 1, memoryGb: 2, gpuIds: "", gpuPreference: [], gpuCount: 1 };
+
+function rival(id: string, changes: Partial<Rival> = {}): Rival {
+  const workers = [{ id: `w-${id}`, idleMs: 50, upMs: 100, stale: false }];
+  return { id, need: NEED, workersMin: 0, wanted: 0, urgent: false, waitingMs: 0, workers, ...changes };
+}
+
+const ASKED = { images: [], waits: true };
+const names = ({ contenders }: RoomSide) => contenders.map(({ id }) => id).sort();
+
+test("Who waits is told what all others hold and want, and has the one that has a worker asked for its room", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-a", "a").set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  const agent = machine(a);
+  await link(t, b, a);
+  await link(t, c, a);
+  const given: string[] = [];
+  for (const { id, seen } of [a, b, c]) {
+    // Of another's endpoints nobody is believed.
+    seen.side = async () => ({ contenders: [rival(`ep-${id}`), rival("ep-x")], leaving: [`w-${id}-goes`] });
+    seen.give = async (asked) => {
+      if (asked.idle) throw new SvcError("NO_CAPACITY", "It has something to do.");
+      given.push(`${id}: ${asked.workerId}`);
+    };
+  }
+  const ofB = await b.machines.others.rivals(ASKED);
+  assert.deepEqual(
+    [names(ofB), ofB.leaving],
+    [
+      ["ep-a", "ep-c", "ep-x"],
+      ["w-a-goes", "w-c-goes"],
+    ],
+  );
+  assert.deepEqual(names(await a.machines.others.rivals({ images: [], waits: false })), ["ep-b", "ep-c"]);
+  assert.deepEqual([a.seen.waits, c.seen.waits.includes(true)], [[true], true]);
+  const take = { workerId: "w-1", idle: false, why: "another waits" };
+  for (const [one, endpointId] of [
+    [b, "ep-c"],
+    [b, "ep-a"],
+    [a, "ep-b"],
+  ] as const) {
+    await one.machines.others.take({ ...take, endpointId });
+  }
+  assert.deepEqual(given, ["c: w-1", "a: w-1", "b: w-1"]);
+  await assert.rejects(b.machines.others.take({ ...take, endpointId: "ep-c", idle: true }), { code: "NO_CAPACITY" });
+  await assert.rejects(b.machines.others.take({ ...take, endpointId: "ep-nobody" }), { code: "STARTS_PAUSED" });
+  // Who can start nowhere wants nothing of others, and it is told where code cannot start.
+  await b.machines.prepare(image("ep-b"), () => {});
+  const large = { ...NEED, vcpus: 99 };
+  a.seen.side = async () => ({ contenders: [rival("ep-a", { wanted: 1, need: large })], leaving: [] });
+  const told = await b.machines.others.rivals({ images: ["ep-b:b1", "ep-b:b2"], waits: false });
+  assert.deepEqual([told.contenders.find(({ id }) => id === "ep-a")?.wanted, told.lacking], [0, { h1: ["ep-b:b2"] }]);
+  assert.ok(agent.isOpen);
+});
+
+test("One that does not answer, says nonsense, is of an earlier version or ends meanwhile is left out, and its workers stay", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  machine(a);
+  const end = await link(t, b, a);
+  await link(t, c, a);
+  c.seen.side = async () => ({ contenders: [rival("ep-c")], leaving: [] });
+  const { others } = a.machines;
+  assert.deepEqual(names(await others.rivals(ASKED)), ["ep-c"]);
+  b.seen.side = () => new Promise(() => {});
+  b.seen.give = () => new Promise(() => {});
+  const asked = { workerId: "w-1", endpointId: "ep-b", idle: true, why: "another waits" };
+  const asks = b.seen.waits.length;
+  await eventually(async () => {
+    await others.rivals(ASKED);
+    assert.ok(b.seen.waits.length > asks);
+  });
+  assert.deepEqual(names(await others.rivals(ASKED)), ["ep-c"]);
+  await assert.rejects(others.take(asked), { code: "STARTS_PAUSED" });
+  await assert.rejects(c.machines.others.take(asked), { code: "STARTS_PAUSED" });
+  // It is not asked again while it has not answered.
+  const before = b.seen.waits.length;
+  assert.deepEqual(names(await others.rivals(ASKED)), ["ep-c"]);
+  assert.equal(b.seen.waits.length, before);
+  const taking = assert.rejects(others.take(asked), { code: "STARTS_PAUSED" });
+  end.destroy();
+  await taking;
+  assert.deepEqual(names(await others.rivals(ASKED)), ["ep-c"]);
+
+  for (const answer of [
+    { contenders: 3 },
+    { contenders: [rival("ep-b", { workersMin: -1 })], leaving: [] },
+    undefined,
+  ]) {
+    const [one, other] = await sockets(t);
+    const [theirs, mine] = [new Connection(one), new Connection(other)];
+    for (const each of [theirs, mine]) each.trust();
+    theirs.onFrame = ({ type, headBytes }) => {
+      if (type !== HOST_FRAME.ASK) return;
+      const { id } = JSON.parse(headBytes.toString()) as { id: number };
+      const error = { code: "STARTS_PAUSED", message: "This platform lends nothing." };
+      if (answer === undefined) theirs.send(HOST_FRAME.ANSWER, 0, { id, error });
+      else theirs.send(HOST_FRAME.ANSWER, 0, { id }, Buffer.from(JSON.stringify(answer)));
+    };
+    a.machines.lend("b", mine);
+    assert.deepEqual(names(await others.rivals(ASKED)), ["ep-c"]);
+    assert.ok(theirs.isOpen);
+  }
+  // Who lends is of an earlier version.
+  const [one, other] = await sockets(t);
+  const [theirs, mine] = [new Connection(one), new Connection(other)];
+  for (const each of [theirs, mine]) each.trust();
+  theirs.onFrame = ({ type, headBytes }) => {
+    if (type !== HOST_FRAME.ASK) return;
+    const { id, call } = JSON.parse(headBytes.toString()) as { id: number; call: string };
+    const message = `The platform that has the machines does not know the call "${call}".`;
+    theirs.send(HOST_FRAME.ANSWER, 0, { id, error: { code: "STARTS_PAUSED", message } });
+  };
+  c.machines.attach(mine);
+  assert.deepEqual(await c.machines.others.rivals(ASKED), NO_RIVALS);
+  await assert.rejects(c.machines.others.take(asked), { code: "STARTS_PAUSED" });
 });
 
 test("Room that a worker of one platform leaves is told to the others, whose endpoints may wait for it", async (t) => {

@@ -33,12 +33,14 @@ const LIMITS: Partial<Record<HostCall | LendCall, number>> = {
 };
 export class HostCalls {
   readonly #who: () => string;
+  readonly #answerMaxBytes: number;
   readonly #asked = new Map<number, Asked>();
   #last = 0;
 
   /** Who is asked, for messages: "The machine one". */
-  constructor(who: () => string) {
+  constructor(who: () => string, answerMaxBytes = HOST_ANSWER_MAX_BYTES) {
     this.#who = who;
+    this.#answerMaxBytes = answerMaxBytes;
   }
 
   /** Throws STARTS_PAUSED when no answer comes, and what the agent answers. The question leaves in this turn. */
@@ -68,7 +70,7 @@ export class HostCalls {
       return;
     }
     try {
-      if (body.length > HOST_ANSWER_MAX_BYTES) throw new Error("its answer is too large");
+      if (body.length > this.#answerMaxBytes) throw new Error("its answer is too large");
       asked.resolve(body.length === 0 ? {} : JSON.parse(body.toString("utf8")));
     } catch {
       asked.reject(this.#paused("gave an answer that cannot be read"));

@@ -3,6 +3,7 @@
  * to a platform, and the frames are the same (host-protocol.ts); both ask, and both answer.
  *
  *   borrower ──ASK prepare, start, stop, retire, list, vouched──▶ lender      borrower ◀──EVENT exited, started, …, available── lender
+ *   borrower ──ASK rivals──▶ lender ──ASK room──▶ the other borrowers         who waits ──ASK take──▶ lender ──ASK take──▶ who has the worker
  */
 import { SvcError } from "../../domain/errors.ts";
 import {
@@ -14,7 +15,13 @@ import {
   HOST_FRAME,
   reportHead,
 } from "../../domain/host-protocol.ts";
-import { LEND_ASKS_MAX, LEND_PING_MS, LEND_SILENCE_MAX_MS, LEND_UNSENT_MAX_BYTES } from "../../domain/limits.ts";
+import {
+  LEND_ANSWER_MAX_BYTES,
+  LEND_ASKS_MAX,
+  LEND_PING_MS,
+  LEND_SILENCE_MAX_MS,
+  LEND_UNSENT_MAX_BYTES,
+} from "../../domain/limits.ts";
 import { FRAME } from "../../domain/worker-protocol.ts";
 import { type Frame, FrameError, readHead } from "../../lib/frames.ts";
 import { Standstill } from "../../lib/standstill.ts";
@@ -48,7 +55,7 @@ export class LendLink {
   constructor(channel: LendChannel, ends: LendEnds) {
     this.#channel = channel;
     this.#ends = ends;
-    this.#calls = new HostCalls(() => ends.who);
+    this.#calls = new HostCalls(() => ends.who, LEND_ANSWER_MAX_BYTES);
     this.#timer = setInterval(() => this.#look(), LEND_PING_MS).unref();
     channel.onFrame = (frame) => this.#onFrame(frame);
     const { onClose } = channel;

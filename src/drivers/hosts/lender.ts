@@ -4,7 +4,18 @@
  */
 import { SvcError } from "../../domain/errors.ts";
 import { type EventHead, type LentCapacity, type RoomWant, roomWants } from "../../domain/host-protocol.ts";
+import { RIVAL_KNOWN_MS, RIVAL_SIDE_MAX_MS } from "../../domain/limits.ts";
 import type { HostMachine } from "../../domain/placement.ts";
+import {
+  NO_RIVALS,
+  type Rivals,
+  type RivalsAsked,
+  type RoomSide,
+  type RoomTake,
+  rivalsAsked,
+  roomSide,
+  roomTake,
+} from "../../domain/rivals.ts";
 import type { WorkerDriver, WorkerSpec } from "../worker-driver.ts";
 import { askBody } from "./host-asks.ts";
 import { type LendChannel, LendLink } from "./lend-link.ts";
@@ -17,12 +28,24 @@ interface LenderOptions {
   readonly has: (endpointId: string) => boolean;
   /** The endpoint of a worker; undefined: none is known. */
   readonly endpointOf: (workerId: string) => Promise<string | undefined>;
+  /** What all others hold and wait for, */
+  readonly rivals: (asked: RivalsAsked) => Promise<Rivals>;
+  /** and for the one that has a worker: it is to make room. */
+  readonly take: (asked: RoomTake) => Promise<void>;
   readonly closed: () => void;
+}
+
+interface Side {
+  readonly at: number;
+  readonly told: Promise<RoomSide>;
+  isTold: boolean;
 }
 
 export class Lender {
   readonly #options: LenderOptions;
   readonly #link: LendLink;
+  /** As it was asked for last. */
+  #side: Side | undefined;
 
   constructor(channel: LendChannel, options: LenderOptions) {
     this.#options = options;
@@ -44,12 +67,38 @@ export class Lender {
     return wants.filter(({ endpointId }) => this.#options.has(endpointId));
   }
 
+  /** What its endpoints hold and wait for, as it was a moment ago. One that has not answered for long is not waited for again. */
+  async side(waits: boolean): Promise<RoomSide> {
+    const { at = 0, isTold = true, told } = this.#side ?? {};
+    const agoMs = performance.now() - at;
+    if (told !== undefined && isTold && agoMs < RIVAL_KNOWN_MS) return told;
+    if (told !== undefined && !isTold) return agoMs < RIVAL_SIDE_MAX_MS ? told : NO_RIVALS;
+    const side: Side = { at: performance.now(), isTold: false, told: this.#askSide(waits) };
+    this.#side = side;
+    const settled = () => {
+      side.isTold = true;
+    };
+    side.told.then(settled, settled);
+    return side.told;
+  }
+
+  async #askSide(waits: boolean): Promise<RoomSide> {
+    const { contenders, leaving } = roomSide(await this.#link.ask("room", { waits }));
+    return { contenders: contenders.filter(({ id }) => this.#options.has(id)), leaving };
+  }
+
+  /** Throws when the worker is not to go. */
+  async give(asked: RoomTake): Promise<void> {
+    await this.#link.ask("take", asked);
+    this.#side = undefined;
+  }
+
   destroy(): void {
     this.#link.destroy();
   }
 
   async #asked(call: string, body: Buffer, report: (line: string) => void): Promise<object> {
-    const { machines, start } = this.#options;
+    const { machines, start, rivals, take } = this.#options;
     switch (call) {
       case "prepare": {
         const { image } = askBody("prepare", body);
@@ -84,6 +133,11 @@ export class Lender {
       }
       case "vouched":
         return { workers: await machines.vouched() };
+      case "rivals":
+        return rivals(rivalsAsked(JSON.parse(body.toString("utf8"))));
+      case "take":
+        await take(roomTake(JSON.parse(body.toString("utf8"))));
+        return {};
     }
     throw new SvcError("STARTS_PAUSED", `The platform that has the machines does not know the call "${call}".`);
   }

@@ -5,9 +5,11 @@
 import { SvcError } from "../../domain/errors.ts";
 import { type EventHead, type LentCapacity, lentCapacity, type RoomWant } from "../../domain/host-protocol.ts";
 import { imageKey } from "../../domain/placement.ts";
+import { bounded, type Rivals, type RivalsAsked, type RoomTake, rivalsTold, roomTake } from "../../domain/rivals.ts";
 import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
 import { tellOfWorker, type WorkerEvents } from "./host-frames.ts";
 import { type LendChannel, LendLink } from "./lend-link.ts";
+import type { OwnRoom } from "./shared-room.ts";
 
 interface LentEvents extends WorkerEvents {
   /** It is known which workers run, or there may be room. */
@@ -16,6 +18,7 @@ interface LentEvents extends WorkerEvents {
   drains(workerId: string, why: string): void;
   /** What this platform's endpoints wait for. */
   wants(): readonly RoomWant[];
+  readonly room: OwnRoom;
 }
 
 interface Waiting extends PromiseWithResolvers<void> {
@@ -44,10 +47,7 @@ export class LentMachines {
     this.#link?.destroy();
     const link: LendLink = new LendLink(channel, {
       who: "The platform that has the machines",
-      asked: async (call) => {
-        if (call === "wants") return { wants: this.#events.wants() };
-        throw new SvcError("STARTS_PAUSED", "This platform lends nothing.");
-      },
+      asked: (call, body) => this.#asked(call, body),
       happened: (event, body) => this.#happened(event, body),
       closed: () => {
         if (this.#link === link) this.#link = undefined;
@@ -112,6 +112,14 @@ export class LentMachines {
     return idsOf(await this.#ask("vouched").catch(() => undefined)) ?? [];
   }
 
+  async rivals(asked: RivalsAsked): Promise<Rivals> {
+    return rivalsTold(await this.#ask("rivals", asked));
+  }
+
+  async take(asked: RoomTake): Promise<void> {
+    await this.#ask("take", asked);
+  }
+
   retire(endpointId: string, revision: string): void {
     this.#link?.ask("retire", { endpointId, revision }).catch(() => {}); // Whoever lends next knows no zygote.
   }
@@ -122,6 +130,22 @@ export class LentMachines {
     for (const [key, { waiting }] of this.#images) {
       if (!kept.has(key) && waiting.length === 0) this.#images.delete(key);
     }
+  }
+
+  async #asked(call: string, body: Buffer): Promise<object> {
+    const { wants, room } = this.#events;
+    switch (call) {
+      case "wants":
+        return { wants: wants() };
+      case "room": {
+        const { waits } = (body.length > 0 ? JSON.parse(body.toString("utf8")) : {}) as { waits?: unknown };
+        return bounded(await room.side(waits === true));
+      }
+      case "take":
+        await room.give(roomTake(JSON.parse(body.toString("utf8"))));
+        return {};
+    }
+    throw new SvcError("STARTS_PAUSED", "This platform lends nothing.");
   }
 
   #ask(...asked: Parameters<LendLink["ask"]>): Promise<unknown> {

@@ -17,6 +17,7 @@ import type { HostsDriver } from "./hosts-driver.ts";
 import type { LendChannel } from "./lend-link.ts";
 import { Lender } from "./lender.ts";
 import { LentMachines } from "./lent-machines.ts";
+import { type OwnRoom, SharedRoom } from "./shared-room.ts";
 
 export interface SharedMachinesOptions {
   /** Over the machines themselves; `drain` is told of workers that are to finish what they have, then go. */
@@ -36,6 +37,8 @@ export interface SharedMachinesOptions {
   readonly connected: () => Iterable<string>;
   /** What this platform's endpoints wait for. */
   readonly wants: () => readonly RoomWant[];
+  /** What they hold and wait for beside others. */
+  readonly room: OwnRoom;
   readonly onError: (error: unknown) => void;
 }
 
@@ -53,6 +56,7 @@ export class SharedMachines implements LocalDriver {
   readonly #options: SharedMachinesOptions;
   readonly #hosts: HostsDriver;
   readonly #lent: LentMachines;
+  readonly others: SharedRoom;
   /** Who borrows, by platform. */
   readonly #lenders = new Map<string, Lender>();
   /** Workers that were started here, or asked about. */
@@ -80,6 +84,7 @@ export class SharedMachines implements LocalDriver {
       available: () => hooks.available(),
       drains: (workerId, why) => options.drain([workerId], why),
       wants: () => options.wants().map(({ endpointId, missing }) => ({ endpointId, missing })),
+      room: options.room,
     });
     const drain: Drain = (workerIds, why) => {
       for (const id of workerIds) this.#tell(id, () => options.drain([id], why), { event: "drains", of: { why } });
@@ -97,6 +102,13 @@ export class SharedMachines implements LocalDriver {
       programPrinted: (...printed) => this.#printed("programPrinted", ...printed),
     };
     this.#hosts = options.make(routed, drain);
+    const { isFirst, isMine, ownerOf, room } = options;
+    this.others = new SharedRoom({
+      ...{ isFirst, isMine, ownerOf, lent: this.#lent },
+      own: room,
+      borrowers: this.#lenders,
+      fleet: () => this.#hosts.fleet,
+    });
     this.#hosts.onExit((exit) => {
       this.#tell(exit.workerId, () => own.exited(exit), { event: "exited", of: exit });
       this.#inTurn(exit.workerId, async () => {
@@ -138,6 +150,8 @@ export class SharedMachines implements LocalDriver {
       start: (spec) => this.#startHere({ ...spec, beyondCapacity: spec.beyondCapacity && !this.#runs(spec.image) }),
       has: (endpointId) => this.#options.ownerOf(endpointId) === borrower,
       endpointOf: (workerId) => this.#endpointOf(workerId),
+      rivals: (asked) => this.others.rivalsOf(borrower, asked),
+      take: (asked) => this.others.pass(asked),
       closed: () => {
         if (this.#lenders.get(borrower) === lender) this.#lenders.delete(borrower);
       },
