@@ -11,6 +11,8 @@ export interface DriverWishes extends Pick<EndpointSettings, "imageName" | "netw
   readonly imageSteps?: readonly ImageStep[];
   readonly gpuIds?: string | undefined;
   readonly gpuCount?: number | undefined;
+  /** Its image is pulled with a login that the platform keeps. */
+  readonly registryLogin?: boolean;
   /** Labels of machines. */
   readonly hosts?: string | undefined;
 }
@@ -50,8 +52,15 @@ export function ownImage({ imageName }: Pick<DriverWishes, "imageName">): string
 
 /** What a Pod of an endpoint's own image cannot have, each a sentence with what to do: it runs what is there, and nothing is built. */
 export function podProblems(wishes: Omit<DriverWishes, "networkVolumeId">, runsAlone = false): string[] {
-  const { systemDependencies = [], imageSteps = [] } = wishes;
+  const { systemDependencies = [], imageSteps = [], registryLogin = false } = wishes;
   const image = ownImage(wishes);
+  if (registryLogin) {
+    return [
+      "A login for a registry counts for nothing here: images run in Pods, whose nodes pull them, and the platform makes no Secrets. Make one of the " +
+        "kind docker-registry in its namespace, and name it in hosts.imagePullSecrets of the chart (docs/operate/kubernetes.md); it counts for the images " +
+        "of all endpoints. Or let a machine with Docker join: svc worker join … --driver docker.",
+    ];
+  }
   if (image === undefined && imageSteps.length === 0) return needsContainers(wishes);
   const problems: string[] = [];
   if (imageSteps.length > 0) {

@@ -50,6 +50,7 @@ test("a Pod has the image that is named, and nothing is built for it", () => {
   assert.match(podProblems({ ...own, imageSteps: [{ apt: ["git"] }] }).join(), /Build it with Docker, push it/);
   assert.match(podProblems({ ...own, systemDependencies: ["git"] }).join(), /leave system_dependencies= out/);
   assert.match(podProblems(own, true).join(), /Name its program: command=/);
+  assert.match(podProblems({ ...own, registryLogin: true }).join(), /makes no Secrets.*hosts\.imagePullSecrets/);
   assert.match(
     podProblems({ imageName: "svc/worker-cpu:latest", serverPort: 8000 }).join(),
     /port=8000 needs a network/,

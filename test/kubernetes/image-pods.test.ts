@@ -156,6 +156,19 @@ describe("Pods of endpoints' own images", { skip }, () => {
       ', system_dependencies=["ffmpeg"]',
       /cannot be installed into the image of a Pod.*leave system_dependencies= out/s,
     );
+    const saved = await platform.call("/graphql", {
+      body: {
+        query: `mutation { saveRegistryAuth(input: { name: "models", username: "u", password: "p" }) { id } }`,
+      },
+    });
+    assert.match(saved.text, /INVALID_SETTING/);
+    assert.match(saved.text, /whose nodes pull them.*hosts\.imagePullSecrets of the chart/);
+    assert.deepEqual(
+      (await platform.query<{ myself: object }>("{ myself { containerRegistryCreds { id } } }")).myself,
+      {
+        containerRegistryCreds: [],
+      },
+    );
     const dir = project(t, { "app.py": APP("", "example.org/none:1") });
     const deploying = platform.svc(["deploy"], { cwd: dir });
     await eventually(async () => {

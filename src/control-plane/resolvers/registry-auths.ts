@@ -1,4 +1,5 @@
 /** Credentials that images are pulled with. They are sealed as secrets are, and never shown. */
+import { CPU_IMAGE } from "../../domain/endpoint.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { REGISTRY_AUTHS_MAX, REGISTRY_TEXT_MAX_CHARS, SAVED_NAME_MAX_CHARS } from "../../domain/limits.ts";
 import { type RegistryLogin, registryLabel } from "../../domain/registry.ts";
@@ -24,7 +25,7 @@ export async function knownRegistryAuth(store: Store, id: string): Promise<Regis
 
 type NewRegistryAuth = RegistryLogin & { readonly name: string };
 
-/** Throws INVALID_NAME, BAD_INPUT, and CONFLICT when the name is taken. */
+/** Throws INVALID_NAME, BAD_INPUT, CONFLICT when the name is taken, and INVALID_SETTING where no image is pulled with it. */
 export async function saveRegistryAuth(
   { input }: { input?: NewRegistryAuth | null },
   context: RequestContext,
@@ -36,6 +37,7 @@ export async function saveRegistryAuth(
       `The name of credentials has 1 to ${SAVED_NAME_MAX_CHARS} printable characters.`,
     );
   }
+  refuseUseless(context);
   return context.store.transaction(async (store) => {
     if ((await store.registryAuths.list()).length >= REGISTRY_AUTHS_MAX) {
       throw new SvcError("CONFLICT", `There are at most ${REGISTRY_AUTHS_MAX} registry credentials.`);
@@ -49,11 +51,12 @@ export async function saveRegistryAuth(
   });
 }
 
-/** Throws NOT_FOUND, BAD_INPUT. */
+/** Throws NOT_FOUND, BAD_INPUT, and INVALID_SETTING where no image is pulled with it. */
 export async function updateRegistryAuth(
   { input }: { input?: (RegistryLogin & { readonly id: string }) | null },
   context: RequestContext,
 ): Promise<RegistryAuth> {
+  refuseUseless(context);
   return context.store.transaction(async (store) => {
     const auth = await knownRegistryAuth(store, input?.id ?? "");
     const changed = { ...auth, sealed: sealed(auth.id, input, context), updatedAt: context.clock() };
@@ -86,6 +89,12 @@ export async function deleteRegistryAuth(
     await audit(store, context, { action: "registry.delete", target: named({ id, name }) });
     return store.registryAuths.delete(id);
   });
+}
+
+function refuseUseless({ cannotGive }: RequestContext): void {
+  const wishes = { imageName: CPU_IMAGE, networkVolumeId: "", instanceIds: "", registryLogin: true };
+  const [problem] = cannotGive(wishes);
+  if (problem !== undefined) throw new SvcError("INVALID_SETTING", problem);
 }
 
 function named({ id, name }: Pick<RegistryAuth, "id" | "name">): string {
