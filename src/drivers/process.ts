@@ -56,6 +56,8 @@ interface ProcessDriverOptions {
   readonly volumesDir: string;
   /** They are at the paths of endpoints already, for every worker here. */
   readonly volumesMounted?: boolean;
+  /** The machine is a Pod, whose packages are those of its image. */
+  readonly inPod?: boolean;
   /** First and last number of the users that workers run as when the platform is root. */
   readonly workerUids: readonly [number, number];
   readonly logFd: number;
@@ -160,7 +162,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       off ? "SVC_ISOLATION=none gives workers no paths of their own" : lack ? `this machine lacks ${lack}` : "",
       [dataDir, pythonPath, path.dirname(socketPath)],
     );
-    const missing = missingPackages(wishes.systemDependencies ?? []);
+    const missing = missingPackages(wishes.systemDependencies ?? [], this.#options.inPod);
     return missing === undefined ? problems : [...problems, missing];
   }
 
@@ -177,7 +179,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     if (lack !== undefined) throw new SvcError("INVALID_SETTING", lack);
     if (image.volumes.length > 0) await this.#mountsOf(image);
     // Its machine may have lost what it had when the endpoint was deployed.
-    const missing = missingPackages(image.systemDependencies);
+    const missing = missingPackages(image.systemDependencies, this.#options.inPod);
     if (missing !== undefined) throw new SvcError("INVALID_SETTING", missing);
     const unknown = cannotBeChecked(image.systemDependencies);
     if (unknown !== undefined) report(unknown);

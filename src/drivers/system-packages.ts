@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 const STATUS = "/var/lib/dpkg/status";
 
 /** Why workers of this machine lack what their endpoint needs, with the command that installs it; undefined when they do not. */
-export function missingPackages(wanted: readonly string[], statusFile = STATUS): string | undefined {
+export function missingPackages(wanted: readonly string[], inPod = false, statusFile = STATUS): string | undefined {
   if (wanted.length === 0 || !existsSync(statusFile)) return undefined;
   const installed = installedPackages(readFileSync(statusFile, "utf8"));
   const missing = wanted.filter((each) => {
@@ -17,10 +17,16 @@ export function missingPackages(wanted: readonly string[], statusFile = STATUS):
     const found = installed.get(each.split("=")[0]!);
     return found === undefined ? each : `${each} (it has ${found.join(", ")})`;
   });
+  const needs = `system_dependencies= needs ${shown.join(", ")}, which`;
+  if (inPod) {
+    return (
+      `${needs} the image of the pools' Pods lacks, and nothing is installed there. Name an image that has it, and leave system_dependencies= out: ` +
+      'image="registry.example.com/name:tag". Or have it put into the image of the platform (image of the chart).'
+    );
+  }
   return (
-    `system_dependencies= needs ${shown.join(", ")}, which the machine of its workers lacks. ` +
-    `Install there: sudo apt-get install -y ${missing.join(" ")}. Or start the platform with SVC_DRIVER=docker, which builds an image with it. ` +
-    'On Kubernetes name an image that has it: image="registry.example.com/name:tag".'
+    `${needs} the machine of its workers lacks. ` +
+    `Install there: sudo apt-get install -y ${missing.join(" ")}. Or start the platform with SVC_DRIVER=docker, which builds an image with it.`
   );
 }
 

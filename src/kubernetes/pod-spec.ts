@@ -142,6 +142,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
             HOME: DATA_FOLDER,
             SVC_CONFIG_DIR: `${DATA_FOLDER}/config`,
             SVC_CACHE_DIR: `${DATA_FOLDER}/cache`,
+            SVC_IN_POD: "1",
             ...(having && { SVC_VOLUMES_MOUNTED: "1" }),
             ...(own && { SVC_POD_DIR: SHARED_FOLDER }),
             ...(own && gpus > 0 && { SVC_POD_GPUS: own.machine.gpus.map(({ product }) => product).join(",") }),

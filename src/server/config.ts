@@ -127,6 +127,8 @@ const schema = z.object({
   SVC_VOLUMES_DIR: z.string().refine(path.isAbsolute, "is not an absolute path").optional(),
   /** Volumes lie at the paths of endpoints already, as in a Pod that was made with them. */
   SVC_VOLUMES_MOUNTED: flag.default(false),
+  /** This is the agent of a Pod that a platform made: nobody installs anything there. */
+  SVC_IN_POD: flag.default(false),
   SVC_HOST: z.string().default("127.0.0.1"),
   SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Processes that take calls on the port, in front of the platform's own; 0: that takes them itself. */
@@ -224,6 +226,7 @@ export interface Config {
   readonly dataDir: string;
   readonly volumesDir: string;
   readonly volumesMounted: boolean;
+  readonly inPod: boolean;
   readonly host: string;
   readonly port: number;
   /** Processes that take calls; 0: the platform's own does. */
@@ -314,6 +317,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     dataDir: c.SVC_DATA_DIR,
     volumesDir: c.SVC_VOLUMES_DIR ?? path.join(path.resolve(c.SVC_DATA_DIR), "volumes"),
     volumesMounted: c.SVC_VOLUMES_MOUNTED,
+    inPod: c.SVC_IN_POD,
     host: c.SVC_HOST,
     port: c.SVC_PORT,
     gateways: c.SVC_GATEWAYS,

@@ -60,6 +60,7 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
     dataDir,
     volumesDir,
     volumesMounted: config.volumesMounted,
+    inPod: config.inPod,
     isolation,
     platformUrl,
     hidden: [dataDir, volumesDir, ...foldersOfUser(config.installerEnv)],

@@ -139,6 +139,10 @@ describe("Pods as hosts", () => {
       /large: No pool makes Pods.*no machine with the label "elsewhere"/s,
     );
     assert.deepEqual(await pods(), []);
+    await refused(
+      'cpu="cpu3c-1-2", system_dependencies=["bash", "no-such-package"]',
+      /large: system_dependencies= needs no-such-package, which the image of the pools' Pods lacks, and nothing is installed there\. Name an image that has it.*image of the chart/s,
+    );
     assert.deepEqual(
       await platform.endpoints().then((all) => all.map(({ name }) => name)),
       ["large"],
