@@ -15,6 +15,8 @@ import { PostgresRefusal, postgresProblem } from "./problems.ts";
  */
 const TIMEOUTS = `'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout', 'idle_session_timeout'`;
 const KEEP_ALIVE_AFTER_MS = 10_000;
+/** Where the network was cut, the server hears nothing of this side's end: a session of one that is gone would keep its locks for two hours. */
+const KEEP_ALIVES = `('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')`;
 const INT8 = 20;
 const NUMERIC = 1700;
 
@@ -104,7 +106,9 @@ async function prepare(client: Client, maxMs: number): Promise<void> {
   }, maxMs);
   const asked = client.query<{ version: number; readonly: string }>(
     `SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly,
-       (SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name IN (${TIMEOUTS}) AND setting <> '0') AS unset`,
+       (SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name IN (${TIMEOUTS}) AND setting <> '0') AS unset,
+       (SELECT count(set_config(name, wanted, false)) FROM (VALUES ${KEEP_ALIVES}) AS own (name, wanted)
+         WHERE current_setting(name, true)::int NOT BETWEEN 1 AND wanted::int) AS kept`,
   );
   const { rows } = await asked
     .catch((cause) => {

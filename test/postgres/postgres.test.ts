@@ -68,6 +68,24 @@ describe("the way to PostgreSQL", { skip }, () => {
     if (process.getuid!() === 0) chownSync(file, uid, gid);
   };
 
+  test("a server notices within half a minute that it was cut off from a session; who wants it sooner has it sooner", async () => {
+    const read = async () => {
+      const client = await connectPostgres({ url: parseDatabaseUrl(server.url), passwordFile: undefined });
+      const { rows } = await client.query("SELECT name, setting FROM pg_settings WHERE name LIKE 'tcp_keepalives_%'");
+      await client.end();
+      return Object.fromEntries(
+        rows.map(({ name, setting }) => [name.slice("tcp_keepalives_".length), Number(setting)]),
+      );
+    };
+    assert.deepEqual(await read(), { idle: 10, interval: 5, count: 3 });
+    await server.sql("ALTER ROLE svc SET tcp_keepalives_idle = 4");
+    try {
+      assert.deepEqual(await read(), { idle: 4, interval: 5, count: 3 });
+    } finally {
+      await server.sql("ALTER ROLE svc RESET tcp_keepalives_idle");
+    }
+  });
+
   test("tells the server who connects", async () => {
     assert.deepEqual(await connect(`${server.url}?application_name=blue`), { tls: false, name: "blue" });
   });
