@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
+import type { Share } from "../../src/domain/capacity.ts";
 import { CPU_IMAGE } from "../../src/domain/endpoint.ts";
 import { SvcError } from "../../src/domain/errors.ts";
+import { gpuIds } from "../../src/domain/gpu.ts";
 import { HOST_FRAME, type RoomWant } from "../../src/domain/host-protocol.ts";
 import { LEND_ASKS_MAX, LEND_UNSENT_MAX_BYTES } from "../../src/domain/limits.ts";
 import { NO_RIVALS, type Rival, type RoomSide, type RoomTake } from "../../src/domain/rivals.ts";
@@ -334,6 +336,91 @@ test("One that does not answer, says nonsense, is of an earlier version or ends 
   c.machines.attach(mine);
   assert.deepEqual(await c.machines.others.rivals(ASKED), NO_RIVALS);
   await assert.rejects(c.machines.others.take(asked), { code: "STARTS_PAUSED" });
+});
+
+test("GPUs are lent once, of the models that are asked for: to workers of whichever platform, beyond the ends of those, until the workers end", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-a", "a").set("ep-b", "b").set("ep-c", "c");
+  const [a, b, c] = [platform("a"), platform("b"), platform("c")];
+  const gpus = ["NVIDIA L4", "NVIDIA L4", "NVIDIA A100 80GB PCIe"].map((product) => ({ product, emulated: false }));
+  const SIZE = { vcpus: 64, memoryGb: 512 };
+  const withGpus = { ...SIZE, hardware: SIZE, gpus, emulatesGpu: false };
+  const agent = machine(a);
+  agent.state({ machine: withGpus });
+  const end = await link(t, b, a);
+  await link(t, c, a);
+  for (const one of [a, b, c]) await one.machines.prepare(image(`ep-${one.id}`), () => {});
+  const onGpu = (workerId: string, of: string, changes: Partial<WorkerSpec> = {}) =>
+    spec(workerId, of, { instanceIds: "", gpuIds: gpuIds(["NVIDIA_L4"]), ...changes });
+  /** By worker, as its machine is told. */
+  const given = (of = agent) =>
+    of.calls("start").map(({ body }) => {
+      const { share, spec: told } = body as { share: Share; spec: WorkerSpec };
+      return [told.workerId, share.gpus, share.gpuFraction];
+    });
+  const full = { code: "NO_CAPACITY", message: /GPU/ };
+  await b.machines.start(onGpu("w-b", "ep-b"));
+  await c.machines.start(onGpu("w-half", "ep-c", { gpuCount: 0.5 }));
+  await assert.rejects(a.machines.start(onGpu("w-whole", "ep-a")), full, "none is whole");
+  await assert.rejects(c.machines.start(onGpu("w-more", "ep-c", { beyondCapacity: true })), full);
+  await assert.rejects(b.machines.start(onGpu("w-two", "ep-b", { gpuCount: 2 })), full);
+  await assert.rejects(b.machines.start(onGpu("w-none", "ep-b", { gpuIds: "HOPPER_141" })), full);
+  await a.machines.start(onGpu("w-other-half", "ep-a", { gpuCount: 0.5 }));
+  await b.machines.start(onGpu("w-model", "ep-b", { gpuIds: "ADA_24,AMPERE_24,AMPERE_80" }));
+  assert.deepEqual(given(), [
+    ["w-b", [0], undefined],
+    ["w-half", [1], 0.5],
+    ["w-other-half", [1], 0.5],
+    ["w-model", [2], undefined],
+  ]);
+  const { machines = [], shares } = await c.machines.capacity();
+  assert.deepEqual([machines[0]?.gpus, shares.get("w-half")?.gpuFraction], [gpus, 0.5], "whoever borrows sees them");
+  assert.deepEqual(shares.get("w-b")?.gpus, [0]);
+
+  // Whoever borrowed is gone: its worker goes on, and has its GPU until it ends.
+  known.rows.set("w-b", "ep-b").set("w-model", "ep-b").set("w-half", "ep-c").set("w-other-half", "ep-a");
+  end.destroy();
+  await assert.rejects(c.machines.start(onGpu("w-1", "ep-c")), full);
+  known.owners.set("ep-b", "c");
+  agent.event("exited", "w-b", { of: { workerId: "w-b", code: 0, signal: null, reason: "it is over" } });
+  await eventually(() => assert.ok(c.seen.exits.some(({ workerId }) => workerId === "w-b")));
+  await c.machines.start(onGpu("w-2", "ep-c"));
+  assert.deepEqual(given().at(-1), ["w-2", [0], undefined]);
+  known.rows.set("w-2", "ep-c");
+
+  // The next one that lends has them from what their machine says.
+  known.first = "c";
+  known.owners.set("ep-a", "a");
+  c.machines.becomeFirst();
+  const again = new Agent();
+  c.machines.hosts.attach(ROW, again);
+  const workers = ["w-half", "w-other-half", "w-model", "w-2"].map((worker) => {
+    const [, indexes, gpuFraction] = given().find(([id]) => id === worker)! as [string, number[], number | undefined];
+    return { worker, share: { vcpus: 1, memoryGb: 4, gpus: indexes, ...(gpuFraction && { gpuFraction }) } };
+  });
+  again.state({ machine: withGpus, workers });
+  await link(t, a, c);
+  await a.machines.prepare(image("ep-a"), () => {});
+  await assert.rejects(a.machines.start(onGpu("w-3", "ep-a")), full);
+  await assert.rejects(a.machines.start(onGpu("w-3", "ep-a", { gpuCount: 0.5 })), full);
+  const ended = { of: { workerId: "w-half", code: 0, signal: null, reason: "it is over" } };
+  again.event("exited", "w-half", ended);
+  await eventually(() => assert.ok(c.seen.exits.some(({ workerId }) => workerId === "w-half")));
+  await assert.rejects(a.machines.start(onGpu("w-3", "ep-a")), full, "the other half is not free");
+  await a.machines.start(onGpu("w-3", "ep-a", { gpuCount: 0.25 }));
+  await c.machines.start(onGpu("w-4", "ep-c", { gpuCount: 0.25 }));
+  assert.deepEqual(given(again), [
+    ["w-3", [1], 0.25],
+    ["w-4", [1], 0.25],
+  ]);
+  // One that its machine refuses books nothing.
+  await c.machines.stop("w-2", 0);
+  again.event("exited", "w-2", { of: { workerId: "w-2", code: 0, signal: null, reason: "it is over" } });
+  again.answers = (call) => (call === "start" ? { error: { code: "STARTS_PAUSED", message: "no" } } : {});
+  await assert.rejects(a.machines.start(onGpu("w-5", "ep-a")), { code: "STARTS_PAUSED" });
+  again.answers = () => ({});
+  await a.machines.start(onGpu("w-6", "ep-a"));
+  assert.deepEqual(given(again).at(-1), ["w-6", [0], undefined]);
 });
 
 test("Room that a worker of one platform leaves is told to the others, whose endpoints may wait for it", async (t) => {
