@@ -80,20 +80,21 @@ async function open(access: PostgresAccess, { host, port }: PostgresHost, ssl: C
     await prepare(client, url.connectTimeoutMs);
     return client;
   } catch (error) {
-    client.end().catch(() => {});
+    endInOrder(client).catch(() => {});
     throw error;
   }
 }
 
-/** Ends the connection in order, or, where the server does not close its end, without it. */
+/** Ends the connection with a word to the server, or, where that does not close its end in time, without. Never rejects. */
 export async function endInOrder(client: Client): Promise<void> {
-  const late = setTimeout(() => destroy(client), POSTGRES_END_MAX_MS);
+  const late = setTimeout(() => endNow(client), POSTGRES_END_MAX_MS);
   await client.end().catch(() => {});
   clearTimeout(late);
 }
 
 /** Ends the connection now, whatever the server does: what waits for it there fails. */
-export function destroy(client: Client): void {
+export function endNow(client: Client): void {
+  client.end().catch(() => {});
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }
 
@@ -102,7 +103,7 @@ async function prepare(client: Client, maxMs: number): Promise<void> {
   let isSilent = false;
   const late = setTimeout(() => {
     isSilent = true;
-    destroy(client);
+    endNow(client);
   }, maxMs);
   const asked = client.query<{ version: number; readonly: string }>(
     `SELECT current_setting('server_version_num')::int AS version, current_setting('transaction_read_only') AS readonly,

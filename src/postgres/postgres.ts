@@ -19,7 +19,7 @@ import {
   POSTGRES_STATEMENT_MAX_MS,
   POSTGRES_WAIT_MAX_MS,
 } from "../domain/limits.ts";
-import { connectPostgres, destroy, endInOrder, type PostgresAccess } from "./connect.ts";
+import { connectPostgres, endInOrder, endNow, type PostgresAccess } from "./connect.ts";
 import { databaseName } from "./database-url.ts";
 import {
   isConnectionLost,
@@ -325,9 +325,4 @@ export class Postgres {
 /** A text of PostgreSQL has no NUL; one stands there as what stands for any character that cannot be shown. */
 function storable(value: unknown): unknown {
   return typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "\ufffd") : value;
-}
-
-function endNow(client: Client): void {
-  client.end().catch(() => {});
-  destroy(client);
 }

@@ -12,7 +12,7 @@ import {
   POSTGRES_WAIT_MAX_MS,
   QUEUE_SILENCE_MAX_MS,
 } from "../../domain/limits.ts";
-import { destroy, endInOrder } from "../../postgres/connect.ts";
+import { endInOrder, endNow } from "../../postgres/connect.ts";
 import type { Postgres } from "../../postgres/postgres.ts";
 import { isConnectionLost, isUnconfirmed, PostgresRefusal } from "../../postgres/problems.ts";
 
@@ -197,7 +197,7 @@ class Line {
     const client = this.#client ?? (await this.#connect());
     this.#unconfirmed = false;
     // A connection whose other end is gone without a word would be waited for forever.
-    const silence = setTimeout(() => destroy(client), QUEUE_SILENCE_MAX_MS);
+    const silence = setTimeout(() => endNow(client), QUEUE_SILENCE_MAX_MS);
     try {
       const value = await work(client);
       if (this.#unconfirmed) throw new PostgresRefusal("unconfirmed");
@@ -235,7 +235,7 @@ class Line {
 
   #drop(client: Client): void {
     if (this.#client === client) this.#client = undefined;
-    destroy(client);
+    endNow(client);
   }
 }
 
