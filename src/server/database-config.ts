@@ -85,7 +85,7 @@ export function refuseWithShards(database: DatabaseConfig | undefined, config: B
   if (!database?.sharesShards) return;
   const why =
     config.gateways > 0
-      ? "cannot be used with SVC_GATEWAYS"
+      ? "cannot be used with SVC_GATEWAYS (--gateways): each platform that shares the endpoints takes calls in its own process. Leave SVC_GATEWAYS out, or set it to 0; where one process is too few, start a further platform on the database"
       : config.workerListen !== undefined
         ? whyNoMachines(config.workerListen, config)
         : config.s3 === undefined

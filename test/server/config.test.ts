@@ -57,7 +57,10 @@ test("Platforms share their endpoints where each finds what it needs, and with n
   for (const [given, message] of [
     [{}, /counts only with SVC_DATABASE_URL/],
     [{ SVC_DATABASE_URL: url.SVC_DATABASE_URL }, /needs a bucket/],
-    [{ ...url, SVC_GATEWAYS: "2" }, /cannot be used with SVC_GATEWAYS/],
+    [
+      { ...url, SVC_GATEWAYS: "2" },
+      /^SVC_SHARE_SHARDS: cannot be used with SVC_GATEWAYS.*Leave SVC_GATEWAYS out.*start a further platform/,
+    ],
     [{ ...url, SVC_WORKER_LISTEN: "tls://127.0.0.1:7443" }, /needs SVC_LOCAL_WORKERS=0/],
     [{ ...url, ...machines, SVC_WORKER_LISTEN: "tls://0.0.0.0:7443" }, /needs SVC_WORKER_PUBLIC/],
     [{ SVC_DATABASE_URL: url.SVC_DATABASE_URL, ...machines }, /needs a bucket/],
