@@ -181,7 +181,7 @@ export class Greeting {
     try {
       if (pulls) return session;
       if (known !== undefined) await goOn(session, queue, unacknowledged);
-      else if (unacknowledged.length > 0 || worker.state !== "STARTING") await adopt(session, queue, unacknowledged);
+      else await adopt(session, queue, unacknowledged);
     } finally {
       session.isResuming = false;
     }
