@@ -120,7 +120,7 @@ export function driverConformance(name: string, setup: DriverSetup): void {
 
     test("a worker that is stopped ends, at the latest when the grace is over", async () => {
       const polite = await platform.start(image);
-      await platform.driver.stop(polite.id, 10_000);
+      await platform.driver.stop(polite.id, 60_000);
       const { code, signal } = await polite.exit();
       assert.ok(code === 0 || signal === "SIGTERM", `${code} ${signal}`);
       assert.ok(!(await platform.driver.list())?.includes(polite.id));
