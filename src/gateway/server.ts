@@ -229,6 +229,8 @@ async function close(
     for (const socket of connections) socket.destroy();
   }, graceMs + CLOSE_LAST_ANSWERS_MS);
   await closed;
+  // Those of other platforms the server does not count.
+  for (const socket of connections) await new Promise((resolve) => socket.once("close", resolve));
   clearInterval(sweep);
   clearTimeout(grace);
   clearTimeout(end);

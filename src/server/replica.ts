@@ -258,9 +258,9 @@ export class Replica {
   /** Nobody but the owner has anything to say. */
   #accept(socket: Socket, protocol: ReplicaProtocol): void {
     this.#place?.replicas?.met();
-    if (this.#gateways === undefined) socket.destroy();
-    else if (protocol === "link") this.#gateways.accept(socket);
-    else if (protocol === "calls") this.#gateway.acceptPrivately(socket);
+    // Who asks it as the owner that it was just now is not refused: the next one answers.
+    if (protocol === "calls" && (this.#gateways ?? this.#released)) this.#gateway.acceptPrivately(socket);
+    else if (protocol === "link" && this.#gateways) this.#gateways.accept(socket);
     else socket.destroy();
   }
 

@@ -313,9 +313,10 @@ export class Sharing {
 
   #accept(socket: Socket, protocol: ReplicaProtocol): void {
     this.#place.replicas?.met();
-    if (this.#gateways === undefined) socket.destroy();
+    // Who asks it as the first that it was just now is not refused: the next one answers.
+    if (protocol === "calls" && (this.#gateways ?? this.#released)) this.#gateway.acceptPrivately(socket);
+    else if (protocol === "calls" || this.#gateways === undefined) socket.destroy();
     else if (protocol === "link") this.#gateways.accept(socket);
-    else if (protocol === "calls") this.#gateway.acceptPrivately(socket);
     else if (this.#machines === undefined) socket.destroy();
     else this.#machines.accept(socket, protocol);
   }

@@ -8,7 +8,16 @@ import WebSocket from "ws";
 import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { svc } from "./platform.ts";
-import { breath, isReady, type ReplicaServers, seenBy, startReplicas, startServers, TcpWay } from "./replicas.ts";
+import {
+  breath,
+  isReady,
+  listsEndpoints,
+  type ReplicaServers,
+  seenBy,
+  startReplicas,
+  startServers,
+  TcpWay,
+} from "./replicas.ts";
 
 const skip = await lacksServers();
 
@@ -224,7 +233,10 @@ describe("two platforms on one database", { skip }, () => {
         await breath();
       }
     };
-    const callers = Array.from({ length: 6 }, (_, n) => caller(n));
+    const manager = async () => {
+      while (goesOn) await listsEndpoints(replicas, second);
+    };
+    const callers = [...Array.from({ length: 6 }, (_, n) => caller(n)), manager(), manager()];
     await eventually(() => assert.ok(answered > 30));
     const go = path.join(first.shared, "go");
     const running = call(first, `${double}/runsync`, { body: { input: { x: 21, go } } });

@@ -255,3 +255,10 @@ export function isReady({ call }: Replicas, platform: { readonly url: string }):
     assert.equal(status, 200, text);
   });
 }
+
+/** The management API, which whoever has the database answers; by a connection of its own. */
+export async function listsEndpoints({ call }: Replicas, platform: { readonly url: string }): Promise<void> {
+  const body = { query: "{ myself { endpoints { name } } }" };
+  const { json, text } = await call(platform, "/graphql", { body, headers: { connection: "close" } });
+  assert.ok(json?.data?.myself.endpoints.length > 0, text);
+}

@@ -8,7 +8,7 @@ import { LauncherProcess } from "../../src/drivers/launcher-process.ts";
 import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { svc } from "./platform.ts";
-import { breath, type ReplicaServers, type Replicas, startReplicas, startServers } from "./replicas.ts";
+import { breath, listsEndpoints, type ReplicaServers, type Replicas, startReplicas, startServers } from "./replicas.ts";
 import { SHARES, shared } from "./sharing.ts";
 
 const skip = await lacksServers();
@@ -287,7 +287,10 @@ describe("three platforms that share the endpoints", { skip }, () => {
           await breath();
         }
       };
-      const load = Promise.all(Array.from({ length: 6 }, (_, n) => caller(n)));
+      const manager = async () => {
+        while (goesOn) await listsEndpoints(replicas, stays);
+      };
+      const load = Promise.all([...Array.from({ length: 6 }, (_, n) => caller(n)), manager(), manager()]);
       await Promise.race([load, eventually(() => assert.ok(answered > 60))]);
       const go = path.join(first.shared, `go-${leaves === first}`);
       const running = doubles.map((at) => call(leaves, `${at}/runsync`, { body: { input: { x: 21, go } } }));
