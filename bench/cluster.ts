@@ -123,7 +123,7 @@ async function scaleTo(send: Send, place: string, workersMax: number): Promise<v
 
 /** How long each call took, and how many had no result. */
 async function drained(on: Installation): Promise<{ answered: number[]; failed: number }> {
-  const node = await on.hostsApart("where", { n: 1 });
+  const { apart: node } = await on.hostsApart("where");
   const { send, place } = await on.endpoint("where");
   const answered: number[] = [];
   let failed = 0;
@@ -149,10 +149,9 @@ async function drained(on: Installation): Promise<{ answered: number[]; failed: 
 
 /** Until the last of its jobs runs elsewhere, and how many never did. */
 async function nodeLost(on: Installation): Promise<{ ms: number; lost: number }> {
-  const node = await on.hostsApart("where", { n: 1 });
-  const jobs = await Promise.all(Array.from({ length: JOBS }, (_, n) => on.run("where", { n, seconds: 30 })));
+  const inputs = Array.from({ length: JOBS }, (_, n) => ({ n, seconds: 30 }));
+  const { apart: node, jobs } = await on.hostsApart("where", ...inputs);
   const all = () => Promise.all(jobs.map((status) => status()));
-  while ((await all()).some(({ status }) => status !== "IN_PROGRESS")) await delay(50);
   const [{ workerId: lost }] = await all();
   const at = performance.now();
   await on.cluster.node(node, "crash");

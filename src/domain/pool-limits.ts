@@ -19,7 +19,7 @@ export const POD_YIELD_MS = 5_000;
 export const NODE_AVOIDED_MAX_MS = 90_000;
 export const NODES_AVOIDED_MAX = 50;
 /** A Pod that has a node, of which that node's kubelet says nothing for so long, is made anew elsewhere. */
-export const POD_UNBEGUN_MAX_MS = 60_000;
+export const POD_UNBEGUN_MAX_MS = 120_000;
 /** A Pod whose program runs and has not joined for so long is deleted. */
 export const POD_JOIN_MAX_MS = 300_000;
 /** A Pod without workers that has other GPUs than its pool says is made anew after so long. */

@@ -53,6 +53,9 @@ type Pod = any;
 // biome-ignore lint/suspicious/noExplicitAny: any answer
 type Send = (where: string, body?: object) => Promise<any>;
 
+/** Asks for a job's status. */
+export type Job = Awaited<ReturnType<Installation["run"]>>;
+
 export class Installation {
   readonly #needs: Needs;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "svc-nodes-"));
@@ -241,20 +244,31 @@ export class Installation {
     return this.#pods("svc/release=svc");
   }
 
-  /** All hosts are made anew, on the other node than the platform's, and the endpoint runs there. Resolves that node's number. */
-  async hostsApart(name: string, input: object): Promise<1 | 2> {
+  /**
+   * All hosts are made anew, on the other node than the platform's, and the endpoint runs there, a job for each of `inputs`. Resolves that
+   * node's number, and what asks for each job's status.
+   */
+  async hostsApart(name: string, ...inputs: readonly object[]): Promise<{ apart: 1 | 2; jobs: Job[] }> {
     const [platform] = await this.platformPods();
     const apart = platform.spec.nodeName === "n1" ? 2 : 1;
+    const before = new Set((await this.hosts()).map(({ metadata }) => metadata.name));
     await this.control("cordon", platform.spec.nodeName);
-    for (const { metadata } of await this.hosts())
-      await this.control(...TO, "delete", "pod", metadata.name, "--wait=false");
     await eventually(async () => {
-      const { pod } = await this.call(name, input);
+      // The scheduler may not have seen yet that it takes none.
+      for (const { metadata, spec } of await this.hosts())
+        if (before.has(metadata.name) || ![undefined, `n${apart}`].includes(spec.nodeName))
+          await this.control(...TO, "delete", "pod", metadata.name, "--wait=false", "--ignore-not-found");
+      const { pod } = await this.call(name, { n: 1 });
       const found = (await this.hosts()).find(({ metadata }) => metadata.name === pod);
-      assert.equal(found?.spec.nodeName, `n${apart}`);
+      assert.ok(!before.has(pod) && found?.spec.nodeName === `n${apart}`, pod);
+    }, LONG_MS).catch((error) => this.told(error));
+    // An endpoint that moves meanwhile finds no other node either.
+    const jobs = await Promise.all(inputs.map((input) => this.run(name, input)));
+    await eventually(async () => {
+      for (const status of jobs) assert.equal((await status()).status, "IN_PROGRESS");
     }, LONG_MS).catch((error) => this.told(error));
     await this.control("uncordon", platform.spec.nodeName);
-    return apart;
+    return { apart, jobs };
   }
 
   /** Of the platform's program, in this Pod or in the only one: Pods' processes are this machine's too. */

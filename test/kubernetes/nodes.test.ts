@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
-import { LONG_MS } from "./installation.ts";
+import { type Job, LONG_MS } from "./installation.ts";
 import { callsUntil, folderAsVolume, KEEP, onNodes, WHERE } from "./on-nodes.ts";
 
 const APP = `${WHERE}
@@ -111,9 +111,8 @@ await onNodes("On a cluster of two nodes", "1", (on) => {
   });
 
   test("kubectl drain under calls: none fails, what runs finishes, and the next ones run on the other node", async (t) => {
-    const drained = await on.hostsApart("where", { n: 1 });
-    const status = await on.run("where", { n: 5, seconds: 5 });
-    await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"), LONG_MS);
+    const { apart: drained, jobs } = await on.hostsApart("where", { n: 5, seconds: 5 });
+    const [status] = jobs as [Job];
     const drain = ["drain", `n${drained}`, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"];
     const { count, pod } = await callsUntil(on, on.control(...drain)).catch(told);
     t.diagnostic(`${count} calls while a node was drained`);
@@ -125,9 +124,8 @@ await onNodes("On a cluster of two nodes", "1", (on) => {
   });
 
   test("The job of a node that loses its power runs once more in a Pod of the other node", async (t) => {
-    const lost = await on.hostsApart("where", { n: 1 });
-    const status = await on.run("where", { n: 7, seconds: 20 });
-    await eventually(async () => assert.equal((await status()).status, "IN_PROGRESS"), LONG_MS).catch(told);
+    const { apart: lost, jobs } = await on.hostsApart("where", { n: 7, seconds: 20 });
+    const [status] = jobs as [Job];
     const { workerId: before } = await status();
     const there = new Set((await on.hosts()).map(({ metadata }) => metadata.uid));
     const at = performance.now();

@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { type Installation, isReadyPod, LONG_MS } from "./installation.ts";
+import { type Installation, isReadyPod, type Job, LONG_MS } from "./installation.ts";
 import { callsUntil, folderAsVolume, KEEP, onNodes, WHERE } from "./on-nodes.ts";
 
 /** What runs may take longer to end than any test here waits: nothing that is idle may. */
@@ -18,8 +18,6 @@ const platform = (replicas: number, env: Record<string, string> = {}) => ({
 const JOBS = 20;
 /** A kubelet kills what has not ended by then (terminationGracePeriodSeconds of deploy/helm/svc/templates/platform.yaml). */
 const GRACE_MS = 150_000;
-
-type Job = Awaited<ReturnType<Installation["run"]>>;
 
 async function completed(on: Installation, jobs: readonly Job[]): Promise<void> {
   const all = async () => {
@@ -51,12 +49,9 @@ async function killed(on: Installation, t: TestContext, pod: string): Promise<vo
 
 /** The node of the hosts is cut off with a Pod of the platform: its jobs run once more on the other, and when it is back all is as before. */
 async function cutOff(on: Installation, t: TestContext): Promise<void> {
-  const lost = await on.hostsApart("where", { n: 1 });
-  const jobs = await Promise.all(Array.from({ length: 4 }, (_, n) => on.run("where", { n, seconds: 20 })));
+  const inputs = Array.from({ length: 4 }, (_, n) => ({ n, seconds: 20 }));
+  const { apart: lost, jobs } = await on.hostsApart("where", ...inputs);
   const all = () => Promise.all(jobs.map((status) => status()));
-  await eventually(async () => {
-    for (const { status } of await all()) assert.equal(status, "IN_PROGRESS");
-  }, LONG_MS).catch((error) => on.told(error));
   const [{ workerId: before }] = await all();
   const at = performance.now();
   await on.cluster.node(lost, "unplug");
