@@ -1,5 +1,6 @@
 /** A real browser for tests: the machine's own Chromium, without a window. */
 import { existsSync } from "node:fs";
+import path from "node:path";
 import type { TestContext } from "node:test";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { aptInstall } from "./apt-install.ts";
@@ -20,6 +21,12 @@ const PLACES = [
  */
 const HERE_ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost";
 
+/**
+ * A container's or a node's network that comes or goes is a change of the machine's addresses, at which Chromium fails requests that wait for a
+ * connection (ERR_NETWORK_CHANGED), also those to 127.0.0.1. So it does not hear of them.
+ */
+const WITHOUT_NETLINK = path.join(import.meta.dirname, "without-netlink.py");
+
 /** For what a page shows at once on a quiet machine. */
 const PATIENCE_MS = 120_000;
 /** What pages show at the end goes to the log of a test. */
@@ -34,7 +41,8 @@ export async function openBrowser(t: TestContext): Promise<Browser | undefined> 
     return undefined;
   }
   const args = ["--no-sandbox", "--disable-gpu", HERE_ALONE];
-  const browser = await chromium.launch({ executablePath, args });
+  const env = { ...process.env, SVC_TEST_PROGRAM: executablePath } as Record<string, string>;
+  const browser = await chromium.launch({ executablePath: WITHOUT_NETLINK, args, env });
   const kept = testLog("browser");
   t.after(async () => {
     for (const page of browser.contexts().flatMap((context) => context.pages())) {
