@@ -9,6 +9,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { SealedText } from "../../src/lib/sealed-text.ts";
 import { readSecretKeys } from "../../src/server/secret-keys.ts";
+import { ownMachineOnly } from "../pods.ts";
 import { embeddedOnly } from "../servers.ts";
 import { project, ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
@@ -30,7 +31,7 @@ def page() -> dict:
 const SECRET = "value-of-the-secret";
 const AUTH = 'mutation { saveRegistryAuth(input: { name: "hub", username: "u", password: "p" }) { id } }';
 
-const skip = embeddedOnly("the database's platform has the same keys");
+const skip = embeddedOnly("the database's platform has the same keys") || ownMachineOnly("it has a registry's login");
 
 interface Deployed {
   readonly platform: TestPlatform;
