@@ -7,9 +7,9 @@ import { connect } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import getPort from "get-port";
 import { runProcess } from "../src/lib/run-process.ts";
 import { ROOT as root, startPlatformProcess } from "../test/e2e/platform-process.ts";
+import { freePort } from "../test/free-port.ts";
 
 export const CACHE = path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), ".cache"), "svc-bench");
 
@@ -21,7 +21,7 @@ export interface Peer {
 
 /** Starts a server; `args` gets a free port. Resolves when it accepts connections. */
 export async function startServer(command: string, args: (port: number) => string[], cwd = root): Promise<Peer> {
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   const child = spawn(command, args(port), { cwd, stdio: ["ignore", "ignore", "inherit"] });
   await listening(port, child);
   return { port, pid: child.pid!, stop: () => end(child, "SIGTERM") };
@@ -33,7 +33,7 @@ export async function startServers(
   args: (port: number) => string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Peer> {
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   const options = { cwd: root, env: { ...process.env, ...env }, stdio: "ignore", detached: true } as const;
   const child = spawn(command, args(port), options);
   const stop = async () => {

@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
-import getPort from "get-port";
 import { aptInstall } from "./apt-install.ts";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 import type { PostgresServer } from "./postgres.ts";
 
 const PROGRAM = "/usr/sbin/pgbouncer";
@@ -23,7 +23,7 @@ export async function lackOfPgBouncer(): Promise<string | undefined> {
 /** Resolves the port where it listens, and what ends it. Two server connections serve all clients of a database. */
 export async function startPgBouncer(server: PostgresServer): Promise<{ port: number; stop(): Promise<void> }> {
   const folder = mkdtempSync("/tmp/svc-pgbouncer-");
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   const file = path.join(folder, "pgbouncer.ini");
   const settings = [
     "[databases]",

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { availableParallelism, totalmem } from "node:os";
-import getPort from "get-port";
+import { freePort } from "./free-port.ts";
 import { ApiServer } from "./kubernetes/api-server.ts";
 import { ClusterApi } from "./kubernetes/cluster-api.ts";
 import { findKubernetes } from "./kubernetes/find.ts";
@@ -84,7 +84,7 @@ export async function podsOf(folder: string, env: Readonly<Record<string, string
   const kubelet = new PlayedKubelet(server, namespace, options);
   const made = await poolsEnv(server, namespace, folder, [POOL], { env: some(OF_PODS) });
   // The same when it starts again: workers come back there.
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   return {
     env: { ...made, SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` },
     at: (now) => {

@@ -5,8 +5,8 @@
  *   primary B ──streams──▶ standby A      A anew, at the same port: a copy of B
  */
 import assert from "node:assert/strict";
-import getPort from "get-port";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 
 export interface PostgresPair {
@@ -21,7 +21,7 @@ export interface PostgresPair {
 }
 
 export async function startPostgresPair(bin: string): Promise<PostgresPair> {
-  const ports = [await getPort({ host: "127.0.0.1" }), await getPort({ host: "127.0.0.1" })];
+  const ports = [await freePort(), await freePort()];
   let primary = await startPostgres(bin, { durable: true, port: ports[0]! });
   let standby: PostgresServer | undefined;
   const wait = async (server: PostgresServer, names: string) => {

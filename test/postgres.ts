@@ -6,10 +6,10 @@ import { chownSync, globSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import getPort from "get-port";
 import { runProcess } from "../src/lib/run-process.ts";
 import { aptInstall } from "./apt-install.ts";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 
 const run = promisify(execFile);
 const START_MAX_MS = 180_000;
@@ -97,7 +97,7 @@ export async function startPostgres(bin: string, given: PostgresServerOptions = 
   const user = serverUser();
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid!);
   const options = { ...user, cwd: folder, env: { ...process.env, HOME: folder, LC_ALL: "C" } };
-  const port = given.port ?? (await getPort({ host: "127.0.0.1" }));
+  const port = given.port ?? (await freePort());
   const wanted = {
     listen_addresses: "127.0.0.1",
     unix_socket_directories: folder,

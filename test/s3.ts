@@ -4,12 +4,12 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import getPort from "get-port";
 import { CACHE } from "../bench/processes.ts";
 import { onPath } from "../src/lib/on-path.ts";
 import { runProcess } from "../src/lib/run-process.ts";
 import type { BucketSettings } from "../src/s3/bucket-settings.ts";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 
 const VERSION = "1.8.0";
 const BUILD_MAX_MS = 1_800_000;
@@ -66,7 +66,7 @@ export async function startS3(program: string): Promise<S3Server> {
   const about = path.join(dir, "about");
   mkdirSync(root);
   mkdirSync(about);
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   const endpoint = `http://127.0.0.1:${port}`;
   const settings = { name: "layers", endpoint, region: undefined, prefix: "svc/", pathStyle: true, keys: KEYS };
   let server: ChildProcess | undefined;

@@ -2,10 +2,10 @@
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import getPort from "get-port";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { findS3, startS3 } from "../s3.ts";
@@ -60,7 +60,7 @@ export class Platforms {
     const stop = async () => {
       await Promise.all([postgres.stop(), s3.stop()]);
     };
-    const ports = await Promise.all(Array.from({ length: count }, () => getPort({ host: "127.0.0.1" })));
+    const ports = await Promise.all(Array.from({ length: count }, () => freePort()));
     const all = { SVC_DATABASE_URL: postgres.url, ...s3.env, ...env };
     const platforms = new Platforms(postgres, ports, all, stop, onLogLine);
     try {

@@ -5,6 +5,7 @@ import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-process.ts";
 import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
+import { freePort } from "../free-port.ts";
 import { COMPILED } from "../program.ts";
 import { deploy, ENDPOINTS, endpointPaths } from "./deploying.ts";
 
@@ -65,7 +66,7 @@ export class Subject {
     const subject = new Subject(dir, mounted, env, clock);
     open.add(subject);
     try {
-      await subject.#launch("0");
+      await subject.#launch(String(await freePort()));
     } catch (error) {
       await subject.close();
       throw error;

@@ -9,9 +9,9 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
-import getPort from "get-port";
 import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { AgentProcess } from "../host/agent-process.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
 import { changingDisk, whyNoSmallDisk } from "../small-disk.ts";
@@ -21,7 +21,7 @@ import { PULL_PROGRAM } from "./pull-program.ts";
 
 const found = await findPostgres();
 const withoutPostgres = "missing" in found && found.missing;
-const ownPort = async () => ({ SVC_WORKER_LISTEN: `tls://127.0.0.1:${await getPort({ host: "127.0.0.1" })}` });
+const ownPort = async () => ({ SVC_WORKER_LISTEN: `tls://127.0.0.1:${await freePort()}` });
 
 test("The job of a machine that is gone runs once more on another, and what the machine says of it later is not taken", async (t) => {
   const network = await networkOf(t);

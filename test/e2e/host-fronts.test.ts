@@ -2,8 +2,8 @@
 /** What stands between a machine and its platform: NAT, IPv6, and fronts that pass TCP on and cut what is silent. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import getPort from "get-port";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { cutOnce, type FrontKind, findFront, silentServer, startFront } from "./fronts.ts";
 import { isHere, natOf, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
 
@@ -16,7 +16,7 @@ for (const kind of ["nginx", "HAProxy"] satisfies FrontKind[]) {
     const front = await findFront(kind);
     if ("missing" in front) return t.skip(front.missing);
     const [port, http, workers, silent] = await Promise.all(
-      ["127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2"].map((host) => getPort({ host })),
+      ["127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2"].map((host) => freePort(host)),
     );
     const { platform, join, deploy, ran } = await startJoinable(t, {
       SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}`,

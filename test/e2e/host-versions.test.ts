@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import getPort from "get-port";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { AgentProcess } from "../host/agent-process.ts";
 import { npmPrefix } from "../other-version.ts";
 import { isHere, result, run, startJoinable } from "./joined-hosts.ts";
@@ -19,7 +19,7 @@ async function startWith(t: TestContext, platformVersion: typeof FIRST, hostVers
   const [platforms, hosts] = [npmPrefix(t), npmPrefix(t)];
   await platforms.place(platformVersion);
   await hosts.place(hostVersion);
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   const joinable = await startJoinable(t, {
     SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}`,
     SVC_TEST_PROGRAM: platforms.program,

@@ -6,8 +6,8 @@ import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import getPort from "get-port";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { hosts, isHere, networkOf, result, run, startJoinable } from "./joined-hosts.ts";
 
 test("A machine that joins runs jobs; an agent that is killed loses none, and the next one takes its workers over", async (t) => {
@@ -77,7 +77,7 @@ test("An agent that is told to end with its platform ends when nothing runs, not
 
 test("A running job on a host outlives the platform: one execution, one result", async (t) => {
   const { platform, join, deploy, ran } = await startJoinable(t, {
-    SVC_WORKER_LISTEN: `tls://127.0.0.1:${await getPort()}`,
+    SVC_WORKER_LISTEN: `tls://127.0.0.1:${await freePort()}`,
   });
   await join("one");
   const { id, url } = await deploy();

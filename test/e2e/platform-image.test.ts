@@ -10,12 +10,12 @@ import { type RequestOptions, request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, type TestContext, test } from "node:test";
-import getPort from "get-port";
 import WebSocket from "ws";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { debianProgram } from "../debian-packages.ts";
 import { dockerForTests } from "../docker.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { type HandedOut, handedOut } from "../package.ts";
 import { project, svc, tempDir } from "./platform.ts";
 
@@ -91,7 +91,7 @@ before(async () => {
   const lines = [`FROM ${BASE}`, "COPY caddy /usr/bin/caddy", "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data", start];
   writeFileSync(path.join(context, "Dockerfile"), lines.join("\n"));
   await engine("build", "-t", CADDY_IMAGE, context);
-  port = await getPort();
+  port = await freePort();
   env = {
     ...process.env,
     BASE,
@@ -101,7 +101,7 @@ before(async () => {
     SVC_PUBLIC_URL: `https://localhost:${port}`,
     CADDY_OPTIONS: "local_certs",
     HTTPS_PORT: `127.0.0.1:${port}`,
-    HTTP_PORT: `127.0.0.1:${await getPort()}`,
+    HTTP_PORT: `127.0.0.1:${await freePort()}`,
   };
 });
 

@@ -6,6 +6,7 @@ import path from "node:path";
 import type { TestContext } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { podsOf } from "../pods.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { dropServersOf } from "../servers.ts";
@@ -112,7 +113,8 @@ export async function startPlatform(t: TestContext, env: Record<string, string> 
     pods?.at(running.url);
     return running;
   };
-  const platform = await begin(undefined, "0");
+  // It starts again on the same.
+  const platform = await begin(undefined, String(await freePort()));
   return {
     ...platform,
     restart: async (port = new URL(platform.url).port) => {
@@ -126,7 +128,7 @@ async function launch(
   shared: string,
   env: Record<string, string>,
   knownKey: string | undefined,
-  port = "0",
+  port: string,
 ): Promise<TestPlatform> {
   const dataDir = path.join(dir, "data");
   mkdirSync(shared, { recursive: true });

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import getPort from "get-port";
 import { VERSION } from "../../src/domain/version.ts";
 import { lacksServers, Platforms } from "../campaign/platforms.ts";
 import { type Called, startTraffic, TRAFFIC_PROJECT } from "../campaign/traffic.ts";
+import { freePort } from "../free-port.ts";
 import { npmPrefix } from "../other-version.ts";
 import { PROGRAM } from "../program.ts";
 import { findFront, startWith } from "./fronts.ts";
@@ -28,7 +28,7 @@ async function startHaproxy(t: TestContext, platforms: Platforms) {
   const [, config = ""] = /^```text \[haproxy\.cfg\]\n([\s\S]*?)^```$/m.exec(
     readFileSync(path.join(ROOT, PAGE), "utf8"),
   )!;
-  const at = `127.0.0.1:${await getPort({ host: "127.0.0.1" })}`;
+  const at = `127.0.0.1:${await freePort()}`;
   let local = config.replace("bind :80", `bind ${at}`);
   for (const [n, port] of platforms.ports.entries()) {
     assert.ok(local.includes(`10.0.0.${n + 1}:7878`), local);

@@ -9,8 +9,8 @@ import { Transform } from "node:stream";
 import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import getPort from "get-port";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { COMPILED } from "../program.ts";
 import { findS3, type S3Server, startS3 } from "../s3.ts";
@@ -63,7 +63,7 @@ export class TcpWay {
     const server = createServer({ allowHalfOpen: true });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    const way = new TcpWay(server, await getPort({ host: "127.0.0.1" }));
+    const way = new TcpWay(server, await freePort());
     t.after(() => {
       way.cut();
       way.#server.close();

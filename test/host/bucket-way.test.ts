@@ -9,11 +9,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
-import getPort from "get-port";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
 import { LAYER_PART_BYTES } from "../../src/domain/agent-limits.ts";
 import { FetchedLayers } from "../../src/host/fetch-layers.ts";
 import { Bucket } from "../../src/s3/bucket.ts";
+import { freePort } from "../free-port.ts";
 import { findS3, startS3 } from "../s3.ts";
 
 const s3 = await findS3();
@@ -101,7 +101,7 @@ test("Where the bucket cannot be reached, is silent, refuses or lies, layers com
     res.writeHead(206, head).end(Buffer.alloc(Number(to) - Number(from) + 1));
   };
   const buckets: [name: string, url: string, words: RegExp][] = [
-    ["away", `http://127.0.0.1:${await getPort()}/layer`, /ECONNREFUSED/],
+    ["away", `http://127.0.0.1:${await freePort()}/layer`, /ECONNREFUSED/],
     ["silent", `http://127.0.0.1:${(silent.address() as AddressInfo).port}/layer`, /no answer in 5 s/],
     ["refuses", await listen(t, (_, res) => void res.writeHead(403).end("no")), /refused/],
     ["fails", await listen(t, (_, res) => void res.writeHead(503).end("slow down")), /HTTP status 503/],

@@ -9,9 +9,9 @@ import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import getPort from "get-port";
 import { endsWith } from "../ends.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { ADMIN_TOKEN, ClusterApi } from "./cluster-api.ts";
 
 /** Whom the server's tokens stand for: users, with their groups. */
@@ -54,8 +54,8 @@ export class ApiServer extends ClusterApi {
     const server = new ApiServer(program, options);
     server.#over = endsWith(() => server.stop());
     try {
-      server.#etcdPorts = [await getPort({ host: "127.0.0.1" }), await getPort({ host: "127.0.0.1" })];
-      server.#port = options.address?.port ?? (await getPort({ host: "127.0.0.1" }));
+      server.#etcdPorts = [await freePort(), await freePort()];
+      server.#port = options.address?.port ?? (await freePort());
       server.#writeKeys();
       const [client, peer] = server.#etcdPorts.map((port) => `http://127.0.0.1:${port}`);
       server.run("etcd", [

@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import getPort from "get-port";
 import { project, tempDir } from "../e2e/platform.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
 import { startInCluster } from "./installed.ts";
@@ -94,7 +94,7 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     ["answers nothing", () => server.signal("SIGSTOP"), () => server.signal("SIGCONT")],
   ] as const) {
     test(`A platform that is killed and starts again while the API server ${how} calls what runs, and starts further endpoints in the Pod that is there`, async (t) => {
-      const port = await getPort({ host: "127.0.0.1" });
+      const port = await freePort();
       const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
       const { platform, restart, kubelet } = await startInCluster(t, server, [POOL], {}, listen);
       const dir = project(t, { "app.py": APP("one", "two") });
@@ -149,7 +149,7 @@ describe("Pods as hosts, when something fails", { skip }, () => {
   });
 
   test("A platform that starts while the API server is away gives a warm Pod to the environment that needs one", async (t) => {
-    const port = await getPort({ host: "127.0.0.1" });
+    const port = await freePort();
     const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
     const { platform, restart, joined } = await startInCluster(t, server, [{ ...POOL, warm: 1 }], {}, listen);
     await joined(1);

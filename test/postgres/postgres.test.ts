@@ -5,7 +5,6 @@ import { connect as connectTo, createServer, type Server, type Socket } from "no
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import getPort from "get-port";
 import { SvcError } from "../../src/domain/errors.ts";
 import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { connectPostgres } from "../../src/postgres/connect.ts";
@@ -14,6 +13,7 @@ import { durabilityOf, readDurability } from "../../src/postgres/durability.ts";
 import { PlatformOwner } from "../../src/postgres/owner.ts";
 import { Postgres, type PostgresOptions } from "../../src/postgres/postgres.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { lackOfPgBouncer, startPgBouncer } from "../pgbouncer.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 
@@ -91,7 +91,7 @@ describe("the way to PostgreSQL", { skip }, () => {
   });
 
   test("says that nothing listens, which host is unknown, which database is missing", async () => {
-    const port = await getPort({ host: "127.0.0.1" });
+    const port = await freePort();
     const away = await problem(`postgres://svc:hunter2@127.0.0.1:${port}/svc`);
     assert.equal(away.code, "DATABASE_AWAY");
     assert.equal(away.message, `127.0.0.1:${port} cannot be reached: nothing listens there.`);
@@ -156,7 +156,7 @@ describe("the way to PostgreSQL", { skip }, () => {
     await server.sql("CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on");
     const readOnly = await problem(`postgres://reader@${base}/svc`);
     assert.deepEqual([readOnly.code, readOnly.message], ["DATABASE_AWAY", `${base} is read-only.`]);
-    const nothing = await getPort({ host: "127.0.0.1" });
+    const nothing = await freePort();
     const hosts = `127.0.0.1:${nothing},${base}`;
     await connect(`postgres://svc@${hosts}/svc?target_session_attrs=read-write`);
   });

@@ -4,10 +4,10 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, request, type Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { type TestContext, test } from "node:test";
-import getPort from "get-port";
 import { WebSocket, WebSocketServer } from "ws";
 import type { Admission } from "../../../src/cli/preview/front.ts";
 import { Front } from "../../../src/cli/preview/front.ts";
+import { freePort } from "../../free-port.ts";
 
 const LOCAL: Admission = { host: "localhost", subnet: undefined, cors: "" };
 
@@ -37,7 +37,7 @@ const echo: RequestListener = async (req, res) => {
 async function open(t: TestContext, target: string | undefined, admission = LOCAL): Promise<number> {
   const front = new Front();
   t.after(() => front.close());
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   assert.equal(await front.listen(port, [{ address: "127.0.0.1", admission }]), true);
   if (target !== undefined) front.connect({ url: target, apiKey: "sk_preview" });
   return port;
@@ -165,7 +165,7 @@ test("Closing the port cuts off everything, WebSockets and waiting calls too", a
   const sockets = new WebSocketServer({ noServer: true });
   behind.server.on("upgrade", (req, socket, head) => sockets.handleUpgrade(req, socket, head, () => {}));
   const front = new Front();
-  const port = await getPort({ host: "127.0.0.1" });
+  const port = await freePort();
   await front.listen(port, [{ address: "127.0.0.1", admission: LOCAL }]);
   front.connect({ url: behind.url, apiKey: "sk_preview" });
   const socket = new WebSocket(`ws://localhost:${port}/ws`);
@@ -222,7 +222,7 @@ test("Before the endpoint is there, and after its platform has gone, the answer 
   const answer = await call(early, "/");
   assert.equal(answer.status, 503);
   assert.match(answer.text, /still starting/);
-  const late = await open(t, `http://127.0.0.1:${await getPort({ host: "127.0.0.1" })}`);
+  const late = await open(t, `http://127.0.0.1:${await freePort()}`);
   assert.deepEqual((JSON.parse((await call(late, "/")).text) as { code: string }).code, "PLATFORM_UNREACHABLE");
 });
 
