@@ -99,6 +99,8 @@ export class Cluster {
     const { signal } = this.#over;
     this.#names = await this.#answerNames();
     await this.#clear();
+    // It went with the last node of a cluster that was killed.
+    await network();
     signal.throwIfAborted();
     const address = { listen: "0.0.0.0", known: MACHINE, port: await freePort(MACHINE) };
     const flags = ["--kubelet-preferred-address-types=InternalIP"];
