@@ -1,14 +1,24 @@
 /** What is known of starts that did not succeed: of revisions that fail at it, of endpoints that were refused. */
-
 import type { SvcError } from "../domain/errors.ts";
 import { BOOT_BACKOFF_MAX_MS, BOOT_BACKOFF_MS, BOOT_FAILURES_MAX, START_RETRY_MS } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
+import type { Endpoint, Worker } from "../store/store.ts";
 
 interface Record {
   failures: number;
   retryAt: number;
   reason: string;
 }
+
+/** Endpoints of other environments may have the same revision: what one shows or lacks says nothing of the other. */
+export type Revised = Pick<Endpoint, "id" | "revision">;
+
+export const ofWorker = ({ endpointId, revision }: Pick<Worker, "endpointId" | "revision">): Revised => ({
+  id: endpointId,
+  revision,
+});
+
+export const revisedKey = ({ id, revision }: Revised): string => `${id}:${revision}`;
 
 /**
  * How the revisions of an endpoint have fared at starting: a failure delays the next try (1, 2, 4 … s), five in a row
@@ -23,8 +33,8 @@ export class BootRecord {
     this.#now = now;
   }
 
-  failed(revision: string, reason: string): void {
-    const record = getOrInsert(this.#records, revision, () => ({ failures: 0, retryAt: 0, reason: "" }));
+  failed(of: Revised, reason: string): void {
+    const record = getOrInsert(this.#records, revisedKey(of), () => ({ failures: 0, retryAt: 0, reason: "" }));
     record.failures += 1;
     record.reason = reason;
     record.retryAt = this.#now() + Math.min(BOOT_BACKOFF_MAX_MS, BOOT_BACKOFF_MS * 2 ** (record.failures - 1));
@@ -35,22 +45,22 @@ export class BootRecord {
     return this.#records.size === 0;
   }
 
-  mayStart(revision: string): boolean {
-    return this.#now() >= (this.#records.get(revision)?.retryAt ?? 0);
+  mayStart(of: Revised): boolean {
+    return this.#now() >= (this.#records.get(revisedKey(of))?.retryAt ?? 0);
   }
 
-  isUnhealthy(revision: string): boolean {
-    return (this.#records.get(revision)?.failures ?? 0) >= BOOT_FAILURES_MAX;
+  isUnhealthy(of: Revised): boolean {
+    return (this.#records.get(revisedKey(of))?.failures ?? 0) >= BOOT_FAILURES_MAX;
   }
 
   /** The revision has started, or was replaced. */
-  forget(revision: string): void {
-    this.#records.delete(revision);
+  forget(of: Revised): void {
+    this.#records.delete(revisedKey(of));
   }
 
   /** Why the last try failed; "" when it did not. */
-  reason(revision: string): string {
-    return this.#records.get(revision)?.reason ?? "";
+  reason(of: Revised): string {
+    return this.#records.get(revisedKey(of))?.reason ?? "";
   }
 }
 

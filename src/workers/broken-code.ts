@@ -36,9 +36,9 @@ export class BrokenCode {
   async #answerCaller(endpointId: string): Promise<void> {
     const { boots, endpoints } = this.#deps;
     const endpoint = await endpoints.find(endpointId);
-    if (endpoint === undefined || boots.mayStart(endpoint.revision)) return;
+    if (endpoint === undefined || boots.mayStart(endpoint)) return;
     await setImmediate(); // The caller of a job waits from when the job is stored.
-    const reason = boots.reason(endpoint.revision);
+    const reason = boots.reason(endpoint);
     const { revision } = endpoint;
     if (reason !== "") await this.tell({ id: "", endpointId, revision }, new SvcError("BOOT_FAILED", reason));
   }

@@ -1,18 +1,17 @@
 /** Revisions that must still show that they start. */
-import type { Endpoint, Worker } from "../store/store.ts";
-
-type Revised = Pick<Endpoint, "id" | "revision">;
+import type { Worker } from "../store/store.ts";
+import { ofWorker, type Revised, revisedKey } from "./boot-record.ts";
 
 export class Unproven {
-  readonly #revisions = new Set<string>();
+  readonly #known = new Set<string>();
 
-  has(revision: string): boolean {
-    return this.#revisions.has(revision);
+  has(of: Revised): boolean {
+    return this.#known.has(revisedKey(of));
   }
 
   /** It has started, or nobody waits for it any more. */
-  delete(revision: string): void {
-    this.#revisions.delete(revision);
+  delete(of: Revised): void {
+    this.#known.delete(revisedKey(of));
   }
 
   /**
@@ -21,11 +20,11 @@ export class Unproven {
    */
   async add(endpoints: readonly Revised[], read: () => Promise<Worker[]>): Promise<readonly Revised[]> {
     if (endpoints.length === 0) return [];
-    for (const { revision } of endpoints) this.#revisions.add(revision);
+    for (const one of endpoints) this.#known.add(revisedKey(one));
     const rows = await read();
-    const ready = new Set(rows.filter(({ state }) => state === "READY").map(({ revision }) => revision));
-    const shown = endpoints.filter(({ revision }) => ready.has(revision));
-    for (const { revision } of shown) this.#revisions.delete(revision);
+    const ready = new Set(rows.filter(({ state }) => state === "READY").map((row) => revisedKey(ofWorker(row))));
+    const shown = endpoints.filter((one) => ready.has(revisedKey(one)));
+    for (const one of shown) this.delete(one);
     return shown;
   }
 }

@@ -22,7 +22,7 @@ import {
 } from "../domain/worker.ts";
 import type { WorkerExit } from "../drivers/worker-driver.ts";
 import type { BriefEndpoint, Endpoint, Store, Worker } from "../store/store.ts";
-import { type BootRecord, inWords, RefusedStarts } from "./boot-record.ts";
+import { type BootRecord, inWords, ofWorker, RefusedStarts } from "./boot-record.ts";
 import type { BrokenCode } from "./broken-code.ts";
 import type { DecisionLog } from "./decision-log.ts";
 import { endpointHealth, workerCounts } from "./endpoint-health.ts";
@@ -186,13 +186,13 @@ export class WorkerPool implements WorkerView {
   /** No worker of this revision is started any more: nothing about it is kept. */
   #retire(endpointId: string, revision: string): void {
     this.#inBackground(this.#deps.driver.retire(endpointId, revision));
-    this.#deps.boots.forget(revision);
-    this.#unproven.delete(revision);
+    this.#deps.boots.forget({ id: endpointId, revision });
+    this.#unproven.delete({ id: endpointId, revision });
     this.#live.settled(endpointId, revision);
   }
 
   mustProve(endpoint: Pick<Endpoint, "id" | "revision">): boolean {
-    return this.#unproven.has(endpoint.revision) || this.#live.warms(endpoint);
+    return this.#unproven.has(endpoint) || this.#live.warms(endpoint);
   }
 
   /** Its last start was refused, for another reason than room. */
@@ -206,7 +206,7 @@ export class WorkerPool implements WorkerView {
       images.prepare(endpoint);
       return false;
     }
-    if (!isLiveName(endpoint.name) && !boots.mayStart(endpoint.revision)) return false;
+    if (!isLiveName(endpoint.name) && !boots.mayStart(endpoint)) return false;
     return this.#refused.mayTry(endpoint.id);
   }
 
@@ -296,8 +296,8 @@ export class WorkerPool implements WorkerView {
   async workerReady(worker: Worker): Promise<void> {
     const { store, boots, clock } = this.#deps;
     await setImmediate(); // The jobs that wait for this worker go first.
-    if (this.#isKnown(worker)) boots.forget(worker.revision);
-    this.#unproven.delete(worker.revision);
+    if (this.#isKnown(worker)) boots.forget(ofWorker(worker));
+    this.#unproven.delete(ofWorker(worker));
     this.#live.settled(worker.endpointId, worker.revision);
     this.#refused.forget(worker.endpointId);
     const isNew = isInitializing(worker.state);
@@ -316,7 +316,7 @@ export class WorkerPool implements WorkerView {
     const row = await store.workers.find(workerId);
     if (row === undefined || row.state === "FAILED") return;
     const reason = error.help ? `${error.message}\n${error.help}` : error.message;
-    if (this.#isKnown(row)) boots.failed(row.revision, reason);
+    if (this.#isKnown(row)) boots.failed(ofWorker(row), reason);
     await this.#note(workerId, "FAILED", reason);
     this.#live.settled(row.endpointId, row.revision);
     await broken.tell(row, error);
@@ -330,7 +330,7 @@ export class WorkerPool implements WorkerView {
     const endpoint = await this.#deps.endpoints.find(endpointId);
     return workerCounts(rows, connected, {
       throttled: this.#room.missing(endpointId) || (this.#refused.of(endpointId) === undefined ? 0 : 1),
-      unhealthy: endpoint !== undefined && this.#deps.boots.isUnhealthy(endpoint.revision) ? 1 : 0,
+      unhealthy: endpoint !== undefined && this.#deps.boots.isUnhealthy(endpoint) ? 1 : 0,
     });
   }
 
@@ -341,8 +341,8 @@ export class WorkerPool implements WorkerView {
     return endpointHealth(endpoint, (found) => ({
       image: images.state(found),
       isPrepared: images.isPrepared(found),
-      bootProblem: boots.reason(found.revision),
-      isProven: !this.#unproven.has(found.revision),
+      bootProblem: boots.reason(found),
+      isProven: !this.#unproven.has(found),
       waits: this.#refused.of(endpointId) ?? this.#room.waits(endpointId),
       workers,
     }));
@@ -391,7 +391,7 @@ export class WorkerPool implements WorkerView {
     const paused = () => new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`);
     if (cause !== undefined) return this.#refused.note(row.endpointId, paused());
     const error = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
-    if (this.#isKnown(row)) this.#deps.boots.failed(row.revision, error.message);
+    if (this.#isKnown(row)) this.#deps.boots.failed(ofWorker(row), error.message);
     this.#live.settled(row.endpointId, row.revision);
     await this.#deps.broken.tell(row, error);
   }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { eventually } from "../eventually.ts";
@@ -186,6 +186,34 @@ def broken():
   }
   const boots = readFileSync(effects, "utf8").trim().split("\n").length;
   assert.ok(boots <= 4, `${boots} boots`);
+});
+
+test("Code that does not start in one environment does not stop the same code in another", async (t) => {
+  const platform = await startPlatform(t);
+  const isBroken = path.join(platform.shared, "is-broken");
+  const worker = `
+import os
+from svc import Endpoint
+
+if os.path.exists(${JSON.stringify(isBroken)}):
+    raise RuntimeError("there is no configuration")
+
+@Endpoint(name="same", workers=(0, 1))
+def same():
+    return 1
+`;
+  const cwd = project(t, { "worker.py": worker });
+  const deploy = (env: string) => platform.svc(["deploy", "--env", env], { cwd });
+  const first = await deploy("one");
+  assert.equal(first.code, 0, first.stderr);
+  writeFileSync(isBroken, "");
+  const second = await deploy("two");
+  assert.match(second.stdout + second.stderr, /RuntimeError: there is no configuration/);
+  const states = async (env: string) => {
+    const { stdout } = await platform.svc(["status", "--env", env, "--json"], { cwd });
+    return (JSON.parse(stdout) as { state: string }[]).map(({ state }) => state);
+  };
+  assert.deepEqual([await states("one"), await states("two")], [["READY"], ["BLOCKED"]]);
 });
 
 /** After a stop none of the processes that the jobs made is there. */

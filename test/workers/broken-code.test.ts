@@ -72,14 +72,14 @@ test("While deployed code that failed to start is not tried again, callers are t
   const waiting = queue.wait(id, 60_000);
   const { id: asynchronous } = await queue.enqueue(newJob("e"));
   await broken.callerWaits("e");
-  boots.failed("r", "no module named numpy");
+  boots.failed({ id: "e", revision: "r" }, "no module named numpy");
   state.serving = true;
   await broken.callerWaits("e");
   state.serving = false;
   state.now += BOOT_BACKOFF_MS;
   await broken.callerWaits("e");
   assert.deepEqual([(await queue.find(id))?.state, state.requests], ["IN_QUEUE", []], "it may start");
-  boots.failed("r", "no module named numpy");
+  boots.failed({ id: "e", revision: "r" }, "no module named numpy");
   await broken.callerWaits("e");
   assert.match((await waiting)!.error, /no module named numpy/);
   assert.deepEqual(state.requests, ["no module named numpy"]);

@@ -202,7 +202,7 @@ test("A worker that ends while it starts counts against the code; one that the m
     cause: "machine",
   });
   await settled(async () => (await rows()).length === 0);
-  assert.deepEqual([boots.mayStart(endpoint.revision), seen.failed], [true, []]);
+  assert.deepEqual([boots.mayStart(endpoint), seen.failed], [true, []]);
   assert.match(
     (await one.health(endpoint.id)).reason,
     /No worker could be started: its launcher was killed by SIGKILL/,
@@ -212,7 +212,7 @@ test("A worker that ends while it starts counts against the code; one that the m
   await one.apply(endpoint, START);
   driver.exit({ workerId: driver.started[1]!, code: 1, signal: null, reason: "exited with code 1" });
   await settled(async () => (await rows()).length === 0);
-  assert.deepEqual(boots.mayStart(endpoint.revision), false);
+  assert.deepEqual(boots.mayStart(endpoint), false);
   assert.deepEqual(seen.failed, [`BOOT_FAILED ${driver.started[1]}`]);
 });
 
@@ -222,10 +222,22 @@ test("A revision that was replaced leaves nothing behind: neither its failures n
   const second = { ...endpoint, revision: "second" };
   one.endpointChanged(second);
   assert.equal(one.mustProve(second), true);
-  boots.failed("second", "it failed");
+  boots.failed(second, "it failed");
   one.endpointChanged({ ...endpoint, revision: "third" });
   assert.deepEqual(driver.retired, [endpoint.revision, "second"]);
-  assert.deepEqual([one.mustProve(second), boots.reason("second")], [false, ""]);
+  assert.deepEqual([one.mustProve(second), boots.reason(second)], [false, ""]);
+});
+
+test("What a revision must show or lacks says nothing of an endpoint with the same one, as of another environment", async (t) => {
+  const { pool: one, store, endpoint, boots } = await pool(t);
+  await one.recover();
+  const there = { ...endpoint, id: "there" };
+  await store.endpoints.insert(there);
+  one.endpointChanged({ ...there, revision: "first" });
+  one.endpointChanged(there);
+  assert.deepEqual([one.mustProve(there), one.mustProve(endpoint)], [true, false]);
+  boots.failed(there, "it failed");
+  assert.equal((await one.health(endpoint.id)).reason, "");
 });
 
 test("A revision that a worker runs already, as after a rollback of a failed deploy, has shown that it starts", async (t) => {
