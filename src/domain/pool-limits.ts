@@ -13,8 +13,10 @@ export const POOL_WISHES_MAX = 200;
 export const POD_AWAY_MAX_MS = 60_000;
 /** One that is away for less counts as one that is on its way: no other is made in its place. */
 export const POD_BACK_MAX_MS = 5_000;
-/** One without workers gives way to others who wait, where its pool has all its Pods, but not sooner. */
+/** One without workers gives way to others who wait, where its pool has all its Pods or the scheduler finds no node, but not sooner. */
 export const POD_YIELD_MS = 5_000;
+/** Where one gave way to a Pod that has no node, none is made to be warm for so long: it would take the place again. */
+export const POD_UNPLACED_MAX_MS = 60_000;
 /** A node is kept free of new Pods for so long after the platform noticed that it may be gone: Kubernetes takes 40 to 50 seconds by default. */
 export const NODE_AVOIDED_MAX_MS = 90_000;
 export const NODES_AVOIDED_MAX = 50;

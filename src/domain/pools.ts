@@ -20,6 +20,7 @@ import {
   PODS_COMING_MAX,
 } from "./limits.ts";
 import { nodesToAvoid, type OnNode, whyGivenUp } from "./lost-nodes.ts";
+import { isGivenRoom, mayGiveRoom, type Unplaced } from "./unplaced.ts";
 import type { MountedVolume } from "./volume.ts";
 
 /** Whose workers may meet on one host. */
@@ -73,6 +74,8 @@ export interface PoolHost extends OnNode {
   readonly isOwn?: boolean;
   /** It joined with other GPUs than its pool says. */
   readonly hasOtherGpus?: boolean;
+  /** The scheduler finds no node for it. */
+  readonly unplaced?: Unplaced | undefined;
 }
 
 /** Whose workers they are, as far as it says where they may run. */
@@ -103,7 +106,8 @@ export type Step =
       readonly avoids?: readonly string[];
     }
   | { readonly kind: "hold"; readonly pod: string; readonly holder: string }
-  | { readonly kind: "delete"; readonly pod: string; readonly why: string };
+  /** `for`: the Pod without a node that it gives way to. */
+  | { readonly kind: "delete"; readonly pod: string; readonly why: string; readonly for?: string | undefined };
 
 /** What hosts that are made have besides, and whom those are held for. */
 export interface Having {
@@ -244,6 +248,7 @@ class Plan {
   warm(): void {
     for (const pool of this.#pools) {
       const isFree = (slot: Slot) => slot.pool === pool && !slot.isWanted && isUnused(slot);
+      if (this.#unplaced.some((host) => host.pool === pool.name && isGivenRoom(host))) continue;
       let free = this.#slots.filter(isFree).length;
       while (free < pool.warm && this.#make(pool) !== undefined) free++;
     }
@@ -263,10 +268,21 @@ class Plan {
 
   deletions(): Step[] {
     const spare = new Map(this.#pools.map((pool) => [pool.name, this.#unused(pool) - pool.warm]));
+    const waiting = new Set(this.#unplaced);
     return this.#hosts.flatMap((host) => {
       const why = this.#whyDelete(host, spare);
-      return why === undefined ? [] : { kind: "delete" as const, pod: host.pod, why };
+      if (why !== undefined) return { kind: "delete" as const, pod: host.pod, why };
+      if (this.#slotOf.get(host)?.isWanted !== false) return [];
+      const other = [...waiting].find((one) => mayGiveRoom(host, one));
+      if (other === undefined) return [];
+      waiting.delete(other);
+      return { kind: "delete" as const, pod: host.pod, why: `${other.pod} has no node`, for: other.pod };
     });
+  }
+
+  /** Those that somebody waits for and that have no node. */
+  get #unplaced(): PoolHost[] {
+    return this.#slots.flatMap(({ host, isWanted }) => (isWanted && host?.unplaced !== undefined ? [host] : []));
   }
 
   #whyDelete(host: PoolHost, spare: Map<string, number>): string | undefined {

@@ -89,15 +89,20 @@ export function podWords({ metadata, spec, status }: Pod): string {
   return isBeing ? "its container is being started" : `its node ${spec.nodeName ?? ""} has not begun it`;
 }
 
+/** The scheduler looked, and found no node for it. */
+export function isUnplaced({ status }: Pod): boolean {
+  const { conditions = [] } = status;
+  return conditions.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable");
+}
+
 /** Words for what does not pass by itself: no node, no image, a program that ends; undefined: all is as usual. One that joined may have been begun anew before. */
 export function podTrouble(pod: Pod, hasJoined = false): string | undefined {
-  const { conditions = [], containerStatuses = [] } = pod.status;
-  const isUnscheduled = conditions.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable");
+  const { containerStatuses = [] } = pod.status;
   const isStuck = containerStatuses.some(({ state, restartCount = 0 }) => {
     const waits = state?.waiting?.reason ?? "ContainerCreating";
     return waits !== "ContainerCreating" || state?.terminated !== undefined || (restartCount > 0 && !hasJoined);
   });
-  return isUnscheduled || isStuck || isOver(pod) ? podWords(pod) : undefined;
+  return isUnplaced(pod) || isStuck || isOver(pod) ? podWords(pod) : undefined;
 }
 
 const PULL_REASONS = ["ErrImagePull", "ImagePullBackOff"];

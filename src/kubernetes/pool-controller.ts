@@ -268,8 +268,11 @@ export class PoolController {
     const pod = this.#watch.pods.find(({ metadata }) => metadata.name === step.pod);
     if (pod === undefined) return;
     const host = byPod.get(pod.metadata.uid);
-    if (step.kind === "delete") await this.#delete(pod, host, step.why);
-    else if (host !== undefined) await this.#options.hosts().hold(host.id, step.holder);
+    if (step.kind === "delete") {
+      const other = this.#watch.pods.find(({ metadata }) => metadata.name === step.for);
+      if (other !== undefined) this.#seen.gaveWay(other.metadata.uid, pod.spec.nodeName!, performance.now());
+      await this.#delete(pod, host, step.why);
+    } else if (host !== undefined) await this.#options.hosts().hold(host.id, step.holder);
   }
 
   async #make({ pool, count, having, avoids }: Extract<Step, { kind: "make" }>): Promise<void> {

@@ -4,7 +4,9 @@ import { otherGpus } from "../domain/gpu-offers.ts";
 import { POD_BACK_MAX_MS, POD_JOIN_MAX_MS } from "../domain/limits.ts";
 import type { OnNode } from "../domain/lost-nodes.ts";
 import { machineOf, type Pool, type PoolHost } from "../domain/pools.ts";
-import { isBegun, isOver, isRunning, type Pod } from "./pod.ts";
+import type { Unplaced } from "../domain/unplaced.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
+import { isBegun, isOver, isRunning, isUnplaced, type Pod } from "./pod.ts";
 import { avoidedBy, HOLDER_ANNOTATION, MACHINE_ANNOTATION, POOL_LABEL } from "./pod-spec.ts";
 
 /** A host whose agent joined from a Pod. */
@@ -34,6 +36,8 @@ export class SeenPods {
   readonly #runningSince = new Map<string, number>();
   /** By uid: when it was first seen with a node that had not begun it. */
   readonly #unbegunSince = new Map<string, number>();
+  /** By uid: since when it is known to have no node, or another gave way to it, and the nodes on which others did. */
+  readonly #unplaced = new Map<string, { since: number; readonly yielded: string[] }>();
   /** Uids of those whose agents fell silent before anybody told them to end. */
   readonly #lost = new Set<string>();
 
@@ -43,7 +47,7 @@ export class SeenPods {
 
   /** All others are gone. */
   keepOnly(uids: ReadonlySet<string>): void {
-    for (const known of [this.#seenSince, this.#runningSince, this.#unbegunSince, this.#lost])
+    for (const known of [this.#seenSince, this.#runningSince, this.#unbegunSince, this.#unplaced, this.#lost])
       for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
   }
 
@@ -61,8 +65,9 @@ export class SeenPods {
       if (isRunning(pod) && !this.#runningSince.has(uid)) this.#runningSince.set(uid, now);
       const isLate = now - (this.#runningSince.get(uid) ?? now) > POD_JOIN_MAX_MS;
       const state = isLeaving ? "leaving" : isOver(pod) || isLate ? "over" : "coming";
-      const holder = annotations[HOLDER_ANNOTATION] ?? "";
-      return { ...common, state, forMs: now - this.#seenSince.get(uid)!, holder, shares: [], problems: new Map() };
+      const [holder, unplaced] = [annotations[HOLDER_ANNOTATION] ?? "", this.#isUnplaced(pod, now)];
+      const forMs = now - this.#seenSince.get(uid)!;
+      return { ...common, state, forMs, holder, shares: [], problems: new Map(), unplaced };
     }
     const { holder, shares, problems } = host;
     const stateOf = () => {
@@ -80,6 +85,24 @@ export class SeenPods {
     const gpus = pool && host.machine && own === undefined ? otherGpus(pool, host.machine) : undefined;
     const other = gpus && { machine: { ...machineOf(pool!), gpus }, hasOtherGpus: true };
     return { ...common, ...heard, ...other, state, forMs, holder, shares, problems };
+  }
+
+  /** One on this node gives way to the Pod with this uid. */
+  gaveWay(uid: string, node: string, now: number): void {
+    const known = this.#unplaced.get(uid);
+    if (known === undefined) return;
+    known.since = now;
+    known.yielded.push(node);
+  }
+
+  #isUnplaced(pod: Pod, now: number): Unplaced | undefined {
+    const { uid } = pod.metadata;
+    if (!isUnplaced(pod)) {
+      this.#unplaced.delete(uid);
+      return undefined;
+    }
+    const { since, yielded } = getOrInsert(this.#unplaced, uid, () => ({ since: now, yielded: [] }));
+    return { forMs: now - since, yielded };
   }
 
   #onNode(pod: Pod, now: number): OnNode {

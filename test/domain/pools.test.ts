@@ -7,6 +7,7 @@ import {
   HOST_SILENCE_MAX_MS,
   POD_AWAY_MAX_MS,
   POD_BACK_MAX_MS,
+  POD_UNPLACED_MAX_MS,
   POD_YIELD_MS,
   PODS_COMING_MAX,
 } from "../../src/domain/limits.ts";
@@ -301,6 +302,33 @@ test("A Pod that cannot come, and that nobody needs any more, gives its place to
   const stuck = host("p1", { state: "coming", holder: "image:x:1", forMs: POD_YIELD_MS + 1 });
   const steps = decidePools([pool({ max: 1, idleMs: 600_000 })], [stuck], [wish("x", { ownImage: OWN })]);
   assert.deepEqual(kinds(steps), ["delete p1: others wait for its place"]);
+});
+
+test("Where the scheduler finds no node for a Pod that is waited for, an idle one gives way on each node, one after the other", () => {
+  const volumes = pool({ volumes: true, idleMs: 600_000, warm: 2 });
+  const unplaced = (forMs: number, ...yielded: string[]) => {
+    const holder = holderOf("endpoint", mounting("x"));
+    return host("p0", { state: "coming", holder, forMs, unplaced: { forMs, yielded } });
+  };
+  const long = POD_YIELD_MS + 1;
+  const idle = [1, 2].map((n) => host(`p${n}`, { node: `n${n}`, forMs: long }));
+  const decided = (first: PoolHost, some = idle, wishes = [mounting("x")]) =>
+    kinds(decidePools([volumes], [first, ...some], wishes));
+  assert.deepEqual(decided(unplaced(POD_YIELD_MS)), [], "it may be that it finds one");
+  const [given] = decidePools([volumes], [unplaced(long), ...idle], [mounting("x")]);
+  assert.deepEqual(given, { kind: "delete", pod: "p1", why: "p0 has no node", for: "p0" });
+  assert.deepEqual(decided(unplaced(0, "n1"), idle.slice(1)), [], "none is made in its place, which it would take");
+  assert.deepEqual(decided(unplaced(long, "n1"), idle.slice(1)), ["delete p2: p0 has no node"]);
+  assert.deepEqual(decided(unplaced(long, "n1", "n2"), idle), [], "on each node once");
+  assert.deepEqual(decided(unplaced(POD_UNPLACED_MAX_MS, "n1", "n2"), []), ["make 2 of a"], "others need them");
+  const busy = [host("p1", { node: "n1", shares: [SHARE] }), host("p2", { node: "n2", forMs: POD_YIELD_MS })];
+  const cold = pool({ ...volumes, warm: 0 });
+  assert.deepEqual(kinds(decidePools([cold], [unplaced(long), ...busy], [mounting("x")])), []);
+  const other = host("p3", { pool: "b", node: "n1", forMs: long });
+  assert.deepEqual(
+    kinds(decidePools([cold, pool({ ...cold, name: "b", warm: 1 })], [unplaced(long), other], [mounting("x")])),
+    [],
+  );
 });
 
 test("With whole GPUs an own image has as many as one worker, and a fraction is one of them", () => {

@@ -29,10 +29,13 @@ export interface PlayedKubeletOptions {
   readonly held?: (name: string) => object | undefined;
   /** A Pod gets the first of them that it is not kept from. */
   readonly nodes?: readonly string[];
+  /** So many have room on each; absent: all. */
+  readonly room?: number;
   /** Of them, those whose kubelets do nothing from the start. */
   readonly dead?: readonly string[];
 }
 
+const NO_NODE = { type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no node has room" };
 /** Each look costs a request on both sides. */
 const LOOK_EVERY_MS = 250;
 
@@ -124,9 +127,10 @@ export class PlayedKubelet {
 
   async #startPod(pod: PlayedPod): Promise<void> {
     const { name, uid, spec } = pod;
-    const { nodes = ["n1"] } = this.#options;
-    const node = nodes.find((one) => !isKeptFrom(spec, one));
-    if (node === undefined) return;
+    const { nodes = ["n1"], room = Number.POSITIVE_INFINITY } = this.#options;
+    const there = (one: string) => [...this.#pods.values()].filter((other) => other.spec.nodeName === one).length;
+    const node = nodes.find((one) => !isKeptFrom(spec, one) && there(one) < room);
+    if (node === undefined) return this.#status(name, { conditions: [NO_NODE] });
     const where = `/api/v1/namespaces/${this.#namespace}/pods/${name}/binding`;
     await this.#server.done("POST", where, {
       metadata: { name },

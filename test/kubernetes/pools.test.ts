@@ -120,6 +120,21 @@ describe("Pods as hosts", () => {
     await deploying;
   });
 
+  test("Where no node has room for a further Pod, an idle one that others have gives way to it", {
+    skip,
+  }, async (t) => {
+    const { platform, pods } = await startInCluster(t, server, [POOL], { room: 1 });
+    const dir = project(t, { "app.py": APP("one") });
+    const call = async (env: string) => {
+      assert.equal((await platform.svc(["deploy", "--env", env], { cwd: dir })).code, 0);
+      const called = await platform.svc(["call", "one", "n=1", "--env", env], { cwd: dir });
+      assert.equal(called.stdout.trim(), "2", called.stderr);
+      return (await pods()).find(({ spec }) => spec.nodeName !== undefined).metadata.name;
+    };
+    const first = await call("first");
+    assert.notEqual(await call("second"), first);
+  });
+
   test("What no pool has ends the deploy in words: nobody waits for a Pod that will not be made", {
     skip,
   }, async (t) => {
