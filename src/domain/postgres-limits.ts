@@ -38,7 +38,7 @@ export const REPLICA_FORGET_MS = 60_000;
 /** A platform that waits for the database's owner says so often that it is there, and its row is forgotten after this time. */
 export const WAITING_BEAT_MS = 1_000;
 export const WAITING_FORGET_S = 600;
-/** Its link to the owner is dialled again after this time, doubled each time up to the second. One that says nothing for so long is given up. */
+/** Its link to the owner is dialled again after this time, doubled each time up to the second. One that says nothing for so long is given up, one whose shards were taken over after REPLICA_SILENT_MS. */
 export const REPLICA_REDIAL_MIN_MS = 100;
 export const REPLICA_REDIAL_MAX_MS = 250;
 export const REPLICA_LINK_SILENCE_MS = 6_000;

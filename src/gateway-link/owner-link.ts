@@ -117,13 +117,13 @@ export class OwnerLink {
     return performance.now() - this.#sureAt < GATEWAY_ACK_MAX_MS;
   }
 
-  /** Asks the owner often, and gives it up when nothing was heard of it for so long: one that vanishes closes nothing. */
-  watch(silenceMaxMs = Number.POSITIVE_INFINITY): void {
+  /** Asks the owner often, and gives it up when nothing was heard of it for so long as it is told each time: one that vanishes closes nothing. */
+  watch(silenceMaxMs: () => number = () => Number.POSITIVE_INFINITY): void {
     const stood = new Standstill(2 * LINK_WATCH_MS);
     this.#watch = setInterval(() => {
       const silentMs = performance.now() - this.#connection.lastHeard;
       const wasStopped = stood.happened(); // What came meanwhile is not read yet.
-      if (silentMs > silenceMaxMs && !wasStopped) this.#connection.destroy();
+      if (silentMs > silenceMaxMs() && !wasStopped) this.#connection.destroy();
       else this.#ping();
     }, LINK_WATCH_MS);
   }

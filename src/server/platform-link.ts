@@ -1,6 +1,6 @@
 /** A link to another platform on the same database. */
 import type { TLSSocket } from "node:tls";
-import { REPLICA_LINK_SILENCE_MS } from "../domain/limits.ts";
+import { REPLICA_LINK_SILENCE_MS, REPLICA_SILENT_MS } from "../domain/limits.ts";
 import type { Traces } from "../domain/traces.ts";
 import type { GatewayLog } from "../gateway/context.ts";
 import type { Backing } from "../gateway-link/backing.ts";
@@ -28,6 +28,8 @@ export interface LinkTold {
   gone(backing: Backing): void;
   /** Its platform gives away what it has: the link ends now. */
   leaves(): void;
+  /** Whether others took over all that it had, or it never had anything. */
+  hasNothing?(): boolean;
 }
 
 /** Throws PLATFORM_UNREACHABLE. */
@@ -63,6 +65,7 @@ export async function dialPlatform(
     told.leaves();
     link.destroy();
   };
-  link.watch(REPLICA_LINK_SILENCE_MS);
+  // Calls that wait at one that stands still go to whoever has their endpoints now.
+  link.watch(() => (told.hasNothing?.() ? REPLICA_SILENT_MS : REPLICA_LINK_SILENCE_MS));
   return { link, backing, closed, dial, workersAt: settings.workersAt };
 }

@@ -194,7 +194,8 @@ export class Sharing {
           // Nobody has the row any more.
           if (row.id === links.first) owner.nudge();
         };
-        const link = await dialPlatform(row, certificate, { spans, log }, { ...told, leaves });
+        const hasNothing = () => !shards.counts().has(row.id);
+        const link = await dialPlatform(row, certificate, { spans, log }, { ...told, leaves, hasNothing });
         link.link.onChange(({ table }) => (table === "workers" ? undefined : caughtUp()));
         return link;
       },

@@ -231,10 +231,17 @@ test("Only as long as the owner answers a gateway may rely on what it knows: an 
   const { link } = await greetOwner(socket, undefined);
   t.after(() => link.destroy());
   assert.equal(link.isSure, true);
-  link.watch(2_000);
+  let silenceMaxMs = 2_000;
+  link.watch(() => silenceMaxMs);
   await eventually(() => assert.equal(link.isSure, false));
   mayAnswer.resolve();
   await eventually(() => assert.equal(link.isSure, true));
+  const closed = new Promise<string>((resolve) => {
+    link.onClosed = resolve;
+  });
+  // How long it may be silent is asked each time.
+  silenceMaxMs = -1;
+  await closed;
 });
 
 test("A gateway that lost its link answers those who wait with 503, and their jobs go on", async (t) => {
