@@ -61,6 +61,8 @@ class Link:
         self.reading = threading.Event()
         """Cleared: nothing more is read, beyond the read that waits."""
         self.reading.set()
+        self.told_of_end = lambda: ""
+        """What the launcher tells of this worker's end, for the message of a test that fails."""
 
     def _read_one(self) -> Frame | None:
         while True:
@@ -124,10 +126,15 @@ class Link:
             except queue.Empty:
                 raise AssertionError(f"no {NAMES[type]} {head} came; aside: {self._set_aside}") from None
             if frame is None:
-                raise AssertionError(f"closed while waiting for {NAMES[type]}; aside: {self._set_aside}")
+                told = self.told_of_end()
+                raise AssertionError(f"closed while waiting for {NAMES[type]}; {told}aside: {self._set_aside}")
             if fits(frame):
                 return frame
             self._set_aside.append(frame)
+
+    def put_back(self, frame: Frame) -> None:
+        """For a later call."""
+        self._set_aside.append(frame)
 
     def seen(self, type: int) -> list[Frame]:
         """Frames of this type that came until now, and go."""
@@ -365,8 +372,17 @@ class LauncherTest(unittest.TestCase):
         worker = self.start(*arguments, **named)
         link = self.platform.link(worker)
         link.worker = worker
+        link.told_of_end = lambda: self.told_of_end(worker)
         link.credit = link.expect(protocol.CREDIT)
         return link
+
+    def told_of_end(self, worker: str) -> str:
+        try:
+            end = self.launcher.expect(protocol.EXITED, timeout=5, worker=worker)
+            self.launcher.put_back(end)
+            return f"its end: {end.head}; "
+        except AssertionError:
+            return f"no end of it was told, the launcher's exit code: {self.process.poll()}; "
 
 
 def alive(pid: int) -> bool:
