@@ -13,6 +13,7 @@ import { startPlatform } from "./processes.ts";
 const PARTS = { start, rest, rate, minute, deploys, connections };
 /** They need one platform with one endpoint. */
 const OF_FEW: readonly unknown[] = [deploys, connections];
+const LOADED: readonly unknown[] = [rate, connections];
 const COUNTS = { endpoints: 10_000, connections: 10_000, minuteEndpoints: 1_000, deploys: 500 };
 const QUOTA = { SVC_WORKER_QUOTA: "100000" };
 const WORKER = `
@@ -36,7 +37,7 @@ export async function many(options: {
   const { rounds, part, endpoints } = options;
   const parts = Object.entries(PARTS).filter(([name]) => part === undefined || part === name);
   if (parts.length === 0) throw new Error(`There is no part "${part}", but ${Object.keys(PARTS).join(", ")}.`);
-  const wrk = await requireWrk();
+  const wrk = parts.some(([, measure]) => LOADED.includes(measure)) ? await requireWrk() : undefined;
   const seen = new Map<string, number[]>();
   const few = await subject();
   const second = await subject().catch(async (error) => {
@@ -58,7 +59,7 @@ export async function many(options: {
     return {
       conditions: {
         endpoints: `${name} of apps of 100 that share a layer, deployed by the API, beside one that is called; auth on`,
-        load: `${wrk}, 16 connections, 2 s each, same machine, ${rounds} rounds in turns`,
+        load: `${wrk === undefined ? "no load" : `${wrk}, 16 connections, 2 s each`}, same machine, ${rounds} rounds in turns`,
       },
       figures,
       bars: bars(figures, name, options.connections),

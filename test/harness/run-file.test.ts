@@ -58,7 +58,7 @@ test("a process that a file leaves behind is named as its failure and killed, al
 
 test("folders and mounts that a file leaves behind are named as its failure and removed", async () => {
   const { failures } = await run("leaves-folder");
-  assert.match(failures[0]!.text, /the folder \/\S*\/forgotten-/);
+  assert.match(failures[0]!.text, /the folder \/\S*\/forgotten-\S+ with \S*closed, /);
   assert.equal(failures[0]!.text.includes("the mount "), process.getuid!() === 0);
   assert.doesNotMatch(readFileSync("/proc/self/mounts", "utf8"), /\/forgotten-/);
 });

@@ -8,7 +8,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { json } from "node:stream/consumers";
@@ -50,6 +50,7 @@ interface Ending {
 const HERE = import.meta.dirname;
 const OUTPUT_KEPT_CHARS = 16_000;
 const OUTPUT_LINES_SHOWN = 40;
+const ENTRIES_SHOWN = 20;
 /** Kept by Node and by tools for their next run: no test's own. */
 const CACHES = /^(node-compile-cache|jiti|v8-compile-cache.*)$/;
 
@@ -98,7 +99,7 @@ export async function runFile(
     ...(/docker/i.test(readFileSync(file, "utf8")) ? await endContainers(temp) : []),
     ...readdirSync(temp)
       .filter((name) => !CACHES.test(name))
-      .map((name) => `the folder ${path.join(temp, name)}`),
+      .map((name) => `the folder ${described(path.join(temp, name))}`),
   ];
   await removeFolder(folder).catch((error: Error) => left.push(`what cannot be removed: ${error.message}`));
   // What a killed file could not clean up is no fault of its own.
@@ -111,6 +112,13 @@ export async function runFile(
     seconds: (performance.now() - started) / 1000,
     cpuSeconds: ending.cpu_s,
   };
+}
+
+/** With the first of what lies below it: that says whose it is. */
+function described(folder: string): string {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return folder;
+  const found = readdirSync(folder, { recursive: true }).slice(0, ENTRIES_SHOWN);
+  return found.length === 0 ? folder : `${folder} with ${found.join(", ")}`;
 }
 
 /** Also folders that a test closed to itself. */
