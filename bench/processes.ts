@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
@@ -10,6 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { runProcess } from "../src/lib/run-process.ts";
 import { ROOT as root, startPlatformProcess } from "../test/e2e/platform-process.ts";
 import { freePort } from "../test/free-port.ts";
+import { removeFolder } from "../test/remove-folder.ts";
 
 export const CACHE = path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), ".cache"), "svc-bench");
 
@@ -202,7 +203,7 @@ export async function startPlatform(env: Readonly<Record<string, string>> = {}):
     },
     stop: async () => {
       await running.end("SIGQUIT");
-      rmSync(dir, { recursive: true, force: true });
+      await removeFolder(dir);
     },
   };
 }

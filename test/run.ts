@@ -12,6 +12,7 @@ import path from "node:path";
 import { keepSeconds, longestFirst } from "./harness/order.ts";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
+import { removeFolder } from "./remove-folder.ts";
 import { SetUp, type With } from "./set-up.ts";
 
 /** Processors wait when this share of them did nothing for so long. */
@@ -201,7 +202,7 @@ async function runAsUser(file: string, number: number, env: NodeJS.ProcessEnv): 
     if (reason === "") return await runFile(file, path.join(own, "f"), undefined, stop.signal, user, env);
     return skippedWhole(file, reason);
   } finally {
-    rmSync(own, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(own);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Several platforms on one PostgreSQL and one bucket, each a process that is stopped, killed, and started again, also in another version. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
@@ -8,6 +8,7 @@ import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { findS3, startS3 } from "../s3.ts";
 import { deploy, ENDPOINTS, endpointPaths } from "./deploying.ts";
 
@@ -153,6 +154,6 @@ export class Platforms {
   async close(): Promise<void> {
     for (const platform of this.#running) await platform?.end("SIGQUIT");
     await this.#stopServers();
-    rmSync(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(this.dir);
   }
 }

@@ -1,5 +1,5 @@
 /** The platform under test: on a small disk of its own where that can be mounted, started again when it was killed. */
-import { mkdirSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { mkdirSync, mkdtempSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -7,6 +7,7 @@ import { type PlatformProcess, startPlatformProcess } from "../e2e/platform-proc
 import { type SettableClock, settableClock, whyNoClock } from "../e2e/settable-clock.ts";
 import { freePort } from "../free-port.ts";
 import { COMPILED } from "../program.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { deploy, ENDPOINTS, endpointPaths } from "./deploying.ts";
 
 const DISK_MB = 192;
@@ -149,7 +150,7 @@ export class Subject {
   async #close(): Promise<void> {
     await this.#running?.end("SIGQUIT");
     if (this.hasOwnDisk) await runProcess("umount", ["--lazy", path.join(this.dir, "disk")]);
-    rmSync(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(this.dir);
     open.delete(this);
     if (open.size === 0) for (const name of INTERRUPTS) process.off(name, interrupted);
   }

@@ -2,16 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -21,6 +12,7 @@ import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { CONFIG_KEYS } from "../../src/server/config.ts";
 import { eventually } from "../eventually.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { sandbox } from "./run-svc.ts";
 
 const hasSystemd = ["systemctl", "systemd-sysusers", "systemd-analyze"].every(
@@ -30,7 +22,7 @@ const skip = hasSystemd ? false : "systemd's tools are not here";
 
 function tempDir(t: TestContext): string {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-service-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  t.after(() => removeFolder(dir));
   return dir;
 }
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
@@ -25,6 +25,7 @@ import { askPython } from "../../src/python/version.ts";
 import type { LocalDriver } from "../../src/server/driver.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import { Reception, refuse } from "../../src/worker-link/reception.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ACTIONS } from "./driver-actions.ts";
 
 const WAIT_MS = 90_000;
@@ -149,7 +150,7 @@ export class DriverPlatform {
   async close(): Promise<void> {
     await this.driver.close({ stopAll: true });
     await this.#reception.close();
-    rmSync(this.dir, { recursive: true, force: true });
+    await removeFolder(this.dir);
   }
 
   /** An endpoint with the functions of driver-actions.ts, ready to start. `extra` is put above them. */

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ROOT } from "./platform.ts";
 
 test("make demo deploys the tutorial and calls every endpoint; twice works; make demo-stop ends it", async (t) => {
@@ -20,7 +21,7 @@ test("make demo deploys the tutorial and calls every endpoint; twice works; make
     runProcess(process.execPath, [path.join(ROOT, "examples/demo.ts"), command], { env, cwd: ROOT });
   t.after(async () => {
     await demo("stop");
-    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(home);
   });
 
   for (const turn of ["first", "second"]) {

@@ -28,6 +28,7 @@ import { VERSION } from "../../src/domain/version.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { packTar } from "../../src/lib/tar-pack.ts";
 import { type HandedOut, handedOut } from "../package.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ROOT } from "./platform.ts";
 
 const MB = 1_000_000;
@@ -62,7 +63,7 @@ function stranger(t: TestContext, search: readonly string[]) {
   };
   t.after(async () => {
     await run("", "sh", "-c", "command -v svc && svc platform stop --now");
-    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(home);
   });
   return { home, env, command, run };
 }

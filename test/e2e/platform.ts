@@ -1,6 +1,6 @@
 /** A real platform, and the real CLI beside it, for end-to-end tests. */
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
@@ -9,6 +9,7 @@ import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { podsOf } from "../pods.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { dropServersOf } from "../servers.ts";
 import { type PlatformProcess, ROOT, startPlatformProcess } from "./platform-process.ts";
 
@@ -70,7 +71,7 @@ export interface Answer {
 export function tempDir(t: TestContext): string {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-e2e-"));
   // Hooks run in the order in which they were given.
-  t.after(() => t.after(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })));
+  t.after(() => t.after(() => removeFolder(dir)));
   return dir;
 }
 
@@ -106,7 +107,7 @@ export async function startPlatform(t: TestContext, env: Record<string, string> 
     await running?.stop();
     await pods?.stop();
     await dropServersOf(path.join(dir, "data"));
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(dir);
   });
   const begin = async (key: string | undefined, port: string) => {
     running = await launch(dir, shared, { ...all, ...pods?.env }, key, port);

@@ -1,6 +1,6 @@
 /** The guide for production: its commands as they stand there, in their order, on a platform of their own. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -8,6 +8,7 @@ import { SETTINGS_FILE } from "../../src/cli/platform/service-unit.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { CONFIG_KEYS, readConfig } from "../../src/server/config.ts";
 import { BIN } from "../program.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ROOT } from "./platform.ts";
 
 const TASKS = `from svc import Endpoint
@@ -52,7 +53,7 @@ test("The commands of the guide for production work one after the other", async 
   writeFileSync(path.join(cwd, "tasks.py"), TASKS);
   t.after(async () => {
     await runProcess("svc", ["platform", "stop", "--now"], { env, cwd });
-    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(home);
   });
   const commands = blocks.filter((block) => block !== settings);
   assert.ok(

@@ -1,10 +1,11 @@
 /** What the README says is run as it stands there. */
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { project, ROOT, tempDir } from "./platform.ts";
 
 const readme = readFileSync(path.join(ROOT, "README.md"), "utf8");
@@ -29,7 +30,7 @@ function shell(t: TestContext) {
   };
   t.after(async () => {
     await runProcess("svc", ["platform", "stop", "--now"], { env, cwd: ROOT });
-    rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(home);
   });
   return { env, run: (cwd: string, script: string) => runProcess("bash", ["-euc", script], { cwd, env }) };
 }

@@ -1,7 +1,7 @@
 /** Several platforms on one database and one bucket, each a process with a data directory of its own. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -13,6 +13,7 @@ import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { COMPILED } from "../program.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { findS3, type S3Server, startS3 } from "../s3.ts";
 import { type Answer, project, startPlatform, svc, type TestPlatform } from "./platform.ts";
 import { type PlatformProcess, startPlatformProcess } from "./platform-process.ts";
@@ -222,7 +223,7 @@ export async function startReplicas(
       // The folder goes last: a platform that still stops writes to it.
       t.after(async () => {
         await started?.end("SIGQUIT");
-        rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+        await removeFolder(dir);
       });
       const running = await startPlatformProcess({
         dataDir,

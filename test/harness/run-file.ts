@@ -8,11 +8,12 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { json } from "node:stream/consumers";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { removeFolder } from "../remove-folder.ts";
 import type { OrdinaryUser } from "./ordinary-user.ts";
 import type { ReportedTest } from "./reporter.ts";
 import { recentLogs } from "./test-logs.ts";
@@ -101,7 +102,7 @@ export async function runFile(
       .filter((name) => !CACHES.test(name))
       .map((name) => `the folder ${described(path.join(temp, name))}`),
   ];
-  await removeFolder(folder).catch((error: Error) => left.push(`what cannot be removed: ${error.message}`));
+  await removeAll(folder).catch((error: Error) => left.push(`what cannot be removed: ${error.message}`));
   // What a killed file could not clean up is no fault of its own.
   if (left.length > 0 && wrong === undefined)
     failures.push({ file, name: "left something behind", text: left.join("\n") });
@@ -122,13 +123,11 @@ function described(folder: string): string {
 }
 
 /** Also folders that a test closed to itself. */
-async function removeFolder(folder: string): Promise<void> {
-  try {
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-  } catch {
+async function removeAll(folder: string): Promise<void> {
+  await removeFolder(folder).catch(async () => {
     await runProcess("chmod", ["-R", "u+rwx", folder]);
-    rmSync(folder, { recursive: true, force: true });
-  }
+    await removeFolder(folder);
+  });
 }
 
 async function guarded(

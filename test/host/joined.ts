@@ -1,11 +1,12 @@
 /** A played platform that listens for machines, and agents that join it. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { openDiskArtifactStore } from "../../src/artifacts/disk-artifact-store.ts";
 import { fingerprint, selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts";
 import { Reception, refuse } from "../../src/worker-link/reception.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { PlatformEnd, TOKEN } from "./platform-end.ts";
 
@@ -25,7 +26,7 @@ export async function openPlatformEnd(t: TestContext) {
     for (const agent of agents) await agent.end();
     await end.close();
     await reception.close();
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(dir);
   });
   end.fingerprint = fingerprint(certificate.cert);
   const address = `${end.url}#${end.fingerprint}`;

@@ -6,12 +6,13 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { endsWith } from "../ends.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ADMIN_TOKEN, ClusterApi } from "./cluster-api.ts";
 
 /** Whom the server's tokens stand for: users, with their groups. */
@@ -172,7 +173,7 @@ export class ApiServer extends ClusterApi {
   /** Ends everything and removes its folder. */
   async stop(): Promise<void> {
     for (const name of [...this.#children.keys()].reverse()) await this.end(name);
-    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(this.folder);
     this.#over();
   }
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onPath } from "../../src/lib/on-path.ts";
@@ -12,6 +12,7 @@ import { runProcess } from "../../src/lib/run-process.ts";
 import { debianProgram } from "../debian-packages.ts";
 import { endsWith } from "../ends.ts";
 import { freePort } from "../free-port.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { ApiServer, unlessEnded } from "./api-server.ts";
 import { answerName } from "./names.ts";
 import { Way } from "./way.ts";
@@ -217,7 +218,7 @@ export class Cluster {
       await run("sh", ["-c", `(${links}) 2>/dev/null; true`]);
       this.#names.close();
     }
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+    await removeFolder(this.#folder);
     this.#ended();
   }
 

@@ -3,11 +3,12 @@
  * token that the API server made for it. What a Pod may be short of is said by the test.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { AgentProcess } from "../host/agent-process.ts";
+import { removeFolder } from "../remove-folder.ts";
 import type { ClusterApi } from "./cluster-api.ts";
 
 interface PlayedPod {
@@ -85,7 +86,7 @@ export class PlayedKubelet {
     await this.#running;
     await Promise.all([...this.#pods.values()].map(({ agent }) => agent?.end()));
     for (const { worker } of this.#pods.values()) worker?.kill("SIGKILL");
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(this.#folder);
   }
 
   async #run(): Promise<void> {

@@ -1,10 +1,11 @@
 /** A data directory as an earlier version left it, unpacked for a test. */
 import assert from "node:assert/strict";
-import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { runProcess } from "../../../src/lib/run-process.ts";
+import { removeFolder } from "../../remove-folder.ts";
 import { type CliResult, svc } from "../platform.ts";
 
 const FOLDER = import.meta.dirname;
@@ -35,7 +36,7 @@ export async function openEarlier(t: { after(work: () => Promise<void>): void },
   const run: EarlierData["run"] = (args, more = {}) => svc(args, { env: { ...env, ...more } });
   t.after(async () => {
     await run(["platform", "stop", "--now"]);
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await removeFolder(dir);
   });
   const archive = path.join(FOLDER, `${commit}.tar.gz`);
   const { code, stderr } = await runProcess("tar", ["-xzf", archive, "-C", dir, "--no-same-owner"]);
