@@ -1,7 +1,7 @@
 /**
  * The chart on a real cluster of two nodes on this machine (make test-cluster builds it): installed, called, workers started in a Pod that is
- * there while the API server refuses every write of the platform, a node drained under calls, a node that loses its power. Everything runs on
- * the machine of the bench, nodes and servers too: what is measured is an upper bound.
+ * there while the API server refuses every write of the platform, five minutes without an API server, a node drained under calls, a node that loses
+ * its power. Everything runs on the machine of the bench, nodes and servers too: what is measured is an upper bound.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { findInstallation, Installation } from "../test/kubernetes/installation.ts";
@@ -10,6 +10,7 @@ import { atMost, type Bench, median } from "./bench.ts";
 const COLD_CALLS = 5;
 const JOBS = 4;
 const CALLERS = 2;
+const AWAY_MS = 300_000;
 const APP = `
 import os, time
 from svc import Endpoint
@@ -40,6 +41,7 @@ export const bench: Bench = async ({ rounds, part }) => {
     const installMs = performance.now() - began;
     const isWanted = (one: string) => part === undefined || part === one;
     const cold = isWanted("cold") ? await coldStarts(on, rounds * COLD_CALLS) : [];
+    const away = isWanted("away") ? await serverAway(on) : undefined;
     const drain = isWanted("drain") ? await drained(on) : undefined;
     const loss = isWanted("loss") ? await nodeLost(on) : undefined;
     const figures = {
@@ -48,6 +50,12 @@ export const bench: Bench = async ({ rounds, part }) => {
       ...(cold.length > 0 && {
         "cold start, zygote there, p50 ms": median(cold),
         "cold start, zygote there, max ms": Math.max(...cold),
+      }),
+      ...(away && {
+        "calls while the API server was away": away.answered.length,
+        "of these failed": away.failed,
+        "the longest of these, ms": Math.max(...away.answered),
+        "workers started meanwhile": away.starts,
       }),
       ...(drain && {
         "calls while a node was drained": drain.answered.length,
@@ -61,6 +69,7 @@ export const bench: Bench = async ({ rounds, part }) => {
         cluster:
           "2 nodes, containerd and kubelet each, Kubernetes 1.35, one platform Pod, PostgreSQL and a bucket beside it",
         "cold start": `POST /runsync from the machine to the platform's Pod, ${cold.length} times; the platform's role has no create and no delete of Pods meanwhile`,
+        "API server away": `killed for ${AWAY_MS / 60_000} minutes, ${CALLERS} callers of /runsync, and workers of another endpoint start one after the other`,
         drain: `kubectl drain of the node of the endpoint's Pod, ${CALLERS} callers of /runsync`,
         "node lost": `kubelet, containerd and all of its processes are killed and its network cut; ${JOBS} jobs run there`,
       },
@@ -68,6 +77,7 @@ export const bench: Bench = async ({ rounds, part }) => {
       bars: {
         "install until the first result": atMost(installMs / 1000, 90, " s"),
         ...(cold.length > 0 && { "cold start with API writes refused, p50": atMost(median(cold), 20, " ms") }),
+        ...(away && { "calls that failed without an API server": atMost(away.failed, 0) }),
         ...(drain && { "calls that failed in the drain": atMost(drain.failed, 0) }),
         ...(loss && {
           "node lost until its jobs run elsewhere": atMost(loss.ms / 1000, 20, " s"),
@@ -122,29 +132,61 @@ async function scaleTo(send: Send, place: string, workersMax: number): Promise<v
 }
 
 /** How long each call took, and how many had no result. */
-async function drained(on: Installation): Promise<{ answered: number[]; failed: number }> {
-  const { apart: node } = await on.hostsApart("where");
+interface Calls {
+  readonly answered: number[];
+  failed: number;
+}
+
+/** Calls of where, until what is done meanwhile has ended. */
+async function callsDuring(on: Installation, done: () => Promise<unknown>): Promise<Calls> {
   const { send, place } = await on.endpoint("where");
-  const answered: number[] = [];
-  let failed = 0;
+  const calls: Calls = { answered: [], failed: 0 };
   let isOver = false;
   const caller = async () => {
     do {
       const at = performance.now();
       const answer = await send(`${place}/runsync?wait=120000`, { input: { n: 1 } }).catch(() => undefined);
-      answered.push(performance.now() - at);
-      if (answer?.status !== "COMPLETED") failed++;
+      calls.answered.push(performance.now() - at);
+      if (answer?.status !== "COMPLETED") calls.failed++;
       await delay(20);
     } while (!isOver);
   };
   const callers = Array.from({ length: CALLERS }, caller);
-  const to = ["drain", `n${node}`, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"];
-  await on.control(...to).finally(() => {
+  await done().finally(() => {
     isOver = true;
   });
   await Promise.all(callers);
+  return calls;
+}
+
+/** Workers of cold start again and again meanwhile; says how many did. */
+async function serverAway(on: Installation): Promise<Calls & { starts: number }> {
+  const { send, place } = await on.endpoint("cold");
+  await on.call("cold", { n: 1 });
+  let starts = 0;
+  await on.cluster.server.down();
+  try {
+    const calls = await callsDuring(on, async () => {
+      for (const end = performance.now() + AWAY_MS; performance.now() < end; await delay(2_000)) {
+        await scaleTo(send, place, 0);
+        await scaleTo(send, place, 1);
+        const { status } = await send(`${place}/runsync?wait=120000`, { input: { n: starts } });
+        if (status !== "COMPLETED") throw new Error(`a job ended ${status} without an API server`);
+        starts++;
+      }
+    });
+    return { ...calls, starts };
+  } finally {
+    await on.cluster.server.up();
+  }
+}
+
+async function drained(on: Installation): Promise<Calls> {
+  const { apart: node } = await on.hostsApart("where");
+  const to = ["drain", `n${node}`, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"];
+  const calls = await callsDuring(on, () => on.control(...to));
   await on.control("uncordon", `n${node}`);
-  return { answered, failed };
+  return calls;
 }
 
 /** Until the last of its jobs runs elsewhere, and how many never did. */
