@@ -142,6 +142,8 @@ export const JOB_LOSSES_MAX = 1;
 export const RETRIES_MAX = 100;
 export const RETRY_DELAY_MAX_MS = 24 * 3_600_000;
 export const RETRY_BACKOFF_MAX = 10;
+/** Jobs that are due, and could not be queued or looked up, are tried again after so long. */
+export const DELAYED_RETRY_MS = 1_000;
 /** A longer time is waited for in parts: timers know no more. */
 export const TIMER_MAX_MS = 3_600_000;
 

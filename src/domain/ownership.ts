@@ -3,7 +3,7 @@
  *
  *   FREE ──I should have it, and its owner is gone or gives it to me──▶ CLAIMING ──won──▶ LOADING ──rows read──▶ OWNER
  *   OWNER ──another should have it for SHARD_BETTER_MS and nothing long runs, or I leave──▶ GIVING ──given──▶ FREE
- *   GIVING ──who was to have it is gone before its workers were told to finish──▶ OWNER
+ *   GIVING ──who was to have it is gone before its workers were told to finish, or it is refused──▶ OWNER
  *   OWNER ──the database is away──▶ UNSURE ──it is back──▶ OWNER
  *   LOADING | OWNER | GIVING | UNSURE ──it is another's──▶ LOST ──memory dropped──▶ FREE
  *

@@ -103,7 +103,9 @@ export class OwnShards {
       owners.push(ownership.ownerOf(shard));
       const state = ownership.stateOf(shard);
       if (HELD.has(state)) held.add(shard);
-      if (state !== "GIVING") this.#draining.delete(shard);
+      if (state === "GIVING") continue;
+      if (HELD.has(state)) this.#goOn([shard]);
+      else this.#draining.delete(shard);
     }
     const came = new Set([...held].filter((shard) => !this.#held.has(shard)));
     const isSame = held.size === this.#held.size && [...held].every((shard) => this.#held.has(shard));
@@ -126,6 +128,7 @@ export class OwnShards {
 
   /** For the queue, before shards are given. False: they are not to be. */
   readonly leaves = async (shards: readonly number[], to: string): Promise<boolean> => {
+    this.#goOn(shards);
     const meant = new Set(shards);
     const isMeant: IsMine = (endpointId) => meant.has(this.#shard(endpointId));
     const served = this.#follows?.served(isMeant) ?? [];
@@ -153,6 +156,12 @@ export class OwnShards {
     this.#readyUntil = performance.now() + SHARDS_GIVEN_MAX_MS / 2;
     const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     await Promise.race([this.#keeper?.drain(), aborted]);
+  }
+
+  /** They could not be given: their workers, who have been told to finish, are needed again. */
+  #goOn(shards: readonly number[]): void {
+    const kept = shards.filter((shard) => this.#draining.delete(shard));
+    if (kept.length > 0) this.#look();
   }
 
   #look(): void {

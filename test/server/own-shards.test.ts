@@ -86,6 +86,35 @@ test("What is given away starts nothing any more, and its workers are waited for
   assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT)], [false, false]);
 });
 
+test("What could not be given is served on: its workers, who have been told to finish, are looked after again", async () => {
+  const { shards, on, takeAll, load } = platform();
+  takeAll();
+  load();
+  let looks = 0;
+  shards.follow({
+    moved: async () => {},
+    changed: async () => void looks++,
+    busy: () => [],
+    live: () => [ENDPOINT],
+    served: () => [],
+    drain: () => Promise.reject(new Error("the store is away")),
+  });
+  on({ type: "seen", now: 0, replicas: [{ id: "other", beat: 1, draining: false }], shards: [], live: shards.live() });
+  const leaves = () => assert.rejects(shards.leaves([SHARD], "other"), /the store is away/);
+  await leaves();
+  assert.equal(shards.isLeaving(ENDPOINT), true);
+  on({ type: "kept", now: 0, shards: [SHARD] });
+  await turn();
+  assert.deepEqual([shards.isLeaving(ENDPOINT), shards.isMine(ENDPOINT), looks], [false, true, 1]);
+  on({ type: "drain", now: 0 });
+  await leaves();
+  const again = leaves();
+  assert.equal(shards.isLeaving(ENDPOINT), true, "it is told to finish at once: nothing of it is made ready elsewhere");
+  await again;
+  await turn();
+  assert.equal(looks, 2);
+});
+
 test("Consequences never overlap: however often shards change meanwhile, one more look follows; who is held looks each time", async () => {
   const { shards, failures, on, takeAll, load } = platform();
   let [looks, moves] = [0, 0];

@@ -4,7 +4,7 @@
  *
  *   IN_PROGRESS ──raised──▶ DELAYED (state -1) ──due──▶ IN_QUEUE
  */
-import { DELETE_BATCH_ROWS, TIMER_MAX_MS } from "../../domain/limits.ts";
+import { DELAYED_RETRY_MS, DELETE_BATCH_ROWS, TIMER_MAX_MS } from "../../domain/limits.ts";
 
 export interface DelayedRows {
   /** Queues what is due, DELETE_BATCH_ROWS at the most. Resolves how many jobs. */
@@ -31,8 +31,18 @@ export class DelayedJobs {
     clearTimeout(this.#timer);
     this.#at = dueAt;
     const waitMs = Math.min(TIMER_MAX_MS, Math.max(0, dueAt - this.#steady()));
-    this.#timer = setTimeout(() => this.wake().catch(() => {}), waitMs); // it fails only when the queue closes
+    this.#timer = setTimeout(() => this.#due(), waitMs);
     this.#timer.unref();
+  }
+
+  async #due(): Promise<void> {
+    this.#at = Number.POSITIVE_INFINITY;
+    await this.wake().catch(() => this.#again());
+  }
+
+  /** The rows cannot be reached. */
+  #again(): void {
+    this.expect(this.#steady() + DELAYED_RETRY_MS);
   }
 
   /** Queues what is due. Resolves how many jobs. */
@@ -45,11 +55,12 @@ export class DelayedJobs {
     return woken;
   }
 
+  /** Never rejects: what cannot be read is read again in a moment. */
   async waitForFirst(): Promise<void> {
     if (this.#isClosed) return;
     this.#at = Number.POSITIVE_INFINITY;
-    const at = await this.#rows.firstDue();
-    if (at !== null) this.expect(at);
+    const at = await this.#rows.firstDue().catch(() => this.#again());
+    if (typeof at === "number") this.expect(at);
   }
 
   close(): void {

@@ -27,7 +27,7 @@ export interface ShardRows {
 /** What the queue has of shards in memory. */
 export interface ShardMemory {
   load(shards: readonly ShardHold[]): Promise<void>;
-  /** Once what is under way is written. Resolves also when another had them by then. False: they stay here. */
+  /** Once what is under way is written. Resolves also when another had them by then. False, or a rejection: they stay here. */
   give(shards: readonly ShardHold[], to: string): Promise<boolean>;
   /** Those who wait are sent to the new owner. */
   drop(shards: readonly number[]): Promise<void>;
@@ -156,8 +156,8 @@ export class ShardKeeper {
         return this.tell({ type: "loaded", shards: action.shards });
       case "give": {
         const { shards, to } = action;
-        const isGiven = await memory.give(shards, to);
-        if (!isGiven) return this.tell({ type: "kept", now: monotonic(), shards: shards.map(({ shard }) => shard) });
+        if (!(await this.#give(shards, to)))
+          return this.tell({ type: "kept", now: monotonic(), shards: shards.map(({ shard }) => shard) });
         this.#given++;
         return this.tell({ type: "given", now: monotonic(), shards, to });
       }
@@ -166,6 +166,18 @@ export class ShardKeeper {
         return this.tell({ type: "dropped", shards: action.shards });
       case "forget":
         await this.#inTurn(() => rows.forget(action.replica)).catch(() => {});
+    }
+  }
+
+  /** Whether they are the other's. What was refused changed nothing, and is tried again after a beat. */
+  async #give(shards: readonly ShardHold[], to: string): Promise<boolean> {
+    const { memory, own, pause } = this.#options;
+    try {
+      return await memory.give(shards, to);
+    } catch (error) {
+      own(Promise.reject(error));
+      await pause(REPLICA_BEAT_MS, this.#closing.signal);
+      return false;
     }
   }
 

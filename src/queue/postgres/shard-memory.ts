@@ -10,7 +10,7 @@ import { type KeeperOptions, ShardKeeper, type ShardMemory, type ShardRows } fro
 import { BEGIN_TAKE, beat, forgetReplica, type Gift, giveShards, type Replica, takeShards } from "./takeover.ts";
 
 interface KeepOptions extends Pick<KeeperOptions, "own">, Partial<Pick<KeeperOptions, "shards" | "pause">> {
-  /** Jobs of shards are at hand that were not. */
+  /** Jobs of shards are at hand that were not. Never rejects. */
   readonly loaded: () => Promise<void>;
 }
 
@@ -76,7 +76,7 @@ export function shardRows(core: PostgresCore, replica: Omit<Replica, "draining">
 
 export interface MemoryOptions {
   readonly states: () => ShardOwnership;
-  /** Their jobs are at hand. */
+  /** Their jobs are at hand. Never rejects. */
   readonly loaded: () => Promise<void>;
   /** Their workers and callers belong to another replica now. */
   readonly moved: (endpointIds: readonly string[]) => void;

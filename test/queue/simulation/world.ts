@@ -208,6 +208,7 @@ export class World {
         live: () => new Set(ENDPOINTS.flatMap((_, shard) => (this.#random() < 0.5 ? [shard] : []))),
         leaves: async () => {
           await this.#step(replica, "workers of what leaves");
+          if (this.#fails(0.1)) throw new SvcError("DATABASE_AWAY", "The workers' rows cannot be read.");
           return !this.#fails(0.2);
         },
       },
@@ -276,7 +277,10 @@ export class World {
         again("batch", (query) => query(text, values, name)),
       read: (text: string, values?: readonly unknown[]) => again("read", (query) => query(text, values)),
       readSame: <T>(work: (query: Query) => Promise<T>) => again("reads", work),
-      onWriter: <T>(work: (query: Query) => Promise<T>) => again("statement", work),
+      onWriter: async <T>(work: (query: Query) => Promise<T>) => {
+        if (this.#fails(0.1)) throw new SvcError("STORAGE_FULL", "The statement is refused.");
+        return again("statement", work);
+      },
       insist: <T>(work: (query: Query) => Promise<T>) => again("statement", work),
       transaction: <T>(work: (query: Query) => Promise<T>) => again("transaction", work),
       apart: <T>(work: (query: Query) => Promise<T>) => once("look", work),
