@@ -103,7 +103,10 @@ export class ReplicaDoor {
     if (raw !== undefined) greeters.get(raw)?.();
     const protocol = protocolOf(socket);
     if (protocol === undefined || !isSame(socket, known)) socket.destroy();
-    else this.#accept(socket, protocol);
+    else {
+      endWithPeer(socket, protocol);
+      this.#accept(socket, protocol);
+    }
   }
 }
 
@@ -125,7 +128,10 @@ export async function dialReplica(
     socket.setNoDelay(true);
     socket.setKeepAlive(true, LINK_PING_MS);
     await once(socket, "secureConnect", { signal: AbortSignal.timeout(LINK_GREETING_MAX_MS) });
-    if (isSame(socket, new X509Certificate(certificate.cert)) && protocolOf(socket) === protocol) return socket;
+    if (isSame(socket, new X509Certificate(certificate.cert)) && protocolOf(socket) === protocol) {
+      endWithPeer(socket, protocol);
+      return socket;
+    }
     throw new SvcError("PLATFORM_UNREACHABLE", `What answers at ${host}:${port} is no platform on the same database.`);
   } catch (error) {
     socket.destroy();
@@ -133,6 +139,11 @@ export async function dialReplica(
     const message = `The platform at ${host}:${port} cannot be reached: ${(error as Error).message}.`;
     throw new SvcError("PLATFORM_UNREACHABLE", message, { cause: error });
   }
+}
+
+/** A caller, or a worker, may say no more and still listen. A platform that says no more has ended: nothing else tells of one that is killed. */
+function endWithPeer(socket: TLSSocket, protocol: ReplicaProtocol): void {
+  if (protocol === "link" || protocol === "machines") socket.once("end", () => socket.destroy());
 }
 
 /** That it has the key of what it shows, TLS has checked. */

@@ -1,5 +1,6 @@
 /** The port where platforms on one database dial each other: who gets in, and what strangers can do there. */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, connect as connectTcp, createServer as createTcpServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
@@ -151,3 +152,34 @@ test("What answers with another certificate is told nothing", async (t) => {
   });
   assert.deepEqual(heard, []);
 });
+
+/** Listens, and dials the port that it is given; says its own port when both are there. */
+const PLATFORM = `
+import { dialReplica, ReplicaDoor } from ${JSON.stringify(new URL("../../src/gateway-link/replica-door.ts", import.meta.url))};
+const { certificate, port, protocol } = JSON.parse(process.env.PLATFORM);
+const door = new ReplicaDoor(certificate, (socket) => socket.resume());
+const own = await door.listen({ host: "${HOST}", port: 0 });
+(await dialReplica({ host: "${HOST}", port }, certificate, protocol)).resume();
+console.log(own);
+`;
+
+for (const protocol of ["link", "machines"] as const) {
+  test(`A ${protocol} connection closes when the platform at its other end is killed, though nothing is said on it`, async (t) => {
+    const accepted: Socket[] = [];
+    const door = new ReplicaDoor(OURS, (socket) => accepted.push(socket.resume()));
+    t.after(() => door.close());
+    const port = await door.listen({ host: HOST, port: 0 });
+    const env = { ...process.env, PLATFORM: JSON.stringify({ certificate: OURS, port, protocol }) };
+    const child = spawn(process.execPath, ["--input-type=module", "-e", PLATFORM], {
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    t.after(() => child.kill("SIGKILL"));
+    const [said] = await once(child.stdout, "data");
+    const dialled = await dialReplica({ host: HOST, port: Number(said) }, OURS, protocol);
+    await eventually(() => assert.equal(accepted.length, 1));
+    const both = Promise.all([closed(dialled), closed(accepted[0]!)]);
+    child.kill("SIGKILL");
+    await both;
+  });
+}
