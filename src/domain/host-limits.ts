@@ -28,6 +28,9 @@ export const HOST_CLOCK_TOLD_MS = 5_000;
 /** Between platforms that lend machines and those that borrow them. */
 export const LEND_ASKS_MAX = 1_000;
 export const LEND_UNSENT_MAX_BYTES = 64 * 1024 * 1024;
+/** The end of a lent worker that is refused, as it is while nobody knows yet whose or where it is, is asked for again after so long, so often. */
+export const LENT_STOP_AGAIN_MS = 1_000;
+export const LENT_STOP_TRIES_MAX = 60;
 export const LEND_PING_MS = 1_000;
 export const LEND_SILENCE_MAX_MS = 6_000;
 /** A worker that was started at most so long ago may get its row yet. */

@@ -581,3 +581,30 @@ test("A start whose answer is lost is ended by whoever lends next, which knows o
   await b.machines.start(spec("w-3", "ep-b"));
   assert.deepEqual(started(again), ["w-3"], "its images are prepared there too");
 });
+
+test("The end of a worker is told again while it is refused, and by whoever has the machines next", async (t) => {
+  const { known, platform } = world(t, "a");
+  known.owners.set("ep-b", "b");
+  const [a, b] = [platform("a"), platform("b")];
+  const agent = machine(a);
+  const stopped = (of: Agent) => of.calls("stop").map(({ body }) => body.workerId);
+  const end = await link(t, b, a);
+  await b.machines.prepare(image("ep-b"), () => {});
+  for (const id of ["w-1", "w-2", "w-3"]) await b.machines.start(spec(id, "ep-b"));
+  // It is known a little later elsewhere whose it is.
+  known.owners.set("ep-b", "c");
+  await b.machines.stop("w-1", 0);
+  await b.machines.capacity(); // Answered behind it.
+  assert.deepEqual(stopped(agent), []);
+  known.owners.set("ep-b", "b");
+  await eventually(() => assert.deepEqual(stopped(agent), ["w-1"]));
+  end.destroy();
+  await eventually(async () => assert.equal(await b.machines.list(), undefined));
+  await b.machines.stop("w-2", 0);
+  known.first = "b";
+  b.machines.becomeFirst();
+  const again = machine(b);
+  const workers = ["w-2", "w-3"].map((worker) => ({ worker, share: { vcpus: 1, memoryGb: 2, gpus: [] } }));
+  again.state({ workers });
+  await eventually(() => assert.deepEqual(stopped(again), ["w-2"]));
+});

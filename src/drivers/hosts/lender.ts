@@ -116,6 +116,7 @@ export class Lender {
         const { workerId, graceMs } = askBody("stop", body);
         const endpointId = await this.#options.endpointOf(workerId);
         if (endpointId !== undefined) this.#mustHave(endpointId);
+        if ((await machines.list()) === undefined) throw new SvcError("STARTS_PAUSED", "Machines are still to come.");
         await machines.stop(workerId, graceMs);
         return {};
       }

@@ -4,6 +4,7 @@
  */
 import { SvcError } from "../../domain/errors.ts";
 import { type EventHead, type LentCapacity, lentCapacity, type RoomWant } from "../../domain/host-protocol.ts";
+import { LENT_STOP_AGAIN_MS, LENT_STOP_TRIES_MAX } from "../../domain/limits.ts";
 import { imageKey } from "../../domain/placement.ts";
 import { bounded, type Rivals, type RivalsAsked, type RoomTake, rivalsTold, roomTake } from "../../domain/rivals.ts";
 import type { WorkerImage, WorkerSpec } from "../worker-driver.ts";
@@ -31,12 +32,18 @@ interface Kept {
   readonly waiting: Waiting[];
 }
 
+interface Stop {
+  readonly workerId: string;
+  readonly graceMs: number;
+  tries: number;
+}
+
 export class LentMachines {
   readonly #events: LentEvents;
   /** Of endpoints that are this platform's: whoever lends next is to prepare them too. */
   readonly #images = new Map<string, Kept>();
-  /** Ends that nobody could be told of. */
-  readonly #stops = new Map<string, number>();
+  /** Ends that nobody has carried out yet, by worker. */
+  readonly #stops = new Map<string, Stop>();
   #link: LendLink | undefined;
 
   constructor(events: LentEvents) {
@@ -55,13 +62,19 @@ export class LentMachines {
     });
     this.#link = link;
     for (const kept of this.#images.values()) this.#prepareBy(link, kept);
-    for (const [workerId, graceMs] of this.#stops) this.#stopBy(link, workerId, graceMs);
-    this.#stops.clear();
+    for (const stop of this.#stops.values()) this.#stopBy(link, stop);
     this.#events.available();
   }
 
   detach(): void {
     this.#link?.destroy();
+  }
+
+  /** As takeImages, of the ends that are still to come. */
+  takeStops(): readonly Pick<Stop, "workerId" | "graceMs">[] {
+    const stops = [...this.#stops.values()];
+    this.#stops.clear();
+    return stops;
   }
 
   /** The images that are in use: this platform has the machines itself now, and whoever waits goes on waiting for those. */
@@ -93,8 +106,9 @@ export class LentMachines {
 
   /** Resolves when it is on its way; while nobody lends, the end waits for the next that does. */
   stop(workerId: string, graceMs: number): void {
-    if (this.#link === undefined) this.#stops.set(workerId, graceMs);
-    else this.#stopBy(this.#link, workerId, graceMs);
+    const stop = { workerId, graceMs, tries: 0 };
+    this.#stops.set(workerId, stop);
+    if (this.#link !== undefined) this.#stopBy(this.#link, stop);
   }
 
   /** Undefined: it is not known. */
@@ -159,14 +173,22 @@ export class LentMachines {
     settled(waiting, prepare, isOver);
   }
 
-  #stopBy(link: LendLink, workerId: string, graceMs: number): void {
-    link.ask("stop", { workerId, graceMs }).catch(() => {
-      if (this.#link !== link) this.stop(workerId, graceMs);
+  /** Who lends may not know yet whose the worker is, and refuse; the next one is told as soon as it is there. */
+  #stopBy(link: LendLink, stop: Stop): void {
+    const { workerId, graceMs } = stop;
+    const isMeant = () => this.#link === link && this.#stops.get(workerId) === stop;
+    const over = () => {
+      if (isMeant()) this.#stops.delete(workerId);
+    };
+    link.ask("stop", { workerId, graceMs }).then(over, () => {
+      if (++stop.tries >= LENT_STOP_TRIES_MAX) return over();
+      setTimeout(() => isMeant() && this.#stopBy(link, stop), LENT_STOP_AGAIN_MS).unref();
     });
   }
 
   #happened(event: EventHead, body: Buffer): void {
     const { event: name, workerId = "", of } = event;
+    if (name === "exited") this.#stops.delete(workerId);
     if (name === "available") this.#events.available();
     else if (name === "drains") this.#events.drains(workerId, String((of as { why?: unknown } | undefined)?.why));
     else tellOfWorker(event, body, this.#events);

@@ -5,9 +5,10 @@
  *
  * Nothing of it is stored. The next first knows what runs from what hosts say, and whose a worker is from its row.
  */
+import { setTimeout as pause } from "node:timers/promises";
 import type { DriverWishes } from "../../domain/driver-offers.ts";
 import type { EventHead, RoomWant } from "../../domain/host-protocol.ts";
-import { ORPHAN_AGE_MIN_MS } from "../../domain/limits.ts";
+import { LENT_STOP_AGAIN_MS, ORPHAN_AGE_MIN_MS } from "../../domain/limits.ts";
 import type { IsMine } from "../../domain/own-endpoints.ts";
 import type { HostMachine } from "../../domain/placement.ts";
 import type { Volume } from "../../domain/volume.ts";
@@ -134,6 +135,7 @@ export class SharedMachines implements LocalDriver {
   becomeFirst(): void {
     this.#lent.detach();
     this.#hosts.beginAnew();
+    this.#stopWhenKnown(this.#lent.takeStops()).catch(this.#options.onError);
     this.#lent.takeImages((image, report) => this.#hosts.prepare(image, report));
   }
 
@@ -253,6 +255,13 @@ export class SharedMachines implements LocalDriver {
 
   get #isFirst(): boolean {
     return this.#options.isFirst();
+  }
+
+  /** Once the machines have come, or are waited for no more. */
+  async #stopWhenKnown(stops: ReturnType<LentMachines["takeStops"]>): Promise<void> {
+    while (stops.length > 0 && this.#isFirst && (await this.#hosts.list()) === undefined)
+      await pause(LENT_STOP_AGAIN_MS, undefined, { ref: false });
+    if (this.#isFirst) for (const { workerId, graceMs } of stops) await this.#hosts.stop(workerId, graceMs);
   }
 
   async #startHere(spec: WorkerSpec): Promise<void> {
