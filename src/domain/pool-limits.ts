@@ -7,6 +7,8 @@ const MB = 1024 * KB;
 export const POOLS_MAX = 50;
 /** Pods that are on their way at once, of all pools. */
 export const PODS_COMING_MAX = 20;
+/** One that has not come for so long is no more of them: it may never come, and keeps no others back. */
+export const POD_COMING_MAX_MS = 30_000;
 /** Endpoints that wait and are looked at in one turn: as many Pods as may be on their way serve no more. */
 export const POOL_WISHES_MAX = 200;
 /** A Pod whose agent does not answer for so long is deleted. */

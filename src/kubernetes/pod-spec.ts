@@ -1,4 +1,5 @@
 /** The Pod of a host. No secret is in it: what it proves itself with is mounted by its kubelet, and is good for this platform alone. */
+import { hash } from "node:crypto";
 import {
   CONTAINER_EXTRA_BYTES,
   POD_AGENT_CPU,
@@ -9,7 +10,7 @@ import {
   POD_OWN_MEMORY_MB,
   POD_TOKEN_S,
 } from "../domain/limits.ts";
-import type { Having } from "../domain/pools.ts";
+import type { Having, Made } from "../domain/pools.ts";
 import type { PodPool, PoolsFile } from "./pools-file.ts";
 
 /** On every Pod of a release; the second names its pool. */
@@ -19,6 +20,10 @@ export const POOL_LABEL = "svc/pool";
 export const HOLDER_ANNOTATION = "svc/holder";
 /** On a Pod of an endpoint's own image: what its workers have of it, as JSON. */
 export const MACHINE_ANNOTATION = "svc/machine";
+
+/** What it was made of: digests of its pool's settings, and of the rest of the file. */
+const MADE_ANNOTATION = "svc/made";
+const DIGEST_CHARS = 16;
 
 /** On a Pod that is kept from nodes: their names. */
 const AVOIDS_ANNOTATION = "svc/avoids";
@@ -49,6 +54,27 @@ export function avoidedBy({ [AVOIDS_ANNOTATION]: names = "" }: Readonly<Record<s
   return names === "" ? [] : names.split(",");
 }
 
+/** Of what such a Pod is made: digests of its settings, and of the rest. How many there are, and how long, says nothing of one. */
+export function madeOf({ file, pool }: Pick<PodFacts, "file" | "pool">): readonly string[] {
+  const { warm: _, idle: __, max: ___, ...settings } = pool;
+  const { disk, grace, env, serviceAccount, volumes, image, imagePullPolicy, imagePullSecrets, platform } = file;
+  const all = [
+    { ...settings, disk, grace, env, serviceAccount, volumes },
+    { image, imagePullPolicy, imagePullSecrets, platform },
+  ];
+  return all.map((part) => hash("sha256", JSON.stringify(part)).slice(0, DIGEST_CHARS));
+}
+
+/** Undefined: a Pod that is made now would be as this one. A release that did not say it made it before. */
+export function madeDifferently(
+  annotations: Readonly<Record<string, string>>,
+  [settings, rest]: readonly string[],
+): Made | undefined {
+  const [wasSettings, wasRest] = annotations[MADE_ANNOTATION]?.split(".") ?? [settings];
+  if (wasSettings !== settings) return "otherwise";
+  return wasRest === rest ? undefined : "before";
+}
+
 export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, having, avoids = [] }: PodFacts): object {
   const own = having?.own;
   // With a volume of one node it has to be there.
@@ -56,6 +82,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
   const avoided = beside === undefined ? avoids : [];
   const annotations = {
     ...pool.annotations,
+    [MADE_ANNOTATION]: madeOf({ file, pool }).join("."),
     ...(avoided.length > 0 && { [AVOIDS_ANNOTATION]: avoided.join(",") }),
     ...(having && { [HOLDER_ANNOTATION]: having.holder }),
     ...(own && { [MACHINE_ANNOTATION]: JSON.stringify(own.machine) }),
@@ -80,7 +107,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
     metadata: {
       name,
       labels: { ...pool.labels, [RELEASE_LABEL]: release, [POOL_LABEL]: pool.name },
-      ...(Object.keys(annotations).length > 0 && { annotations }),
+      annotations,
       ownerReferences: [
         {
           apiVersion: "v1",
@@ -158,7 +185,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
             { name: "data", mountPath: DATA_FOLDER },
             { name: "tmp", mountPath: "/tmp" },
             { name: "token", mountPath: TOKEN_FOLDER, readOnly: true },
-            ...(own ? [{ name: "pod", mountPath: SHARED_FOLDER }] : volumeMounts),
+            ...(own ? [{ name: "pod", mountPath: SHARED_FOLDER }] : [SHM_MOUNT, ...volumeMounts]),
           ],
         },
         ...(own
@@ -176,7 +203,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
                 volumeMounts: [
                   { name: "pod", mountPath: SHARED_FOLDER, readOnly: true },
                   { name: "scratch", mountPath: "/tmp" },
-                  { name: "shm", mountPath: "/dev/shm" },
+                  SHM_MOUNT,
                   ...volumeMounts,
                 ],
               },
@@ -186,11 +213,12 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
       volumes: [
         { name: "data", emptyDir: {} },
         { name: "tmp", emptyDir: {} },
+        // Of its memory. A runtime of containers gives 64 MB, which is too little for what hands tensors from process to process.
+        { name: "shm", emptyDir: { medium: "Memory", sizeLimit: `${Math.ceil(memoryMb / 2)}Mi` } },
         ...(own
           ? [
               { name: "pod", emptyDir: {} },
               { name: "scratch", emptyDir: {} },
-              { name: "shm", emptyDir: { medium: "Memory", sizeLimit: `${Math.ceil(memoryMb / 2)}Mi` } },
             ]
           : []),
         ...(volumeMounts.length > 0 && file.volumes
@@ -212,6 +240,8 @@ const BEGIN = `import os, runpy, time
 program = "${SHARED_FOLDER}/python/svc/_runtime/in_pod.py"
 while not os.path.exists(program): time.sleep(0.05)
 runpy.run_path(program, run_name="__main__")`;
+
+const SHM_MOUNT = { name: "shm", mountPath: "/dev/shm" };
 
 const CONTAINER_SECURITY = {
   allowPrivilegeEscalation: false,

@@ -1,5 +1,5 @@
 /**
- * Makes and deletes the Pods of pools: what is to be done is decided by src/domain/pools.ts, this looks and applies. Nothing here is on the
+ * Makes and deletes the Pods of pools: what is to be done is decided by src/domain/pool-plan.ts, this looks and applies. Nothing here is on the
  * way of a start: a worker is started on a host that is there, and the API server may be away meanwhile.
  */
 import { randomBytes } from "node:crypto";
@@ -7,10 +7,11 @@ import type { Need } from "../domain/capacity.ts";
 import { gpusAmiss, poolsAsFound } from "../domain/gpu-offers.ts";
 import { POOL_LOOK_MS, POOL_REFUSED_REST_MS } from "../domain/limits.ts";
 import type { HostMachine } from "../domain/placement.ts";
+import { decidePools } from "../domain/pool-plan.ts";
 import {
   canTake,
-  decidePools,
   HELD_FOR_ALL,
+  type Made,
   machineOf,
   type Pool,
   type PoolHost,
@@ -20,7 +21,7 @@ import {
 import type { Volume } from "../domain/volume.ts";
 import { ApiRefusal, type KubernetesApi } from "./api.ts";
 import { type Pod, readPod } from "./pod.ts";
-import { HOLDER_ANNOTATION, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
+import { HOLDER_ANNOTATION, madeDifferently, madeOf, POOL_LABEL, podSpec, RELEASE_LABEL } from "./pod-spec.ts";
 import { PodTokens } from "./pod-tokens.ts";
 import { PodWatch } from "./pod-watch.ts";
 import { noticesOf, type PoolState, type PoolView, viewOf, waitingWords } from "./pool-words.ts";
@@ -65,6 +66,12 @@ export interface AdmittedPod {
   readonly labels: readonly string[];
 }
 
+interface Refused {
+  readonly pool: string;
+  readonly words: string;
+  readonly until: number;
+}
+
 const SUFFIX_BYTES = 3;
 const NAME_PREFIX_MAX_CHARS = 56;
 
@@ -77,8 +84,10 @@ export class PoolController {
   /** Uids of Pods whose deletion was asked for. */
   readonly #deleting = new Set<string>();
   readonly #seen: SeenPods;
-  /** By pool: why none could be made, and until when no other is tried. */
-  readonly #refused = new Map<string, { readonly words: string; readonly until: number }>();
+  /** By pool: what its Pods are made of. */
+  readonly #made: ReadonlyMap<string, readonly string[]>;
+  /** By what was to be made: why it could not be, and until when it is not tried again. */
+  readonly #refused = new Map<string, Refused>();
   /** By uid: until when its deletion is not tried again. */
   readonly #undeleted = new Map<string, number>();
   /** Ends what is asked of the API server: its answer may be far. */
@@ -99,7 +108,8 @@ export class PoolController {
     const { file, api, clock, told } = options;
     this.#pools = file.pools.map((pool) => poolOf(pool, file.volumes !== undefined));
     this.#found = this.#pools;
-    this.#seen = new SeenPods(this.#pools);
+    this.#made = new Map(file.pools.map((pool) => [pool.name, madeOf({ file, pool })]));
+    this.#seen = new SeenPods(this.#pools, (pod) => this.#madeOf(pod));
     this.#audience = `svc:${api.namespace}:${file.release}`;
     this.#tokens = new PodTokens({
       api,
@@ -200,9 +210,15 @@ export class PoolController {
     const declared = this.#pools.find((one) => one.name === name)!;
     return {
       ...{ name, max, pods: this.#podsOf(name), coming: this.#coming(name), trouble: this.#trouble },
-      refused: this.#refused.get(name)?.words,
+      refused: this.#refusedOf(name),
       amiss: gpusAmiss(declared, this.#hostsSeen),
     };
+  }
+
+  /** Why a Pod of it could not be made; all others come first. */
+  #refusedOf(pool: string): string | undefined {
+    const one = this.#refused.get(pool) ?? [...this.#refused.values()].find((refused) => refused.pool === pool);
+    return one?.words;
   }
 
   /** Those whose agents have not joined. */
@@ -225,13 +241,13 @@ export class PoolController {
     if (!this.#watch.isKnown) return this.#lookWithoutPods();
     const { pods } = this.#watch;
     const known = new Set(pods.map(({ metadata }) => metadata.uid));
-    const { hosts, remove } = this.#options.hosts();
-    for (const { id, pod } of hosts) if (!known.has(pod)) await remove(id);
+    await this.#tidy(known);
+    const { hosts } = this.#options.hosts();
     for (const uid of this.#deleting) if (!known.has(uid)) this.#deleting.delete(uid);
     for (const uid of this.#undeleted.keys()) if (!known.has(uid)) this.#undeleted.delete(uid);
     this.#seen.keepOnly(known);
     const now = performance.now();
-    for (const [pool, { until }] of this.#refused) if (now > until) this.#refused.delete(pool);
+    for (const [what, { until }] of this.#refused) if (now > until) this.#refused.delete(what);
     const byPod = new Map(hosts.map((host) => [host.pod, host]));
     const seen = pods.map((pod) => {
       const { uid } = pod.metadata;
@@ -242,6 +258,23 @@ export class PoolController {
       if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
     }
     this.#tellView();
+  }
+
+  /** Hosts whose Pods are gone are forgotten, and those that are not as their pool says any more get no further worker. */
+  async #tidy(known: ReadonlySet<string>): Promise<void> {
+    const { hosts, remove, close } = this.#options.hosts();
+    const changed = this.#watch.pods.filter((pod) => this.#madeOf(pod) === "otherwise");
+    const uids = new Set(changed.map(({ metadata }) => metadata.uid));
+    for (const { id, pod, isHere } of hosts) {
+      if (!known.has(pod)) await remove(id);
+      // Of one that is not here yet nobody knows what runs there.
+      else if (isHere && uids.has(pod)) close(id);
+    }
+  }
+
+  #madeOf({ metadata: { labels, annotations } }: Pod): Made | undefined {
+    const made = this.#made.get(labels[POOL_LABEL] ?? "");
+    return made && madeDifferently(annotations, made);
   }
 
   async #decide(seen: readonly PoolHost[]): Promise<Step[]> {
@@ -278,7 +311,10 @@ export class PoolController {
   async #make({ pool, count, having, avoids }: Extract<Step, { kind: "make" }>): Promise<void> {
     const [{ api, file, fingerprint, told }, { signal }] = [this.#options, this.#over];
     const pinned = fingerprint();
-    if (this.#refused.has(pool.name) || pinned === undefined) return;
+    // One with an endpoint's own image or volumes may be refused for what it is.
+    const own = having && `${pool.name} ${having.holder}`;
+    const isRefused = this.#refused.has(pool.name) || (own !== undefined && this.#refused.has(own));
+    if (isRefused || pinned === undefined) return;
     const settings = file.pools.find(({ name }) => name === pool.name)!;
     const where = `/api/v1/namespaces/${api.namespace}`;
     const prefix = `${file.release}-${pool.name}`.slice(0, NAME_PREFIX_MAX_CHARS);
@@ -299,7 +335,8 @@ export class PoolController {
     } catch (error) {
       if (signal.aborted) return;
       const words = wordsOf(error);
-      this.#refused.set(pool.name, { words, until: performance.now() + POOL_REFUSED_REST_MS });
+      const what = own === undefined || isQuota(error) ? pool.name : own;
+      this.#refused.set(what, { pool: pool.name, words, until: performance.now() + POOL_REFUSED_REST_MS });
       told("a Pod could not be made", { pool: pool.name, words });
     }
   }
@@ -322,6 +359,11 @@ export class PoolController {
       told("a Pod could not be deleted", { pod: name, words: wordsOf(error) });
     }
   }
+}
+
+/** It holds for whatever Pod of the pool. */
+function isQuota(error: unknown): boolean {
+  return error instanceof ApiRefusal && error.status === 403 && /exceeded quota/.test(error.message);
 }
 
 function wordsOf(error: unknown): string {

@@ -3,7 +3,7 @@ import type { Machine, Share } from "../domain/capacity.ts";
 import { otherGpus } from "../domain/gpu-offers.ts";
 import { POD_BACK_MAX_MS, POD_JOIN_MAX_MS } from "../domain/limits.ts";
 import type { OnNode } from "../domain/lost-nodes.ts";
-import { machineOf, type Pool, type PoolHost } from "../domain/pools.ts";
+import { type Made, machineOf, type Pool, type PoolHost } from "../domain/pools.ts";
 import type { Unplaced } from "../domain/unplaced.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import { isBegun, isOver, isRunning, isUnplaced, type Pod } from "./pod.ts";
@@ -31,6 +31,7 @@ export interface PodHost {
 
 export class SeenPods {
   readonly #pools: readonly Pool[];
+  readonly #madeOf: (pod: Pod) => Made | undefined;
   /** By uid: when it was first seen, and first seen to run, in milliseconds of `performance.now()`. */
   readonly #seenSince = new Map<string, number>();
   readonly #runningSince = new Map<string, number>();
@@ -41,8 +42,10 @@ export class SeenPods {
   /** Uids of those whose agents fell silent before anybody told them to end. */
   readonly #lost = new Set<string>();
 
-  constructor(pools: readonly Pool[]) {
+  /** `madeOf`: what it was made of, where that is not what is made now. */
+  constructor(pools: readonly Pool[], madeOf: (pod: Pod) => Made | undefined) {
     this.#pools = pools;
+    this.#madeOf = madeOf;
   }
 
   /** All others are gone. */
@@ -57,6 +60,7 @@ export class SeenPods {
     const own = ownMachine(annotations);
     const common = {
       ...{ pod: name, pool: labels[POOL_LABEL] ?? "", machine: own, isOwn: own !== undefined },
+      made: this.#madeOf(pod),
       ...this.#onNode(pod, now),
     };
     const isLeaving = deletionTimestamp !== undefined || isDeleting;

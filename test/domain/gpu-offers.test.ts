@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { gpuProblems, gpusAmiss, otherGpus, poolsAsFound } from "../../src/domain/gpu-offers.ts";
 import { POD_OTHER_GPUS_MAX_MS } from "../../src/domain/limits.ts";
 import type { HostMachine } from "../../src/domain/placement.ts";
-import { decidePools, machineOf, type Pool, type PoolHost, type Wish } from "../../src/domain/pools.ts";
+import { decidePools } from "../../src/domain/pool-plan.ts";
+import { machineOf, type Pool, type PoolHost, type Wish } from "../../src/domain/pools.ts";
 
 const L4_IDS = "AMPERE_24,-NVIDIA GeForce RTX 3090,-NVIDIA RTX A5000";
 const L4 = { product: "NVIDIA L4", emulated: false };

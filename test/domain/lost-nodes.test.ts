@@ -9,7 +9,8 @@ import {
   POD_UNBEGUN_MAX_MS,
 } from "../../src/domain/limits.ts";
 import { nodesToAvoid, type OnNode, whyGivenUp } from "../../src/domain/lost-nodes.ts";
-import { decidePools, type Pool, type PoolHost } from "../../src/domain/pools.ts";
+import { decidePools } from "../../src/domain/pool-plan.ts";
+import type { Pool, PoolHost } from "../../src/domain/pools.ts";
 
 const lost = (node: string, lostMs: number): OnNode => ({ node, lostMs, isHeard: false });
 const heard = (node: string): OnNode => ({ node, isHeard: true });

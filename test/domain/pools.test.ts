@@ -7,13 +7,14 @@ import {
   HOST_SILENCE_MAX_MS,
   POD_AWAY_MAX_MS,
   POD_BACK_MAX_MS,
+  POD_COMING_MAX_MS,
   POD_UNPLACED_MAX_MS,
   POD_YIELD_MS,
   PODS_COMING_MAX,
 } from "../../src/domain/limits.ts";
+import { decidePools } from "../../src/domain/pool-plan.ts";
 import {
   canTake,
-  decidePools,
   HELD_FOR_ALL,
   holderOf,
   holdersFor,
@@ -93,6 +94,63 @@ test("No more than twenty are on their way at once, of all pools, and no pool ex
   assert.deepEqual(kinds(decidePools([pool({ max: 2 })], [], [wish("x", { missing: 50 })])), ["make 2 of a"]);
   const away = [host("p1", { state: "away" }), host("p2", { state: "leaving" })];
   assert.deepEqual(kinds(decidePools([pool({ max: 2 })], away, [wish("x", { missing: 50 })])), ["make 1 of a"]);
+});
+
+test("Pods that do not come keep those of other pools back for half a minute, and their own for good", () => {
+  const pools = [pool({ max: 100, idleMs: 600_000 }), pool({ name: "b", vcpus: 8, memoryGb: 16, max: 2 })];
+  const stuck = (forMs: number) =>
+    Array.from({ length: PODS_COMING_MAX }, (_, n) =>
+      host(`p${n}`, { state: "coming", forMs, holder: `endpoint:${n}` }),
+    );
+  const wishes = [wish("x", { need: { ...NEED, vcpus: 8, memoryGb: 16 } })];
+  assert.deepEqual(decidePools(pools, stuck(POD_COMING_MAX_MS - 1), wishes), []);
+  assert.deepEqual(kinds(decidePools(pools, stuck(POD_COMING_MAX_MS), wishes)), ["make 1 of b"]);
+  const all = stuck(POD_COMING_MAX_MS).map((one) => ({ ...one, holder: "" }));
+  assert.deepEqual(decidePools(pools, all, [wish("y", { missing: 2 * PODS_COMING_MAX })]), [], "they are waited for");
+});
+
+test("A Pod that was made with other settings of its pool gets nothing more, and another is made for those who wait", () => {
+  const here = host("p1", { made: "otherwise" });
+  const coming = host("p2", { made: "otherwise", state: "coming" });
+  const changed = "what its pool is made of has changed";
+  assert.deepEqual(kinds(decidePools([pool({ warm: 1 })], [here, coming], [wish("x")])), [
+    "make 2 of a",
+    `delete p1: ${changed}`,
+    `delete p2: ${changed}`,
+  ]);
+  const used = { ...here, holder: "environment:e1", shares: [SHARE] };
+  assert.deepEqual(kinds(decidePools([pool()], [used], [wish("x")])), ["make 1 of a"], "what runs there goes on");
+  assert.deepEqual(kinds(decidePools([pool({ max: 1 })], [here], [wish("x")])), [`delete p1: ${changed}`]);
+});
+
+test("Pods of the release before are used, and go once others are there: one by one where their pool has no place for both", () => {
+  const before = ["p1", "p2"].map((name) => host(name, { made: "before" }));
+  const gone = "it is of the release before";
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2 })], before, [])), ["make 2 of a"]);
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2 })], before, [wish("x")])), [
+    "hold p1 for environment:e1",
+    "make 2 of a",
+  ]);
+  const next = (state: PoolHost["state"]) => ["p3", "p4"].map((name) => host(name, { state }));
+  assert.deepEqual(decidePools([pool({ warm: 2 })], [...before, ...next("coming")], []), []);
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2 })], [...before, ...next("here")], [])), [
+    `delete p1: ${gone}`,
+    `delete p2: ${gone}`,
+  ]);
+  const all = [...before, ...next("here")];
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2 })], all, [wish("x")])), [
+    "hold p3 for environment:e1",
+    "make 1 of a",
+  ]);
+  assert.deepEqual(kinds(decidePools([pool({ warm: 2, max: 2 })], before, [])), [`delete p1: ${gone}`]);
+  const coming = host("p1", { made: "before", state: "coming" });
+  assert.deepEqual(
+    kinds(decidePools([pool()], [coming], [wish("x")])),
+    ["make 1 of a", "delete p1: what its pool is made of has changed"],
+    "its image may be what keeps it",
+  );
+  const held = host("p1", { made: "before", holder: "environment:e1" });
+  assert.deepEqual(decidePools([pool()], [held], [wish("x")]), [], "it has the environment's code");
 });
 
 test("A host that is nobody's is held for who needs it first, and another is made warm", () => {

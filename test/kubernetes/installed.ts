@@ -21,7 +21,7 @@ export async function startInCluster(
 ) {
   const namespace = `t${++namespaces}`;
   const made = await poolsEnv(server, namespace, tempDir(t), pools, more);
-  const account = made.SVC_POOLS_ACCOUNT;
+  const { SVC_POOLS_ACCOUNT: account, SVC_POOLS_FILE: file } = made;
   const platform = await start(t, { ...made, ...env });
   let url = platform.url;
   const kubelet = new PlayedKubelet(server, namespace, { platform: () => url, ...kubeletOptions });
@@ -47,5 +47,5 @@ export async function startInCluster(
       assert.equal(here.length, count, JSON.stringify(await hosts(on)));
       return here;
     }, maxMs);
-  return { platform, kubelet, namespace, account, where, pods, hosts, joined, restart };
+  return { platform, kubelet, namespace, account, file, where, pods, hosts, joined, restart };
 }

@@ -6,7 +6,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { volumePathProblem } from "../../src/domain/volume.ts";
 import { podWords, readPod } from "../../src/kubernetes/pod.ts";
-import { podSpec } from "../../src/kubernetes/pod-spec.ts";
+import { madeDifferently, madeOf, podSpec } from "../../src/kubernetes/pod-spec.ts";
 import { poolOf, readPoolsFile } from "../../src/kubernetes/pools-file.ts";
 import { RELEASE } from "./release.ts";
 
@@ -143,12 +143,41 @@ test("A Pod with volumes has each at its paths from the claim, beside the platfo
   for (const { name, mountPath } of volumeMounts)
     if (name !== "volumes")
       assert.notEqual(volumePathProblem(mountPath), undefined, `${mountPath} could be a volume's`);
-  assert.deepEqual(made.metadata.annotations, { "svc/holder": "volumes:x:1" });
+  assert.equal(made.metadata.annotations["svc/holder"], "volumes:x:1");
   assert.ok(env.some(({ name }: { name: string }) => name === "SVC_VOLUMES_MOUNTED"));
   const [beside] = made.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution;
   assert.deepEqual(beside, { labelSelector: { matchLabels: { app: "svc" } }, topologyKey: "kubernetes.io/hostname" });
   const without = JSON.stringify(podSpec(facts));
-  assert.doesNotMatch(without, /persistentVolumeClaim|affinity|VOLUMES_MOUNTED|annotations/);
+  assert.doesNotMatch(without, /persistentVolumeClaim|affinity|VOLUMES_MOUNTED|svc\/holder/);
+});
+
+test("A Pod says what it was made of: other settings are told from another image, and neither from how many Pods there are", () => {
+  const small = { name: "a", cpu: 1, memory: 2 };
+  const of = (changes: object, settings: object = {}) => {
+    const { pools, ...file } = readPoolsOf({ ...changes, pools: [{ ...small, ...settings }] });
+    return { file, pool: pools[0]! };
+  };
+  const facts = { ...of({}), name: "p", audience: "a", ownerUid: "u", fingerprint: "f" };
+  // biome-ignore lint/suspicious/noExplicitAny: as the API server has it
+  const made = podSpec(facts) as any;
+  const { annotations } = made.metadata;
+  const now = (...changes: Parameters<typeof of>) => madeDifferently(annotations, madeOf(of(...changes)));
+  assert.equal(now({}), undefined);
+  assert.equal(now({}, { warm: 3, idle: 5, max: 20 }), undefined);
+  assert.equal(now({ image: "example.org/svc:2" }), "before");
+  for (const settings of [
+    { cpu: 2 },
+    { trust: "shared" },
+    { runtimeClassName: "gvisor" },
+    { nodeSelector: { a: "b" } },
+  ])
+    assert.equal(now({}, settings), "otherwise", JSON.stringify(settings));
+  assert.equal(now({ env: { A: "b" }, image: "example.org/svc:2" }), "otherwise");
+  assert.equal(madeDifferently({}, madeOf(of({}))), "before", "an earlier release did not say it");
+  const { volumeMounts } = made.spec.containers[0];
+  assert.ok(volumeMounts.some(({ mountPath }: { mountPath: string }) => mountPath === "/dev/shm"));
+  const shm = made.spec.volumes.find(({ name }: { name: string }) => name === "shm");
+  assert.deepEqual(shm.emptyDir, { medium: "Memory", sizeLimit: "1024Mi" });
 });
 
 test("A Pod of an endpoint's own image has its token in the agent's container alone, the size of its worker, its volumes, and what its pool says", () => {

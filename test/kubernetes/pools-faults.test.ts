@@ -1,7 +1,7 @@
 /** What becomes of a platform's Pods, and of what runs in them, when the API server, a node, or the platform itself is away. */
 // May take 15 minutes.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { project, tempDir } from "../e2e/platform.ts";
@@ -10,7 +10,7 @@ import { freePort } from "../free-port.ts";
 import { ApiServer } from "./api-server.ts";
 import { findKubernetes } from "./find.ts";
 import { startInCluster } from "./installed.ts";
-import { RULES } from "./release.ts";
+import { RELEASE, RULES } from "./release.ts";
 
 const APP = (...names: string[]) => `
 import time
@@ -167,6 +167,55 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     }
   });
 
+  test("With other settings of its pool, or another image, Pods that nobody uses are made anew; what runs in one goes on, and nothing more starts there", async (t) => {
+    const port = await freePort();
+    const listen = { SVC_WORKER_LISTEN: `tls://127.0.0.1:${port}` };
+    const pool = { ...POOL, warm: 1 };
+    const at = await startInCluster(t, server, [pool], {}, listen);
+    const dir = project(t, { "app.py": APP("stays").replaceAll("idle_timeout=1", "idle_timeout=600") });
+    await at.joined(1);
+    assert.equal((await at.platform.svc(["deploy"], { cwd: dir })).code, 0);
+    const call = async (on: typeof at.platform, name: string) =>
+      assert.equal((await on.svc(["call", name, "n=1"], { cwd: dir })).stdout.trim(), "2");
+    await call(at.platform, "stays");
+    const runsOn = async (on: typeof at.platform, endpoint: string) =>
+      (await at.hosts(on)).flatMap(({ name, workers }) =>
+        workers.some((one) => one.endpoint === endpoint) ? [name] : [],
+      );
+    const [held] = await runsOn(at.platform, "stays");
+    await at.joined(2);
+    const sizeOf = (pod: { spec: { containers: { image: string; resources: { limits: { cpu: string } } }[] } }) =>
+      `${pod.spec.containers[0]!.resources.limits.cpu} ${pod.spec.containers[0]!.image}`;
+    const beginAgain = async (on: typeof at.platform, changed: object, more: object = {}) => {
+      await on.kill();
+      writeFileSync(at.file, JSON.stringify({ ...RELEASE, ...more, pools: [{ ...pool, ...changed }] }));
+      return at.restart();
+    };
+    const other = await beginAgain(at.platform, { cpu: 1, memory: 2 });
+    await eventually(async () => {
+      const others = (await at.pods()).filter(({ metadata }) => metadata.name !== held);
+      assert.deepEqual([...new Set(others.map(sizeOf))], ["1 svc/platform"]);
+    }, LONG_MS);
+    await call(other, "stays");
+    assert.deepEqual(await runsOn(other, "stays"), [held]);
+    writeFileSync(path.join(dir, "app.py"), APP("stays", "comes"));
+    const { code, stderr } = await other.svc(["deploy"], { cwd: dir });
+    assert.equal(code, 0, stderr);
+    await call(other, "comes");
+    assert.notDeepEqual(await runsOn(other, "comes"), [held]);
+    await eventually(async () => {
+      const names = (await at.pods()).map(({ metadata }) => metadata.name);
+      assert.ok(!names.includes(held), "new code runs in new Pods, and the old one is empty");
+    }, LONG_MS);
+    const next = await beginAgain(other, { cpu: 1, memory: 2 }, { image: "svc/platform:2" });
+    await eventually(async () => {
+      const images = (await at.pods()).map(sizeOf);
+      assert.ok(images.includes("1 svc/platform:2"), `${images}`);
+    }, LONG_MS);
+    await call(next, "stays");
+    await call(next, "comes");
+  });
+
   test("With every write refused what is there goes on, further endpoints start, and the refusal is said in words", async (t) => {
     const { platform, pods, namespace, joined } = await startInCluster(t, server, [{ ...POOL, max: 2, warm: 1 }]);
     await joined(1);
@@ -203,6 +252,33 @@ describe("Pods as hosts, when something fails", { skip }, () => {
     await server.done("DELETE", `${where}/limitranges/small`);
     const { code, stderr } = await deploying;
     assert.equal(code, 0, stderr);
+  });
+
+  test("An endpoint whose own Pod is refused keeps no other from one", async (t) => {
+    const { platform, where, pods } = await startInCluster(t, server, [POOL]);
+    // The agent beside an endpoint's own image asks for less.
+    const limits = [{ type: "Container", min: { cpu: "1" } }];
+    await server.done("POST", `${where}/limitranges`, { metadata: { name: "large" }, spec: { limits } });
+    const own = project(
+      t,
+      {
+        "app.py": APP("own").replace("idle_timeout=1", 'idle_timeout=1, image="example.org/own:1"'),
+      },
+      "images",
+    );
+    const deploying = platform.svc(["deploy"], { cwd: own });
+    await eventually(async () => {
+      const { stdout, stderr } = await platform.svc(["status"], { cwd: own });
+      assert.match(stdout + stderr, /The pool small gets no further Pods: .*minimum cpu usage per Container is 1/);
+    });
+    const dir = project(t, { "app.py": APP("one") });
+    const { code, stderr } = await platform.svc(["deploy"], { cwd: dir });
+    assert.equal(code, 0, stderr);
+    assert.equal((await pods()).length, 1);
+    await server.done("DELETE", `${where}/limitranges/large`);
+    await eventually(async () => assert.equal((await pods()).length, 2), LONG_MS);
+    await platform.stop();
+    await deploying;
   });
 
   test("An endpoint with volumes gets a Pod with their folders and no warm one; where they are not mounted its code does not run, and that is said", async (t) => {
