@@ -16,6 +16,8 @@ import type { PodPool, PoolsFile } from "./pools-file.ts";
 /** On every Pod of a release; the second names its pool. */
 export const RELEASE_LABEL = "svc/release";
 export const POOL_LABEL = "svc/pool";
+/** On a Pod with volumes, which are on its node then: the chart puts the platform's next Pod beside it. */
+const VOLUMES_LABEL = "svc/volumes";
 /** On a Pod with volumes: whom it is held for. */
 export const HOLDER_ANNOTATION = "svc/holder";
 /** On a Pod of an endpoint's own image: what its workers have of it, as JSON. */
@@ -106,7 +108,11 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
     kind: "Pod",
     metadata: {
       name,
-      labels: { ...pool.labels, [RELEASE_LABEL]: release, [POOL_LABEL]: pool.name },
+      labels: {
+        ...pool.labels,
+        ...{ [RELEASE_LABEL]: release, [POOL_LABEL]: pool.name },
+        ...(volumeMounts.length > 0 && { [VOLUMES_LABEL]: "true" }),
+      },
       annotations,
       ownerReferences: [
         {

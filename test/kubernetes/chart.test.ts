@@ -7,6 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { givenKey } from "../../src/domain/api-key.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { readPoolsFile } from "../../src/kubernetes/pools-file.ts";
+import { dialledAddress, tlsAddress } from "../../src/server/tls-address.ts";
 import { tempDir } from "../e2e/platform.ts";
 import { ApiServer } from "./api-server.ts";
 import { findHelm, findKubernetes } from "./find.ts";
@@ -27,6 +28,7 @@ const FULL = {
     nodeSelector: { pool: "platform" },
     tolerations: [{ key: "a", operator: "Exists" }],
     affinity: { nodeAffinity: {} },
+    ...{ priorityClassName: "system-cluster-critical", labels: { team: "ml" } },
   },
   service: { type: "LoadBalancer", port: 80, annotations: { a: "b" } },
   serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/svc" } },
@@ -42,9 +44,15 @@ const FULL = {
   },
   volumes: { size: "10Gi", storageClass: "nfs" },
   networkPolicy: { allow: ["10.1.2.0/24"] },
-  metrics: { serviceMonitor: true, keySecret: { name: "metrics", key: "key" } },
+  metrics: {
+    serviceMonitor: true,
+    labels: { release: "prometheus" },
+    interval: "15s",
+    keySecret: { name: "metrics", key: "key" },
+  },
 };
 const ONE_NODE = { ...NEEDED, platform: { replicas: 1 }, volumes: { claim: "mine", accessMode: "ReadWriteOnce" } };
+const V6 = { ...NEEDED, platform: { ipFamily: "IPv6" } };
 const KEYS = { ...NEEDED, s3: { bucket: "layers", accessKeyId: "a", secretAccessKey: "b" } };
 
 const helm = findHelm();
@@ -64,7 +72,7 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
   const opened = (t: Parameters<typeof tempDir>[0]) => new Helm("program" in helm ? helm.program : "", tempDir(t));
 
   test("Helm's own check finds nothing in it", async (t) => {
-    for (const values of [NEEDED, FULL, KEYS, ONE_NODE]) await opened(t).done(["lint", "--strict", CHART], values);
+    for (const values of [NEEDED, FULL, KEYS, ONE_NODE, V6]) await opened(t).done(["lint", "--strict", CHART], values);
   });
 
   test("Values that are missing, unknown or of another kind are named", async (t) => {
@@ -84,6 +92,10 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       [{ ...NEEDED, volumes: { size: "ten" } }, /volumes.*size/],
       [{ ...ONE_NODE, platform: { replicas: 3 } }, /one node: set platform.replicas to 1/],
       [{ ...NEEDED, metrics: { serviceMonitor: true } }, /keySecret/],
+      [{ ...NEEDED, s3: { ...KEYS.s3, secretAccessKey: "" } }, /s3.secretAccessKey: the other half of s3.accessKeyId/],
+      [{ ...NEEDED, s3: { ...KEYS.s3, accessKeyId: "" } }, /s3.accessKeyId: the other half of s3.secretAccessKey/],
+      [{ ...NEEDED, hosts: { pools: [{ name: "a", cpu: 1, memory: 1, warm: 1_001 }] } }, /warm/],
+      [{ ...NEEDED, platform: { ipFamily: "IPv5" } }, /ipFamily/],
     ];
     const one = opened(t);
     for (const [values, words] of wrong) {
@@ -117,6 +129,34 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       "PodDisruptionBudget second-release",
     ])
       assert.ok(names.includes(one), names.join("\n"));
+  });
+
+  test("On a volume of one node the next platform's Pod is put where Pods with volumes are, unless values say another place", async (t) => {
+    const one = opened(t);
+    const platform = async (values: object) =>
+      (await one.template("apps", values, "mine")).find(({ kind }) => kind === "Deployment")!.yaml;
+    const yaml = await platform(ONE_NODE);
+    const terms = yaml.slice(yaml.indexOf("affinity:"), yaml.indexOf("topologySpreadConstraints"));
+    const [release] = /svc\/release: .*/.exec(terms) ?? [];
+    const hosts = (await one.template("apps", ONE_NODE, "mine")).find(({ kind }) => kind === "ConfigMap")!.yaml;
+    assert.ok(hosts.includes(`"release": "${release?.split(": ")[1]}"`), hosts);
+    assert.match(terms, /preferredDuringScheduling[\s\S]*svc\/volumes: "true"[\s\S]*weight: 100/);
+    const elsewhere = { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [] } };
+    const own = await platform({ ...ONE_NODE, platform: { replicas: 1, affinity: elsewhere } });
+    assert.doesNotMatch(own, /svc\/volumes/);
+    assert.doesNotMatch(await platform(NEEDED), /affinity:/);
+  });
+
+  test("Where Pods have IPv6 alone the platform listens on all of those addresses, and is dialled at its own in brackets", async (t) => {
+    const [deployment] = (await opened(t).template("apps", V6)).filter(({ kind }) => kind === "Deployment");
+    const env = Object.fromEntries(
+      [...deployment!.yaml.matchAll(/name: (SVC_\w+), value: "(.*)" \}/g)].map(([, name, value]) => [name, value]),
+    );
+    assert.equal(env.SVC_HOST, "::");
+    for (const name of ["SVC_WORKER_LISTEN", "SVC_REPLICA_LISTEN"])
+      assert.equal(tlsAddress.parse(env[name]).host, "::", name);
+    for (const name of ["SVC_WORKER_PUBLIC", "SVC_REPLICA_PUBLIC"])
+      assert.equal(dialledAddress.parse(env[name]?.replace("$(POD_IP)", "fd00::7")).host, "fd00::7", name);
   });
 
   test("No secret stands in the Deployment, and its program is an ordinary user without rights to its own files", async (t) => {

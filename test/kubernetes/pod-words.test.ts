@@ -144,6 +144,7 @@ test("A Pod with volumes has each at its paths from the claim, beside the platfo
     if (name !== "volumes")
       assert.notEqual(volumePathProblem(mountPath), undefined, `${mountPath} could be a volume's`);
   assert.equal(made.metadata.annotations["svc/holder"], "volumes:x:1");
+  assert.equal(made.metadata.labels["svc/volumes"], "true");
   assert.ok(env.some(({ name }: { name: string }) => name === "SVC_VOLUMES_MOUNTED"));
   const [beside] = made.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution;
   assert.deepEqual(beside, { labelSelector: { matchLabels: { app: "svc" } }, topologyKey: "kubernetes.io/hostname" });
