@@ -94,8 +94,13 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
   const gpus = own ? own.machine.gpus.length : pool.gpu;
   const memoryMb = Math.round(memory * 1024);
   const scratch = { "ephemeral-storage": `${Math.ceil(disk + 1)}Gi` };
-  const gpu = gpus > 0 ? { [pool.gpuResource]: String(gpus) } : {};
-  const sized = (mb: number) => equal({ cpu: String(cpu), memory: `${mb}Mi`, ...scratch, ...gpu });
+  const { resourceClaims } = pool;
+  const claims = pool.gpu === 0 || gpus > 0 ? resourceClaims.map(({ name }) => ({ name })) : [];
+  const gpu = gpus > 0 && claims.length === 0 ? { [pool.gpuResource]: String(gpus) } : {};
+  const sized = (mb: number) => {
+    const resources = equal({ cpu: String(cpu), memory: `${mb}Mi`, ...scratch, ...gpu });
+    return { ...resources, ...(claims.length > 0 && { claims }) };
+  };
   const agentMemory = { memory: `${POD_AGENT_MEMORY_MB}Mi`, ...scratch };
   const offered = ["--cpus", String(cpu), "--memory", String(memory), "--disk", String(disk)];
   const volumeMounts = (having?.volumes ?? []).flatMap(({ app, environment, name: folder, paths, readOnly }) =>
@@ -135,6 +140,7 @@ export function podSpec({ file, pool, name, audience, ownerUid, fingerprint, hav
       ...(pool.runtimeClassName !== undefined && { runtimeClassName: pool.runtimeClassName }),
       ...(pool.priorityClassName !== undefined && { priorityClassName: pool.priorityClassName }),
       ...(Object.keys(pool.nodeSelector).length > 0 && { nodeSelector: pool.nodeSelector }),
+      ...(claims.length > 0 && { resourceClaims }),
       ...(pool.tolerations.length > 0 && { tolerations: pool.tolerations }),
       ...(beside && { affinity: { podAffinity: besides(beside) } }),
       ...(avoided.length > 0 && { affinity: { nodeAffinity: without(avoided) } }),

@@ -22,6 +22,8 @@ const pool = z.strictObject({
   /** A member of GpuType or a product string; with gpu. */
   gpuType: z.string().default(""),
   gpuResource: z.string().default("nvidia.com/gpu"),
+  /** Claims of devices (resource.k8s.io), in place of gpuResource: as in a Pod, each with a name. */
+  resourceClaims: z.array(z.looseObject({ name: z.string().min(1) })).default([]),
   warm: count(1_000).default(0),
   /** Seconds. */
   idle: z.number().min(0).max(604_800).default(600),

@@ -6,14 +6,21 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { givenKey } from "../../src/domain/api-key.ts";
 import { VERSION } from "../../src/domain/version.ts";
+import { podSpec } from "../../src/kubernetes/pod-spec.ts";
 import { readPoolsFile } from "../../src/kubernetes/pools-file.ts";
 import { dialledAddress, tlsAddress } from "../../src/server/tls-address.ts";
 import { tempDir } from "../e2e/platform.ts";
 import { ApiServer } from "./api-server.ts";
 import { findHelm, findKubernetes } from "./find.ts";
 import { CHART, Helm, VERSION as KUBERNETES, NEEDED, placeOf } from "./helm.ts";
-import { RULES } from "./release.ts";
+import { preparePodMachines } from "./pod-machines.ts";
+import { RELEASE, RULES } from "./release.ts";
 
+interface Resources {
+  readonly resources: { readonly claims?: readonly { name: string }[]; readonly limits: Record<string, string> };
+}
+
+const CLAIMS = [{ name: "gpu", resourceClaimTemplateName: "one-l4" }];
 const FULL = {
   image: { repository: "registry.example.com/svc", tag: "1", pullPolicy: "Always", pullSecrets: ["pull"] },
   postgres: { ...NEEDED.postgres, passwordSecret: { name: "database", key: "pw" } },
@@ -40,6 +47,7 @@ const FULL = {
     pools: [
       { name: "small", cpu: 1, memory: 2, warm: 1 },
       { name: "gpu", cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4", nodeSelector: { gpu: "l4" }, max: 4 },
+      { name: "claims", cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4", resourceClaims: CLAIMS },
     ],
   },
   volumes: { size: "10Gi", storageClass: "nfs" },
@@ -115,10 +123,11 @@ describe("The chart as Helm renders it", { skip: withoutHelm }, () => {
       [read.release, read.owner, read.platform, read.serviceAccount, read.image, read.pools.map(({ name }) => name)],
       [
         ...["second-release", "second-release-hosts", "http://second-release-hosts.apps.svc:7878"],
-        ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu"]],
+        ...["second-release-host", "registry.example.com/svc:1", ["small", "gpu", "claims"]],
       ],
     );
     assert.deepEqual(read.env, { PIP_INDEX_URL: "https://packages.example.org/simple" });
+    assert.deepEqual(read.pools.at(-1)!.resourceClaims, CLAIMS);
     assert.equal(read.imagePullSecrets.at(-1), "models", "for the images of endpoints");
     assert.deepEqual(read.volumes, { claim: "second-release-volumes" });
     const names = objects.map(({ kind, name }) => `${kind} ${name}`);
@@ -187,6 +196,44 @@ describe("The chart on an API server", { skip }, () => {
         const { status, body } = await server.ask("POST", where, object.yaml, { type: "application/yaml" });
         // The Pod of helm test is refused for want of its service account alone.
         assert.ok(status === 201, `${object.kind} ${object.name}: ${JSON.stringify(body)}\n${object.yaml}`);
+      }
+    }
+  });
+
+  test("It takes Pods of hosts as they are: with volumes, with an endpoint's own image, with claims of devices", async (t) => {
+    await preparePodMachines(server, "pods");
+    const folder = tempDir(t);
+    const size = { cpu: 8, memory: 64, gpu: 1, gpuType: "NVIDIA_L4" };
+    const pools = [
+      { ...size, name: "plain" },
+      { ...size, name: "claims", resourceClaims: CLAIMS },
+    ];
+    writeFileSync(path.join(folder, "pools.json"), JSON.stringify({ ...RELEASE, volumes: { claim: "files" }, pools }));
+    const file = readPoolsFile(path.join(folder, "pools.json"));
+    const volumes = [{ app: "shop", environment: "production", name: "data", paths: ["/data"], readOnly: false }];
+    const l4 = { product: "NVIDIA L4", emulated: false };
+    const machine = { vcpus: 2, memoryGb: 4, hardware: { vcpus: 2, memoryGb: 4 }, gpus: [l4], emulatesGpu: false };
+    const own = { image: "example.org/own:1", machine };
+    const facts = { file, name: "p", audience: "a", ownerUid: "u", fingerprint: "f" };
+    for (const pool of file.pools) {
+      for (const having of [undefined, { holder: "volumes:x:1", volumes }, { holder: "image:x:1", volumes, own }]) {
+        const made = podSpec({ ...facts, pool, having });
+        const { status, body } = await server.ask(
+          "POST",
+          "/api/v1/namespaces/pods/pods?dryRun=All&fieldValidation=Strict",
+          made,
+        );
+        assert.equal(status, 201, JSON.stringify(body));
+        const { spec } = body;
+        const [claimed, counted] = spec.containers
+          .map(({ resources }: Resources) => [
+            ...(resources.claims?.map(({ name }) => name) ?? []),
+            ...(resources.limits["nvidia.com/gpu"] === undefined ? [] : ["counted"]),
+          ])
+          .reverse();
+        assert.deepEqual(claimed, [pool.name === "claims" ? "gpu" : "counted"]);
+        assert.deepEqual(counted ?? [], [], "the agent beside an own image has none");
+        assert.deepEqual(spec.resourceClaims, pool.name === "claims" ? CLAIMS : undefined);
       }
     }
   });
