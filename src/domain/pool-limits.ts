@@ -53,6 +53,8 @@ export const POD_KEYS_REST_MS = 10_000;
 // The API server
 export const KUBERNETES_ANSWER_MAX_MS = 30_000;
 export const KUBERNETES_ANSWER_MAX_BYTES = 64 * MB;
+/** Pods in one answer: with all that clusters write into one it has some 10 KB. */
+export const KUBERNETES_LISTED_MAX = 500;
 /** One event of a watch. */
 export const KUBERNETES_EVENT_MAX_BYTES = 4 * MB;
 /** A watch ends by itself after so long, and goes on where it was. */

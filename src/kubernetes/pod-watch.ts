@@ -11,6 +11,7 @@ import { z } from "zod";
 import {
   KUBERNETES_ANSWER_MAX_MS,
   KUBERNETES_EVENT_MAX_BYTES,
+  KUBERNETES_LISTED_MAX,
   KUBERNETES_RELIST_MS,
   KUBERNETES_RETRY_FIRST_MS,
   KUBERNETES_RETRY_MAX_MS,
@@ -110,11 +111,20 @@ export class PodWatch {
   }
 
   async #list(): Promise<void> {
-    const answer = listed.parse(await this.#options.api.ask("GET", this.#where, { signal: this.#over.signal }));
-    const pods = answer.items.map(readPod);
+    const { signal } = this.#over;
+    const pods: Pod[] = [];
+    let version = "";
+    // All parts are as it was at the first.
+    for (let next: string | undefined = ""; next !== undefined; ) {
+      const part = `${this.#where}&limit=${KUBERNETES_LISTED_MAX}&continue=${encodeURIComponent(next)}`;
+      const { metadata, items } = listed.parse(await this.#options.api.ask("GET", part, { signal }));
+      pods.push(...items.map(readPod));
+      version = metadata.resourceVersion;
+      next = metadata.continue || undefined;
+    }
     this.#pods.clear();
     for (const pod of pods) this.#pods.set(pod.metadata.uid, pod);
-    this.#version = answer.metadata.resourceVersion;
+    this.#version = version;
     this.#isKnown = true;
     this.#lists++;
     this.#options.troubled(undefined);

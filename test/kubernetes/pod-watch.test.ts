@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
-import { KUBERNETES_EVENT_MAX_BYTES } from "../../src/domain/limits.ts";
+import { KUBERNETES_EVENT_MAX_BYTES, KUBERNETES_LISTED_MAX } from "../../src/domain/limits.ts";
 import { ApiRefusal } from "../../src/kubernetes/api.ts";
 import { PodWatch } from "../../src/kubernetes/pod-watch.ts";
 import { eventually } from "../eventually.ts";
@@ -26,7 +26,10 @@ async function open(t: TestContext) {
     if (refusal !== undefined) return void res.writeHead(refusal).end(JSON.stringify({ message: "no" }));
     if (!searchParams.has("watch")) {
       seen.lists++;
-      return void res.end(JSON.stringify({ metadata: { resourceVersion: `${seen.lists}0` }, items }));
+      const from = Number(searchParams.get("continue") ?? 0);
+      const to = from + Number(searchParams.get("limit") ?? items.length);
+      const metadata = { resourceVersion: `${seen.lists}0`, ...(to < items.length && { continue: `${to}` }) };
+      return void res.end(JSON.stringify({ metadata, items: items.slice(from, to) }));
     }
     seen.watches.push(searchParams.get("resourceVersion")!);
     res.writeHead(200).flushHeaders();
@@ -73,6 +76,17 @@ async function open(t: TestContext) {
     cut: () => void stream!.destroy(),
   };
 }
+
+test("More Pods than one answer has are listed in parts, and are known when all have come", async (t) => {
+  const rig = await open(t);
+  const names = Array.from({ length: 2 * KUBERNETES_LISTED_MAX + 1 }, (_, n) => `p${n}`);
+  rig.list(...names.map((name) => pod(name, "1")));
+  rig.watch.start();
+  await eventually(() => assert.notDeepEqual(rig.names(), []));
+  assert.deepEqual([rig.names(), rig.seen.lists, rig.watch.lists], [names.sort(), 3, 1]);
+  await rig.watches(1);
+  assert.deepEqual(rig.seen.watches, ["30"]);
+});
 
 test("Pods are listed, then followed from that version; a watch that ends goes on from the last version heard, bookmarks included", async (t) => {
   const rig = await open(t);
