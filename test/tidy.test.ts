@@ -164,6 +164,16 @@ test("Banned calls stay out; each has a replacement", () => {
   assert.deepEqual(found, []);
 });
 
+test("No test file waits between its tests: those that it knows by then are taken for all, and it has to end", () => {
+  const late = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => {
+    // Programs of other processes stand in texts.
+    const text = read(file).replace(/`[^`]*`/g, "");
+    const first = /^(test|describe)\(/m.exec(text)?.index ?? text.length;
+    return /^(const [^=\n]+ = [^\n]*)?await /m.test(text.slice(first));
+  });
+  assert.deepEqual(late, []);
+});
+
 test("Folders and files have names that say what they hold", () => {
   const vague = sources.filter((file) => /(^|\/)(utils?|helpers?|manager|common|misc|index)(\.ts|\/)/.test(file));
   assert.deepEqual(vague, []);

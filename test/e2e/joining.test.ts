@@ -18,6 +18,8 @@ const needsRoot = isRoot ? false : "needs root";
 /** Workers run on hosts that joined, and nowhere else. */
 const HOSTS_ALONE = { SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0" };
 
+const docker = await dockerForTests();
+
 const PROJECT = {
   "worker.py": `
 import os, time
@@ -223,8 +225,6 @@ test("On a terminal it says what runs; a second Ctrl+C ends running work at once
   const shown = terminal.text.slice(terminal.text.indexOf("Ctrl+C leaves."));
   for (const line of shown.split("\n")) assert.ok(line.length <= 100, line);
 });
-
-const docker = await dockerForTests();
 
 test("A host runs workers in containers", { skip: docker.skip }, async (t) => {
   const platform = await startPlatform(t, {

@@ -12,6 +12,9 @@ import { findInstallation, Installation } from "./installation.ts";
 
 const found = findKubernetes();
 const skip = "missing" in found ? found.missing : false;
+const isWanted = process.env.SVC_TEST_NODES === "1";
+// Before the first test: what is made once takes minutes, and after the last test that is known a file has to end.
+const installation = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
 
 test("An API server that ends while it starts is told at once, with its last lines", { skip }, async () => {
   assert.ok("program" in found);
@@ -42,9 +45,6 @@ function processArgs(): string[] {
     }
   });
 }
-
-const isWanted = process.env.SVC_TEST_NODES === "1";
-const installation = isWanted ? await findInstallation() : { missing: "make test-cluster runs it" };
 
 test("An installation that is told to stop while it starts leaves nothing, however far it was", {
   skip: "missing" in installation && installation.missing,

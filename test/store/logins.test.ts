@@ -22,6 +22,7 @@ interface Opened {
 }
 
 const ANNA = { machine: "anna's laptop", scopes: ["deploy", "invoke"], address: "10.0.0.1" } as const;
+const found = await findPostgres();
 const refused = { code: "RATE_LIMITED" };
 
 function conformance(column: string, open: () => Promise<Opened>): void {
@@ -108,8 +109,6 @@ describe("logins in memory", () => {
     return { logins, elsewhere: logins, pass };
   });
 });
-
-const found = await findPostgres();
 
 describe("logins in PostgreSQL", { skip: "missing" in found && found.missing }, () => {
   let server: PostgresServer;
