@@ -191,7 +191,9 @@ class Plan {
     const isNew = (slot: Slot) => slot.host?.state === "here" && !slot.isWanted && isUnused(slot) && !isOld(slot);
     if (this.#slots.filter((slot) => slot.pool === pool && isNew(slot)).length >= pool.warm) return true;
     const count = this.#counts.get(pool.name) ?? 0;
-    if (count < pool.max) return false;
+    // The image of those that come may be one that nobody can pull.
+    const comes = this.#slots.some((slot) => slot.pool === pool && slot.host?.state === "coming");
+    if (count < pool.max || comes) return false;
     this.#counts.set(pool.name, count - 1);
     return true;
   }

@@ -143,6 +143,8 @@ test("Pods of the release before are used, and go once others are there: one by 
     "make 1 of a",
   ]);
   assert.deepEqual(kinds(decidePools([pool({ warm: 2, max: 2 })], before, [])), [`delete p1: ${gone}`]);
+  const comes = [before[1]!, host("p3", { state: "coming" })];
+  assert.deepEqual(decidePools([pool({ warm: 2, max: 2 })], comes, []), [], "its image may not be there");
   const coming = host("p1", { made: "before", state: "coming" });
   assert.deepEqual(
     kinds(decidePools([pool()], [coming], [wish("x")])),
