@@ -76,7 +76,12 @@ export class RoutedJobs implements CallerJobs {
   }
 
   retry(id: string) {
-    return this.#askOf(id, ({ queue }) => queue.retry(id));
+    return this.#askOf(id, async ({ queue }, again) => {
+      if (await queue.retry(id)) return true;
+      // Who lost the answer may have done it.
+      const job = again ? await queue.find(id) : undefined;
+      return job !== undefined && !isFinal(job.state);
+    });
   }
 
   purge(endpointId: string) {
@@ -110,7 +115,11 @@ export class RoutedJobs implements CallerJobs {
   }
 
   /** Of whoever has the job. */
-  async #askOf<T>(id: string, work: (backing: Backing) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async #askOf<T>(
+    id: string,
+    work: (backing: Backing, again: boolean) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     const endpointId = this.#route.shared && (await this.find(id))?.endpointId;
     return this.#ask(work, { signal, endpointId });
   }

@@ -67,6 +67,28 @@ test("Who waits for a job goes on waiting at the next, also when the one that cl
   assert.equal((await routedDeps(route, false).queue.wait("j-1", 60_000))?.state, "IN_PROGRESS", "it has not moved");
 });
 
+test("A retry whose answer was lost is one: it is asked for again, and found to be done", async () => {
+  const route = new Route();
+  const failed = (state: Job["state"]) => backing({ retry: async () => false, find: async () => job(state) });
+  const loses = (next: Backing) =>
+    backing({
+      retry: async () => {
+        route.set(next);
+        throw MOVED();
+      },
+    });
+  for (const [state, isRetried] of [
+    ["IN_QUEUE", true],
+    ["IN_PROGRESS", true],
+    ["COMPLETED", false],
+  ] as const) {
+    route.set(loses(failed(state)));
+    assert.equal(await routedDeps(route, false).queue.retry("j-1"), isRetried, state);
+  }
+  route.set(failed("IN_PROGRESS"));
+  assert.equal(await routedDeps(route, false).queue.retry("j-1"), false, "it is none of this caller's");
+});
+
 test("A request goes again while no worker had it, and where a second time does no harm", async () => {
   for (const [method, taken, streams, again] of [
     ["POST", false, false, true],
