@@ -140,7 +140,8 @@ export class PlayedKubelet {
     pod.spec = { ...spec, nodeName: node };
     if (this.dead.has(node)) return;
     const [container, own] = spec.containers;
-    const folder = path.join(this.#folder, uid);
+    // Short: sockets are in it, below the folder of the test.
+    const folder = path.join(this.#folder, uid.slice(0, 8));
     mkdirSync(folder, { recursive: true });
     const { audience } = spec.volumes.find((one: { name: string }) => one.name === "token").projected.sources[0]
       .serviceAccountToken;
