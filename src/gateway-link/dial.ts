@@ -33,9 +33,6 @@ export async function greetOwner(
 ): Promise<{ readonly link: OwnerLink; readonly settings: SharedSettings }> {
   const connection = new Connection(socket);
   const late = setTimeout(() => connection.destroy(), LINK_GREETING_MAX_MS);
-  // Its other end may be one that stays half open: whoever says no more lets nobody in.
-  const over = () => connection.destroy();
-  socket.once("end", over);
   const early: Frame[] = [];
   try {
     const answer = await new Promise<Frame>((resolve, reject) => {
@@ -59,7 +56,6 @@ export async function greetOwner(
     throw error;
   } finally {
     clearTimeout(late);
-    socket.off("end", over);
   }
 }
 

@@ -241,8 +241,8 @@ export class PoolController {
     if (!this.#watch.isKnown) return this.#lookWithoutPods();
     const { pods } = this.#watch;
     const known = new Set(pods.map(({ metadata }) => metadata.uid));
-    await this.#tidy(known);
-    const { hosts } = this.#options.hosts();
+    const { hosts, remove, close } = this.#options.hosts();
+    for (const { id, pod } of hosts) if (!known.has(pod)) await remove(id);
     for (const uid of this.#deleting) if (!known.has(uid)) this.#deleting.delete(uid);
     for (const uid of this.#undeleted.keys()) if (!known.has(uid)) this.#undeleted.delete(uid);
     this.#seen.keepOnly(known);
@@ -251,25 +251,17 @@ export class PoolController {
     const byPod = new Map(hosts.map((host) => [host.pod, host]));
     const seen = pods.map((pod) => {
       const { uid } = pod.metadata;
-      return this.#seen.see(pod, byPod.get(uid), this.#deleting.has(uid), now);
+      const host = byPod.get(uid);
+      const one = this.#seen.see(pod, host, this.#deleting.has(uid), now);
+      // Of one that is not here yet nobody knows what runs there.
+      if (one.made === "otherwise" && host?.isHere) close(host.id);
+      return one;
     });
     for (const step of await this.#decide(seen)) {
       // Pods that are there are used also while the API server is away.
       if (step.kind === "hold" || this.#trouble === undefined) await this.#apply(step, byPod);
     }
     this.#tellView();
-  }
-
-  /** Hosts whose Pods are gone are forgotten, and those that are not as their pool says any more get no further worker. */
-  async #tidy(known: ReadonlySet<string>): Promise<void> {
-    const { hosts, remove, close } = this.#options.hosts();
-    const changed = this.#watch.pods.filter((pod) => this.#madeOf(pod) === "otherwise");
-    const uids = new Set(changed.map(({ metadata }) => metadata.uid));
-    for (const { id, pod, isHere } of hosts) {
-      if (!known.has(pod)) await remove(id);
-      // Of one that is not here yet nobody knows what runs there.
-      else if (isHere && uids.has(pod)) close(id);
-    }
   }
 
   #madeOf({ metadata: { labels, annotations } }: Pod): Made | undefined {
