@@ -22,6 +22,8 @@ const LOOK_EVERY_MS = 1_000;
 const LANES_MORE = 2;
 /** And for each processor so many besides, while processors wait. */
 const OTHERS_MAX = 4;
+/** Of a failure, in the list of them at the end: it may be all that is kept of a run. */
+const CAUSE_LINES = 12;
 /** A file with a platform and a browser takes as much. */
 const SPARE_BYTES = 1_500_000_000;
 /** Those whose tests start whole platforms, and what of them crosses most of the code. */
@@ -170,7 +172,7 @@ async function runNext(run: Run): Promise<void> {
   const result =
     missing === undefined ? await runOne(file, number, asUser, env) : skippedWhole(file, missing as string);
   times.push({ file, run: nameOf(run), seconds: result.seconds, cpuSeconds: result.cpuSeconds });
-  tell(result, howOf(run));
+  tell(result, run);
 }
 
 function nameOf(run: Run): string {
@@ -206,13 +208,17 @@ async function runAsUser(file: string, number: number, env: NodeJS.ProcessEnv): 
   }
 }
 
-function tell(result: FileResult, how: string): void {
+function tell(result: FileResult, run: Run): void {
+  const how = howOf(run);
   counts.passed += result.passed;
   counts.skipped += result.skipped.length;
   counts.failed += result.failures.length;
   for (const { name, reason } of result.skipped) console.log(`skipped: ${name} (${reason})${how}`);
   for (const { file, name, text } of result.failures) {
-    failed.push(`✗ ${path.relative(root, file)}: ${name}${how}`);
-    console.log(`${failed.at(-1)}\n${text.replace(/^/gm, "    ")}`);
+    // Tests of a suite for several files lie in none of these.
+    const of = file === run.file ? "" : ` of ${path.relative(root, run.file)}`;
+    const title = `✗ ${path.relative(root, file)}${of}: ${name}${how}`;
+    console.log(`${title}\n${text.replace(/^/gm, "    ")}`);
+    failed.push(`${title}\n${text.split("\n", CAUSE_LINES).join("\n").replace(/^/gm, "    ")}`);
   }
 }
