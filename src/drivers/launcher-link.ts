@@ -38,6 +38,8 @@ export class LauncherLink {
   isolation: { readonly missing: readonly string[]; readonly strict: boolean } = { missing: [], strict: false };
   /** Workers known to run. */
   readonly alive = new Set<string>();
+  /** Of those that were to end while the launcher was away: milliseconds of grace. */
+  readonly #stops = new Map<string, number>();
 
   constructor(events: LauncherEvents) {
     this.#events = events;
@@ -100,6 +102,7 @@ export class LauncherLink {
     this.#isKnown = true;
     this.#connected = Promise.withResolvers<void>();
     this.#connected.promise.catch(() => {});
+    this.#stops.clear();
     this.#countOut([...this.alive], reason);
   }
 
@@ -127,8 +130,10 @@ export class LauncherLink {
     this.alive.add(head.worker);
   }
 
+  /** While the launcher is away, the end waits for it. */
   stopWorker(workerId: string, graceMs: number): void {
-    this.#channel?.send(FRAME.STOP, 0, { worker: workerId, graceMs });
+    if (this.#channel !== undefined) this.#channel.send(FRAME.STOP, 0, { worker: workerId, graceMs });
+    else if (this.alive.has(workerId) || !this.#isKnown) this.#stops.set(workerId, graceMs);
   }
 
   retire(zygote: string): void {
@@ -179,6 +184,8 @@ export class LauncherLink {
           this.alive.add(worker);
           if (share !== undefined && share !== null) events.survived(worker, share);
         }
+        for (const [worker, graceMs] of this.#stops) if (running.has(worker)) this.stopWorker(worker, graceMs);
+        this.#stops.clear();
         this.#isKnown = this.#isReady = true;
         this.#connected.resolve();
         events.available?.();

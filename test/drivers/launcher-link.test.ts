@@ -110,6 +110,26 @@ test("A start without a launcher is refused and leaves no worker behind", () => 
   assert.equal(link.alive.size, 0);
 });
 
+test("A worker that is to end while its launcher is away ends when that is back; one that ended meanwhile is nobody's any more", () => {
+  const { link, channel } = linked();
+  // Before the launcher has come for the first time, nobody knows who runs.
+  channel.onClose();
+  link.stopWorker("of-before", 300);
+  const again = new Channel();
+  link.attach(again);
+  again.says(FRAME.WORKERS, { workers: [{ worker: "of-before", pid: 1, share }] });
+  for (const worker of ["runs", "ended"]) link.startWorker(start(worker));
+  again.onClose();
+  for (const worker of ["runs", "ended", "unknown"]) link.stopWorker(worker, 0);
+  const third = new Channel();
+  link.attach(third);
+  third.says(FRAME.WORKERS, { workers: [{ worker: "runs", pid: 2, share }] });
+  const stops = [again, third].map(({ sent }) =>
+    sent.filter(({ type }) => type === FRAME.STOP).map(({ head }) => head),
+  );
+  assert.deepEqual(stops, [[{ worker: "of-before", graceMs: 300 }], [{ worker: "runs", graceMs: 0 }]]);
+});
+
 test("An older connection that closes late does not cut off the newer one", () => {
   const { link, channel } = linked();
   link.attach(new Channel());
