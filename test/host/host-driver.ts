@@ -3,7 +3,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Share } from "../../src/domain/capacity.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
-import type { EventHead, HostWorkerExit } from "../../src/domain/host-protocol.ts";
+import type { EventHead, HostCall, HostState } from "../../src/domain/host-protocol.ts";
 import type { HelloHead, StartedHead } from "../../src/domain/worker-protocol.ts";
 import type { Capacity, WorkerExit, WorkerImage, WorkerSpec } from "../../src/drivers/worker-driver.ts";
 import { fingerprint } from "../../src/lib/self-signed-certificate.ts";
@@ -11,7 +11,7 @@ import type { LocalDriver } from "../../src/server/driver.ts";
 import type { Connection } from "../../src/worker-link/connection.ts";
 import type { DriverParts } from "../conformance/driver-platform.ts";
 import { AgentProcess } from "./agent-process.ts";
-import { PlatformEnd, TOKEN } from "./platform-end.ts";
+import { LinkBroke, PlatformEnd, TOKEN } from "./platform-end.ts";
 
 /** What stands for another machine: its agent, wherever it runs. */
 export interface JoiningMachine {
@@ -77,6 +77,7 @@ export class HostDriver implements LocalDriver {
     }
     this.#machine = machine;
     machine.end.onEvent = (head, body) => this.#onEvent(head, body);
+    machine.end.onState = (state) => this.#onState(state);
   }
 
   get end(): PlatformEnd {
@@ -128,7 +129,7 @@ export class HostDriver implements LocalDriver {
         ticket: `ticket of ${digest}`,
       })),
     );
-    await this.end.ask("prepare", { image, layers }, report);
+    await this.#ask("prepare", { image, layers }, report);
   }
 
   async start(spec: WorkerSpec): Promise<void> {
@@ -143,7 +144,7 @@ export class HostDriver implements LocalDriver {
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
-    await this.end.ask("stop", { workerId, graceMs });
+    await this.#ask("stop", { workerId, graceMs });
   }
 
   async list(): Promise<string[]> {
@@ -151,7 +152,7 @@ export class HostDriver implements LocalDriver {
   }
 
   async vouched(): Promise<readonly string[]> {
-    return (await this.end.ask("vouched")).workers as string[];
+    return (await this.#ask("vouched")).workers as string[];
   }
 
   async capacity(): Promise<Capacity> {
@@ -163,11 +164,11 @@ export class HostDriver implements LocalDriver {
   }
 
   async retire(endpointId: string, revision: string): Promise<void> {
-    await this.end.ask("retire", { endpointId, revision });
+    await this.#ask("retire", { endpointId, revision });
   }
 
   async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
-    await this.end.ask("unused", { keep, before });
+    await this.#ask("unused", { keep, before });
   }
 
   async close({ stopAll }: { stopAll: boolean }): Promise<void> {
@@ -177,14 +178,36 @@ export class HostDriver implements LocalDriver {
   }
 
   #onEvent({ event, workerId = "", of }: EventHead, body: Buffer): void {
-    const { hooks, ledger } = this.#parts;
+    const { hooks } = this.#parts;
     if (event === "started") hooks.started((of as { head: StartedHead }).head);
     else if (event === "bootFailed") hooks.bootFailed(workerId, (of as { failure: object }).failure);
     else if (event === "log") hooks.log(workerId, "stdout", body.toString("utf8"));
-    else if (event === "exited") {
-      this.#alive.delete(workerId);
-      ledger.free(workerId);
-      this.#onExit(of as HostWorkerExit);
+    else if (event === "exited") this.#exited(of as WorkerExit);
+  }
+
+  /** Its link was there before: what ended meanwhile was in no event. */
+  #onState({ ended, workers }: HostState): void {
+    for (const exit of ended) this.#exited(exit as WorkerExit);
+    const running = new Set(workers.map(({ worker }) => worker));
+    const cause = { code: null, signal: null, cause: "machine", reason: "its machine does not know it" } as const;
+    for (const workerId of [...this.#alive]) if (!running.has(workerId)) this.#exited({ workerId, ...cause });
+  }
+
+  #exited(exit: WorkerExit): void {
+    if (!this.#alive.delete(exit.workerId)) return;
+    this.#parts.ledger.free(exit.workerId);
+    this.#onExit(exit);
+  }
+
+  /** Asks again when the link broke before the answer: on a busy machine it may, and nothing of this does harm twice. */
+  async #ask(call: Exclude<HostCall, "start">, body: object = {}, report: (line: string) => void = () => {}) {
+    for (;;) {
+      await this.end.up();
+      try {
+        return await this.end.ask(call, body, report);
+      } catch (error) {
+        if (!(error instanceof LinkBroke)) throw error;
+      }
     }
   }
 }

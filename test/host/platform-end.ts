@@ -30,6 +30,11 @@ import { refuse } from "../../src/worker-link/reception.ts";
 export const TOKEN = "svch_let-me-in";
 const PLATFORM_ID = "the-platform";
 
+/** What was asked may have been done. */
+export class LinkBroke extends Error {
+  override readonly message = "the link broke";
+}
+
 type Waiting = PromiseWithResolvers<{ readonly [key: string]: unknown }> & { readonly report: (line: string) => void };
 
 export class PlatformEnd {
@@ -58,6 +63,7 @@ export class PlatformEnd {
   fingerprint = "";
   httpPort = 0;
   onEvent: (head: EventHead, body: Buffer) => void = () => {};
+  onState: (state: HostState) => void = () => {};
 
   constructor(artifacts: () => ArtifactStore, host = "127.0.0.1") {
     this.#artifacts = artifacts;
@@ -137,8 +143,7 @@ export class PlatformEnd {
     const onClose = connection.onClose;
     connection.onClose = () => {
       onClose();
-      if (this.#connection === connection)
-        for (const [, { reject }] of this.#asked) reject(new Error("the link broke"));
+      if (this.#connection === connection) for (const [, { reject }] of this.#asked) reject(new LinkBroke());
       this.#happens.emit("change");
     };
     connection.onFrame = (frame) => this.#onFrame(connection, frame);
@@ -147,8 +152,10 @@ export class PlatformEnd {
   #onFrame(connection: Connection, frame: Frame): void {
     const { type, body } = frame;
     if (type === FRAME.PING) connection.send(FRAME.PONG, 0);
-    else if (type === HOST_FRAME.STATE) this.state = hostState(JSON.parse(body.toString("utf8")));
-    else if (type === HOST_FRAME.ANSWER) this.#answered(readHead(frame, answerHead), body);
+    else if (type === HOST_FRAME.STATE) {
+      this.state = hostState(JSON.parse(body.toString("utf8")));
+      this.onState(this.state);
+    } else if (type === HOST_FRAME.ANSWER) this.#answered(readHead(frame, answerHead), body);
     else if (type === HOST_FRAME.REPORT) {
       const { id, line } = readHead(frame, (head) => head as { id: number; line: string });
       this.#asked.get(id)?.report(line);
