@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import path from "node:path";
+import { isRunning } from "../lib/start-time.ts";
 
 /** With `keep` it is .svc/.build/ itself, which then stays. */
 export function workDirectory(projectDir: string, keep: boolean): string {
@@ -20,17 +21,10 @@ export async function removeWorkDirectory(workDir: string): Promise<void> {
 
 function abandoned(parent: string): string[] {
   try {
-    return readdirSync(parent).filter((name) => /^\d+-[0-9a-f]{6}$/.test(name) && !isAlive(Number.parseInt(name, 10)));
+    return readdirSync(parent).filter(
+      (name) => /^\d+-[0-9a-f]{6}$/.test(name) && !isRunning(Number.parseInt(name, 10)),
+    );
   } catch {
     return [];
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -21,8 +21,8 @@ export interface Progress {
 
 export interface Streams {
   readonly stdin: NodeJS.ReadStream;
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
+  readonly stdout: NodeJS.WriteStream & { readonly fd: number };
+  readonly stderr: NodeJS.WriteStream & { readonly fd: number };
 }
 
 export class Terminal {
@@ -34,6 +34,8 @@ export class Terminal {
   /** Progress can be redrawn in place: texts may change often. */
   readonly live: boolean;
   readonly #streams: Streams;
+  #print = (line: string): void => void this.#streams.stdout.write(line);
+  #printNote = (line: string): void => void this.#streams.stderr.write(line);
   /** Of the step that is shown. */
   #endProgress = () => {};
 
@@ -70,9 +72,18 @@ export class Terminal {
     return Math.min((isTTY && columns) || COLUMNS_MAX, COLUMNS_MAX);
   }
 
+  /** From now on lines wait for no reader, which may stand still: what others wait for goes on. Beyond a bound the oldest are dropped. */
+  async neverWait(): Promise<void> {
+    const { LOG_BACKLOG_MAX_BYTES } = await import("../domain/limits.ts");
+    const { lineWriter } = await import("../lib/log.ts");
+    const { stdout, stderr } = this.#streams;
+    this.#print = lineWriter(stdout.fd, LOG_BACKLOG_MAX_BYTES);
+    this.#printNote = lineWriter(stderr.fd, LOG_BACKLOG_MAX_BYTES);
+  }
+
   /** A line of the result. */
   out(line = ""): void {
-    this.#streams.stdout.write(`${terminalText(line)}\n`);
+    this.#print(`${terminalText(line)}\n`);
   }
 
   /** Text of the result, with no line end of its own. */
@@ -104,7 +115,7 @@ export class Terminal {
 
   /** A line about the work: not part of the result. */
   note(line = ""): void {
-    this.#streams.stderr.write(`${terminalText(line)}\n`);
+    this.#printNote(`${terminalText(line)}\n`);
   }
 
   warn(message: string): void {

@@ -186,7 +186,7 @@ export const RESERVED_FILES_PART = 0.4;
 export const RESERVED_FILES_MAX = 2048;
 /** What one worker said and is not stored yet, each frame with its cost; it is not read from beyond that. */
 export const STORING_MAX_BYTES = 4 * MB;
-/** Of the platform's own log: lines kept while they cannot be written. */
+/** Of the platform's own log, and of an agent's: lines kept while they cannot be written, or nobody reads them. */
 export const LOG_BACKLOG_MAX_BYTES = 64 * KB;
 
 // API keys

@@ -5,6 +5,8 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { hashSecret, newSecret } from "../domain/api-key.ts";
 import { LAUNCHER_KILLED_MAX_MS, RECONNECT_MAX_MS } from "../domain/limits.ts";
+import { keepUnwaiting } from "../lib/log.ts";
+import { isRunning, startTimeOf } from "../lib/start-time.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
 const LOOK_MS = 10;
@@ -65,6 +67,7 @@ export class LauncherProcess {
       cwd: "/",
       env: launcherEnvironment(options.env),
     });
+    keepUnwaiting(logFd);
     const pid = child.pid ?? 0;
     const process = new LauncherProcess({ pid, tokenHash: hash, startTime: startTimeOf(pid) });
     child.on("error", (error) => {
@@ -94,13 +97,14 @@ export class LauncherProcess {
   }
 
   get isAlive(): boolean {
-    const startTime = this.pid === 0 ? undefined : startTimeOf(this.pid);
-    return startTime !== undefined && (startTime === "" || startTime === (this.#startTime ?? startTime));
+    return this.pid !== 0 && isRunning(this.pid, this.#startTime);
   }
 
   /** SIGKILL: its workers end with it. */
   kill(): void {
-    if (this.isAlive) signal(this.pid, "SIGKILL");
+    try {
+      if (this.isAlive) process.kill(this.pid, "SIGKILL");
+    } catch {} // It has just ended.
   }
 
   /** Resolves when that has happened, unless the kernel takes too long. */
@@ -113,25 +117,6 @@ export class LauncherProcess {
 
 function stateFile(stateDir: string): string {
   return path.join(stateDir, "launcher.json");
-}
-
-/** What tells the process from a later one with the same pid; "" when that cannot be looked up now, undefined when it is gone or waits to be reaped. */
-function startTimeOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
-  } catch {
-    return signal(pid, 0) ? "" : undefined; // No /proc here, or no file can be opened at the moment.
-  }
-}
-
-function signal(pid: number, name: NodeJS.Signals | 0): boolean {
-  try {
-    return process.kill(pid, name);
-  } catch {
-    return false;
-  }
 }
 
 // The launcher and what it starts run code of others; /proc shows the environment a process began with.

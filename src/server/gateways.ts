@@ -23,7 +23,7 @@ import type { Gateway } from "../gateway/server.ts";
 import { askedOf } from "../gateway-link/asked-of.ts";
 import { GatewayDoor } from "../gateway-link/gateway-door.ts";
 import { sharedSettings } from "../gateway-link/settings.ts";
-import type { Log } from "../lib/log.ts";
+import { keepUnwaiting, type Log } from "../lib/log.ts";
 import type { Own } from "../lib/own.ts";
 import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
@@ -122,6 +122,7 @@ export class Gateways {
       env: config.installerEnv,
       stdio: ["ignore", "ignore", "inherit", "ipc"],
     });
+    keepUnwaiting(process.stderr.fd);
     const running: Running = { child, startedAt: performance.now(), listens: false };
     this.#running.add(running);
     child.on("error", () => {});

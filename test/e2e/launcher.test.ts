@@ -1,10 +1,11 @@
 /** The processes that start workers are killed or stand still, with jobs running and waiting: none is lost. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { LauncherProcess } from "../../src/drivers/launcher-process.ts";
+import { childrenOf } from "../children-of.ts";
 import { hostPid, OWN_PID } from "../host-pid.ts";
 import { project, startPlatform, svc, type TestPlatform, tempDir } from "./platform.ts";
 
@@ -55,18 +56,6 @@ async function until<T>(look: () => T | undefined | false, what: string): Promis
     assert.ok(performance.now() < end, `it did not come true: ${what}`);
     await delay(20);
   }
-}
-
-function childrenOf(pid: number): number[] {
-  const all = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry));
-  return all.map(Number).filter((entry) => {
-    try {
-      const stat = readFileSync(`/proc/${entry}/stat`, "latin1");
-      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
-    } catch {
-      return false; // gone meanwhile
-    }
-  });
 }
 
 /** Twenty jobs of which some run; resolves once two do. */

@@ -61,6 +61,7 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
     return interrupt.end();
   });
   progress?.done();
+  await terminal.neverWait();
   leave = (again) => agent.leave(again);
   if (stopped.signal.aborted) agent.leave(true);
   else if (!flags.json) terminal.out("Ctrl+C leaves.");

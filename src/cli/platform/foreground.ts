@@ -19,6 +19,7 @@ export async function runForeground(context: CliContext, options: StartOptions):
   process.on("SIGUSR2", () => snapshot());
   // A gateway process is this program again.
   const program = [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)];
+  await context.terminal.neverWait();
   try {
     const platform = await runPlatform(platformConfig(context, options), program);
     // Nothing of ours should come here: each promise has an owner. One that was forgotten is a failure that nobody looked

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { SvcError } from "../../domain/errors.ts";
+import { isRunning } from "../../lib/start-time.ts";
 
 const PROBE_MS = 1_000;
 
@@ -51,14 +52,14 @@ export interface PlatformRecord {
  */
 export async function runningPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
   const record = await readRecord(dataDir);
-  if (record === undefined || !isAlive(record.pid)) return undefined;
+  if (record === undefined || !isRunning(record.pid)) return undefined;
   return (await listens(record)) ? record : undefined;
 }
 
 /** As runningPlatform, but also one that drains and takes no calls any more. */
 export async function livingPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
   const record = await readRecord(dataDir);
-  if (record === undefined || !isAlive(record.pid)) return undefined;
+  if (record === undefined || !isRunning(record.pid)) return undefined;
   return (await listens(record)) || (await isPlatformProcess(record.pid)) ? record : undefined;
 }
 
@@ -73,15 +74,6 @@ export async function requireStopped(dataDir: string, what: string): Promise<voi
 
 export function logPath(dataDir: string): string {
   return join(dataDir, "platform.log");
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }
 
 async function readRecord(dataDir: string): Promise<PlatformRecord | undefined> {

@@ -35,6 +35,7 @@ from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, WORKER_ST
 from svc._runtime.link import protocol
 from svc._runtime.link.platform_link import PlatformLink
 from svc._runtime.link.protocol import boot_failed, encode, parse_head
+from svc._runtime.process import log
 from svc._runtime.process.new_process import clean_environment
 from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
@@ -110,7 +111,7 @@ class Launcher:
         except Exception:
             import traceback
 
-            os.write(2, f"[svc] launcher: {traceback.format_exc()}".encode())
+            log.tell(f"launcher: {traceback.format_exc()}")
 
     def _watch_link(self) -> None:
         descriptor, events = self._link.descriptor, self._link.events

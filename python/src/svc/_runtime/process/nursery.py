@@ -21,7 +21,7 @@ from time import monotonic
 
 from svc._runtime.confine import kernel
 from svc._runtime.limits import NURSERY_REQUESTS_MAX, RESTART_FIRST_S, RESTART_STEP_MAX_S
-from svc._runtime.process import new_process
+from svc._runtime.process import log, new_process
 from svc._runtime.process.new_process import execute, fork_apart
 from svc._runtime.process.worker_record import how_it_ended
 from svc._runtime.process.zygote import receive_message, send_message
@@ -88,7 +88,7 @@ class Nursery:
         how = how_it_ended(code)
         self._plan_start()
         asked, self._asked = self._asked, set()
-        os.write(2, f"[svc] launcher: the nursery, of which new workers descend, {how}; another one is started\n".encode())
+        log.tell(f"launcher: the nursery, of which new workers descend, {how}; another one is started")
         for number in asked:
             self.events.unborn(number, f"the process that it descends from {how}")
 
@@ -184,6 +184,6 @@ def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr:
         if start is not None:
             serve_zygote(channel, start, group)
     except BaseException as error:
-        os.write(2, f"[svc] zygote failed: {error!r}\n".encode())
+        log.tell(f"zygote failed: {error!r}")
     finally:
         os._exit(70)

@@ -28,7 +28,7 @@ from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import MESSAGE_FDS_MAX, START_MESSAGE_MAX_BYTES
 from svc._runtime.link.connection import TLS
 from svc._runtime.loader import load_handler
-from svc._runtime.process import new_process
+from svc._runtime.process import log, new_process
 from svc._runtime.process.remains import Remains
 from svc._values.failure import BootFailure, describe
 
@@ -287,7 +287,7 @@ class _Forker:
             meanwhile = (lambda: new_process.make_directory(start)) if later else None
             run_worker(start, lambda: endpoint, start.get("importMs", 0.0), meanwhile, ahead)
         except BaseException as error:
-            os.write(2, f"[svc] worker failed at birth: {error!r}\n".encode())
+            log.tell(f"worker failed at birth: {error!r}")
         finally:
             os._exit(70)
 

@@ -1,0 +1,51 @@
+/** A platform in the foreground whose output nobody reads serves on: its log collector stands still, or its terminal after Ctrl+S. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { childrenOf } from "../children-of.ts";
+import { sandbox } from "../cli/run-svc.ts";
+import { eventually } from "../eventually.ts";
+import { type OutputKind, runUnread } from "../unread-output.ts";
+import { project } from "./platform.ts";
+
+const HELLO = `
+from svc import Endpoint
+
+@Endpoint(name="hello", workers=(0, 2))
+def hello(name: str) -> str:
+    return f"hello {name}"
+`;
+
+for (const kind of ["pipe", "terminal", "socket"] satisfies OutputKind[]) {
+  test(`a platform whose ${kind} nobody reads deploys, replaces what is killed, answers and ends`, async (t) => {
+    const box = await sandbox();
+    const keyFile = path.join(box.dataDir, "first-key");
+    const start = box.command(["platform", "start", "--foreground", "--key-file", keyFile]);
+    const platform = await runUnread(t, kind, [process.execPath, ...start], { cwd: box.cwd, env: box.env });
+    const of = (file: string) => JSON.parse(readFileSync(path.join(box.dataDir, file), "utf8"));
+    const key = await eventually(() => readFileSync(keyFile, "utf8").trim());
+    const { url } = of("platform.json");
+    const svc = async (args: readonly string[], cwd = box.cwd) => {
+      const { code, stdout, stderr } = await box.svc(args, { cwd, env: { PLATFORM_URL: url, PLATFORM_API_KEY: key } });
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    await svc(["deploy"], project(t, { "main.py": HELLO }));
+    assert.match(await svc(["call", "hello", '{"name": "you"}']), /hello you/);
+    // Each is a line of the log: of the launcher itself, and of the platform.
+    for (const killed of [() => childrenOf(of("launcher.json").pid), () => [of("launcher.json").pid]]) {
+      for (const pid of killed()) process.kill(pid, "SIGKILL");
+      assert.match(await svc(["call", "hello", '{"name": "again"}']), /hello again/);
+    }
+    let said = "";
+    platform.read().on("data", (chunk) => {
+      said += chunk;
+    });
+    for (const line of [/Platform at http/, /launcher was killed by SIGKILL/]) {
+      await eventually(() => assert.match(said.replace(/^\.+/, ""), line));
+    }
+    await svc(["platform", "stop"]);
+    assert.equal(await platform.end(), 0);
+  });
+}
