@@ -127,7 +127,7 @@ export async function runCli(
   argv: readonly string[],
   { env, exit }: Pick<CliContext, "env" | "exit">,
 ): Promise<number> {
-  const terminal = new Terminal(process, env, () => exit(0));
+  const terminal = new Terminal(process, env, exit);
   const cwd = currentFolder();
   if (cwd === undefined) {
     terminal.note(formatError(FOLDER_GONE, terminal.errColors, false));

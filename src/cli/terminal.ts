@@ -39,17 +39,21 @@ export class Terminal {
   /** Of the step that is shown. */
   #endProgress = () => {};
 
-  /** `onClosedPipe`: nobody reads stdout any more (`svc status | head`): the reader's choice, not a failure. */
-  constructor(streams: Streams, env: Environment, onClosedPipe: () => void) {
+  /** `exit`: nobody reads stdout any more, the reader's choice (`svc status | head`) and no failure; or nothing can be written there. */
+  constructor(streams: Streams, env: Environment, exit: (code: number) => void) {
     this.#streams = streams;
     this.colors = pc.createColors(wantsColor(streams.stdout, env));
     this.errColors = pc.createColors(wantsColor(streams.stderr, env));
     this.interactive = streams.stdin.isTTY === true && streams.stderr.isTTY === true && !env.CI;
     this.live = streams.stderr.isTTY === true;
     streams.stdout.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
-      onClosedPipe();
+      if (error.code === "EPIPE") return exit(0);
+      this.note(`${this.errColors.red("error:")} The output cannot be written: ${error.message}`);
+      this.note("  Make room where it goes, or let it go elsewhere.");
+      exit(1);
     });
+    // Whom could it be told?
+    streams.stderr.on("error", () => {});
   }
 
   /** Whether a person reads the result, not a program or a file. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { type StdioOptions, spawnSync } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import { commandsFor } from "../../src/cli/app.ts";
 import type { Route } from "../../src/cli/command.ts";
@@ -143,6 +144,24 @@ describe("svc manners", () => {
       assert.match(stderr, message);
       assert.match(stderr, next);
     }
+  });
+
+  test("output that cannot be written is a failure in words; errors that cannot be are none", () => {
+    const full = openSync("/dev/full", "w");
+    const run = (words: string[], stdio: StdioOptions) =>
+      spawnSync(process.execPath, box.command(words), { cwd: box.cwd, env: box.env, stdio, encoding: "utf8" });
+    for (const words of [["--help"], ["platform", "start", "--help"], []]) {
+      const { status, stderr } = run(words, ["ignore", full, "pipe"]);
+      assert.equal(status, 1, stderr);
+      assert.match(
+        stderr,
+        /^error: The output cannot be written: ENOSPC: no space left on device, write\n {2}Make room/,
+      );
+      assert.doesNotMatch(stderr, /\n {4}at /);
+    }
+    const { status, stdout } = run(["status"], ["ignore", "pipe", full]);
+    assert.deepEqual({ status, stdout }, { status: 1, stdout: "" });
+    closeSync(full);
   });
 
   test("colours appear only where they are wanted", async () => {

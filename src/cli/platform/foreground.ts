@@ -26,8 +26,6 @@ export async function runForeground(context: CliContext, options: StartOptions):
     // at, which does not make wrong what is stored; to end would take every caller's connection with it. An exception
     // that nobody caught does end the process, as ever: nobody knows what it left half done.
     process.on("unhandledRejection", (error) => platform.defect(error));
-    // What Node itself prints must not end the platform on a full disk either.
-    process.stderr.on("error", () => {});
     const lost = platform.lost.then(async (error) => {
       await platform.stop({ now: true });
       throw error;
