@@ -1,12 +1,14 @@
-/** When what is to be stored cannot be: the machine's disk is full, no further file can be opened, or the database has no room. */
+/** When what is to be stored cannot be: the machine's disk is full or cannot be written, no further file can be opened, or the database has no room. */
 import { SvcError } from "./errors.ts";
 
-export type Lack = "room" | "descriptors" | "database";
+export type Lack = "room" | "disk" | "descriptors" | "database";
 
 /** By errno, and by PostgreSQL's SQLSTATE: its disk is full, its memory is used up. */
 const CODES: Readonly<Record<string, Lack>> = {
   ENOSPC: "room",
   EDQUOT: "room",
+  EIO: "disk",
+  EROFS: "disk",
   EMFILE: "descriptors",
   ENFILE: "descriptors",
   "53100": "database",
@@ -15,7 +17,7 @@ const CODES: Readonly<Record<string, Lack>> = {
 /** Where PostgreSQL refuses writes until its tables were vacuumed: it has no further numbers for transactions. */
 const NO_NUMBERS = new Set(["GetNewTransactionId", "GetNewMultiXactId"]);
 const SQLITE_FULL = 13;
-/** SQLite's extended codes of writes, flushes and growing that failed: over a quota it says no more than that. */
+/** SQLite's extended codes of writes, flushes and growing that failed: over a quota, or on a disk that broke, it says no more than that. */
 const SQLITE_WRITE_FAILED = new Set([778, 1034, 1290, 1546, 4874, 5386]);
 
 /** What was lacking when this was thrown; undefined when it failed for another reason. */
@@ -27,8 +29,10 @@ export function lackOf(error: unknown): Lack | undefined {
   const lack = typeof code === "string" ? CODES[code] : undefined;
   if (lack !== undefined) return lack;
   if (typeof routine === "string" && NO_NUMBERS.has(routine)) return "database";
-  if (errcode !== undefined)
-    return errcode % 256 === SQLITE_FULL || SQLITE_WRITE_FAILED.has(errcode) ? "room" : undefined;
+  if (errcode !== undefined) {
+    if (errcode % 256 === SQLITE_FULL) return "room";
+    return SQLITE_WRITE_FAILED.has(errcode) ? "disk" : undefined;
+  }
   return lackOf(cause);
 }
 
@@ -36,6 +40,10 @@ const WORDS: Readonly<Record<Lack, readonly [message: string, help: string]>> = 
   room: [
     "The platform's disk is full: nothing new can be stored.",
     "Make room on the disk of the platform's data directory; it goes on by itself then.",
+  ],
+  disk: [
+    "The platform's disk cannot be written: nothing new can be stored.",
+    "A quota may be used up, or the disk be read-only or broken: the system's log says more. The platform goes on by itself once it can be written.",
   ],
   descriptors: [
     "The platform has as many files open as it may: nothing new can be stored.",

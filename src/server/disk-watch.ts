@@ -3,7 +3,8 @@
  *
  *   a write failed for want of them ──▶ lacking, said once ──looked at every half second──▶ they are back, said once
  */
-import { type FileHandle, open, rm, statfs } from "node:fs/promises";
+import { statfsSync } from "node:fs";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { STORAGE_CHECK_MS, STORAGE_PROBE_BYTES, STORAGE_PROBE_FILES, STORAGE_ROOM_BYTES } from "../domain/limits.ts";
@@ -35,8 +36,9 @@ export class DiskWatch implements StorageWatch {
   }
 
   noticed(error: unknown): Lack | undefined {
-    const lack = lackOf(error);
-    if (lack === undefined || this.#lacking !== undefined) return lack;
+    const thrown = lackOf(error);
+    if (thrown === undefined || this.#lacking !== undefined) return thrown;
+    const lack = thrown === "disk" && this.#isFull() ? "room" : thrown;
     this.#lacking = { lack, since: performance.now() };
     this.#hooks.began(lack, error);
     this.#look();
@@ -69,6 +71,16 @@ export class DiskWatch implements StorageWatch {
     for (const go of this.#waiting.splice(0)) go();
   }
 
+  /** SQLite does not say of every write why it failed. */
+  #isFull(): boolean {
+    try {
+      const { bavail, bsize } = statfsSync(this.#dir);
+      return bavail * bsize < STORAGE_ROOM_BYTES;
+    } catch {
+      return false;
+    }
+  }
+
   #look(): void {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
@@ -96,8 +108,7 @@ export class DiskWatch implements StorageWatch {
 
   /** Free room alone does not tell: a quota may be used up. */
   async #isDiskBack(): Promise<boolean> {
-    const { bavail, bsize } = await statfs(this.#dir);
-    if (bavail * bsize < STORAGE_ROOM_BYTES) return false;
+    if (this.#isFull()) return false;
     const probe = path.join(this.#dir, "room-probe");
     const files: FileHandle[] = [];
     try {

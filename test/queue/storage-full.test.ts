@@ -1,15 +1,19 @@
 /** The queue on a disk that is full for a while: SQLite is given a number of pages instead, which fails in the same way. */
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { EventEmitter, once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { LEASE_MS } from "../../src/domain/limits.ts";
+import { storageNotice } from "../../src/domain/storage.ts";
 import { openSqlite } from "../../src/lib/sqlite.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { openSqliteQueue } from "../../src/queue/sqlite-queue.ts";
 import { DiskWatch } from "../../src/server/disk-watch.ts";
 import { newJob } from "../conformance/queue.ts";
+import { smallDisk, whyNoSmallDisk } from "../small-disk.ts";
 
 const FULL = { code: "STORAGE_FULL", status: 507 };
 
@@ -135,4 +139,43 @@ test("leases begin anew when there is room again: nobody could renew them", asyn
   assert.equal(await queue.expireLeases(), 0);
   assert.equal((await queue.find("runs"))?.state, "IN_PROGRESS");
   assert.equal(await queue.finish(job, { state: "COMPLETED", output: Buffer.from("1") }), true);
+});
+
+test("a disk that cannot be written is not called full, and what waits is written once it can be", {
+  skip: whyNoSmallDisk,
+}, async (t) => {
+  const { disk, fill, makeRoom } = smallDisk(t, 16);
+  const remount = (how: string) => execFileSync("mount", ["-o", `remount,${how}`, disk]);
+  const said: string[] = [];
+  const began = new EventEmitter();
+  const storage = new DiskWatch(disk, {
+    began: (lack) => {
+      said.push(storageNotice(lack));
+      began.emit("began");
+    },
+    ended: () => said.push("ended"),
+  });
+  t.after(() => storage.close());
+  const write = (name: string) => storage.keep(async () => writeFileSync(join(disk, name), Buffer.alloc(1 << 20)));
+  for (const [name, lack, end, words] of [
+    [
+      "first",
+      () => remount("ro"),
+      () => remount("rw"),
+      /^The platform's disk cannot be written: .* read-only or broken/,
+    ],
+    ["second", fill, makeRoom, /^The platform's disk is full: /],
+  ] as const) {
+    lack();
+    const noticed = once(began, "began");
+    const written = write(name);
+    await noticed;
+    assert.match(said.splice(0)[0]!, words);
+    end();
+    await written;
+    assert.deepEqual(said.splice(0), ["ended"]);
+  }
+  // SQLite's failed write, of which it says no more.
+  fill();
+  assert.equal(storage.noticed(Object.assign(new Error("disk I/O error"), { errcode: 778 })), "room");
 });
