@@ -236,6 +236,8 @@ export const WEBHOOK_RETRY_JITTER_MS = 2_000;
 export const WEBHOOK_TIMEOUT_MS = 10_000;
 export const WEBHOOK_BODY_MAX_BYTES = 10 * MB;
 export const WEBHOOK_ANSWER_MAX_BYTES = 64 * KB;
+/** The name servers are given so long for a receiver's address. */
+export const WEBHOOK_NAME_ASK_MS = 4_000;
 export const WEBHOOKS_AT_ONCE = 16;
 export const WEBHOOKS_AT_ONCE_PER_HOST = 4;
 export const WEBHOOK_CHECK_MS = 1_000;

@@ -2,13 +2,14 @@
  * One POST of a webhook. The address is checked where it is dialled, after the name was resolved: a name may point
  * anywhere, and to somewhere else a moment later. Redirects are answers like any other.
  */
-import { lookup } from "node:dns";
+import type { LookupAddress } from "node:dns";
 import type { ClientRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { isIP, type LookupFunction } from "node:net";
+import { isIP } from "node:net";
 import { WEBHOOK_ANSWER_MAX_BYTES } from "../domain/limits.ts";
 import { request as httpRequest } from "../lib/http.ts";
 import { isPublicAddress } from "./public-address.ts";
+import { receiverLookup } from "./receiver-names.ts";
 
 /** The receiver's address is not one that webhooks may reach. */
 export class PrivateAddress extends Error {
@@ -41,7 +42,7 @@ export function postWebhook({ url: text, headers, body, signal, allowPrivate }: 
       headers: { ...headers, "content-length": body.length },
       agent: false,
       signal,
-      ...(allowPrivate ? {} : { lookup: publicLookup }),
+      lookup: receiverLookup(signal, allowPrivate ? (_, addresses) => addresses : onlyPublic),
     });
     let status: number | undefined;
     let failure: Error | undefined;
@@ -65,13 +66,8 @@ export function postWebhook({ url: text, headers, body, signal, allowPrivate }: 
   });
 }
 
-const publicLookup: LookupFunction = (hostname, options, done) => {
-  lookup(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error !== null) return done(error, []);
-    const allowed = addresses.filter(({ address }) => isPublicAddress(address));
-    const [first] = allowed;
-    if (first === undefined) return done(new PrivateAddress(hostname), []);
-    if (options.all) done(null, allowed);
-    else done(null, first.address, first.family);
-  });
-};
+function onlyPublic(name: string, addresses: readonly LookupAddress[]): readonly LookupAddress[] {
+  const allowed = addresses.filter(({ address }) => isPublicAddress(address));
+  if (allowed.length === 0) throw new PrivateAddress(name);
+  return allowed;
+}
