@@ -1,13 +1,15 @@
+// May take 15 minutes.
 /** The example applications, deployed as their READMEs say and called by a user's programs. */
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { type TestContext, test } from "node:test";
+import { before, describe, type TestContext, test } from "node:test";
 import { inflateSync } from "node:zlib";
 import { Endpoint } from "../../src/client/endpoint.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
 import { SVC } from "../program.ts";
+import { suiteContext } from "../suite-context.ts";
 import { environment, execute, kernelOf } from "./notebook/kernel.ts";
 import { ROOT, startPlatform, type TestPlatform, tempDir } from "./platform.ts";
 
@@ -51,9 +53,13 @@ async function deployed(t: TestContext, example: string) {
   return { platform, cwd, endpoint, python, svc };
 }
 
-test("Every example works as its README says", async (t) => {
-  platform = await startPlatform(t);
-  await t.test("pipeline: three endpoints with different dependencies call each other's functions", async (t) => {
+describe("Every example works as its README says", () => {
+  const suite = suiteContext();
+  before(async () => {
+    platform = await startPlatform(suite);
+  });
+
+  test("pipeline: three endpoints with different dependencies call each other's functions", async (t) => {
     const on = await deployed(t, "pipeline");
     if (on === undefined) return;
     const api = on.endpoint("reports");
@@ -80,7 +86,7 @@ test("Every example works as its README says", async (t) => {
     );
   });
 
-  await t.test("text-stream: invented words arrive one by one as server-sent events", async (t) => {
+  test("text-stream: invented words arrive one by one as server-sent events", async (t) => {
     const on = await deployed(t, "text-stream");
     assert.ok(on);
     const api = on.endpoint("text-stream");
@@ -116,7 +122,7 @@ test("Every example works as its README says", async (t) => {
     assert.equal(stdout.trim(), "6", stderr);
   });
 
-  await t.test("batch: a script maps a function over 1,000 items and gets every result in order", async (t) => {
+  test("batch: a script maps a function over 1,000 items and gets every result in order", async (t) => {
     const on = await deployed(t, "batch");
     assert.ok(on);
     const { code, stdout, stderr } = await on.python("batch.py", "picture.png");
@@ -141,65 +147,54 @@ test("Every example works as its README says", async (t) => {
     assert.deepEqual([jobs.completed, jobs.failed, jobs.inQueue], [1000, 0, 0]);
   });
 
-  await t.test(
-    "chat: an OpenAI client's calls are answered by a stand-in for a model, whole and as a stream",
-    async (t) => {
-      const on = await deployed(t, "chat");
-      assert.ok(on);
-      const { url } = (await platform.endpoints()).find(({ name }) => name === "chat")!;
-      const messages = [{ role: "user", content: "what does a worker" }];
-      const ask = (more: object) =>
-        fetch(`${url}/openai/v1/chat/completions`, {
-          method: "POST",
-          headers: { authorization: `Bearer ${platform.key}` },
-          body: JSON.stringify({ model: "stand-in", messages, ...more }),
-        });
-      const whole = await (await ask({ max_tokens: 7 })).json();
-      const said = whole.choices[0].message.content as string;
-      assert.deepEqual([said.split(" ").length, whole.usage.completion_tokens], [7, 7]);
-      const lines = (await (await ask({ max_tokens: 7, stream: true })).text())
-        .split("\n")
-        .filter((line) => line !== "");
-      assert.equal(lines.pop(), "data: [DONE]");
-      const pieces = lines.map((line) => JSON.parse(line.slice("data: ".length)).choices[0].delta.content ?? "");
-      assert.equal(pieces.join("").trim(), said, "the same question gets the same answer, piece by piece");
-    },
-  );
+  test("chat: an OpenAI client's calls are answered by a stand-in for a model, whole and as a stream", async (t) => {
+    const on = await deployed(t, "chat");
+    assert.ok(on);
+    const { url } = (await platform.endpoints()).find(({ name }) => name === "chat")!;
+    const messages = [{ role: "user", content: "what does a worker" }];
+    const ask = (more: object) =>
+      fetch(`${url}/openai/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${platform.key}` },
+        body: JSON.stringify({ model: "stand-in", messages, ...more }),
+      });
+    const whole = await (await ask({ max_tokens: 7 })).json();
+    const said = whole.choices[0].message.content as string;
+    assert.deepEqual([said.split(" ").length, whole.usage.completion_tokens], [7, 7]);
+    const lines = (await (await ask({ max_tokens: 7, stream: true })).text()).split("\n").filter((line) => line !== "");
+    assert.equal(lines.pop(), "data: [DONE]");
+    const pieces = lines.map((line) => JSON.parse(line.slice("data: ".length)).choices[0].delta.content ?? "");
+    assert.equal(pieces.join("").trim(), said, "the same question gets the same answer, piece by piece");
+  });
 
-  await t.test(
-    "thumbnails: pictures of a volume become one, by way of another endpoint for each of them",
-    async (t) => {
-      const on = await deployed(t, "thumbnails");
-      if (on === undefined) return;
-      for (const name of ["overview.png", "endpoint.png"]) {
-        await on.svc("volume", "put", "pictures", path.join(ROOT, "docs/console", name));
-      }
-      const sheet = await on.svc("call", "sheet", '{"names": ["overview.png", "endpoint.png"], "side": 100}');
-      const { width, height } = JSON.parse(sheet);
-      assert.ok(width > 100 && width <= 200, `${width}`);
-      assert.ok(height > 20 && height <= 100, `${height}`);
-      await on.svc("volume", "get", "pictures", "sheet.jpg");
-      assert.equal(readFileSync(path.join(on.cwd, "sheet.jpg")).subarray(0, 3).toString("hex"), "ffd8ff");
-      assert.match(await on.svc("volume", "ls", "pictures", "thumbs"), /overview\.jpg[\s\S]*|endpoint\.jpg/);
-      await assert.rejects(on.endpoint("thumbnail").runsync({ name: "../x.png" }), /name is that of a file/);
-    },
-  );
+  test("thumbnails: pictures of a volume become one, by way of another endpoint for each of them", async (t) => {
+    const on = await deployed(t, "thumbnails");
+    if (on === undefined) return;
+    for (const name of ["overview.png", "endpoint.png"]) {
+      await on.svc("volume", "put", "pictures", path.join(ROOT, "docs/console", name));
+    }
+    const sheet = await on.svc("call", "sheet", '{"names": ["overview.png", "endpoint.png"], "side": 100}');
+    const { width, height } = JSON.parse(sheet);
+    assert.ok(width > 100 && width <= 200, `${width}`);
+    assert.ok(height > 20 && height <= 100, `${height}`);
+    await on.svc("volume", "get", "pictures", "sheet.jpg");
+    assert.equal(readFileSync(path.join(on.cwd, "sheet.jpg")).subarray(0, 3).toString("hex"), "ffd8ff");
+    assert.match(await on.svc("volume", "ls", "pictures", "thumbs"), /overview\.jpg[\s\S]*|endpoint\.jpg/);
+    await assert.rejects(on.endpoint("thumbnail").runsync({ name: "../x.png" }), /name is that of a file/);
+  });
 
-  await t.test(
-    "fastapi-app: an application that knows nothing of svc answers as it does elsewhere, its own pages included",
-    async (t) => {
-      const on = await deployed(t, "fastapi-app");
-      if (on === undefined) return;
-      const api = on.endpoint("units");
-      assert.deepEqual(await api.post("/convert/km", { amount: 2, unit: "mi" }), { amount: 3.218688, unit: "km" });
-      await assert.rejects(api.post("/convert/parsec", { amount: 2, unit: "mi" }), { status: 404 });
-      await assert.rejects(api.post("/convert/km", { amount: "much" }), { status: 422 });
-      const { info } = await api.get<{ info: { title: string } }>("/openapi.json");
-      assert.equal(info.title, "Units");
-    },
-  );
+  test("fastapi-app: an application that knows nothing of svc answers as it does elsewhere, its own pages included", async (t) => {
+    const on = await deployed(t, "fastapi-app");
+    if (on === undefined) return;
+    const api = on.endpoint("units");
+    assert.deepEqual(await api.post("/convert/km", { amount: 2, unit: "mi" }), { amount: 3.218688, unit: "km" });
+    await assert.rejects(api.post("/convert/parsec", { amount: 2, unit: "mi" }), { status: 404 });
+    await assert.rejects(api.post("/convert/km", { amount: "much" }), { status: 422 });
+    const { info } = await api.get<{ info: { title: string } }>("/openapi.json");
+    assert.equal(info.title, "Units");
+  });
 
-  await t.test("scheduled-job: a tick leaves its report where a route of another endpoint finds it", async (t) => {
+  test("scheduled-job: a tick leaves its report where a route of another endpoint finds it", async (t) => {
     const on = await deployed(t, "scheduled-job");
     assert.ok(on);
     assert.match(await on.svc("schedule"), /hourly/);
@@ -211,7 +206,7 @@ test("Every example works as its README says", async (t) => {
     });
   });
 
-  await t.test("notebook: its cells deploy the function that one of them declares, and call it", async (t) => {
+  test("notebook: its cells deploy the function that one of them declares, and call it", async (t) => {
     const bin = await environment(t);
     if (bin === undefined) return;
     const { cells } = JSON.parse(readFileSync(path.join(ROOT, "examples/notebook/primes.ipynb"), "utf8"));
