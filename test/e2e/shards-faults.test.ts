@@ -65,7 +65,10 @@ class Load {
     this.#paths = paths;
     this.at = at;
     this.#callers = Promise.all(Array.from({ length: CALLERS }, (_, n) => this.#caller(n)));
-    this.#callers.catch(() => {}); // It is awaited where the load is.
+    // It is awaited where the load is.
+    this.#callers.catch(() => {
+      this.#isOver = true;
+    });
   }
 
   async #caller(n: number): Promise<void> {
@@ -86,7 +89,9 @@ class Load {
         continue;
       }
       assert.equal(status, 200, text);
-      if (n > 0) assert.equal(json.output, 2 * x, text);
+      // Whoever has waited for long is told how far it is: on a busy machine another server needs a minute for its place.
+      const isOpen = n === 0 || json.status === "IN_QUEUE" || json.status === "IN_PROGRESS";
+      if (!isOpen) assert.equal(json.output, 2 * x, text);
       this.#accepted.set(json.id, { at, x });
       this.answered++;
       await breath();

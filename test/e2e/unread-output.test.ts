@@ -1,4 +1,4 @@
-/** A platform in the foreground whose output nobody reads serves on: its log collector stands still, or its terminal after Ctrl+S. */
+/** A platform in the foreground, or an agent, whose output nobody reads serves on: its log collector stands still, or its terminal after Ctrl+S. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -6,8 +6,10 @@ import { test } from "node:test";
 import { childrenOf } from "../children-of.ts";
 import { sandbox } from "../cli/run-svc.ts";
 import { eventually } from "../eventually.ts";
+import { PROGRAM } from "../program.ts";
 import { type OutputKind, runUnread } from "../unread-output.ts";
-import { project } from "./platform.ts";
+import { isHere, result, run, startJoinable } from "./joined-hosts.ts";
+import { project, tempDir } from "./platform.ts";
 
 const HELLO = `
 from svc import Endpoint
@@ -42,10 +44,32 @@ for (const kind of ["pipe", "terminal", "socket"] satisfies OutputKind[]) {
     platform.read().on("data", (chunk) => {
       said += chunk;
     });
-    for (const line of [/Platform at http/, /launcher was killed by SIGKILL/]) {
+    for (const line of [/Platform at http/, /the launcher .*another one is started/]) {
       await eventually(() => assert.match(said.replace(/^\.+/, ""), line));
     }
     await svc(["platform", "stop"]);
     assert.equal(await platform.end(), 0);
   });
 }
+
+test("an agent whose pipe nobody reads joins, runs what comes and leaves", async (t) => {
+  const { platform, deploy } = await startJoinable(t);
+  const made = await platform.query<{ createHostToken: { secret: string } }>(
+    "mutation { createHostToken(input: {}) { secret } }",
+  );
+  const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
+  const address = `${platform.url}${workersDial.slice(workersDial.lastIndexOf("#"))}`;
+  const join = ["worker", "join", address, "--name", "unread", "--data-dir", path.join(tempDir(t), "host")];
+  const env = { ...process.env, SVC_HOST_TOKEN: made.createHostToken.secret, SVC_WORKER_PATHS: platform.shared };
+  const agent = await runUnread(t, "pipe", [process.execPath, PROGRAM, ...join], { env });
+  await isHere(platform, "unread");
+  const { id, url } = await deploy();
+  for (const n of [1, 2, 3]) assert.equal((await result(platform, id, await run(platform, url, n))).output.n, n);
+  let said = "";
+  agent.read().on("data", (chunk) => {
+    said += chunk;
+  });
+  await eventually(() => assert.match(said.replace(/^\.+/, ""), /Started worker w-\S+ of record/));
+  process.kill(agent.pid, "SIGINT");
+  assert.equal(await agent.end(), 0, said.replace(/^\.+/, ""));
+});
