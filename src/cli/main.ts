@@ -12,6 +12,8 @@ export async function main(argv: readonly string[]): Promise<number> {
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
+  // Node would open its debugger to every program of this machine, workers among them.
+  process.on("SIGUSR1", () => {});
   const { cacheDir } = await import("./paths.ts");
   enableCompileCache(join(cacheDir(process.env), "compiled"));
   const { runCli } = await import("./app.ts");
