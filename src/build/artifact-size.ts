@@ -1,4 +1,5 @@
 import { SvcError } from "../domain/errors.ts";
+import { LAYER_UNPACKED_MAX_BYTES } from "../domain/limits.ts";
 import type { DependencyLayer, PackageSize } from "./dependency-layer.ts";
 import type { ProjectFile } from "./project-files.ts";
 
@@ -20,20 +21,39 @@ export function checkArtifactSize(
   ]
     .sort((a, b) => b.sizeBytes - a.sizeBytes || (a.what < b.what ? -1 : 1))
     .slice(0, SHOWN);
-  const table = rows.map((row) => `  ${megabytes(row.sizeBytes).padStart(12)}  ${row.what}`).join("\n");
+  const table = tableOf(rows);
   const unpacked =
     packages.reduce((sum, each) => sum + each.sizeBytes, 0) + files.reduce((sum, each) => sum + each.sizeBytes, 0);
   const names = enoughToLeaveOut(packages, unpacked * (1 - maxBytes / artifactBytes));
-  const largestFile = rows.find((row) => files.some((file) => file.path === row.what));
   const help =
     names.length > 0
       ? `Leave packages out that the workers' image already has: --exclude ${names.join(",")}`
-      : `Leave files out by .svcignore${largestFile ? `, for example ${largestFile.what}` : ""}; workers can load data from a volume.`;
+      : leaveFilesOut(rows.find((row) => files.some((file) => file.path === row.what))?.what);
   throw new SvcError(
     "ARTIFACT_TOO_LARGE",
     `The artifact has ${megabytes(artifactBytes)}, and at most ${megabytes(maxBytes)} can be deployed. Largest parts, unpacked:\n${table}`,
     { help },
   );
+}
+
+/** The same of files that no worker would be given, before any is read: that takes minutes. */
+export function checkSourceSize(files: readonly ProjectFile[]): void {
+  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  if (bytes <= LAYER_UNPACKED_MAX_BYTES) return;
+  const largest = files.toSorted((a, b) => b.sizeBytes - a.sizeBytes).slice(0, SHOWN);
+  throw new SvcError(
+    "ARTIFACT_TOO_LARGE",
+    `The project's files have ${megabytes(bytes)}, and at most ${megabytes(LAYER_UNPACKED_MAX_BYTES)} can be unpacked on a machine. Largest files:\n${tableOf(largest.map(({ path: what, sizeBytes }) => ({ what, sizeBytes })))}`,
+    { help: leaveFilesOut(largest[0]!.path) },
+  );
+}
+
+function leaveFilesOut(example: string | undefined): string {
+  return `Leave files out by .svcignore${example ? `, for example ${example}` : ""}; workers can load data from a volume.`;
+}
+
+function tableOf(rows: readonly { readonly what: string; readonly sizeBytes: number }[]): string {
+  return rows.map((row) => `  ${megabytes(row.sizeBytes).padStart(12)}  ${row.what}`).join("\n");
 }
 
 /** Each package once with its largest version. */

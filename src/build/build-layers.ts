@@ -2,6 +2,7 @@
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { PYTHON_MINOR_MAX, PYTHON_MINOR_MIN } from "../domain/limits.ts";
+import { checkSourceSize } from "./artifact-size.ts";
 import { buildDependencies } from "./build-dependencies.ts";
 import type { BuildResult, BuiltLayer } from "./build-result.ts";
 import type { DependencyLayer } from "./dependency-layer.ts";
@@ -73,6 +74,8 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
   const { scanMemory: memory, scanner } = options;
   const found = await scanProject({ projectDir, environment: env, python, memory, scanner });
   requireScan(found);
+  const files = found.files.files.filter((file) => file.path !== options.leaveOut);
+  checkSourceSize(files);
   const scan = options.adjust === undefined ? found : { ...found, endpoints: options.adjust(found.endpoints) };
   await options.onScan?.(scan.endpoints);
   options.signal?.throwIfAborted();
@@ -93,8 +96,7 @@ export async function buildLayers(options: LayerOptions): Promise<LayersBuild> {
   progress({ step: "sources" });
   const { endpoints } = scan;
   const handlers = new Map(endpoints.map((each) => [path.posix.basename(handlerPath(each.name)), handlerSource(each)]));
-  const files = scan.files.files.filter((file) => file.path !== options.leaveOut);
-  const source = await buildSourceLayer(projectDir, files, handlers, cache);
+  const source = await buildSourceLayer(projectDir, files, handlers, cache, signal);
   signal?.throwIfAborted();
 
   const layersOf = await endpointLayers(endpoints, dependencies, options.exclude ?? [], python);

@@ -89,7 +89,7 @@ export async function buildDependencyLayer(
   const lock = installed.map(({ name, version }) => `${name}==${version}`).sort();
   writeFileSync(path.join(target, "requirements.lock"), lock.map((line) => `${line}\n`).join(""));
   const packages = installed.map(({ name, version, sizeBytes }) => ({ name, version, sizeBytes }));
-  const layer = await cache.write(treeEntries(target, `deps/${set.key}`), GZIP_LEVEL_DEPENDENCIES);
+  const layer = await cache.write(treeEntries(target, `deps/${set.key}`), GZIP_LEVEL_DEPENDENCIES, signal);
   const record: LayerRecord = { digest: layer.digest, sizeBytes: layer.sizeBytes, lock, base, leftOut, packages };
   await cache.remember("dependencies", set.key, record);
   await cache.prune("dependencies", { countMax: DEPENDENCY_LAYERS_KEPT, bytesMax: DEPENDENCY_LAYERS_KEPT_BYTES });

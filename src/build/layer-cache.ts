@@ -77,13 +77,18 @@ export class LayerCache {
   }
 
   /** Packs, compresses and stores. */
-  async write(entries: Iterable<TarEntry> | AsyncIterable<TarEntry>, level: number): Promise<CachedLayer> {
+  async write(
+    entries: Iterable<TarEntry> | AsyncIterable<TarEntry>,
+    level: number,
+    signal?: AbortSignal,
+  ): Promise<CachedLayer> {
     makeFolder(path.join(this.#dir, "layers"));
     const temporary = temporaryName(path.join(this.#dir, "layers", "new"));
     const hash = createHash("sha256");
     let sizeBytes = 0;
     const measured = async function* () {
       for await (const chunk of gzipMembers(packTar(entries), level)) {
+        signal?.throwIfAborted();
         hash.update(chunk);
         sizeBytes += chunk.length;
         yield chunk;

@@ -27,6 +27,7 @@ export async function buildSourceLayer(
   files: readonly ProjectFile[],
   handlers: ReadonlyMap<string, string>,
   cache: LayerCache,
+  signal?: AbortSignal,
 ): Promise<SourceLayer> {
   const project = projectKey(projectDir);
   const known = cache.record<Hashes>("file-hashes", project) ?? {};
@@ -54,7 +55,7 @@ export async function buildSourceLayer(
       const content = readFileSync(path.join(projectDir, file.path));
       add({ name, executable, content }, sha256(content));
     } else {
-      const digest = await largeFileDigest(projectDir, file, known, hashes);
+      const digest = await largeFileDigest(projectDir, file, known, hashes, signal);
       add({ name, executable, file: path.join(projectDir, file.path), size: file.sizeBytes }, digest);
     }
   }
@@ -67,7 +68,7 @@ export async function buildSourceLayer(
     await cache.touch("sources", key);
     return { ...found, contents, cached: true };
   }
-  const layer = await cache.write(entries, GZIP_LEVEL_SOURCE);
+  const layer = await cache.write(entries, GZIP_LEVEL_SOURCE, signal);
   for (const file of files) if (file.sizeBytes > SMALL_FILE_BYTES) requireUnchanged(projectDir, file);
   await cache.remember("sources", key, { digest: layer.digest, sizeBytes: layer.sizeBytes });
   await cache.prune("sources", { countMax: SOURCE_LAYERS_KEPT, bytesMax: SOURCE_LAYERS_KEPT_BYTES });
@@ -95,7 +96,13 @@ function isOutOfReach(file: string, reach: ReadonlySet<string> | null): boolean 
   return reach !== null && file.endsWith(".py") && !reach.has(file);
 }
 
-async function largeFileDigest(projectDir: string, file: ProjectFile, known: Hashes, hashes: Hashes): Promise<string> {
+async function largeFileDigest(
+  projectDir: string,
+  file: ProjectFile,
+  known: Hashes,
+  hashes: Hashes,
+  signal: AbortSignal | undefined,
+): Promise<string> {
   const earlier = known[file.path];
   if (earlier?.stamp === file.stamp) {
     hashes[file.path] = earlier;
@@ -103,7 +110,8 @@ async function largeFileDigest(projectDir: string, file: ProjectFile, known: Has
   }
   const readAt = Date.now();
   const hash = createHash("sha256");
-  for await (const chunk of createReadStream(path.join(projectDir, file.path))) hash.update(chunk as Buffer);
+  for await (const chunk of createReadStream(path.join(projectDir, file.path), { signal }))
+    hash.update(chunk as Buffer);
   const digest = hash.digest("hex");
   if (file.modifiedMs < readAt - CLOCK_TICK_MS) hashes[file.path] = { stamp: file.stamp, digest };
   return digest;

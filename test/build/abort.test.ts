@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import path from "node:path";
 import { describe, test } from "node:test";
 import { buildProject } from "../../src/build/build.ts";
+import type { SvcError } from "../../src/domain/errors.ts";
 import { eventually } from "../eventually.ts";
 import { PROGRAM } from "../program.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
@@ -46,6 +47,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** Takes minutes to read and to pack. */
+const LARGE_BYTES = 11_000_000_000;
+
 const NOTHING = { project: [], layers: [], running: [] };
 
 describe("a build that is stopped while it installs", () => {
@@ -82,5 +86,38 @@ describe("a build that is stopped while it installs", () => {
     writeFiles(projectDir, { "w.py": WORKER.replace(', dependencies=["six"]', "") });
     await buildProject({ projectDir, cacheDir, configDir, env: process.env });
     assert.ok(!existsSync(path.join(projectDir, ".svc/.build")));
+  });
+});
+
+describe("a build of a project with a file that takes minutes to read", () => {
+  test("ends at once when it is stopped, and leaves nothing", async (t) => {
+    const dir = temporaryFolder(t);
+    writeFiles(dir, { "project/w.py": WORKER.replace(', dependencies=["six"]', ""), "project/model.bin": "" });
+    truncateSync(path.join(dir, "project/model.bin"), LARGE_BYTES);
+    const stop = new AbortController();
+    const options = { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), configDir: dir };
+    const onProgress = ({ step }: { step: string }) => {
+      if (step === "sources") setImmediate(() => stop.abort());
+    };
+    await assert.rejects(buildProject({ ...options, env: process.env, onProgress, signal: stop.signal }), {
+      name: "AbortError",
+    });
+    assert.ok(!existsSync(path.join(dir, "cache/layers")) || readdirSync(path.join(dir, "cache/layers")).length === 0);
+  });
+
+  test("is refused before it is read where no machine would unpack it", async (t) => {
+    const dir = temporaryFolder(t);
+    writeFiles(dir, { "w.py": WORKER, "data/all.bin": "" });
+    truncateSync(path.join(dir, "data/all.bin"), 1_000_000_000_000);
+    const options = { projectDir: dir, cacheDir: path.join(dir, "cache"), configDir: dir, env: process.env };
+    await assert.rejects(buildProject(options), (error: SvcError) => {
+      assert.equal(error.code, "ARTIFACT_TOO_LARGE");
+      assert.match(
+        error.message,
+        /1,000,000 MB, and at most 12,582\.9 MB.*Largest files:\n +1,000,000 MB {2}data\/all\.bin/s,
+      );
+      assert.match(error.help!, /\.svcignore, for example data\/all\.bin; workers can load data from a volume/);
+      return true;
+    });
   });
 });
