@@ -145,9 +145,9 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   STORAGE_FULL: {
     cause:
-      "The platform's disk or its database is full, or it may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",
+      "The platform's disk or its database is full, the disk cannot be written (read-only, broken, over a quota), or the platform may open no further file. Nothing new is accepted; reads and running jobs go on, and their results are stored when there is room. Of a layer, what had arrived is removed.",
     remedy:
-      "Make room on the disk of the platform's data directory, or of its database; it goes on by itself. Then call again.",
+      "Make room on the disk of the platform's data directory, or of its database, or see what the system's log says of the disk; it goes on by itself. Then call again.",
   },
   BUCKET_AWAY: {
     cause:
