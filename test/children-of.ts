@@ -6,7 +6,8 @@ export function childrenOf(pid: number): number[] {
   return all.map(Number).filter((entry) => {
     try {
       const stat = readFileSync(`/proc/${entry}/stat`, "latin1");
-      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
+      const [state, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return state !== "Z" && Number(parent) === pid;
     } catch {
       return false; // gone meanwhile
     }

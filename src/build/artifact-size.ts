@@ -3,6 +3,11 @@ import { LAYER_UNPACKED_MAX_BYTES } from "../domain/limits.ts";
 import type { DependencyLayer, PackageSize } from "./dependency-layer.ts";
 import type { ProjectFile } from "./project-files.ts";
 
+interface Part {
+  readonly what: string;
+  readonly sizeBytes: number;
+}
+
 const SHOWN = 10;
 const MB = 1_000_000;
 
@@ -15,36 +20,33 @@ export function checkArtifactSize(
 ): void {
   if (artifactBytes <= maxBytes) return;
   const packages = largestPackages(dependencies);
-  const rows = [
+  const parts = [
     ...packages.map(({ name, version, sizeBytes }) => ({ what: `${name} ${version}`, sizeBytes })),
-    ...files.map((file) => ({ what: file.path, sizeBytes: file.sizeBytes })),
-  ]
-    .sort((a, b) => b.sizeBytes - a.sizeBytes || (a.what < b.what ? -1 : 1))
-    .slice(0, SHOWN);
-  const table = tableOf(rows);
-  const unpacked =
-    packages.reduce((sum, each) => sum + each.sizeBytes, 0) + files.reduce((sum, each) => sum + each.sizeBytes, 0);
+    ...files.map(partOf),
+  ];
+  const largest = largestOf(parts);
+  const unpacked = bytesOf(parts);
   const names = enoughToLeaveOut(packages, unpacked * (1 - maxBytes / artifactBytes));
   const help =
     names.length > 0
       ? `Leave packages out that the workers' image already has: --exclude ${names.join(",")}`
-      : leaveFilesOut(rows.find((row) => files.some((file) => file.path === row.what))?.what);
+      : leaveFilesOut(largest.find((row) => files.some((file) => file.path === row.what))?.what);
   throw new SvcError(
     "ARTIFACT_TOO_LARGE",
-    `The artifact has ${megabytes(artifactBytes)}, and at most ${megabytes(maxBytes)} can be deployed. Largest parts, unpacked:\n${table}`,
+    `The artifact has ${megabytes(artifactBytes)}, and at most ${megabytes(maxBytes)} can be deployed. Largest parts, unpacked:\n${tableOf(largest)}`,
     { help },
   );
 }
 
 /** The same of files that no worker would be given, before any is read: that takes minutes. */
 export function checkSourceSize(files: readonly ProjectFile[]): void {
-  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const bytes = bytesOf(files);
   if (bytes <= LAYER_UNPACKED_MAX_BYTES) return;
-  const largest = files.toSorted((a, b) => b.sizeBytes - a.sizeBytes).slice(0, SHOWN);
+  const largest = largestOf(files.map(partOf));
   throw new SvcError(
     "ARTIFACT_TOO_LARGE",
-    `The project's files have ${megabytes(bytes)}, and at most ${megabytes(LAYER_UNPACKED_MAX_BYTES)} can be unpacked on a machine. Largest files:\n${tableOf(largest.map(({ path: what, sizeBytes }) => ({ what, sizeBytes })))}`,
-    { help: leaveFilesOut(largest[0]!.path) },
+    `The project's files have ${megabytes(bytes)}, and at most ${megabytes(LAYER_UNPACKED_MAX_BYTES)} can be unpacked on a machine. Largest files:\n${tableOf(largest)}`,
+    { help: leaveFilesOut(largest[0]!.what) },
   );
 }
 
@@ -52,8 +54,20 @@ function leaveFilesOut(example: string | undefined): string {
   return `Leave files out by .svcignore${example ? `, for example ${example}` : ""}; workers can load data from a volume.`;
 }
 
-function tableOf(rows: readonly { readonly what: string; readonly sizeBytes: number }[]): string {
-  return rows.map((row) => `  ${megabytes(row.sizeBytes).padStart(12)}  ${row.what}`).join("\n");
+function partOf({ path: what, sizeBytes }: ProjectFile): Part {
+  return { what, sizeBytes };
+}
+
+function bytesOf(parts: readonly Pick<Part, "sizeBytes">[]): number {
+  return parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
+function largestOf(parts: readonly Part[]): readonly Part[] {
+  return parts.toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.what < b.what ? -1 : 1)).slice(0, SHOWN);
+}
+
+function tableOf(parts: readonly Part[]): string {
+  return parts.map((row) => `  ${megabytes(row.sizeBytes).padStart(12)}  ${row.what}`).join("\n");
 }
 
 /** Each package once with its largest version. */

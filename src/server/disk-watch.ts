@@ -3,8 +3,8 @@
  *
  *   a write failed for want of them ──▶ lacking, said once ──looked at every half second──▶ they are back, said once
  */
-import { statfsSync } from "node:fs";
-import { type FileHandle, open, rm } from "node:fs/promises";
+import { type StatsFs, statfsSync } from "node:fs";
+import { type FileHandle, open, rm, statfs } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { STORAGE_CHECK_MS, STORAGE_PROBE_BYTES, STORAGE_PROBE_FILES, STORAGE_ROOM_BYTES } from "../domain/limits.ts";
@@ -74,8 +74,7 @@ export class DiskWatch implements StorageWatch {
   /** SQLite does not say of every write why it failed. */
   #isFull(): boolean {
     try {
-      const { bavail, bsize } = statfsSync(this.#dir);
-      return bavail * bsize < STORAGE_ROOM_BYTES;
+      return !hasRoom(statfsSync(this.#dir));
     } catch {
       return false;
     }
@@ -108,7 +107,7 @@ export class DiskWatch implements StorageWatch {
 
   /** Free room alone does not tell: a quota may be used up. */
   async #isDiskBack(): Promise<boolean> {
-    if (this.#isFull()) return false;
+    if (!hasRoom(await statfs(this.#dir))) return false;
     const probe = path.join(this.#dir, "room-probe");
     const files: FileHandle[] = [];
     try {
@@ -120,4 +119,8 @@ export class DiskWatch implements StorageWatch {
       await rm(probe, { force: true });
     }
   }
+}
+
+function hasRoom({ bavail, bsize }: StatsFs): boolean {
+  return bavail * bsize >= STORAGE_ROOM_BYTES;
 }

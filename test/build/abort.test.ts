@@ -6,6 +6,7 @@ import path from "node:path";
 import { describe, test } from "node:test";
 import { buildProject } from "../../src/build/build.ts";
 import type { SvcError } from "../../src/domain/errors.ts";
+import { isRunning } from "../../src/lib/start-time.ts";
 import { eventually } from "../eventually.ts";
 import { PROGRAM } from "../program.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
@@ -33,18 +34,13 @@ wait
   const left = () => ({
     project: readdirSync(path.join(dir, "project/.svc")),
     layers: existsSync(path.join(dir, "cache/layers")) ? readdirSync(path.join(dir, "cache/layers")) : [],
-    running: readFileSync(pids, "utf8").trim().split(" ").map(Number).filter(isAlive),
+    running: readFileSync(pids, "utf8")
+      .trim()
+      .split(" ")
+      .map(Number)
+      .filter((pid) => isRunning(pid)),
   });
   return { projectDir: path.join(dir, "project"), cacheDir: path.join(dir, "cache"), configDir: dir, env, left };
-}
-
-/** A zombie has ended; it waits for whoever adopted it. */
-function isAlive(pid: number): boolean {
-  try {
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return false;
-  }
 }
 
 /** Takes minutes to read and to pack. */

@@ -4,6 +4,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { LABEL } from "../../src/drivers/docker/labels.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { childrenOf } from "../children-of.ts";
 
 /** Parts of a platform whose workers are processes, and of one that has them in containers. */
 export const COMPONENTS = {
@@ -68,22 +69,6 @@ async function containersOf(dataDir: string): Promise<number[]> {
 async function linkedTo(platform: number, pids: readonly number[]): Promise<number[]> {
   const lines = await script("linked", platform, ...pids);
   return lines === "" ? [] : lines.split(" ").map(Number);
-}
-
-function childrenOf(pid: number): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && parentOf(name) === pid)
-    .map(Number);
-}
-
-function parentOf(pid: string): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const [state, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return state === "Z" ? 0 : Number(parent);
-  } catch {
-    return 0; // It ended in this moment.
-  }
 }
 
 /** Resolves when it is over; a killed platform is the caller's to start again. False: it could not be done here. */

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { isRunning } from "../../src/lib/start-time.ts";
 import { eventually } from "../eventually.ts";
 import { embeddedOnly } from "../servers.ts";
 import { project, startPlatform, svc, type TestPlatform } from "./platform.ts";
@@ -38,15 +39,6 @@ async function started(t: TestContext): Promise<{ platform: TestPlatform; double
 
 function gatewayPids({ dataDir }: TestPlatform): number[] {
   return JSON.parse(readFileSync(path.join(dataDir, "platform.json"), "utf8")).gateways.pids;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    // A zombie has ended.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
 }
 
 /** On a connection of its own: the kernel gives it to any gateway. */
@@ -125,7 +117,7 @@ test("a gateway that stands still is counted out: a key is revoked all the same,
   const { createKey: made } = await platform.query<{ createKey: { key: { id: string }; secret: string } }>(key);
   const [still = 0] = gatewayPids(platform);
   process.kill(still, "SIGSTOP");
-  t.after(() => isAlive(still) && process.kill(still, "SIGKILL"));
+  t.after(() => isRunning(still) && process.kill(still, "SIGKILL"));
   // A connection that the kernel gives to the one that stands still is cut when that is counted out: the caller asks again.
   const statusOf = (secret: string) =>
     eventually(async () => {
@@ -135,7 +127,7 @@ test("a gateway that stands still is counted out: a key is revoked all the same,
   await eventually(() => platform.query("mutation ($id: String!) { revokeKey(id: $id) }", { id: made.key.id }));
   assert.equal(await statusOf(made.secret), 401);
   await eventually(() => {
-    assert.ok(!isAlive(still));
+    assert.ok(!isRunning(still));
     assert.equal(gatewayPids(platform).length, COUNT);
   });
   for (let i = 0; i < 8; i++) assert.equal(await statusOf(platform.key), 200);
@@ -145,11 +137,11 @@ test("gateways end with an owner that is killed, also one that stands still, and
   const { platform, double } = await started(t);
   const [still = 0, other = 0] = gatewayPids(platform);
   process.kill(still, "SIGSTOP");
-  t.after(() => isAlive(still) && process.kill(still, "SIGKILL"));
+  t.after(() => isRunning(still) && process.kill(still, "SIGKILL"));
   await platform.kill();
-  await eventually(() => assert.ok(!isAlive(other)));
+  await eventually(() => assert.ok(!isRunning(other)));
   const again = await platform.restart();
-  await eventually(() => assert.ok(!isAlive(still)));
+  await eventually(() => assert.ok(!isRunning(still)));
   const answer = await again.call(`${double}/runsync`, { body: { input: { x: 4 } } });
   assert.equal(answer.json.output, 8);
   await again.stop();
@@ -173,7 +165,10 @@ test("a platform that stops answers what runs, and leaves no gateway", async (t)
   writeFileSync(go, "");
   assert.equal((await runs).json.output, 10);
   assert.equal((await stopped).code, 0);
-  assert.deepEqual(pids.filter(isAlive), []);
+  assert.deepEqual(
+    pids.filter((pid) => isRunning(pid)),
+    [],
+  );
 });
 
 test("a port that is in use is said before any gateway starts, also by a platform that would share it", {

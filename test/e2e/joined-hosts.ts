@@ -31,6 +31,19 @@ interface Machine {
   readonly args?: readonly string[];
 }
 
+/** What an agent is called with that joins the platform, which it reaches at `url`. */
+export async function invitation(platform: TestPlatform, url = platform.url) {
+  const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
+  const made = await platform.query<{ createHostToken: { secret: string } }>(
+    "mutation { createHostToken(input: {}) { secret } }",
+  );
+  const [pin] = /#[0-9a-f]{64}$/.exec(workersDial)!;
+  return {
+    address: `${url}${pin}`,
+    env: { SVC_HOST_TOKEN: made.createHostToken.secret, SVC_WORKER_PATHS: platform.shared },
+  };
+}
+
 export async function startJoinable(t: TestContext, env: Record<string, string> = {}) {
   const platform = await startPlatform(t, { SVC_WORKER_LISTEN: "tls://127.0.0.1:0", SVC_LOCAL_WORKERS: "0", ...env });
   return { platform, ...joinable(t, platform) };
@@ -38,8 +51,6 @@ export async function startJoinable(t: TestContext, env: Record<string, string> 
 
 /** The same of a platform that runs. */
 export function joinable(t: TestContext, platform: TestPlatform) {
-  const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
-  const pin = /#([0-9a-f]{64})$/.exec(workersDial)![1]!;
   const effects = path.join(platform.shared, "effects.txt");
   /** Starts the agent; it ends with the test, with all it started. */
   const join = async (
@@ -52,15 +63,9 @@ export function joinable(t: TestContext, platform: TestPlatform) {
       for (const agent of agents) if (agent.isAlive) await agent.signal("SIGINT");
     });
     const dataDir = given ?? path.join(tempDir(t), "host");
-    const made = await platform.query<{ createHostToken: { secret: string } }>(
-      "mutation { createHostToken(input: {}) { secret } }",
-    );
-    const args = [`${url}#${pin}`, "--name", name, "--data-dir", dataDir, "--json", ...flags];
-    const hostEnv = {
-      ...more,
-      SVC_HOST_TOKEN: made.createHostToken.secret,
-      SVC_WORKER_PATHS: platform.shared,
-    };
+    const invited = await invitation(platform, url);
+    const args = [invited.address, "--name", name, "--data-dir", dataDir, "--json", ...flags];
+    const hostEnv = { ...more, ...invited.env };
     const start = () => {
       const agent = new AgentProcess(args, hostEnv, netns);
       agents.push(agent);

@@ -5,6 +5,7 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import WebSocket from "ws";
+import { isRunning } from "../../src/lib/start-time.ts";
 import { lacksServers } from "../campaign/platforms.ts";
 import { eventually } from "../eventually.ts";
 import { svc } from "./platform.ts";
@@ -49,15 +50,6 @@ async def talk(ws: WebSocket):
     async for message in ws:
         await ws.send("you said " + message)
 `;
-
-function isAlive(pid: number): boolean {
-  try {
-    // A zombie has ended.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
 
 describe("two platforms on one database", { skip }, () => {
   let servers: ReplicaServers;
@@ -292,7 +284,7 @@ describe("two platforms on one database", { skip }, () => {
     await delay(Math.max(0, 10_000 - (performance.now() - stoppedAt)));
     process.kill(first.pid, "SIGCONT");
     for (const answer of await Promise.all(late)) assert.notEqual(answer?.status, 200, answer?.text);
-    await eventually(() => assert.ok(!isAlive(first.pid)));
+    await eventually(() => assert.ok(!isRunning(first.pid)));
     const { json, text } = await call(second, `${double}/runsync`, { body: { input: { x: 11 } } });
     assert.equal(json.output, 22, text);
   });
@@ -312,7 +304,7 @@ describe("two platforms on one database", { skip }, () => {
     for (let x = 0; x < 10; x++) await answers(x);
     const record = () => JSON.parse(readFileSync(path.join(second.dataDir, "platform.json"), "utf8"));
     await eventually(() => assert.equal(record().gateways?.pids.length, 2));
-    for (const pid of record().gateways.pids) assert.ok(isAlive(pid));
+    for (const pid of record().gateways.pids) assert.ok(isRunning(pid));
     for (let x = 0; x < 10; x++) await answers(x);
   });
 

@@ -8,7 +8,7 @@ import { sandbox } from "../cli/run-svc.ts";
 import { eventually } from "../eventually.ts";
 import { PROGRAM } from "../program.ts";
 import { type OutputKind, runUnread } from "../unread-output.ts";
-import { isHere, result, run, startJoinable } from "./joined-hosts.ts";
+import { invitation, isHere, result, run, startJoinable } from "./joined-hosts.ts";
 import { project, tempDir } from "./platform.ts";
 
 const HELLO = `
@@ -54,14 +54,9 @@ for (const kind of ["pipe", "terminal", "socket"] satisfies OutputKind[]) {
 
 test("an agent whose pipe nobody reads joins, runs what comes and leaves", async (t) => {
   const { platform, deploy } = await startJoinable(t);
-  const made = await platform.query<{ createHostToken: { secret: string } }>(
-    "mutation { createHostToken(input: {}) { secret } }",
-  );
-  const { workersDial } = JSON.parse(readFileSync(path.join(platform.dataDir, "platform.json"), "utf8"));
-  const address = `${platform.url}${workersDial.slice(workersDial.lastIndexOf("#"))}`;
+  const { address, env } = await invitation(platform);
   const join = ["worker", "join", address, "--name", "unread", "--data-dir", path.join(tempDir(t), "host")];
-  const env = { ...process.env, SVC_HOST_TOKEN: made.createHostToken.secret, SVC_WORKER_PATHS: platform.shared };
-  const agent = await runUnread(t, "pipe", [process.execPath, PROGRAM, ...join], { env });
+  const agent = await runUnread(t, "pipe", [process.execPath, PROGRAM, ...join], { env: { ...process.env, ...env } });
   await isHere(platform, "unread");
   const { id, url } = await deploy();
   for (const n of [1, 2, 3]) assert.equal((await result(platform, id, await run(platform, url, n))).output.n, n);

@@ -138,15 +138,22 @@ export class PlatformEnd {
     connection.trust();
     const welcome = { hostId: "h1", secret, platformId: PLATFORM_ID, version: VERSION };
     connection.send(FRAME.WELCOME, 0, { protocol: PROTOCOL_VERSION, host: welcome });
+    // The end of the one before may be noticed later, or never.
+    this.#broke();
     this.#connection = connection;
     this.state = undefined;
     const onClose = connection.onClose;
     connection.onClose = () => {
       onClose();
-      if (this.#connection === connection) for (const [, { reject }] of this.#asked) reject(new LinkBroke());
+      if (this.#connection === connection) this.#broke();
       this.#happens.emit("change");
     };
     connection.onFrame = (frame) => this.#onFrame(connection, frame);
+  }
+
+  #broke(): void {
+    for (const { reject } of this.#asked.values()) reject(new LinkBroke());
+    this.#asked.clear();
   }
 
   #onFrame(connection: Connection, frame: Frame): void {
