@@ -134,6 +134,14 @@ export function driverConformance(name: string, setup: DriverSetup): void {
       assert.ok(performance.now() - began >= 290);
     });
 
+    test("a worker that is told to stop while it reads ends at once", async () => {
+      const worker = await platform.start(image);
+      assert.equal((await worker.run("term_while_reading")).ok, true);
+      await platform.driver.stop(worker.id, 60_000);
+      const { code, reason } = await worker.exit();
+      assert.equal(code, 0, reason);
+    });
+
     test("what a worker started ends with it, also when it left its session", async () => {
       const [worker, sibling] = [await platform.start(image), await platform.start(image)];
       const pid = (await worker.run("leave_child")).value;

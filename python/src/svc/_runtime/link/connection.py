@@ -137,8 +137,10 @@ class Connection:
         return self._sock is not None
 
     @property
-    def is_sending(self) -> bool:
-        return self._lock.locked()
+    def is_engaged(self) -> bool:
+        """In the midst of a send, or of what TLS does with bytes: the handler of a signal that sends now may wait for the very
+        thread that it interrupted."""
+        return self._lock.locked() or getattr(self._sock, "is_engaged", False)
 
     def open(self, credit: bytes, meanwhile=None) -> None:
         """Connects for the first time; `credit` is the CREDIT frame sent now and after each reconnect.

@@ -104,6 +104,11 @@ class SecureSocket:
     def fingerprint(self) -> str:
         return hashlib.sha256(self._tls.getpeercert(True) or b"").hexdigest()
 
+    @property
+    def is_engaged(self) -> bool:
+        """Some thread turns bytes into bytes, or sends."""
+        return self._state.locked() or self._sending.locked()
+
     def fileno(self) -> int:
         return self._sock.fileno()
 

@@ -150,6 +150,6 @@ def _leave(worker: Worker) -> None:
     worker.draining = True
     if worker.leaving:
         return
-    # In the middle of a send or of its first greeting it may not speak; the launcher sends the signal again.
-    if worker.finished() and worker.connection.was_welcome and not worker.connection.is_sending:
+    # In the middle of a send, of TLS or of its first greeting it may not speak; the launcher sends the signal again.
+    if worker.finished() and worker.connection.was_welcome and not worker.connection.is_engaged:
         worker.leave("stopped")
