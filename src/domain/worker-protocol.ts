@@ -48,6 +48,7 @@ export const FRAME = {
   RETIRE: 36,
   SHUTDOWN: 37,
   WORKERS: 38,
+  HOLD: 39,
 } as const;
 
 export interface HelloHead {

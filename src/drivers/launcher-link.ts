@@ -140,6 +140,11 @@ export class LauncherLink {
     this.#channel?.send(FRAME.RETIRE, 0, { zygote });
   }
 
+  /** Addresses of this machine, `[IP address, port]` each, at which nobody else may listen while its platform is away. */
+  hold(addresses: readonly (readonly [host: string, port: number])[]): void {
+    this.#channel?.send(FRAME.HOLD, 0, { addresses });
+  }
+
   ping(): void {
     this.#channel?.send(FRAME.PING, 0);
   }

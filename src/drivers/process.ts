@@ -41,6 +41,8 @@ interface ProcessDriverOptions {
   readonly ahead?: (() => string | undefined) | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
   readonly platformUrl: () => string;
+  /** `[IP address, port]` each, for the launcher to hold. */
+  readonly heldAddresses?: () => readonly (readonly [host: string, port: number])[];
   readonly pythonPath: string;
   readonly python: string | undefined;
   /** Environment of pip and uv; the launcher inherits a few of its variables. */
@@ -119,7 +121,10 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         exited: (head) => this.#exited(head),
         bootFailed: hooks.bootFailed,
         log: hooks.log,
-        available: hooks.available,
+        available: () => {
+          this.#launcher.link.hold(options.heldAddresses?.() ?? []);
+          hooks.available?.();
+        },
         told: hooks.told,
       },
     );

@@ -66,6 +66,8 @@ export interface PlatformUrls {
   readonly local: () => string;
   /** The port for workers of other machines, if there is one. */
   readonly workers: () => WorkerPort | undefined;
+  /** Addresses of its port, which its launcher holds. */
+  readonly held: () => readonly (readonly [host: string, port: number])[];
 }
 
 const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN", "MOVED"]);
@@ -156,6 +158,7 @@ export async function compose(
     config,
     socketPath,
     platformUrl: urls.local,
+    heldAddresses: urls.held,
     containerCalls,
     artifacts,
     ledger,

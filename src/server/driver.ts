@@ -29,6 +29,8 @@ interface DriverNeeds {
   /** Where launchers say what they say; default: where this process does. */
   readonly logFd?: number;
   readonly platformUrl: () => string;
+  /** `[IP address, port]` of the platform on this machine, for its launcher to hold; default: none. */
+  readonly heldAddresses?: () => readonly (readonly [host: string, port: number])[];
   readonly containerCalls: Pick<ContainerCalls, "serve">;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;

@@ -7,7 +7,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
@@ -29,6 +28,7 @@ import { keysOf } from "../store/key-check.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import type { GatewayOrders, GatewayReport } from "./gateway-process.ts";
+import { sharedPort } from "./port.ts";
 
 const GONE_POLL_MS = 10;
 const GATEWAY_WORD = "\0--as-gateway\0";
@@ -90,7 +90,7 @@ export class Gateways {
    */
   async start(taken: (port: number) => void, port?: number): Promise<void> {
     const { config, folder, gateway } = this.#needs;
-    this.#port = port ?? (await choosePort(config.host, config.port));
+    this.#port = port ?? (await sharedPort(config.host, config.port));
     taken(this.#port);
     await gateway.listenPrivately(this.#callsPath(folder), this.#secret);
     await this.#door.listen(this.#linkPath(folder));
@@ -237,37 +237,5 @@ function exited(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once("exit", () => resolve(how()));
     child.once("error", (error) => resolve(error.message));
-  });
-}
-
-/**
- * The port, which nobody else may have: those that share it take in whoever shares. Then whether this system lets processes share one
- * at all.
- */
-export async function choosePort(host: string, wanted: number): Promise<number> {
-  const port = await tryPort(host, wanted, false).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "EADDRINUSE") throw error;
-    throw new SvcError("PORT_IN_USE", `Port ${wanted} on ${host} is in use.`, {
-      help: "Stop what listens there, or set SVC_PORT to another port.",
-      cause: error,
-    });
-  });
-  await tryPort(host, port, true).catch((error) => {
-    throw new SvcError("CONFIG_INVALID", "SVC_GATEWAYS: this system does not let processes share a port.", {
-      help: "Set it to 0: the platform then takes calls itself.",
-      cause: error,
-    });
-  });
-  return port;
-}
-
-function tryPort(host: string, port: number, shared: boolean): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((socket) => socket.destroy());
-    server.once("error", reject);
-    server.listen({ host, port, reusePort: shared }, () => {
-      const taken = (server.address() as { port: number }).port;
-      server.close(() => resolve(taken));
-    });
   });
 }

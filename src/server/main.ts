@@ -23,6 +23,7 @@ import type { Config } from "./config.ts";
 import { noteVersion } from "./data-version.ts";
 import { endLeftGateways, Gateways } from "./gateways.ts";
 import { openLinkCertificate } from "./link-certificate.ts";
+import { heldAddresses, listenAlone } from "./port.ts";
 import { privateSocket } from "./private-socket.ts";
 import { Replica } from "./replica.ts";
 import type { RunningPlatform } from "./running-platform.ts";
@@ -102,7 +103,12 @@ async function start(
   several?: { readonly replica: Replica | Sharing; readonly statusPath: string },
 ): Promise<RunningPlatform> {
   const socketPath = privateSocket(config.dataDir);
-  const urls = { public: () => at.url, local: () => at.localUrl, workers: () => at.workerPort };
+  const urls = {
+    public: () => at.url,
+    local: () => at.localUrl,
+    workers: () => at.workerPort,
+    held: () => heldAddresses(config.host, at.port),
+  };
   const replica = several?.replica;
   const sharing = replica instanceof Sharing ? replica : undefined;
   const one = replica instanceof Replica ? replica : undefined;
@@ -164,7 +170,7 @@ async function start(
       await gateways.start((taken) => at.taken(taken), port);
       if (port !== undefined) gateway.stopListening();
     } else if (replica !== undefined) await replica.listen();
-    else at.taken((await gateway.listen(config.host, config.port)).port);
+    else at.taken((await listenAlone(gateway, config.host, config.port)).port);
     await queue.graceLeases(RESTART_LEASE_GRACE_MS);
     await sharing?.shards.settled();
     await link.listen(socketPath);

@@ -30,10 +30,10 @@ import type { Store } from "../store/store.ts";
 import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import type { Config } from "./config.ts";
 import { routedFront } from "./front.ts";
-import { choosePort } from "./gateways.ts";
 import { readReplicaCertificate, shareReplicaCertificate } from "./identity.ts";
 import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
+import { listenAlone, sharedPort } from "./port.ts";
 import { isRefused } from "./replica-address.ts";
 import { ReplicaPlace } from "./replica-place.ts";
 import type { SecretKeys } from "./secret-keys.ts";
@@ -156,8 +156,9 @@ export class Replica {
     const { config, taken, portFree } = this.#needs;
     const isShared = config.gateways > 0;
     if (isShared) await portFree();
-    const port = isShared ? await choosePort(config.host, config.port) : config.port;
-    const listening = await this.#gateway.listen(config.host, port, isShared);
+    const listening = isShared
+      ? await this.#gateway.listen(config.host, await sharedPort(config.host, config.port), true)
+      : await listenAlone(this.#gateway, config.host, config.port);
     taken(listening.port);
     return listening;
   }

@@ -35,6 +35,7 @@ import { OwnShards } from "./own-shards.ts";
 import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
 import { PlatformLinks } from "./platform-links.ts";
+import { listenAlone } from "./port.ts";
 import type { ReplicaNeeds, Way } from "./replica.ts";
 import { ReplicaPlace } from "./replica-place.ts";
 
@@ -144,7 +145,7 @@ export class Sharing {
 
   listen(): Promise<{ readonly port: number }> {
     const { config, taken } = this.#needs;
-    return this.#gateway.listen(config.host, config.port).then((listening) => {
+    return listenAlone(this.#gateway, config.host, config.port).then((listening) => {
       taken(listening.port);
       return listening;
     });

@@ -30,6 +30,7 @@ from time import monotonic
 
 from svc._runtime.confine import kernel
 from svc._runtime.confine.cgroups import Confinement, Group
+from svc._runtime.confine.held_ports import HeldPorts
 from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import RECONNECT_DEFAULT_MS, SIGNAL_AGAIN_MS, WORKER_STOPPED_MAX_S
 from svc._runtime.link import protocol
@@ -63,6 +64,7 @@ class Launcher:
         self._limit_watch = LimitWatch(self._kill)
         self._stopped = StoppedWorkers(self._workers, settings.get("stoppedMaxMs", WORKER_STOPPED_MAX_S * 1000) / 1000)
         self._isolation = isolation
+        self._ports = HeldPorts()
         self._link_descriptor = -1
         self._link_events = 0
         self._wake_read, self._wake_write = os.pipe()
@@ -180,6 +182,8 @@ class Launcher:
                 self._stop(record, head.get("graceMs", 0))
         elif type == protocol.RETIRE:
             self._zygotes.retire(parse_head(head)["zygote"])
+        elif type == protocol.HOLD:
+            self._ports.hold(parse_head(head)["addresses"])
         elif type == protocol.SHUTDOWN:
             self._shut_down(parse_head(head).get("graceMs", 0))
 

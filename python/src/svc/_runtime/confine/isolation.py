@@ -103,6 +103,10 @@ class Isolation:
             resource.setrlimit(resource.RLIMIT_NPROC, (REVISION_PIDS_MAX, REVISION_PIDS_MAX))
         if self._landlock:
             landlock.restrict(self._landlock, *self._rules(start))
+        if self._seccomp and not self._has_user(start) and not _is_alone(start):
+            from svc._runtime.confine import seccomp
+
+            seccomp.keep_ports_unshared()
 
     def confine_worker(self, start: dict) -> None:
         """In each worker, after `confine_endpoint`: apart from its siblings. Raises OSError."""

@@ -16,6 +16,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOUNT_SETATTR, _AT_FDCWD = 442, -100
 _OPEN_TREE, _OPEN_TREE_CLONE, _MOVE_MOUNT, _MOVE_EMPTY_PATH = 428, 1, 429, 4
 _AT_RECURSIVE, _AT_SYMLINK_NOFOLLOW = 0x8000, 0x100
+_SECCOMP, _SET_MODE_FILTER = {"x86_64": 317, "aarch64": 277}, 1
 _PIVOT_ROOT, _MNT_DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
 try:
@@ -144,15 +145,16 @@ def capset(effective: int, inheritable: int = 0) -> int:
     return _libc.capset(struct.pack("=Ii", 0x20080522, 0), struct.pack("=6I", *words))
 
 
-def set_filter(option: int, mode: int, code: bytes, steps: int) -> int:
-    """prctl with a program for seccomp."""
+def set_filter(code: bytes, steps: int, flags: int) -> int:
+    """A program for seccomp, in force from now on."""
     buffer = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
 
     program = Program(steps, ctypes.cast(buffer, ctypes.c_void_p))
-    return _prctl(option, _long(mode), ctypes.byref(program), _long(0), _long(0))
+    number = _SECCOMP.get(os.uname().machine, -1)
+    return _libc.syscall(_long(number), _long(_SET_MODE_FILTER), _long(flags), ctypes.byref(program))
 
 
 def is_stopped(pid: int) -> bool:

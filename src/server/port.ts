@@ -1,0 +1,119 @@
+/**
+ * The port of callers, who send their keys there: only this user's own processes share it (SO_REUSEPORT), and one platform alone has it.
+ *
+ *   platform, or its gateways   listen
+ *   launcher                    holds it: bound, not listening. After a crash the platform's user alone can listen there, and of its
+ *                               workers none, as those share no ports (seccomp.py)
+ */
+import { readFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { SvcError } from "../domain/errors.ts";
+import type { Gateway } from "../gateway/server.ts";
+
+const PROBE_MAX_MS = 1_000;
+/** Of a socket in /proc/net/tcp. */
+const LISTENS = "0A";
+
+/** Listens for callers, on `wanted` (0: any), where nobody else does. Throws PORT_IN_USE. */
+export async function listenAlone(
+  gateway: Pick<Gateway, "listen" | "stopListening">,
+  host: string,
+  wanted: number,
+): Promise<{ readonly port: number }> {
+  const port = await claimPort(host, wanted);
+  const shares = await canShare(host, port);
+  const listening = await gateway.listen(host, port, shares);
+  // Two that start at once both found it free.
+  if (shares && listenersAt(port) > 1) {
+    gateway.stopListening();
+    throw inUse(host, port);
+  }
+  return listening;
+}
+
+/** The port, where nobody listens; what this user's launcher holds is free. Throws PORT_IN_USE. */
+async function claimPort(host: string, wanted: number): Promise<number> {
+  try {
+    return await tryPort(host, wanted, false);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    if (!(await answers(host, wanted)) && (await canShare(host, wanted))) return wanted;
+    throw inUse(host, wanted, error);
+  }
+}
+
+/** The same, for several processes. Throws PORT_IN_USE and CONFIG_INVALID. */
+export async function sharedPort(host: string, wanted: number): Promise<number> {
+  const port = await claimPort(host, wanted);
+  if (await canShare(host, port)) return port;
+  throw new SvcError("CONFIG_INVALID", "SVC_GATEWAYS: this system does not let processes share a port.", {
+    help: "Set it to 0: the platform then takes calls itself.",
+  });
+}
+
+/** Whether processes of this user can listen there together. */
+function canShare(host: string, port: number): Promise<boolean> {
+  return tryPort(host, port, true).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** What the launcher holds: where the platform listens, and the same port of the other family, which names like "localhost" lead to as well. */
+export function heldAddresses(host: string, port: number): readonly (readonly [host: string, port: number])[] {
+  if (process.platform !== "linux" || port === 0) return [];
+  const pairs = [
+    ["127.0.0.1", "::1", "localhost"],
+    ["0.0.0.0", "::"],
+  ];
+  const names = pairs.find((pair) => pair.includes(host)) ?? [host];
+  return names.filter((name) => name !== "localhost").map((name) => [name, port] as const);
+}
+
+function inUse(host: string, port: number, cause?: unknown): SvcError {
+  const help = "Stop what listens there, or set SVC_PORT to another port.";
+  return new SvcError("PORT_IN_USE", `Port ${port} on ${host} is in use.`, { help, cause });
+}
+
+function tryPort(host: string, port: number, shared: boolean): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy());
+    server.once("error", reject);
+    server.listen({ host, port, reusePort: shared }, () => {
+      const taken = (server.address() as { port: number }).port;
+      server.close(() => resolve(taken));
+    });
+  });
+}
+
+/** Whether anybody takes connections there, or may. */
+function answers(host: string, port: number): Promise<boolean> {
+  const own = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return new Promise((resolve) => {
+    const socket = connect({ host: own, port, timeout: PROBE_MAX_MS });
+    const told = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once("connect", () => told(true));
+    socket.once("timeout", () => told(true));
+    socket.once("error", ({ code }: NodeJS.ErrnoException) => told(code !== "ECONNREFUSED"));
+  });
+}
+
+/** How many sockets listen at one address with this port, at most; 0 where the system does not say. */
+function listenersAt(port: number): number {
+  const counts = new Map<string, number>();
+  for (const table of ["tcp", "tcp6"]) {
+    let lines: string[] = [];
+    try {
+      lines = readFileSync(`/proc/net/${table}`, "latin1").split("\n");
+    } catch {}
+    for (const line of lines) {
+      const [, local = "", , state] = line.trim().split(/\s+/);
+      const isThere = state === LISTENS && Number.parseInt(local.split(":")[1] ?? "", 16) === port;
+      if (isThere) counts.set(local, (counts.get(local) ?? 0) + 1);
+    }
+  }
+  return Math.max(0, ...counts.values());
+}
