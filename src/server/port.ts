@@ -32,7 +32,7 @@ export async function listenAlone(
 }
 
 /** The port, where nobody listens; what this user's launcher holds is free. Throws PORT_IN_USE. */
-async function claimPort(host: string, wanted: number): Promise<number> {
+export async function claimPort(host: string, wanted: number): Promise<number> {
   try {
     return await tryPort(host, wanted, false);
   } catch (error) {

@@ -101,8 +101,9 @@ export function missingIsolation(missing: readonly string[]): string {
 /** Undefined leaves the choice to the platform's own configuration. */
 async function choosePort(context: CliContext, options: StartOptions): Promise<number | undefined> {
   if (!options.anyFreePort || context.env.SVC_PORT) return undefined;
-  const { default: getPort } = await import("get-port");
-  return getPort({ port: PLATFORM_PORT_DEFAULT, host: options.host ?? context.env.SVC_HOST ?? "127.0.0.1" });
+  const { claimPort } = await import("../../server/port.ts");
+  // 0: any, and what is wrong with the host the platform says itself.
+  return claimPort(options.host ?? context.env.SVC_HOST ?? "127.0.0.1", PLATFORM_PORT_DEFAULT).catch(() => 0);
 }
 
 async function makeDataDir(dataDir: string): Promise<void> {
