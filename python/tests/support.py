@@ -283,6 +283,8 @@ class LauncherTest(unittest.TestCase):
     reconnect_ms = 60_000
     settings: dict = {}
     """Further ones of the launcher."""
+    program = [str(SOURCE / "svc" / "_runtime" / "launcher.py")]
+    """What Python is told to run as the launcher."""
 
     def setUp(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="svc-test-")
@@ -296,7 +298,7 @@ class LauncherTest(unittest.TestCase):
 
     def start_launcher(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SOURCE / "svc" / "_runtime" / "launcher.py")],
+            [sys.executable, "-I", "-S", *self.program],
             stdin=subprocess.PIPE,
         )
         self.addCleanup(self._end_launcher)

@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import WAIT_S, LauncherTest, alive, protocol, wait_until
+from support import SOURCE, WAIT_S, LauncherTest, alive, protocol, wait_until
 
 from svc._runtime.confine import kernel
 
@@ -366,6 +366,29 @@ class Ending(LauncherTest):
         else:
             self.assertEqual(limits, "rlimit")
             self.assertEqual(link.result(1).json["error_type"], "MemoryError")
+
+
+class ToldToEnd(LauncherTest):
+    program = [
+        "-c",
+        f"""
+import signal, sys
+sys.path.insert(0, {str(SOURCE)!r})
+from svc._runtime import launcher
+
+class Record(launcher.WorkerRecord):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+
+launcher.WorkerRecord = Record
+launcher.main()
+""",
+    ]
+
+    def test_by_a_signal_in_the_midst_of_a_start_it_ends_with_that_worker(self):
+        self.start("def run():\n    return 1\n")
+        self.assertEqual(self.process.wait(WAIT_S), 0)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ class Launcher:
         self._confinement = Confinement(f"{settings['id']}-{os.getpid()}")
         self._workers: dict[str, WorkerRecord] = {}
         self._stop_at: float | None = None
+        self._was_told = False
+        """To end, by a signal: a handler that did it itself could do so in the midst of a start."""
         self._poll = select.poll()
         self._outputs = Outputs(self._poll, self._link)
         idle_max = settings.get("zygoteMemoryBytes", math.inf)
@@ -77,14 +79,14 @@ class Launcher:
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # A kubelet tells every container of a Pod at once to end: the agent of the other one says when.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN if self._leaves_with_agent else lambda *_: self._shut_down(0))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if self._leaves_with_agent else self._on_term)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self._guarded(self._remains.remove_earlier, self._confinement.stale, self._temp_root)
         while True:
             self._link.tick()
-            if self._link.over and self._stop_at is None:
+            if (self._link.over or self._was_told) and self._stop_at is None:
                 self._shut_down(0)
             if self._stop_at is not None and not self._workers:
                 break
@@ -96,6 +98,9 @@ class Launcher:
         self._link.flush(1.0)
         self._remains.sweep()
         self._confinement.close()
+
+    def _on_term(self, *_) -> None:
+        self._was_told = True
 
     def _events(self) -> list[tuple[int, int]]:
         try:
