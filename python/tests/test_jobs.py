@@ -224,6 +224,26 @@ class Jobs(LauncherTest):
         self.assertEqual(link.result(1).json, 1)
         self.assertEqual(self.launcher.expect(protocol.LOG, worker=link.worker).body, b"raw\n")
 
+    def test_lines_of_threads_that_print_at_once_stay_whole(self):
+        link = self.ready(
+            """
+            import threading
+            def run():
+                print("of the job, ", end="")
+                other = threading.Thread(target=lambda: (print("half of a thread", end=""), print()))
+                other.start()
+                other.join()
+                print("whole")
+                last = threading.Thread(target=lambda: print("left open", end=""))
+                last.start()
+                last.join()
+            """
+        )
+        link.job(1)
+        for line in (b"half of a thread\n", b"of the job, whole\n", b"left open\n"):
+            self.assertEqual(link.expect(protocol.LOG, 1, stream="stdout").body, line)
+        link.result(1)
+
     def test_sys_exit_in_a_function_fails_only_its_job(self):
         link = self.ready("import sys\ndef run(go):\n    if go: sys.exit(3)\n    return 'alive'\n")
         self.assertEqual(link.run(1, {"go": True}).json["error_message"], "the function called sys.exit(3)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from _thread import get_ident
 from time import monotonic
 
 from svc._runtime.limits import (
@@ -73,6 +74,11 @@ class LineBuffer:
         if len(lines) > LOG_LINE_MAX_BYTES:
             lines = b"".join(_short(line) for line in lines.splitlines(keepends=True))
         return lines
+
+    @property
+    def is_open(self) -> bool:
+        """It is in the midst of a line."""
+        return bool(self._partial) or self._skipping
 
     def rest(self) -> bytes:
         """What stands without a line end, as a line."""
@@ -149,7 +155,9 @@ class JobStream(io.TextIOBase):
         self._emit = emit
         self._channel_now = channel_now
         self._rate = rate
-        self._buffers: dict[int, LineBuffer] = {}
+        self._buffers: dict[tuple[int, int], LineBuffer] = {}
+        """Begun lines, by channel and thread: those of threads that print at once stay whole, and nothing has to be locked,
+        which a signal's handler or a fork could run into."""
         self.buffer = _Bytes(self)
 
     encoding = "utf-8"
@@ -163,10 +171,13 @@ class JobStream(io.TextIOBase):
 
     def write_bytes(self, data: bytes) -> None:
         channel = self._channel_now()
-        buffer = self._buffers.get(channel)
+        key = (channel, get_ident())
+        buffer = self._buffers.get(key)
         if buffer is None:
-            buffer = self._buffers[channel] = LineBuffer()
+            buffer = self._buffers[key] = LineBuffer()
         lines = buffer.push(data)
+        if not buffer.is_open:
+            self._buffers.pop(key, None)
         if lines:
             self._send(channel, lines)
 
@@ -180,10 +191,10 @@ class JobStream(io.TextIOBase):
         self._send(channel, LineBuffer().push(lines))
 
     def end_channel(self, channel: int) -> None:
-        """The job is over: its unfinished line goes out."""
-        buffer = self._buffers.pop(channel, None)
-        if buffer is not None:
-            rest = buffer.rest()
+        """The job is over: its unfinished lines go out."""
+        for key in [key for key in list(self._buffers) if key[0] == channel]:
+            buffer = self._buffers.pop(key, None)
+            rest = b"" if buffer is None else buffer.rest()
             if rest:
                 self._send(channel, rest)
 
