@@ -90,6 +90,20 @@ class Reconnect(LauncherTest):
                 again.result(1)
                 self.assertEqual(again.expect(protocol.LOG).body, b"last\n")
 
+    def test_threads_that_take_what_waits_while_the_link_breaks_do_not_end_the_worker(self):
+        link = self.ready("import sys\nsys.setswitchinterval(1e-6)\ndef run():\n    pass\n", concurrency=4)
+        worker = link.worker
+        for turn in range(6):
+            with link.together():
+                for number in range(2000):
+                    link.job(1 + turn * 2000 + number)
+            link.expect(protocol.RESULT)
+            self.platform.vanish()
+            self.platform.listen()
+            self.launcher = self.platform.link("launcher")
+            link = self.platform.link(worker)
+        link.result(turn * 2000 + 2000)
+
     def test_more_jobs_than_a_head_holds_are_listed_in_the_body_of_hello(self):
         source = """
             import asyncio

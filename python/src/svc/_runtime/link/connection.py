@@ -254,9 +254,10 @@ class Connection:
             self.on_welcome(parse_head(head))
         sock.settimeout(None)
         with self._lock:
-            if self._sock is not None:
-                self._sock.close()
-            self._sock = sock
+            # Whoever watches the socket meanwhile finds one that is open.
+            before, self._sock = self._sock, sock
+            if before is not None:
+                before.close()
             self._reader = reader
             self.early_frames.extend(frames[1:])
             self._up = True

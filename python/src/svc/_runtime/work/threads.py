@@ -61,6 +61,10 @@ class ThreadWorker(Worker):
         with self._state:
             super()._cancel(channel, reason)
 
+    def link_broke(self) -> None:
+        with self._state:
+            super().link_broke()
+
     def finished(self) -> bool:
         with self._state:
             return super().finished()
