@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 import unittest
+from collections import deque
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -183,6 +184,18 @@ class Uploads(unittest.TestCase):
         self.assertRaises(Cancelled, next, upload)
         self.assertEqual(list(Upload(b"whole")), [b"whole"])
         self.assertEqual(list(Upload()), [])
+
+    def test_the_last_part_that_comes_between_two_looks_is_not_lost(self):
+        class Parts(deque):
+            def __len__(self):
+                there = super().__len__()
+                if not there and upload._more:
+                    upload.put(b"last", False)  # by the thread that reads the link
+                return there
+
+        upload = Upload(b"", True)
+        upload._parts = Parts()
+        self.assertEqual(list(upload), [b"last"])
 
 
 def masked(opcode: int, payload: bytes, final: bool = True) -> bytes:

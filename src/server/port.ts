@@ -6,7 +6,7 @@
  *                               workers none, as those share no ports (seccomp.py)
  */
 import { readFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect, createServer, isIP } from "node:net";
 import { SvcError } from "../domain/errors.ts";
 import type { Gateway } from "../gateway/server.ts";
 
@@ -59,7 +59,7 @@ function canShare(host: string, port: number): Promise<boolean> {
   );
 }
 
-/** What the launcher holds: where the platform listens, and the same port of the other family, which names like "localhost" lead to as well. */
+/** What the launcher holds: where the platform listens, and the same port of the other family, which names like "localhost" lead to as well; none of a name. */
 export function heldAddresses(host: string, port: number): readonly (readonly [host: string, port: number])[] {
   if (process.platform !== "linux" || port === 0) return [];
   const pairs = [
@@ -67,7 +67,7 @@ export function heldAddresses(host: string, port: number): readonly (readonly [h
     ["0.0.0.0", "::"],
   ];
   const names = pairs.find((pair) => pair.includes(host)) ?? [host];
-  return names.filter((name) => name !== "localhost").map((name) => [name, port] as const);
+  return names.filter((name) => isIP(name) !== 0).map((name) => [name, port] as const);
 }
 
 function inUse(host: string, port: number, cause?: unknown): SvcError {

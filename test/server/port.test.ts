@@ -72,4 +72,5 @@ test("beside the address where the platform listens the launcher holds that of t
     ["::", 1],
   ]);
   assert.deepEqual(heldAddresses("10.0.0.1", 1), [["10.0.0.1", 1]]);
+  assert.deepEqual(heldAddresses("some.name", 1), []);
 });

@@ -43,6 +43,7 @@ class Upload:
 
     def take(self) -> bytes | None:
         """The next part, b"" at the end, None when it has not arrived. Raises Cancelled when the caller broke off."""
+        more = self._more  # Looked at first: where no more comes, the last part is there already.
         if self._parts:
             part = self._parts.popleft()
             self._taken += len(part)
@@ -52,7 +53,7 @@ class Upload:
             return part
         if self._broken:
             raise Cancelled(self._broken)
-        return None if self._more else b""
+        return None if more else b""
 
     def __iter__(self) -> Upload:
         return self
