@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -13,6 +15,7 @@ from support import LauncherTest, alive, wait_until
 
 from svc._runtime.confine.stale_cgroups import find_stale
 from svc._runtime.process.new_process import make_directory
+from svc._runtime.process.remains import Remains
 
 SOURCE = """
 import os, subprocess
@@ -97,6 +100,17 @@ class KilledLauncher(LauncherTest):
                 os.setresuid(31_000, 31_000, 31_000)
             os._exit(len(find_stale(".", "launcher-1")) if os.listdir(".") else 9)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+
+class NoProcessToBeHad(unittest.TestCase):
+    def test_a_directory_that_nobody_can_be_told_to_remove_goes_once_a_process_can_be_made(self):
+        directory = tempfile.mkdtemp()
+        open(os.path.join(directory, "left"), "w").close()
+        remains = Remains(lambda _: True)
+        with unittest.mock.patch("os.fork", side_effect=BlockingIOError):
+            remains.remove_directory(directory)
+        self.assertTrue(os.path.exists(directory))
+        wait_until(lambda: remains.on_time() or not os.path.exists(directory))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from time import monotonic
 from svc._runtime.confine import kernel
 
 _LOOK_AGAIN_S = 0.01
+_FORK_AGAIN_S = 1.0
 
 
 class Remains:
@@ -37,10 +38,10 @@ class Remains:
             kernel.kill_descendants(pid)
             kernel.kill_quietly(pid, signal.SIGKILL)
         self._groups = [group for group in self._groups if not group.remove()]
+        self.look_at = monotonic() + _LOOK_AGAIN_S if strays or self._groups else None
         if not self._groups and self._directories_after:
             directories, self._directories_after = self._directories_after, []
             self._remove_in_child(directories)
-        self.look_at = monotonic() + _LOOK_AGAIN_S if strays or self._groups else None
 
     def wait_ms(self) -> float | None:
         return None if self.look_at is None else max(0.0, (self.look_at - monotonic()) * 1000) + 0.5
@@ -71,8 +72,13 @@ class Remains:
         self.sweep()
 
     def _remove_in_child(self, directories: list[str]) -> None:
-        """The launcher never waits for a disk."""
-        pid = os.fork()
+        """The launcher never waits for a disk. Where no process can be made they wait until one can."""
+        try:
+            pid = os.fork()
+        except OSError:
+            self._directories_after += directories
+            self.look_at = self.look_at or monotonic() + _FORK_AGAIN_S
+            return
         if pid == 0:
             try:
                 import shutil
