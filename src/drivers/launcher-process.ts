@@ -100,6 +100,15 @@ export class LauncherProcess {
     return this.pid !== 0 && isRunning(this.pid, this.#startTime);
   }
 
+  /** Resolves when it has ended by itself, with its workers and what they leave behind, at the latest when it was killed. */
+  async terminated(): Promise<void> {
+    try {
+      if (this.isAlive) process.kill(this.pid, "SIGTERM");
+    } catch {} // It has just ended.
+    await this.#gone();
+    await this.killed();
+  }
+
   /** SIGKILL: its workers end with it. */
   kill(): void {
     try {
@@ -110,6 +119,10 @@ export class LauncherProcess {
   /** Resolves when that has happened, unless the kernel takes too long. */
   async killed(): Promise<void> {
     this.kill();
+    await this.#gone();
+  }
+
+  async #gone(): Promise<void> {
     const late = performance.now() + LAUNCHER_KILLED_MAX_MS;
     while (this.isAlive && performance.now() < late) await delay(LOOK_MS);
   }

@@ -106,9 +106,14 @@ const stop = command({
   ],
   flags: { now: switchFlag("Do not wait for running work; queued jobs are kept either way"), dataDir },
   async run(flags) {
-    const running = await livingPlatform(directoryOf(this.env, flags.dataDir));
+    const directory = directoryOf(this.env, flags.dataDir);
+    const running = await livingPlatform(directory);
     if (running === undefined) {
+      const { endLeftWorkers } = await import("../../server/left-workers.ts");
+      const hadWorkers = await endLeftWorkers(directory);
       this.terminal.out("No platform runs on this machine.");
+      if (hadWorkers)
+        this.terminal.out("Its workers had lived on: they are ended. What they ran begins anew at its next start.");
       return;
     }
     await stopPlatform(this, running, { now: flags.now ?? false });
@@ -130,10 +135,12 @@ const status = command({
     const directory = directoryOf(this.env, flags.dataDir);
     const record = await runningPlatform(directory);
     if (record === undefined) this.answerNo();
+    const { hasLeftWorkers } = await import("../../server/left-workers.ts");
+    const leftWorkers = record === undefined && hasLeftWorkers(directory);
     const several = record?.replicas === undefined ? undefined : await askReplicas(record.replicas);
     if (flags.json) {
       const { held, replicas } = several ?? {};
-      const told = { running: record !== undefined, ...record, replicas, held };
+      const told = { running: record !== undefined, leftWorkers: leftWorkers || undefined, ...record, replicas, held };
       terminal.json({ ...told, dataDir: directory, log: logPath(directory) });
       return;
     }
@@ -156,6 +163,8 @@ const status = command({
     }
     terminal.out(`Data     ${directory}`);
     terminal.out(`Log      ${logPath(directory)}`);
+    if (leftWorkers)
+      terminal.note("It was killed; its workers live on for its next start. svc platform stop ends them.");
     if (record === undefined) terminal.note("Start it with svc platform start.");
   },
 });
