@@ -212,6 +212,7 @@ class Launcher:
             check_start(start)
             start["startedAt"] = began
             start["offers"] = self._isolation.facts
+            start["holdsPorts"] = bool(self._ports)
             start["platform"] = self._link.platform(bool(self._isolation.way(start)))
             self._bring_up(record)
         except OSError as error:

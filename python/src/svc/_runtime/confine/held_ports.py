@@ -10,6 +10,9 @@ class HeldPorts:
     def __init__(self) -> None:
         self._held: dict[tuple[str, int], socket.socket] = {}
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def hold(self, addresses: list) -> None:
         """These, `[IP address, port]` each, and no others. What cannot be held, as this machine lacks the address or another has
         the port, is left out."""

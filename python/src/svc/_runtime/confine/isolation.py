@@ -103,7 +103,7 @@ class Isolation:
             resource.setrlimit(resource.RLIMIT_NPROC, (REVISION_PIDS_MAX, REVISION_PIDS_MAX))
         if self._landlock:
             landlock.restrict(self._landlock, *self._rules(start))
-        if self._seccomp and not self._has_user(start) and not _is_alone(start):
+        if start.get("holdsPorts") and self._seccomp and not self._has_user(start) and not _is_alone(start):
             from svc._runtime.confine import seccomp
 
             seccomp.keep_ports_unshared()
