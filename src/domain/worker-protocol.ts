@@ -51,6 +51,9 @@ export const FRAME = {
   HOLD: 39,
 } as const;
 
+/** An address of this machine, at which nobody else may listen while its platform is away. */
+export type HeldAddress = readonly [ip: string, port: number];
+
 export interface HelloHead {
   readonly protocol: number;
   /** "ahead": a link that waits to be a worker's; `token` is its host's ticket for such. */

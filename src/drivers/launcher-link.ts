@@ -2,7 +2,13 @@
 
 import { bootFailureHead, exitedHead, logHead, startedHead, workersHead } from "../domain/frame-heads.ts";
 import { ENVIRONMENT_IN_HEAD_MAX_BYTES, LAUNCHER_ANSWER_MAX_MS } from "../domain/limits.ts";
-import { type ExitedHead, FRAME, type StartedHead, type StartHead } from "../domain/worker-protocol.ts";
+import {
+  type ExitedHead,
+  FRAME,
+  type HeldAddress,
+  type StartedHead,
+  type StartHead,
+} from "../domain/worker-protocol.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 
 /** The launcher's connection, as the worker link hands it over. */
@@ -140,8 +146,8 @@ export class LauncherLink {
     this.#channel?.send(FRAME.RETIRE, 0, { zygote });
   }
 
-  /** Addresses of this machine, `[IP address, port]` each, at which nobody else may listen while its platform is away. */
-  hold(addresses: readonly (readonly [host: string, port: number])[]): void {
+  /** And no others. */
+  hold(addresses: readonly HeldAddress[]): void {
     this.#channel?.send(FRAME.HOLD, 0, { addresses });
   }
 

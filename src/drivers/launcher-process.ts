@@ -102,24 +102,26 @@ export class LauncherProcess {
 
   /** Resolves when it has ended by itself, with its workers and what they leave behind, at the latest when it was killed. */
   async terminated(): Promise<void> {
-    try {
-      if (this.isAlive) process.kill(this.pid, "SIGTERM");
-    } catch {} // It has just ended.
+    this.#signal("SIGTERM");
     await this.#gone();
     await this.killed();
   }
 
   /** SIGKILL: its workers end with it. */
   kill(): void {
-    try {
-      if (this.isAlive) process.kill(this.pid, "SIGKILL");
-    } catch {} // It has just ended.
+    this.#signal("SIGKILL");
   }
 
   /** Resolves when that has happened, unless the kernel takes too long. */
   async killed(): Promise<void> {
     this.kill();
     await this.#gone();
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    try {
+      if (this.isAlive) process.kill(this.pid, signal);
+    } catch {} // It has just ended.
   }
 
   async #gone(): Promise<void> {

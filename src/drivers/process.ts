@@ -9,7 +9,7 @@ import { type DriverWishes, needsContainers, processProblems } from "../domain/d
 import { SvcError } from "../domain/errors.ts";
 import { imageKey, zygoteKey } from "../domain/placement.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
-import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { ExitedHead, HeldAddress, StartHead } from "../domain/worker-protocol.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { ConfinedInstaller } from "./confined-installer.ts";
@@ -41,8 +41,8 @@ interface ProcessDriverOptions {
   readonly ahead?: (() => string | undefined) | undefined;
   /** Base URL under which processes of this machine reach the platform; known once it listens. */
   readonly platformUrl: () => string;
-  /** `[IP address, port]` each, for the launcher to hold. */
-  readonly heldAddresses?: () => readonly (readonly [host: string, port: number])[];
+  /** For the launcher to hold; default: none. */
+  readonly heldAddresses?: () => readonly HeldAddress[];
   readonly pythonPath: string;
   readonly python: string | undefined;
   /** Environment of pip and uv; the launcher inherits a few of its variables. */

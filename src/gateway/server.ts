@@ -14,6 +14,7 @@ import {
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
+import { portInUse } from "../domain/port-in-use.ts";
 import { type ClientSocket, createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
@@ -200,9 +201,7 @@ function connectionError(code: string | undefined): SvcError {
 function listen(server: Server, host: string, port: number, shared: boolean): Promise<{ port: number }> {
   return new Promise((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EADDRINUSE") return reject(error);
-      const help = "Stop what listens there, or set SVC_PORT to another port.";
-      reject(new SvcError("PORT_IN_USE", `Port ${port} on ${host} is in use.`, { help, cause: error }));
+      reject(error.code === "EADDRINUSE" ? portInUse(host, port, error) : error);
     };
     server.once("error", onError);
     server.listen({ port, host, backlog: 4096, reusePort: shared }, () => {

@@ -10,7 +10,7 @@ import type { WorkerPort } from "../control-plane/context.ts";
 import { type ErrorCode, SvcError } from "../domain/errors.ts";
 import { ALONE } from "../domain/own-endpoints.ts";
 import { storageFull, storageNotice } from "../domain/storage.ts";
-import type { BootFailure } from "../domain/worker-protocol.ts";
+import type { BootFailure, HeldAddress } from "../domain/worker-protocol.ts";
 import { CapacityLedger, findGpus } from "../drivers/capacity.ts";
 import type { DriverHooks } from "../drivers/worker-driver.ts";
 import { PeerCalls } from "../gateway/peer-calls.ts";
@@ -67,7 +67,7 @@ export interface PlatformUrls {
   /** The port for workers of other machines, if there is one. */
   readonly workers: () => WorkerPort | undefined;
   /** Addresses of its port, which its launcher holds. */
-  readonly held: () => readonly (readonly [host: string, port: number])[];
+  readonly held: () => readonly HeldAddress[];
 }
 
 const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN", "MOVED"]);

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import envPaths from "env-paths";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
+import type { HeldAddress } from "../domain/worker-protocol.ts";
 import { KNOWN_TO_UV } from "../drivers/base-layers.ts";
 import type { CapacityLedger } from "../drivers/capacity.ts";
 import { DockerDriver } from "../drivers/docker.ts";
@@ -29,8 +30,8 @@ interface DriverNeeds {
   /** Where launchers say what they say; default: where this process does. */
   readonly logFd?: number;
   readonly platformUrl: () => string;
-  /** `[IP address, port]` of the platform on this machine, for its launcher to hold; default: none. */
-  readonly heldAddresses?: () => readonly (readonly [host: string, port: number])[];
+  /** Of the platform on this machine, for its launcher to hold; default: none. */
+  readonly heldAddresses?: () => readonly HeldAddress[];
   readonly containerCalls: Pick<ContainerCalls, "serve">;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;

@@ -5,14 +5,14 @@
  *   launcher                    holds it: bound, not listening. After a crash the platform's user alone can listen there, and of its
  *                               workers none, as those share no ports (seccomp.py)
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { connect, createServer, isIP } from "node:net";
 import { SvcError } from "../domain/errors.ts";
+import { portInUse } from "../domain/port-in-use.ts";
+import type { HeldAddress } from "../domain/worker-protocol.ts";
 import type { Gateway } from "../gateway/server.ts";
 
 const PROBE_MAX_MS = 1_000;
-/** Of a socket in /proc/net/tcp. */
-const LISTENS = "0A";
 
 /** Listens for callers, on `wanted` (0: any), where nobody else does. Throws PORT_IN_USE. */
 export async function listenAlone(
@@ -26,7 +26,7 @@ export async function listenAlone(
   // Two that start at once both found it free.
   if (shares && listenersAt(port) > 1) {
     gateway.stopListening();
-    throw inUse(host, port);
+    throw portInUse(host, port);
   }
   return listening;
 }
@@ -38,7 +38,7 @@ export async function claimPort(host: string, wanted: number): Promise<number> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     if (!(await answers(host, wanted)) && (await canShare(host, wanted))) return wanted;
-    throw inUse(host, wanted, error);
+    throw portInUse(host, wanted, error);
   }
 }
 
@@ -60,7 +60,7 @@ function canShare(host: string, port: number): Promise<boolean> {
 }
 
 /** What the launcher holds: where the platform listens, and the same port of the other family, which names like "localhost" lead to as well; none of a name. */
-export function heldAddresses(host: string, port: number): readonly (readonly [host: string, port: number])[] {
+export function heldAddresses(host: string, port: number): readonly HeldAddress[] {
   if (process.platform !== "linux" || port === 0) return [];
   const pairs = [
     ["127.0.0.1", "::1", "localhost"],
@@ -68,11 +68,6 @@ export function heldAddresses(host: string, port: number): readonly (readonly [h
   ];
   const names = pairs.find((pair) => pair.includes(host)) ?? [host];
   return names.filter((name) => isIP(name) !== 0).map((name) => [name, port] as const);
-}
-
-function inUse(host: string, port: number, cause?: unknown): SvcError {
-  const help = "Stop what listens there, or set SVC_PORT to another port.";
-  return new SvcError("PORT_IN_USE", `Port ${port} on ${host} is in use.`, { help, cause });
 }
 
 function tryPort(host: string, port: number, shared: boolean): Promise<number> {
@@ -103,16 +98,14 @@ function answers(host: string, port: number): Promise<boolean> {
 
 /** How many sockets listen at one address with this port, at most; 0 where the system does not say. */
 function listenersAt(port: number): number {
+  const hex = port.toString(16).toUpperCase().padStart(4, "0");
+  // Number, own address, the other's, and the state: 0A listens.
+  const listening = new RegExp(`^ *\\d+: (\\w+:${hex}) \\S+ 0A `, "gm");
   const counts = new Map<string, number>();
-  for (const table of ["tcp", "tcp6"]) {
-    let lines: string[] = [];
-    try {
-      lines = readFileSync(`/proc/net/${table}`, "latin1").split("\n");
-    } catch {}
-    for (const line of lines) {
-      const [, local = "", , state] = line.trim().split(/\s+/);
-      const isThere = state === LISTENS && Number.parseInt(local.split(":")[1] ?? "", 16) === port;
-      if (isThere) counts.set(local, (counts.get(local) ?? 0) + 1);
+  for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
+    if (!existsSync(table)) continue;
+    for (const [, address = ""] of readFileSync(table, "latin1").matchAll(listening)) {
+      counts.set(address, (counts.get(address) ?? 0) + 1);
     }
   }
   return Math.max(0, ...counts.values());

@@ -14,18 +14,16 @@ import { eventually } from "../eventually.ts";
 const IN_USE = "Address already in use";
 
 const ATTACKER = `
-import ctypes, errno, os, socket, time
+import ctypes, errno, os, socket
 from svc import Endpoint
 
-FAMILIES = {"127.0.0.1": socket.AF_INET, "0.0.0.0": socket.AF_INET, "::1": socket.AF_INET6, "::": socket.AF_INET6}
+FAMILIES = {"127.0.0.1": socket.AF_INET, "0.0.0.0": socket.AF_INET, "::1": socket.AF_INET6}
 
 def listen(host, port, shares):
     """Why it cannot; "done" when it could."""
     listening = socket.socket(FAMILIES[host])
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if host == "::":
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if shares:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))

@@ -54,7 +54,7 @@ test("a port that this user's launcher holds is free for this user's platform, a
   await assert.rejects(claimPort(HOST, port), { code: "PORT_IN_USE" });
 });
 
-test("of two platforms that start at once on one port one has it", async (t) => {
+test("of two platforms that start at once on one port at most one has it", async (t) => {
   const port = await freePort();
   const starts = await Promise.allSettled([1, 2].map(() => listenAlone(listener(t), HOST, port)));
   const failed = starts.filter(({ status }) => status === "rejected");

@@ -135,8 +135,8 @@ const status = command({
     const directory = directoryOf(this.env, flags.dataDir);
     const record = await runningPlatform(directory);
     if (record === undefined) this.answerNo();
-    const { hasLeftWorkers } = await import("../../server/left-workers.ts");
-    const leftWorkers = record === undefined && hasLeftWorkers(directory);
+    const leftWorkers =
+      record === undefined && (await import("../../server/left-workers.ts")).hasLeftWorkers(directory);
     const several = record?.replicas === undefined ? undefined : await askReplicas(record.replicas);
     if (flags.json) {
       const { held, replicas } = several ?? {};

@@ -80,7 +80,7 @@ def keep_ports_unshared() -> None:
     ]
     try:
         _install(program, _SPECULATION_ALLOWED)
-    except OSError:  # Linux 4.17
+    except OSError:  # Before Linux 4.17 there is no such flag.
         _install(program)
 
 
