@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -34,7 +35,7 @@ class Request:
 class HttpPlatform:
     """`answers(request)` gives (status, JSON or bytes), (status, body, headers), an iterator of bytes, or DROP."""
 
-    def __init__(self, answers=None) -> None:
+    def __init__(self, answers=None, tls: ssl.SSLContext | None = None) -> None:
         self.answers = answers or (lambda request: (404, {"error": "nothing here"}))
         self.requests: list[Request] = []
         self._lock = threading.Lock()
@@ -81,8 +82,11 @@ class HttpPlatform:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            listening = self._server.socket
+            self._server.socket = tls.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
         self._server.handle_error = lambda request, address: None  # callers that leave are what some tests are about
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def seen(self, action: str) -> list[Request]:

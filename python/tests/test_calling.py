@@ -101,6 +101,23 @@ class CallingTest(unittest.TestCase):
         return self.jobs(request)
 
 
+    def script(self, code: str) -> subprocess.Popen[str]:
+        """Another process that calls this platform."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(support.SOURCE),
+            "PLATFORM_URL": self.platform.url,
+            "PLATFORM_API_KEY": "k",
+            "SVC_APP": "shop",
+        }
+        script = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(script.wait)
+        self.addCleanup(script.kill)
+        return script
+
+
 class Arguments(CallingTest):
     def test_they_are_bound_by_the_local_signature_and_sent_by_name(self):
         infer(1, 2, at=datetime.date(2024, 1, 2))
@@ -364,15 +381,7 @@ class Waiting(CallingTest):
             return 200, {"id": "sync-1", "status": "CANCELLED"}
 
         self.jobs = answer
-        code = "from svc import Endpoint\n@Endpoint(name='infer')\ndef infer(x): pass\ninfer(1)\n"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(support.SOURCE),
-            "PLATFORM_URL": self.platform.url,
-            "PLATFORM_API_KEY": "k",
-            "SVC_APP": "shop",
-        }
-        script = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
+        script = self.script("from svc import Endpoint\n@Endpoint(name='infer')\ndef infer(x): pass\ninfer(1)\n")
         self.assertTrue(arrived.wait(60))
         script.send_signal(signal.SIGINT)
         self.assertIn("KeyboardInterrupt", script.communicate(timeout=60)[1])
@@ -401,6 +410,43 @@ class InAnEventLoop(CallingTest):
             return await asyncio.gather(*[later(n) for n in range(20)])
 
         self.assertEqual(asyncio.run(main()), list(range(20)))
+
+    @unittest.skipUnless(sys.platform == "linux", "limits of memory as Linux has them")
+    def test_where_the_machine_has_no_more_threads_those_there_are_do_the_work(self):
+        script = self.script("""
+import asyncio, resource, threading
+from svc import Endpoint
+
+@Endpoint(name="infer")
+def infer(x): pass
+
+@Endpoint(name="later")
+async def later(x): pass
+
+async def all_later():
+    return await asyncio.gather(*[later(n) for n in range(20)], return_exceptions=True)
+
+def threads_that_fit(count):
+    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + 32 * MB + count * 512 * MB, resource.RLIM_INFINITY))
+
+MB = 1 << 20
+infer(0), asyncio.run(asyncio.sleep(0))
+threading.stack_size(500 * MB)
+threads_that_fit(0)
+try:
+    list(infer.map(range(20), concurrency=8))
+except RuntimeError as error:
+    print(error)
+print({str(error) for error in asyncio.run(all_later())})
+threads_that_fit(2)
+print(list(infer.map(range(20), concurrency=8)) == list(range(20)))
+threads_that_fit(2)
+print(asyncio.run(all_later()) == list(range(20)))
+""")
+        out, errors = script.communicate(timeout=60)
+        none = "can't start new thread"
+        self.assertEqual(out.splitlines(), [none, str({none}), "True", "True"], errors)
 
 
 class Streams(CallingTest):

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
+import ssl
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -50,7 +57,7 @@ class PeerTest(LauncherTest):
         import textwrap
 
         text = textwrap.dedent(peers) + textwrap.dedent(source)
-        return self.ready(text, platformUrl=self.http.url, **changes)
+        return self.ready(text, **{"platformUrl": self.http.url, **changes})
 
 
 class Calling(PeerTest):
@@ -75,16 +82,12 @@ class Calling(PeerTest):
             def run(n):
                 return infer(n)
         """)
-        before = time.time() * 1000
-        link.job(
-            1, {"n": 1, "$svc": {"tagged": True, "hops": ["first"], "deadline": before + 20_000}}, timeoutMs=60_000
-        )
+        link.job(1, {"n": 1, "$svc": {"tagged": True, "hops": ["first"], "timeoutMs": 20_000}}, timeoutMs=60_000)
         link.result(1)
         sent = self.http.seen("runsync")[0].json
-        self.assertEqual(
-            sent["input"]["$svc"], {"tagged": True, "hops": ["first", "hello"], "deadline": int(before + 20_000)}
-        )
-        self.assertTrue(15_000 < sent["policy"]["executionTimeout"] <= 20_000, sent)
+        left_ms = sent["input"]["$svc"].pop("timeoutMs")
+        self.assertEqual(sent["input"]["$svc"], {"tagged": True, "hops": ["first", "hello"]})
+        self.assertTrue(5_000 < sent["policy"]["executionTimeout"] <= left_ms <= 20_000, sent)
         link.run(2, {"n": 1}, timeoutMs=600_000)
         self.assertNotIn("policy", self.http.seen("runsync")[1].json, "never more than the callee's own time")
 
@@ -145,13 +148,13 @@ class Calling(PeerTest):
                 time.sleep(wait)
                 return infer(1)
         """)
-        link.job(1, {"$svc": {"tagged": True, "deadline": time.time() * 1000 - 1}})
+        link.job(1, {"$svc": {"tagged": True, "timeoutMs": 0}})
         failure = link.result(1).json
         self.assertEqual(
             (failure["error_type"], failure["error_message"]),
             ("svc.JobTimedOut", "the caller's deadline passed before the call began"),
         )
-        link.job(2, {"wait": 0.2, "$svc": {"tagged": True, "deadline": time.time() * 1000 + 100}})
+        link.job(2, {"wait": 0.2, "$svc": {"tagged": True, "timeoutMs": 100}})
         self.assertEqual(link.result(2).json["error_type"], "svc.JobTimedOut")
         self.assertEqual(self.http.requests, [])
 
@@ -172,7 +175,7 @@ class Calling(PeerTest):
             def run():
                 return infer(1)
         """)
-        link.job(1, {"$svc": {"tagged": True, "deadline": time.time() * 1000 + 200}})
+        link.job(1, {"$svc": {"tagged": True, "timeoutMs": 200}})
         self.assertEqual(link.result(1).json["error_type"], "svc.JobTimedOut")
         self.assertEqual(self.http.seen("cancel")[0].path, "/v2/ep-i/cancel/sync-1")
 
@@ -197,6 +200,67 @@ class Calling(PeerTest):
                 link.send(protocol.CANCEL, 1, {"reason": "cancelled"})
                 self.assertEqual(link.result(1).json["error_type"], "Cancelled")
                 wait_until(lambda: self.http.seen("cancel"), what="the callee's job is cancelled")
+
+    def test_a_cancel_ends_a_call_in_a_thread_whatever_it_waits_for(self):
+        self.check_cancels(self.http, "an answer", "the rest of a body", "a chunk", "room to send")
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs openssl, which makes a certificate")
+    def test_so_it_does_over_tls_where_a_server_sends_more_than_answers(self):
+        context, authority = self.certificate()
+        http = HttpPlatform(self.answer, context)
+        self.addCleanup(http.close)
+        self.check_cancels(http, "an answer", "the rest of a body", "a chunk", body_env={"SSL_CERT_FILE": authority})
+
+    def check_cancels(self, http: HttpPlatform, *whats: str, **changes) -> None:
+        over, waits = threading.Event(), threading.Event()
+        self.addCleanup(over.set)
+        deaf = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(deaf.close)
+
+        def silence(first: bytes):
+            yield first
+            waits.set()
+            over.wait(60)
+
+        def answer(request):
+            if request.action == "runsync":
+                waits.set()
+                over.wait(60)
+            if request.action in ("run", "cancel"):
+                return 200, {"id": "job-1", "status": "IN_QUEUE"}
+            return silence(b"event: chunk\nid: 1\ndata: {\"output\": 1}\n\n")
+
+        self.jobs = answer
+        source = f"""
+            slow = svc.EndpointClient(id="ep-s")
+            deaf = svc.EndpointClient(id="ep-d", url="http://127.0.0.1:{deaf.getsockname()[1]}", api_key="k")
+            @Endpoint(name="hello")
+            def run(what):
+                if what == "an answer": return infer(1)
+                if what == "the rest of a body": return slow.get("/")
+                if what == "a chunk": return list(infer.spawn(1).stream())
+                return deaf.post("/", bytes(64 << 20))
+        """
+        link = self.caller(source, concurrency=2, platformUrl=http.url, **changes)
+        for channel, what in enumerate(whats, 1):
+            with self.subTest(waits_for=what):
+                waits.clear()
+                link.job(channel, {"what": what})
+                if what == "room to send":
+                    self.addCleanup(deaf.accept()[0].close)
+                else:
+                    self.assertTrue(waits.wait(60))
+                link.send(protocol.CANCEL, channel, {"reason": "cancelled"})
+                self.assertEqual(link.result(channel).json["error_type"], "Cancelled")
+
+    def certificate(self) -> tuple[ssl.SSLContext, str]:
+        """A server's, for 127.0.0.1, and the file that makes a client trust it."""
+        made, key = (os.path.join(self.directory, name) for name in ("certificate.pem", "key.pem"))
+        request = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout {key} -out {made} -subj /CN=test"
+        subprocess.run([*request.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(made, key)
+        return context, made
 
     def test_an_own_function_is_a_plain_call_with_any_arguments(self):
         link = self.caller("""
@@ -335,13 +399,15 @@ class Calling(PeerTest):
         self.jobs = lambda request: (
             completed(1) if request.action == "runsync" else (200, {"ok": True}, {"x-svc-tagged": "value"})
         )
-        at = int(time.time() * 1000) + 20_000
-        headers = [["content-type", "application/json"], ["X-Svc-Hops", "first"], ["X-Svc-Deadline", str(at)]]
+        headers = [["content-type", "application/json"], ["X-Svc-Hops", "first"], ["X-Svc-Timeout-Ms", "20000"]]
         self.assertEqual(link.fetch(1, "POST", "/go", b'{"n":1}', headers=headers).json, [1, {"ok": True}])
         job, request = self.http.seen("runsync")[0], self.http.seen("lb")[0]
-        self.assertEqual(job.json["input"]["$svc"], {"tagged": True, "hops": ["first", "web"], "deadline": at})
+        envelope = job.json["input"]["$svc"]
         sent = {name: value for name, value in request.headers.items() if name.startswith("x-svc")}
-        self.assertEqual(sent, {"x-svc-tagged": "1", "x-svc-hops": "first,web", "x-svc-deadline": str(at)})
+        for left_ms in (envelope.pop("timeoutMs"), int(sent.pop("x-svc-timeout-ms"))):
+            self.assertTrue(5_000 < left_ms <= 20_000, left_ms)
+        self.assertEqual(envelope, {"tagged": True, "hops": ["first", "web"]})
+        self.assertEqual(sent, {"x-svc-tagged": "1", "x-svc-hops": "first,web"})
 
     def test_a_client_by_id_or_name_uses_the_worker_s_token_and_carries_the_same(self):
         link = self.caller("""
@@ -471,10 +537,56 @@ class Called(PeerTest):
     def test_a_route_refuses_a_cycle_and_a_passed_deadline(self):
         link = self.ready("def go(): return 1\n", routes={"GET /go": "go"}, endpoint="web")
         for channel, (name, value, error) in enumerate(
-            (("x-svc-hops", "web,b", "svc.CallCycle"), ("x-svc-deadline", "1000", "svc.JobTimedOut")), 1
+            (("x-svc-hops", "web,b", "svc.CallCycle"), ("x-svc-timeout-ms", "0", "svc.JobTimedOut")), 1
         ):
             frame = link.fetch(channel, "GET", "/go", headers=[["x-svc-tagged", "1"], [name, value]])
             self.assertEqual(frame.json["error_type"], error)
+
+
+@unittest.skipUnless(sys.platform == "linux" and shutil.which("cc"), "needs Linux and a C compiler: only the workers' clock is set")
+class AClockThatIsSet(PeerTest):
+    def setUp(self) -> None:
+        made = tempfile.mkdtemp(prefix="svc-test-")
+        self.addCleanup(shutil.rmtree, made)
+        library, offset = os.path.join(made, "clock.so"), os.path.join(made, "offset")
+        source = Path(__file__).parents[2] / "test/e2e/clock.c"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        Path(offset).write_bytes(bytes(8))
+        self.offset = open(offset, "r+b", buffering=0)
+        self.addCleanup(self.offset.close)
+        self.python = os.path.join(made, "python")
+        Path(self.python).write_text(f'#!/bin/sh\nexec env LD_PRELOAD={library} SVC_TEST_CLOCK={offset} {sys.executable} "$@"\n')
+        os.chmod(self.python, 0o755)
+        super().setUp()
+
+    def set_clock(self, seconds: int) -> None:
+        self.offset.seek(0)
+        self.offset.write(seconds.to_bytes(8, "little", signed=True))
+
+    def test_what_is_left_of_a_job_s_time_stays_what_it_was_and_so_it_goes_on_calling(self):
+        link = self.caller("""
+            @Endpoint(name="hello")
+            def run():
+                before = time.time()
+                svc.progress("looks")
+                while abs(time.time() - before) < 1_800: time.sleep(0.01)
+                now = svc.context()
+                return [round((time.time() - before) / 3600), infer(1), route(2), now.remaining_s, now.deadline - time.time()]
+        """, python=self.python)  # fmt: skip
+        self.jobs = lambda request: (
+            completed(1) if request.action == "runsync" else (200, 2, {"x-svc-tagged": "value"})
+        )
+        for channel, hours in enumerate((1, -1), 1):
+            with self.subTest(hours=hours):
+                self.http.requests.clear()
+                link.job(channel, timeoutMs=600_000)
+                link.expect(protocol.PROGRESS, channel)
+                self.set_clock(3600 if hours == 1 else 0)
+                step, job, request, *left = link.result(channel).json
+                self.assertEqual([step, job, request], [hours, 1, 2])
+                sent = self.http.seen("runsync")[0].json["input"]["$svc"]["timeoutMs"] / 1000
+                for seconds in (*left, sent, int(self.http.seen("lb")[0].headers["x-svc-timeout-ms"]) / 1000):
+                    self.assertTrue(300 < seconds <= 600, seconds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/** A real platform whose clock is set while it works, by an hour and back: only it is set, its callers' and workers' clocks are not. */
+/** A real platform whose clock is set while it works, by an hour and back: only it is set, its callers' and workers' clocks are not (those of workers: python/tests/test_peers.py). */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
-from time import time
+from time import monotonic, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class Context:
     """The job or request that runs now."""
 
     __slots__ = (
-        "attempt", "channel", "deadline", "endpoint", "environment", "job_id", "method", "path", "worker_id",
-        "_cancelled", "_headers", "_hops", "_report", "_traceparent",
+        "attempt", "channel", "endpoint", "environment", "job_id", "method", "path", "worker_id",
+        "_cancelled", "_ends_at", "_headers", "_hops", "_report", "_traceparent",
     )  # fmt: skip
 
     job_id: str
@@ -36,8 +36,6 @@ class Context:
     worker_id: str
     attempt: int
     """From 1: which attempt at the job this is, at an endpoint with `retries`."""
-    deadline: float | None
-    """Seconds since the epoch (`time.time()`) at which the execution time-out ends the job; None without one."""
     method: str
     """HTTP method of a request; "" for a job."""
     path: str
@@ -58,7 +56,7 @@ class Context:
         self.endpoint = endpoint
         self.environment = environment
         self.worker_id = worker_id
-        self.deadline = time() + timeout_ms / 1000 if timeout_ms else None
+        self._ends_at = monotonic() + timeout_ms / 1000 if timeout_ms else None
         self.attempt = 1
         self.method = ""
         self.path = ""
@@ -88,9 +86,15 @@ class Context:
         return self._cancelled
 
     @property
+    def deadline(self) -> float | None:
+        """Seconds since the epoch (`time.time()`) at which the execution time-out ends the job; None without one. It is
+        counted by a clock that is never set: where the machine's is, it moves along."""
+        return None if self._ends_at is None else time() + self._ends_at - monotonic()
+
+    @property
     def remaining_s(self) -> float | None:
         """Seconds until the deadline, not below 0; None without one."""
-        return None if self.deadline is None else max(0.0, self.deadline - time())
+        return None if self._ends_at is None else max(0.0, self._ends_at - monotonic())
 
 
 current: ContextVar[Context | None] = ContextVar("svc_context", default=None)

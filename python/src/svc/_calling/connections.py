@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import select
 import socket
@@ -14,7 +15,7 @@ from svc._calling.limits import CONNECT_MAX_S, IDLE_CONNECTIONS_MAX, IDLE_MAX_S,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, Mapping
+    from typing import Any, Callable, Iterable, Mapping
 
 
 class Abandoned(Exception):
@@ -34,7 +35,7 @@ class Patience:
         self.deadline = deadline
         """monotonic() at which it ends; None: no end."""
         self._given_up = threading.Event()
-        self._socket: socket.socket | None = None
+        self._socket: _PatientSocket | None = None
         """What is waited at."""
 
     def left(self) -> float | None:
@@ -78,6 +79,73 @@ class Answer:
         self.stream = stream
 
 
+class _PatientSocket:
+    """A connected socket, as http.client uses one, that waits in steps: a thread that waits in one long system call hears of
+    a cancel only afterwards, and with it the worker that has to end it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._step_s = 0.0
+        self._timeout_s = 0.0
+        self._patience = Patience()
+        self.fileno = sock.fileno
+        self.shutdown = sock.shutdown
+        self.close = sock.close
+
+    def serve(self, timeout_s: float, patience: Patience) -> None:
+        """From now on each wait is at most so long, and for this call."""
+        self._timeout_s = timeout_s
+        self._patience = patience
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Received(self))
+
+    def holder(self) -> socket.SocketIO:
+        """Until it is closed `close` closes nothing: http.client closes a connection before it reads the answer's body."""
+        return self._socket.makefile("rb", buffering=0)
+
+    def recv_into(self, buffer: memoryview) -> int:
+        return self._patiently(lambda: self._socket.recv_into(buffer))
+
+    def sendall(self, data: bytes) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[self._patiently(lambda: self._socket.send(left)) :]
+
+    def _patiently(self, step: Callable[[], int]) -> int:
+        until = monotonic() + self._timeout_s
+        step_s = min(LOOK_S, self._timeout_s)
+        while True:
+            if step_s != self._step_s:
+                self._step_s = max(0.001, step_s)
+                self._socket.settimeout(self._step_s)
+            try:
+                return step()
+            except TimeoutError:
+                self._patience.check()
+                step_s = min(LOOK_S, until - monotonic())
+                if step_s <= 0:
+                    raise TimeoutError(f"no answer within {self._timeout_s:.0f} s") from None
+
+
+class _Received(io.RawIOBase):
+    """What comes in, for `makefile`."""
+
+    def __init__(self, sock: _PatientSocket) -> None:
+        self._socket = sock
+        self._held = sock.holder()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._socket.recv_into(buffer)
+
+    def close(self) -> None:
+        super().close()
+        self._held.close()
+
+
 class Stream:
     """The lines of a streamed response. Raises OSError or HTTPException when it breaks off."""
 
@@ -85,7 +153,7 @@ class Stream:
         self,
         connection: http.client.HTTPConnection,
         response: http.client.HTTPResponse,
-        sock: socket.socket,
+        sock: _PatientSocket,
         timeout_s: float,
         patience: Patience,
     ) -> None:
@@ -101,7 +169,7 @@ class Stream:
         try:
             left = self._patience.left()
             if left is not None:
-                self._socket.settimeout(max(0.001, min(left, self._timeout_s)))
+                self._socket.serve(min(left, self._timeout_s), self._patience)
             return self._response.readline()
         except (OSError, http.client.HTTPException):
             self._patience.check()
@@ -149,14 +217,12 @@ def exchange(
     path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     patience.check()
     connection = _take(place) or _connect(place)
-    sock = connection.sock
-    assert sock is not None
+    sock: _PatientSocket = connection.sock  # type: ignore[assignment]
     patience._socket = sock
     keep = False
     try:
-        sock.settimeout(timeout_s)
+        sock.serve(timeout_s, patience)
         connection.request(method, path, body=body, headers=dict(headers), encode_chunked=not isinstance(body, bytes))
-        _await_answer(sock, timeout_s, patience)
         response = connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         if streams and response.status == 200:
@@ -165,8 +231,8 @@ def exchange(
         data = response.read()
         if not response.will_close:
             patience._socket = None
+            keep = True  # before it is another call's, which a cancel here must not close
             _give_back(place, connection)
-            keep = True
         return Answer(response.status, found, data)
     except (OSError, http.client.HTTPException):
         patience.check()
@@ -185,8 +251,8 @@ def _connect(place: tuple[str, str]) -> http.client.HTTPConnection:
     except OSError as error:
         connection.close()
         raise NotSent(*error.args) from error
-    assert connection.sock is not None
     _keep_honest(connection.sock)
+    connection.sock = _PatientSocket(connection.sock)
     return connection
 
 
@@ -197,17 +263,6 @@ def _keep_honest(sock: socket.socket) -> None:
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _await_answer(sock: socket.socket, timeout_s: float, patience: Patience) -> None:
-    """Waits in steps: a thread that waits in one long system call would hear of a cancel only afterwards."""
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    until = monotonic() + timeout_s
-    while not poll.poll(LOOK_S * 1000):
-        patience.check()
-        if monotonic() > until:
-            raise TimeoutError(f"no answer within {timeout_s:.0f} s")
 
 
 def _take(place: tuple[str, str]) -> http.client.HTTPConnection | None:

@@ -147,9 +147,16 @@ class _Mapped:
                 self._state.wait(LOOK_S)  # in steps, so that a cancel of this thread is noticed
 
     def _start_thread(self) -> None:
-        if self._threads < self._concurrency and not self._exhausted and not self._closed:
-            self._threads += 1
+        """Where the machine has no more, those that there are do the work. Raises RuntimeError where there is none."""
+        if self._threads >= self._concurrency or self._exhausted or self._closed:
+            return
+        try:
             threading.Thread(target=self._context.copy().run, args=(self._work,), name="svc-map", daemon=True).start()
+        except RuntimeError:
+            if self._threads == 0:
+                raise
+        else:
+            self._threads += 1
 
     def _work(self) -> None:
         leaving = goodbyes()

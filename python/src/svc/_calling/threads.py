@@ -75,15 +75,20 @@ def goodbyes() -> Goodbyes:
 
 
 def start(task: Callable[[], None]) -> None:
-    """Runs the task in a thread; beyond THREADS_MAX it waits for one. The task must not raise."""
+    """Runs the task in a thread; beyond THREADS_MAX, and where the machine has no more, it waits for one. The task must not
+    raise. Raises RuntimeError where there is no thread at all."""
     global _threads, _unclaimed
     with _lock:
+        if _unclaimed >= 0 and _threads < THREADS_MAX:
+            try:
+                threading.Thread(target=_serve, args=(_tasks, task), name="svc-call", daemon=True).start()
+            except RuntimeError:
+                if _threads == 0:
+                    raise
+            else:
+                _threads += 1
+                return
         _unclaimed += 1
-        if _unclaimed > 0 and _threads < THREADS_MAX:
-            _threads += 1
-            _unclaimed -= 1
-            threading.Thread(target=_serve, args=(_tasks, task), name="svc-call", daemon=True).start()
-            return
     _tasks.put(task)
 
 
@@ -129,7 +134,12 @@ async def in_thread(work: Callable[[], Any], patience: Patience | None = None) -
     leaving = _goodbyes
     if patience is not None:
         leaving.begin(patience)
-    start(run)
+    try:
+        start(run)
+    except RuntimeError:
+        if patience is not None:
+            leaving.end(patience)
+        raise
     try:
         return await future
     except asyncio.CancelledError:

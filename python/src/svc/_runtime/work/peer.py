@@ -1,13 +1,14 @@
 """Calls that come from other Python code: what they carry besides the arguments, and answers that keep their types.
 
-A job's input has one more member, no argument can have its name: `"$svc": {"tagged", "convert", "hops", "deadline"}`. A request
-has the headers X-Svc-Tagged, X-Svc-Hops and X-Svc-Deadline. `hops` are the endpoints that wait for this call, the
-first one first; `deadline` is when the caller stops waiting, in ms since the epoch.
+A job's input has one more member, no argument can have its name: `"$svc": {"tagged", "convert", "hops", "timeoutMs"}`. A request
+has the headers X-Svc-Tagged, X-Svc-Hops and X-Svc-Timeout-Ms. `hops` are the endpoints that wait for this call, the
+first one first; `timeoutMs` is how long the caller still waits: a length, as gRPC's `grpc-timeout`, because clocks of two
+machines may differ.
 """
 
 from __future__ import annotations
 
-from time import time
+from time import monotonic
 
 from svc import this_worker
 from svc._values import codec, tagged
@@ -21,10 +22,10 @@ def accept_job(work, given: dict, signature) -> None:
     envelope = given.pop(tagged.TAG)
     if envelope.__class__ is not dict:
         raise BadInput(f'the argument "{tagged.TAG}" is reserved')
-    hops, deadline = envelope.get("hops"), envelope.get("deadline")
+    hops, timeout_ms = envelope.get("hops"), envelope.get("timeoutMs")
     work.tagged = bool(envelope.get("tagged"))
     work.converts = not work.tagged or bool(envelope.get("convert"))
-    _enter(work.context, hops if isinstance(hops, list) else [], deadline)
+    _enter(work.context, hops if isinstance(hops, list) else [], timeout_ms)
     if work.tagged and tagged.has_tags(work.body, 1):
         try:
             given.update(_arguments(given, signature.function))
@@ -41,7 +42,7 @@ def accept_request(work, name: str, value: str) -> None:
         work.tagged = value == "1"
     elif name == "x-svc-hops":
         context._hops = tuple(hop for hop in value.split(",") if hop)
-    elif name == "x-svc-deadline" and value.isdigit():
+    elif name == "x-svc-timeout-ms" and value.isdigit():
         _shorten(context, int(value))
 
 
@@ -65,24 +66,24 @@ def _arguments(given: dict, function) -> dict:
     return {name: tagged.decode(value, alternatives(hints.get(name))) for name, value in given.items()}
 
 
-def _enter(context: Context, hops: list, deadline) -> None:
+def _enter(context: Context, hops: list, timeout_ms) -> None:
     context._hops = tuple(str(hop) for hop in hops)
-    if isinstance(deadline, (int, float)):
-        _shorten(context, deadline)
+    if isinstance(timeout_ms, (int, float)):
+        _shorten(context, timeout_ms)
     _check(context)
 
 
-def _shorten(context: Context, deadline_ms: float) -> None:
-    at = deadline_ms / 1000
-    if context.deadline is None or at < context.deadline:
-        context.deadline = at
+def _shorten(context: Context, timeout_ms: float) -> None:
+    at = monotonic() + timeout_ms / 1000
+    if context._ends_at is None or at < context._ends_at:
+        context._ends_at = at
 
 
 def _check(context: Context) -> None:
     here = this_worker.WORKER
     if here is not None and here.endpoint in context._hops:
         raise call_cycle(context._hops, here.endpoint)
-    if context.deadline is not None and context.deadline <= time():
+    if context._ends_at is not None and context._ends_at <= monotonic():
         raise JobTimedOut("the caller's deadline passed before the call began")
 
 
