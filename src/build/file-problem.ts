@@ -7,6 +7,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only",
   ENOSPC: "the disk is full",
   EDQUOT: "the disk quota is used up",
+  EFBIG: "no file may become that large here (ulimit -f)",
   ENOTDIR: "a part of its path is a file",
   // How Node says the same to a user who may not write beside that file.
   EEXIST: "a part of its path is a file",

@@ -14,6 +14,8 @@ export async function main(argv: readonly string[]): Promise<number> {
   }
   // Node would open its debugger to every program of this machine, workers among them.
   process.on("SIGUSR1", () => {});
+  // A file that may not grow (ulimit -f) is an error of that write; it would end the process.
+  process.on("SIGXFSZ", () => {});
   const { cacheDir } = await import("./paths.ts");
   enableCompileCache(join(cacheDir(process.env), "compiled"));
   const { runCli } = await import("./app.ts");

@@ -15,6 +15,7 @@ export * from "./pull-limits.ts";
 export * from "./queue-limits.ts";
 export * from "./record-limits.ts";
 export * from "./rest-limits.ts";
+export * from "./storage-limits.ts";
 export * from "./volume-limits.ts";
 
 const KB = 1024;
@@ -175,15 +176,6 @@ export const SWEEP_WINDOW_ROWS = 20_000;
 export const SWEEP_BATCH_FILES = 100;
 
 // Storage
-/** While the disk is full or no file can be opened, so often a look is taken whether that is over: */
-export const STORAGE_CHECK_MS = 500;
-/** so much must be free again, and a file of so many bytes and so many open ones be had. */
-export const STORAGE_ROOM_BYTES = 4 * MB;
-export const STORAGE_PROBE_BYTES = 1 * MB;
-export const STORAGE_PROBE_FILES = 8;
-/** Of the files that the platform may have open, what callers' connections leave to bodies, the database and workers. */
-export const RESERVED_FILES_PART = 0.4;
-export const RESERVED_FILES_MAX = 2048;
 /** What one worker said and is not stored yet, each frame with its cost; it is not read from beyond that. */
 export const STORING_MAX_BYTES = 4 * MB;
 /** Of the platform's own log, and of an agent's: lines kept while they cannot be written, or nobody reads them. */

@@ -1,5 +1,6 @@
 /** When what is to be stored cannot be: the machine's disk is full or cannot be written, no further file can be opened, or the database has no room. */
 import { SvcError } from "./errors.ts";
+import { FILE_MAX_AT_LEAST_BYTES } from "./limits.ts";
 
 export type Lack = "room" | "disk" | "descriptors" | "database";
 
@@ -7,6 +8,7 @@ export type Lack = "room" | "disk" | "descriptors" | "database";
 const CODES: Readonly<Record<string, Lack>> = {
   ENOSPC: "room",
   EDQUOT: "room",
+  EFBIG: "disk",
   EIO: "disk",
   EROFS: "disk",
   EMFILE: "descriptors",
@@ -59,6 +61,14 @@ const WORDS: Readonly<Record<Lack, readonly [message: string, help: string]>> = 
 export function storageFull(lack: Lack, cause?: unknown): SvcError {
   const [message, help] = WORDS[lack];
   return new SvcError("STORAGE_FULL", message, { help, cause });
+}
+
+/** Throws where no file may grow to more than `maxBytes`: sooner or later the databases could not be written. */
+export function refuseSmallFiles(maxBytes: number | undefined): void {
+  if (maxBytes === undefined || maxBytes >= FILE_MAX_AT_LEAST_BYTES) return;
+  throw new SvcError("DATA_DIRECTORY", `No file may have more than ${maxBytes} bytes here, a database among them.`, {
+    help: "Run ulimit -f unlimited first, or give the service LimitFSIZE=infinity.",
+  });
 }
 
 /** What whoever looks at the platform is told while that lasts. */

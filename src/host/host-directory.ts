@@ -11,7 +11,9 @@ import path from "node:path";
 import { z } from "zod";
 import { SvcError } from "../domain/errors.ts";
 import { SOCKET_PATH_MAX_BYTES } from "../domain/limits.ts";
+import { refuseSmallFiles } from "../domain/storage.ts";
 import { makeFolder } from "../lib/make-folder.ts";
+import { fileMaxBytes } from "../lib/process-limits.ts";
 import { isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
@@ -40,6 +42,7 @@ export class HostDirectory {
 
   /** Makes it when it is missing. Throws DATA_DIRECTORY, and CONFLICT while another agent has it. */
   static open(folder: string): HostDirectory {
+    refuseSmallFiles(fileMaxBytes());
     try {
       makeFolder(folder, 0o700);
       chmodSync(folder, 0o700);

@@ -8,12 +8,13 @@ import type { WorkerPort } from "../control-plane/context.ts";
 import { ensureFirstKey } from "../control-plane/keys.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LOG_BACKLOG_MAX_BYTES, RESTART_LEASE_GRACE_MS, STOP_AWAY_MS, STOP_GRACE_MS } from "../domain/limits.ts";
-import { lackOf, storageFull } from "../domain/storage.ts";
+import { lackOf, refuseSmallFiles, storageFull } from "../domain/storage.ts";
 import { VERSION } from "../domain/version.ts";
 import { bracketed } from "../lib/host-port.ts";
 import { createLog, type Log, lineWriter } from "../lib/log.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { createOwner } from "../lib/own.ts";
+import { fileMaxBytes } from "../lib/process-limits.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 import { DATABASE_FILE } from "../store/platform-database.ts";
@@ -38,6 +39,7 @@ export async function runPlatform(config: Config, program: readonly string[] = [
   // What keeps others out is the data directory. Below it, workers that are users of their own must read their code, whatever
   // umask the platform was started with.
   process.umask(0o022);
+  refuseSmallFiles(fileMaxBytes());
   openDataDir(config.dataDir);
   const at = new Addresses(config);
   if (config.database === undefined) return start(config, program, log, at);
