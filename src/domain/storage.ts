@@ -22,9 +22,23 @@ const SQLITE_FULL = 13;
 /** SQLite's extended codes of writes, flushes and growing that failed: over a quota, or on a disk that broke, it says no more than that. */
 const SQLITE_WRITE_FAILED = new Set([778, 1034, 1290, 1546, 4874, 5386]);
 
+/**
+ * A file of the platform's own that was not written, whatever the system said: its folder may be another user's by now, or away
+ * with the server that it lies on. `again` rejects as long as that lasts.
+ */
+export class NotWritten extends Error {
+  readonly again: () => Promise<void>;
+
+  constructor(cause: unknown, again: () => Promise<void>) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.again = again;
+  }
+}
+
 /** What was lacking when this was thrown; undefined when it failed for another reason. */
 export function lackOf(error: unknown): Lack | undefined {
   if (typeof error !== "object" || error === null) return undefined;
+  if (error instanceof NotWritten) return lackOf(error.cause) ?? "disk";
   const { code, routine, errcode, cause } = error as Record<"code" | "routine" | "cause", unknown> & {
     errcode?: number;
   };
@@ -45,7 +59,7 @@ const WORDS: Readonly<Record<Lack, readonly [message: string, help: string]>> = 
   ],
   disk: [
     "The platform's disk cannot be written: nothing new can be stored.",
-    "A quota may be used up, or the disk be read-only or broken: the system's log says more. The platform goes on by itself once it can be written.",
+    "A quota may be used up, the disk be read-only or broken, or a folder be another user's: the platform's log and the system's say more. The platform goes on by itself once it can be written.",
   ],
   descriptors: [
     "The platform has as many files open as it may: nothing new can be stored.",

@@ -5,10 +5,11 @@
  * come all the same, and those that cannot be written, are left out, and a line says how many.
  */
 import { mkdirSync } from "node:fs";
-import { appendFile, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { appendFile, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { LOG_FILE_MAX_BYTES, LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../domain/limits.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
+import { ifThere } from "../lib/if-there.ts";
 import { LogLines, type Mask, noteLine, wholeLines } from "./log-lines.ts";
 import type { LoggedLine, LogListener, LogPiece, LogStore } from "./log-store.ts";
 
@@ -86,7 +87,7 @@ export class LogFiles implements LogStore {
 
   /** Endpoints that have a log. */
   async endpointIds(): Promise<string[]> {
-    const names = (await readdir(this.#dir)).map((name) => /^(.+?)(\.1)?\.ndjson$/.exec(name)?.[1]);
+    const names = ((await ifThere(readdir(this.#dir))) ?? []).map((name) => /^(.+?)(\.1)?\.ndjson$/.exec(name)?.[1]);
     return [...new Set(names.filter((id) => id !== undefined))];
   }
 
@@ -124,6 +125,7 @@ export class LogFiles implements LogStore {
       let isWritten = true;
       pending.turn = this.#append(endpointId, pending, text).catch(() => {
         isWritten = false;
+        pending.bytes = undefined; // Others may have taken the file away.
       });
       await pending.turn;
       if (isWritten) continue;
@@ -147,7 +149,12 @@ export class LogFiles implements LogStore {
       await rename(current, older);
       pending.bytes = 0;
     }
-    await appendFile(current, pending.torn ? `\n${text}` : text, { mode: 0o600 });
+    const append = () => appendFile(current, pending.torn ? `\n${text}` : text, { mode: 0o600 });
+    await append().catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      await mkdir(this.#dir, { recursive: true }); // Somebody removed it.
+      await append();
+    });
     pending.torn = false;
     pending.bytes += Buffer.byteLength(text);
   }

@@ -8,7 +8,7 @@ import { type FileHandle, open, rm, statfs } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { STORAGE_CHECK_MS, STORAGE_PROBE_BYTES, STORAGE_PROBE_FILES, STORAGE_ROOM_BYTES } from "../domain/limits.ts";
-import { type Lack, lackOf, type StorageWatch } from "../domain/storage.ts";
+import { type Lack, lackOf, NotWritten, type StorageWatch } from "../domain/storage.ts";
 
 export interface DiskWatchHooks {
   began(lack: Lack, cause: unknown): void;
@@ -21,7 +21,7 @@ export class DiskWatch implements StorageWatch {
   readonly #dir: string;
   readonly #hooks: DiskWatchHooks;
   readonly #listeners: (() => void)[] = [];
-  #lacking: { readonly lack: Lack; readonly since: number } | undefined;
+  #lacking: { readonly lack: Lack; readonly since: number; readonly again?: () => Promise<void> } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #waiting: (() => void)[] = [];
   #closed = false;
@@ -39,7 +39,8 @@ export class DiskWatch implements StorageWatch {
     const thrown = lackOf(error);
     if (thrown === undefined || this.#lacking !== undefined) return thrown;
     const lack = thrown === "disk" && this.#isFull() ? "room" : thrown;
-    this.#lacking = { lack, since: performance.now() };
+    const again = error instanceof NotWritten ? error.again : undefined;
+    this.#lacking = { lack, since: performance.now(), again };
     this.#hooks.began(lack, error);
     this.#look();
     return lack;
@@ -100,7 +101,11 @@ export class DiskWatch implements StorageWatch {
   }
 
   async #isBack(): Promise<boolean> {
-    if (this.#lacking?.lack !== "database") return this.#isDiskBack();
+    if (this.#lacking?.lack !== "database") {
+      if (!(await this.#isDiskBack())) return false;
+      await this.#lacking?.again?.();
+      return true;
+    }
     await this.#hooks.tryDatabase?.();
     return true;
   }

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../../src/domain/limits.ts";
+import { LOG_FILE_MAX_BYTES, LOG_PENDING_LAST_BYTES, LOG_PENDING_MAX_BYTES } from "../../src/domain/limits.ts";
 import { LogFiles } from "../../src/logs/log-files.ts";
 import { LINE, linesOf, logConformance, type OpenedLogs, textsOf } from "../conformance/logs.ts";
 
@@ -64,14 +64,37 @@ test("Lines that could not be written are counted in a line once others can", as
   const dir = folder(t);
   const logs = new LogFiles(dir, () => 7);
   rmSync(dir, { recursive: true });
+  writeFileSync(dir, "");
   logs.append({ ...LINE, text: "one\ntwo" });
   await logs.idle();
-  mkdirSync(dir);
+  rmSync(dir);
   logs.append({ ...LINE, text: "three" });
   await logs.idle();
   const [note, three, ...rest] = await textsOf(logs);
   assert.match(note!, /^\[svc\] 2 lines were left out here/);
   assert.deepEqual([three, rest], ["three", []]);
+});
+
+test("A log goes on whose file, or folder, somebody took away", async (t) => {
+  const dir = folder(t);
+  const logs = new LogFiles(dir, () => 7);
+  const print = async (text: string) => {
+    logs.append({ ...LINE, text });
+    await logs.idle();
+  };
+  await print("first");
+  rmSync(dir, { recursive: true });
+  assert.deepEqual(await logs.endpointIds(), []);
+  await print("second");
+  assert.deepEqual(await textsOf(logs), ["second"]);
+  // As a program that rotates logs does when they are large.
+  while (statSync(join(dir, "a.ndjson")).size <= LOG_FILE_MAX_BYTES) await print("x".repeat(1_000_000));
+  rmSync(join(dir, "a.ndjson"));
+  await print("left out");
+  await print("third");
+  const [note, ...texts] = await textsOf(logs);
+  assert.match(note!, /^\[svc\] 1 lines were left out here/);
+  assert.deepEqual(texts, ["third"]);
 });
 
 test("The file of a log that is forgotten while a line is written does not come back", async (t) => {

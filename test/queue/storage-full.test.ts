@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { LEASE_MS } from "../../src/domain/limits.ts";
+import { INLINE_BODY_MAX_BYTES, LEASE_MS } from "../../src/domain/limits.ts";
 import { storageNotice } from "../../src/domain/storage.ts";
 import { openSqlite } from "../../src/lib/sqlite.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
@@ -32,7 +32,8 @@ async function queueOnSmallDisk(t: TestContext) {
     },
   });
   const clock = { now: 1_700_000_000_000 };
-  const queue = await openSqliteQueue({ database, blobDir: join(dir, "blobs"), clock: () => clock.now, storage });
+  const blobDir = join(dir, "blobs");
+  const queue = await openSqliteQueue({ database, blobDir, clock: () => clock.now, storage });
   t.after(async () => {
     storage.close();
     await queue.close();
@@ -52,12 +53,14 @@ async function queueOnSmallDisk(t: TestContext) {
         for (;;) await queue.enqueue(newJob("filler", { input: Buffer.alloc(4000, "1") }));
       }, FULL);
     },
+    blobDir,
     /** Resolves when the queue has noticed. */
-    makeRoom: () =>
+    makeRoom: (how = () => {}) =>
       new Promise<void>((resolve) => {
         told = resolve;
         connection.exec("PRAGMA max_page_count = 1000000");
         mkdirSync(disk);
+        how();
       }),
   };
 }
@@ -139,6 +142,47 @@ test("leases begin anew when there is room again: nobody could renew them", asyn
   assert.equal(await queue.expireLeases(), 0);
   assert.equal((await queue.find("runs"))?.state, "IN_PROGRESS");
   assert.equal(await queue.finish(job, { state: "COMPLETED", output: Buffer.from("1") }), true);
+});
+
+test("a folder of bodies that is away costs no result and no job; one that was removed is made again", async (t) => {
+  const { queue, said, makeRoom, blobDir } = await queueOnSmallDisk(t);
+  const large = (fill: string) => Buffer.alloc(INLINE_BODY_MAX_BYTES + 1, fill);
+  await queue.enqueue(newJob("e", { input: large("i") }));
+  rmSync(blobDir, { recursive: true });
+  await queue.enqueue(newJob("waits", { input: large("w") }));
+  await queue.enqueue(newJob("runs", { id: "runs" }));
+  const job = await claimed(queue, "runs");
+
+  renameSync(blobDir, `${blobDir}.away`);
+  writeFileSync(blobDir, "keeps out root, too");
+  const finished = queue.finish(job, { state: "COMPLETED", output: large("o") });
+  await assert.rejects(queue.enqueue(newJob("other", { input: large("k") })), FULL);
+  assert.deepEqual(said, ["began disk"]);
+  const waits = claimed(queue, "waits");
+  await makeRoom(() => {
+    rmSync(blobDir);
+    renameSync(`${blobDir}.away`, blobDir);
+  });
+  assert.equal(await finished, true);
+  assert.deepEqual((await queue.find("runs"))?.output, large("o"));
+  assert.deepEqual((await waits).input, large("w"));
+  await queue.enqueue(newJob("other", { input: large("k") }));
+  assert.deepEqual(said, ["began disk", "ended"]);
+});
+
+test("a file that cannot be read fails its own job alone", async (t) => {
+  const { queue, said, blobDir } = await queueOnSmallDisk(t);
+  const large = (fill: string) => Buffer.alloc(INLINE_BODY_MAX_BYTES + 1, fill);
+  await queue.enqueue(newJob("e", { id: "bad", input: large("b") }));
+  const [file] = globSync(join(blobDir, "??", "*"));
+  rmSync(file!);
+  mkdirSync(file!); // Where a disk has a bad block it is another error, at the same call.
+  await queue.enqueue(newJob("e", { id: "good", input: large("g") }));
+  assert.equal((await claimed(queue, "e")).jobId, "good");
+  const bad = await queue.find("bad");
+  assert.equal(bad?.state, "FAILED");
+  assert.match(String(bad.error), /input/);
+  assert.deepEqual(said, []);
 });
 
 test("a disk that cannot be written is not called full, and what waits is written once it can be", {

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { BODIES_DROPPED_MAX_BYTES, SWEEP_BATCH_FILES } from "../../domain/limits.ts";
+import { lackOf, NotWritten } from "../../domain/storage.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
 import { ifThere } from "../../lib/if-there.ts";
@@ -18,6 +19,7 @@ import { sizeOf } from "../machine/job-row.ts";
 import type { BodyPlace } from "../machine/stored-bodies.ts";
 
 const INCOMING = "incoming";
+const PROBE = Buffer.alloc(1);
 const NAME = /^([0-9a-f]{32}|[0-9a-f]{64})$/;
 
 export class BodyFiles {
@@ -51,7 +53,7 @@ export class BodyFiles {
       await this.#write(nameOf(reference), bytes);
     } catch (error) {
       this.release(reference);
-      throw error;
+      throw isOfSystem(error) ? new NotWritten(error, () => this.#tryToWrite()) : error;
     }
   }
 
@@ -91,12 +93,20 @@ export class BodyFiles {
     }
   }
 
-  /** undefined when the file is missing or does not hold what its name says. A row that goes meanwhile takes nothing away. */
+  /**
+   * undefined when the file is missing, cannot be read though its folder is well, or does not hold what its name says. A row that
+   * goes meanwhile takes nothing away.
+   */
   async read(reference: string): Promise<Uint8Array | undefined> {
     this.keep(reference);
     try {
       const bytes = await ifThere(readWhole(this.#path(nameOf(reference))));
       return bytes !== undefined && (await isWhole(bytes, reference)) ? bytes : undefined;
+    } catch (error) {
+      if (!isOfSystem(error) || lackOf(error) === "descriptors") throw error;
+      const again = () => this.#tryToWrite();
+      await again().catch(() => Promise.reject(new NotWritten(error, again)));
+      return undefined;
     } finally {
       this.release(reference);
     }
@@ -161,6 +171,23 @@ export class BodyFiles {
   }
 
   async #write(name: string, bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#writeInto(name, bytes);
+    } catch (error) {
+      this.#made.clear();
+      // Somebody removed a folder: it is made again.
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      await this.#writeInto(name, bytes);
+    }
+  }
+
+  async #tryToWrite(): Promise<void> {
+    const name = nameOf(referenceTo(PROBE));
+    await this.#write(name, PROBE);
+    await unlink(this.#path(name));
+  }
+
+  async #writeInto(name: string, bytes: Uint8Array): Promise<void> {
     const folder = join(this.#dir, name.slice(0, 2));
     const temporary = join(this.#dir, INCOMING, name);
     await Promise.all([this.#make(folder), this.#make(join(this.#dir, INCOMING))]);
@@ -229,6 +256,10 @@ async function isWhole(bytes: Uint8Array, reference: string): Promise<boolean> {
   const [name, checksum, byteLength] = reference.split(".");
   if (byteLength === undefined) return (await sha256(bytes)) === name;
   return bytes.byteLength === Number(byteLength) && crc32(bytes).toString(16) === checksum;
+}
+
+function isOfSystem(error: unknown): boolean {
+  return error instanceof Error && "errno" in error;
 }
 
 async function namesIn(folder: string): Promise<string[]> {
