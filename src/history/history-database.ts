@@ -7,28 +7,30 @@ import { chmodSync, existsSync, renameSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import { HISTORY_PENDING_MAX, HISTORY_WRITE_MS } from "../domain/limits.ts";
 import type { Log } from "../lib/log.ts";
-import { openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
+import { isDamagedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 
 /** A part of the next transaction. It may take turns of the event loop: nobody else writes meanwhile. */
 export type HistoryChange = () => void | Promise<void>;
 
-const SQLITE_CORRUPT = 11;
-const SQLITE_NOT_A_DATABASE = 26;
 /** Read-only, input or output, corrupt, full, cannot open, no database: the file is at fault, not the change. */
-const FILE_FAULTS = new Set([8, 10, SQLITE_CORRUPT, 13, 14, SQLITE_NOT_A_DATABASE]);
+const FILE_FAULTS = new Set([8, 10, 11, 13, 14, 26]);
 
 export class HistoryDatabase {
   readonly connection: DatabaseSync;
+  readonly #path: string;
   readonly #database: SqliteDatabase;
   readonly #log: Log;
   #pending: HistoryChange[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #failing = false;
+  #damaged = false;
   readonly #undone: (() => void)[] = [];
   #closed = false;
 
-  constructor(database: SqliteDatabase, log: Log) {
+  /** `path`: of its file; "" without one. */
+  constructor(database: SqliteDatabase, log: Log, path: string) {
+    this.#path = path;
     this.#database = database;
     this.connection = database.connection;
     this.#log = log;
@@ -57,6 +59,7 @@ export class HistoryDatabase {
     this.#closed = true;
     await this.flush();
     this.#database.close();
+    if (this.#damaged) putAside(this.#path);
   }
 
   #write(): void {
@@ -78,6 +81,10 @@ export class HistoryDatabase {
       this.#undo();
       if (!this.#failing)
         this.#log.error("the history cannot be written: what happens now will be missing in it", { error });
+      if (!this.#damaged && isDamagedError(error)) {
+        this.#damaged = true;
+        this.#log.error("the history's file is damaged: it is put aside when the platform ends, and a new one begins");
+      }
       this.#failing = true;
     }
   }
@@ -101,40 +108,40 @@ export class HistoryDatabase {
 }
 
 /**
- * Opens or makes the file. A damaged one is put aside as `<path>.damaged`; when none can be opened, history is kept in
- * memory until the platform ends.
+ * Opens or makes the file, and what `open` makes of it. A damaged one is put aside as `<path>.damaged`; when none can be opened,
+ * history is kept in memory until the platform ends.
  */
-export function openHistory(path: string, log: Log): HistoryDatabase {
+export function openHistory<T>(path: string, log: Log, open: (history: HistoryDatabase) => T): T {
   try {
-    return new HistoryDatabase(openPrivate(path), log);
+    return openFile(path, log, open);
   } catch (error) {
     try {
-      if (!isDamage(error)) throw error;
-      for (const end of ["", "-wal", "-shm"])
-        if (existsSync(path + end)) renameSync(path + end, `${path}.damaged${end}`);
-      const database = openPrivate(path);
+      if (!isDamagedError(error)) throw error;
+      putAside(path);
+      const opened = openFile(path, log, open);
       log.error("the history's file was damaged and is put aside; a new one begins", { file: `${path}.damaged` });
-      return new HistoryDatabase(database, log);
+      return opened;
     } catch (cause) {
       log.error("the history's file cannot be opened: history is kept in memory until the platform ends", { cause });
-      return new HistoryDatabase(openSqlite(":memory:", "normal"), log);
+      return open(new HistoryDatabase(openSqlite(":memory:", "normal"), log, ""));
     }
   }
 }
 
-function openPrivate(path: string): SqliteDatabase {
+/** With its other files: they are a part of it. */
+function putAside(path: string): void {
+  for (const end of ["", "-wal", "-shm"]) if (existsSync(path + end)) renameSync(path + end, `${path}.damaged${end}`);
+}
+
+/** Private. */
+function openFile<T>(path: string, log: Log, open: (history: HistoryDatabase) => T): T {
   const database = openSqlite(path, "normal");
   try {
     database.connection.prepare("SELECT count(*) FROM sqlite_master").get();
     for (const file of [path, `${path}-wal`]) if (existsSync(file)) chmodSync(file, 0o600);
-    return database;
+    return open(new HistoryDatabase(database, log, path));
   } catch (error) {
     database.close();
     throw error;
   }
-}
-
-function isDamage(error: unknown): boolean {
-  const code = (error as { errcode?: number }).errcode ?? 0;
-  return code % 256 === SQLITE_CORRUPT || code % 256 === SQLITE_NOT_A_DATABASE;
 }

@@ -16,6 +16,8 @@ const CACHE_KIB = 16 * 1024;
 const CHECKPOINT_PAGES = 2000;
 const LOG_MAX_BYTES = 64 * 1024 * 1024;
 const SQLITE_BUSY = 5;
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOT_A_DATABASE = 26;
 
 export class SqliteDatabase {
   readonly connection: DatabaseSync;
@@ -92,5 +94,15 @@ export function openSqlite(path: string, durability: Durability): SqliteDatabase
 }
 
 export function isLockedError(error: unknown): boolean {
-  return error instanceof Error && (error as { errcode?: number }).errcode === SQLITE_BUSY;
+  return codeOf(error) === SQLITE_BUSY;
+}
+
+/** What the file holds is no database, or not all of it is. */
+export function isDamagedError(error: unknown): boolean {
+  const code = codeOf(error) % 256;
+  return code === SQLITE_CORRUPT || code === SQLITE_NOT_A_DATABASE;
+}
+
+function codeOf(error: unknown): number {
+  return (error instanceof Error && (error as { errcode?: number }).errcode) || 0;
 }

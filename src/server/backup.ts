@@ -12,6 +12,7 @@ import { SvcError } from "../domain/errors.ts";
 import { POLL_FIRST_MS, SYNCS_AT_ONCE } from "../domain/limits.ts";
 import { explained, lackOf } from "../domain/storage.ts";
 import { makeFolder } from "../lib/make-folder.ts";
+import { isDamagedError, type SqliteDatabase } from "../lib/sqlite.ts";
 import { syncTree } from "../lib/sync-tree.ts";
 import { DATABASE_FILE, openPlatformDatabase } from "../store/platform-database.ts";
 import { dataVersion, stepsToDo } from "./data-version.ts";
@@ -130,12 +131,22 @@ export function readBackup(source: string): BackupFacts {
 export async function restore(dataDir: string, source: string): Promise<string | undefined> {
   const { volumes } = readBackup(source);
   makeFolder(dataDir, 0o700);
-  // Holding it keeps a platform from starting on what is moved.
-  const held = existsSync(path.join(dataDir, DATABASE_FILE)) ? openPlatformDatabase(dataDir, "normal") : undefined;
+  const held = hold(dataDir);
   try {
     return await replace(dataDir, source, volumes);
   } finally {
     held?.close();
+  }
+}
+
+/** Keeps a platform from starting on what is moved; on a damaged database none starts. */
+function hold(dataDir: string): SqliteDatabase | undefined {
+  if (!existsSync(path.join(dataDir, DATABASE_FILE))) return undefined;
+  try {
+    return openPlatformDatabase(dataDir, "normal");
+  } catch (error) {
+    if (isDamagedError((error as SvcError).cause)) return undefined;
+    throw error;
   }
 }
 

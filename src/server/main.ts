@@ -16,8 +16,9 @@ import { makeFolder } from "../lib/make-folder.ts";
 import { createOwner } from "../lib/own.ts";
 import { fileMaxBytes } from "../lib/process-limits.ts";
 import { fingerprint } from "../lib/self-signed-certificate.ts";
+import { isDamagedError } from "../lib/sqlite.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
-import { DATABASE_FILE } from "../store/platform-database.ts";
+import { DATABASE_FILE, damagedDatabase } from "../store/platform-database.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
 import { compose } from "./compose.ts";
 import type { Config } from "./config.ts";
@@ -114,7 +115,9 @@ async function start(
   const replica = several?.replica;
   const sharing = replica instanceof Sharing ? replica : undefined;
   const one = replica instanceof Replica ? replica : undefined;
-  const platform = await compose(config, socketPath, log, urls, replica).catch(cannotStart);
+  const platform = await compose(config, socketPath, log, urls, replica).catch((error) =>
+    cannotStart(error, config.dataDir),
+  );
   const {
     storage,
     bucket,
@@ -297,7 +300,7 @@ async function start(
     await queue.close().catch(() => {});
     await replica?.close().catch(() => {});
     await state.close().catch(() => {});
-    return cannotStart(error);
+    return cannotStart(error, config.dataDir);
   }
 }
 
@@ -325,8 +328,9 @@ function earlier(recordFile: string): { workersReach?: string; gateways?: { pids
   }
 }
 
-/** Says so when that is for want of room. */
-function cannotStart(error: unknown): never {
+/** Says so when that is for want of room, or of a whole database. */
+function cannotStart(error: unknown, dataDir: string): never {
+  if (isDamagedError(error)) throw damagedDatabase(error, dataDir);
   const lack = lackOf(error);
   if (lack === undefined) throw error;
   const { message, help } = storageFull(lack);

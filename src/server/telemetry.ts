@@ -71,9 +71,11 @@ export async function openTelemetry(needs: TelemetryNeeds): Promise<Telemetry> {
   const { config, store, endpoints, queue, link, driver, clock, now, log, onError } = needs;
   const told = (line: string, facts?: Readonly<Record<string, unknown>>) => log.error(line, facts);
   const traces = config.traces ? await openTraces({ clock, told }) : undefined;
-  const history = openHistory(path.join(config.dataDir, HISTORY_FILE), log);
-  const series = new SqliteSeries(history);
-  const records = new SqliteRecords(history);
+  const { history, series, records } = openHistory(path.join(config.dataDir, HISTORY_FILE), log, (history) => ({
+    history,
+    series: new SqliteSeries(history),
+    records: new SqliteRecords(history),
+  }));
   const tallies = new Tallies();
   const totals = new EndpointTotals(now);
   const events = new EventHub();

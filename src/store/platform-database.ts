@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { lackOf, storageFull } from "../domain/storage.ts";
 import { makeFolder } from "../lib/make-folder.ts";
-import { type Durability, isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
+import { type Durability, isDamagedError, isLockedError, openSqlite, type SqliteDatabase } from "../lib/sqlite.ts";
 
 export const DATABASE_FILE = "platform.db";
 
@@ -33,6 +33,7 @@ function explain(error: unknown, dataDir: string): SvcError {
       cause: error,
     });
   }
+  if (isDamagedError(error)) return damagedDatabase(error, dataDir);
   const lack = lackOf(error);
   if (lack !== undefined) return storageFull(lack, error);
   const reason = error instanceof Error ? error.message : String(error);
@@ -40,5 +41,13 @@ function explain(error: unknown, dataDir: string): SvcError {
     help: "Make it a directory that this user can write to, or choose another one with SVC_DATA_DIR.",
     where: dataDir,
     cause: error,
+  });
+}
+
+export function damagedDatabase(cause: unknown, dataDir: string): SvcError {
+  const file = join(dataDir, DATABASE_FILE);
+  return new SvcError("DATA_DIRECTORY", `The platform's database ${file} is damaged: ${(cause as Error).message}.`, {
+    help: "Put a backup back with svc platform restore FOLDER, which moves what is there aside.",
+    cause,
   });
 }

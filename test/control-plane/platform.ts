@@ -97,7 +97,7 @@ export async function startPlatform(
     make: ({ app, environment, name }) => mkdir(join(volumesDir, app, environment, name), { recursive: true }),
   });
   const say = (line: string) => void logged.push(line);
-  const history = openHistory(join(dir, "history.db"), { info: say, error: say });
+  const history = openHistory(join(dir, "history.db"), { info: say, error: say }, (opened) => opened);
   const series = new SqliteSeries(history);
   const events = new EventHub();
   const metrics = {

@@ -7,6 +7,7 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { VERSION } from "../../src/domain/version.ts";
 import { CTRL_C, openPseudoTerminal, type PseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { damage } from "../damage.ts";
 import { eventually } from "../eventually.ts";
 import { SVC } from "../program.ts";
 import { embeddedOnly } from "../servers.ts";
@@ -93,6 +94,10 @@ test("A backup made while jobs come has all that was accepted before it, and res
   );
   await svc(["key", "create", "of-later"]);
   await platform.stop();
+  damage(path.join(platform.dataDir, "platform.db"));
+  const damaged = await svc(["platform", "start", ...data], 1);
+  assert.match(damaged.stderr, /The platform's database \S+platform\.db is damaged: .*\n.*svc platform restore FOLDER/);
+  assert.doesNotMatch(damaged.stderr, /^\s+at .*:\d+:\d+/m);
   const restored = await svc(["platform", "restore", target, ...data]);
   const [, kept] = /What was there is in (\S+);/.exec(restored.stdout) ?? [];
   assert.ok(existsSync(path.join(kept!, "platform.db")), restored.stdout);

@@ -4,6 +4,7 @@ import { existsSync, globSync, readdirSync, readFileSync, rmSync } from "node:fs
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { zstdDecompressSync } from "node:zlib";
+import pg from "pg";
 import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { findS3, type S3Server, startS3 } from "../s3.ts";
@@ -39,9 +40,10 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
 
   async function started(t: Parameters<typeof startPlatform>[0]) {
     const name = `talk_${++databases}`;
+    const url = await database.database(name);
     const platform = await startPlatform(t, {
       ...bucket.env,
-      SVC_DATABASE_URL: await database.database(name),
+      SVC_DATABASE_URL: url,
       SVC_S3_PREFIX: name,
       SVC_LOG_RETENTION_S: "7200",
     });
@@ -69,11 +71,22 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
         .filter((line) => line !== "")
         .map((line) => JSON.parse(line).text as string);
     };
-    return { platform, dir, say, objects, inBucket, texts };
+    /** What a kill leaves: an object is found by its row, which comes after it. */
+    const hasRows = async (count: number) => {
+      const client = new pg.Client(url);
+      await client.connect();
+      try {
+        const rows = async () => (await client.query("SELECT count(*)::int AS count FROM log_chunks")).rows[0].count;
+        await eventually(async () => assert.equal(await rows(), count));
+      } finally {
+        await client.end();
+      }
+    };
+    return { platform, dir, say, objects, inBucket, hasRows, texts };
   }
 
   test("lines are there after an end in order and after a kill, without a file of the platform's machine, and secrets never leave it", async (t) => {
-    const { platform, dir, say, inBucket, texts } = await started(t);
+    const { platform, dir, say, inBucket, hasRows, texts } = await started(t);
     await say(platform, "first");
     await hasLogged(platform, dir, ["talker"], /first \*{8}/);
     await platform.stop();
@@ -88,6 +101,7 @@ describe("logs of a platform with a database and a bucket", { skip }, () => {
     assert.match(status.stdout, /^Logs {5}in the bucket, of each endpoint the newest 64 MiB, for 2h$/m);
     await say(second, "second");
     await eventually(() => assert.match(inBucket(), /second \*{8}/));
+    await hasRows(2);
     await second.kill();
     const third = await platform.restart();
     await say(third, "third");

@@ -21,7 +21,7 @@ function open(t: { after(work: () => unknown): void }) {
   const told: string[] = [];
   const say = (line: string) => void told.push(line);
   const make = () => {
-    const history = openHistory(file, { info: say, error: say });
+    const history = openHistory(file, { info: say, error: say }, (history) => history);
     return { history, records: new SqliteRecords(history) };
   };
   const under = {

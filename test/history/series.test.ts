@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SQLInputValue } from "node:sqlite";
@@ -16,6 +16,7 @@ import { metricOf, type Recorded } from "../../src/domain/series.ts";
 import { type HistoryDatabase, openHistory } from "../../src/history/history-database.ts";
 import type { RecordedEndpoint } from "../../src/history/series-store.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
+import { damage } from "../damage.ts";
 
 const START = Date.UTC(2026, 0, 1);
 const MACHINE: Recorded = { numbers: { "machine.vcpuUsed": 1 }, histograms: {} };
@@ -48,7 +49,7 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
   const told: string[] = [];
   const say = (line: string) => void told.push(line);
   const log = { info: say, error: say };
-  const history = openHistory(file, log);
+  const history = openHistory(file, log, (history) => history);
   const under: Under = {
     file,
     told,
@@ -56,7 +57,7 @@ function open(t: { after(work: () => unknown): void }, maxBytes?: number): Under
     series: new SqliteSeries(history, maxBytes),
     async reopen() {
       await under.history.close();
-      under.history = openHistory(file, log);
+      under.history = openHistory(file, log, (history) => history);
       under.series = new SqliteSeries(under.history, maxBytes);
     },
     async steps(count, of, from = START) {
@@ -376,7 +377,7 @@ test("A damaged file is put aside and a new one begins; a path that cannot be op
   writeFileSync(join(dir, "damaged.db"), "this is no database".repeat(1000));
   mkdirSync(join(dir, "folder.db"));
   for (const name of ["damaged.db", "folder.db"]) {
-    const history = openHistory(join(dir, name), log);
+    const history = openHistory(join(dir, name), log, (history) => history);
     const series = new SqliteSeries(history);
     series.record(START, new Map([["a", jobs(1)]]), MACHINE);
     await history.flush();
@@ -393,6 +394,41 @@ test("A damaged file is put aside and a new one begins; a path that cannot be op
   assert.equal(told.length, 2);
   assert.match(told[0]!, /damaged/);
   assert.match(told[1]!, /in memory/);
+});
+
+test("A file that is damaged behind its first page is put aside when that is noticed: at once, or when the platform ends", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-series-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const file = join(dir, "history.db");
+  const told: string[] = [];
+  const say = (line: string) => void told.push(line);
+  const open = () =>
+    openHistory(file, { info: say, error: say }, (history) => ({ history, series: new SqliteSeries(history) }));
+  const record = async ({ history, series }: ReturnType<typeof open>) => {
+    series.record(START, new Map([["a", jobs(1)]]), MACHINE);
+    await history.flush();
+  };
+  const first = open();
+  await record(first);
+  await first.history.close();
+  damage(file);
+  const second = open();
+  await record(second);
+  assert.match(told.splice(0).join("\n"), /^the history's file was damaged and is put aside; a new one begins$/);
+  rmSync(`${file}.damaged`);
+
+  second.history.later(() => {
+    throw Object.assign(new Error("database disk image is malformed"), { errcode: 11 });
+  });
+  await second.history.flush();
+  assert.match(told.splice(0).join("\n"), /cannot be written.*\n.*put aside when the platform ends/);
+  assert.equal(existsSync(file), true);
+  await second.history.close();
+  assert.deepEqual([existsSync(file), existsSync(`${file}.damaged`)], [false, true]);
+  const third = open();
+  await record(third);
+  await third.history.close();
+  assert.deepEqual(told, []);
 });
 
 test("What waits to be written is bounded, and a change that throws takes no other along", async (t) => {

@@ -46,7 +46,7 @@ test("jobs and logs of an endpoint that could not be removed with it are removed
 
 test("series of an environment that is gone go too, those of one that is there stay", async (t) => {
   const under = await openTestStore();
-  const history = openHistory(path.join(under.dir, "history.db"), { info() {}, error() {} });
+  const history = openHistory(path.join(under.dir, "history.db"), { info() {}, error() {} }, (opened) => opened);
   t.after(async () => {
     await history.close();
     await under.close();
