@@ -45,9 +45,9 @@ function explain(error: unknown, dataDir: string): SvcError {
 }
 
 export function damagedDatabase(cause: unknown, dataDir: string): SvcError {
-  const file = join(dataDir, DATABASE_FILE);
-  return new SvcError("DATA_DIRECTORY", `The platform's database ${file} is damaged: ${(cause as Error).message}.`, {
+  return new SvcError("DATA_DIRECTORY", `The platform's database is damaged: ${(cause as Error).message}.`, {
     help: "Put a backup back with svc platform restore FOLDER, which moves what is there aside.",
+    where: join(dataDir, DATABASE_FILE),
     cause,
   });
 }

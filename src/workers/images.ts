@@ -91,6 +91,14 @@ export class Images {
     this.#states.delete(key(endpoint));
   }
 
+  /** Somebody may have corrected what kept it from being prepared. */
+  tryAgain(endpoint: Endpoint): void {
+    const state = this.#states.get(key(endpoint));
+    if (state === undefined || state.running || state.problem === "") return;
+    state.problem = "";
+    this.prepare(endpoint);
+  }
+
   /** The endpoints come here. Resolves when they are prepared, as far as they can be. */
   async makeReady(endpointIds: readonly string[]): Promise<void> {
     const ready = async (id: string) => {

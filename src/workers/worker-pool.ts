@@ -148,10 +148,7 @@ export class WorkerPool implements WorkerView {
   workerStarted(workerId: string, start: WorkerStart): void {
     this.#starts.set(workerId, start);
   }
-
-  startOf(workerId: string): WorkerStart | undefined {
-    return this.#starts.get(workerId);
-  }
+  readonly startOf = (workerId: string): WorkerStart | undefined => this.#starts.get(workerId);
 
   /** Workers whose row is being written. */
   readonly #starting = new Map<string, Endpoint>();
@@ -159,7 +156,11 @@ export class WorkerPool implements WorkerView {
   endpointChanged(endpoint: Endpoint): void {
     const before = this.#revisions.get(endpoint.id);
     this.#refused.forget(endpoint.id);
-    if (before === endpoint.revision) return;
+    if (before === endpoint.revision) {
+      this.#deps.boots.forget(endpoint); // Somebody looked after it, and may have corrected what kept it from starting.
+      this.#deps.images.tryAgain(endpoint);
+      return;
+    }
     this.#revisions.set(endpoint.id, endpoint.revision);
     if (before !== undefined) this.#retire(endpoint.id, before);
     if (!this.#deps.isMine(endpoint.id)) return;

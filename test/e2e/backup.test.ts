@@ -96,7 +96,7 @@ test("A backup made while jobs come has all that was accepted before it, and res
   await platform.stop();
   damage(path.join(platform.dataDir, "platform.db"));
   const damaged = await svc(["platform", "start", ...data], 1);
-  assert.match(damaged.stderr, /The platform's database \S+platform\.db is damaged: .*\n.*svc platform restore FOLDER/);
+  assert.match(damaged.stderr, /The platform's database is damaged: .*\n.*platform\.db\n.*svc platform restore FOLDER/);
   assert.doesNotMatch(damaged.stderr, /^\s+at .*:\d+:\d+/m);
   const restored = await svc(["platform", "restore", target, ...data]);
   const [, kept] = /What was there is in (\S+);/.exec(restored.stdout) ?? [];

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
+import { embeddedOnly } from "../servers.ts";
 import { project, startPlatform } from "./platform.ts";
 
 const source = (version: string) => `
@@ -146,4 +147,42 @@ def ${name}():
   writeFileSync(path.join(dir, "data.txt"), "any code may read this");
   const third = await svc("deploy");
   assert.match(third.stderr, /~ update +a +code\n.*~ update +b +code/s);
+});
+
+test("A deploy that changes nothing tries again what could not run: what was corrected is seen at once", async (t) => {
+  const platform = await startPlatform(t);
+  const model = path.join(platform.shared, "model");
+  const needs = `open(${JSON.stringify(model)}).close()\n${source("one")}`;
+  const dir = project(t, { "worker.py": needs });
+  const deploy = () => platform.svc(["deploy"], { cwd: dir });
+  const without = await deploy();
+  assert.equal(without.code, 1);
+  assert.match(without.stderr, /No such file or directory: '\S+model'/);
+  writeFileSync(model, "");
+  const again = await deploy();
+  assert.deepEqual([again.code, again.stdout.split(":")[0]], [0, "No changes"], again.stderr);
+  const [endpoint] = await platform.endpoints();
+  assert.equal((await platform.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
+});
+
+test("A layer that the platform has lost is sent again by a deploy that changes nothing", {
+  skip: embeddedOnly("layers are in the bucket"),
+}, async (t) => {
+  const platform = await startPlatform(t);
+  const dir = project(t, { "worker.py": source("one") });
+  const svc = (...args: string[]) => platform.svc(args, { cwd: dir });
+  assert.equal((await svc("deploy")).code, 0);
+  await platform.stop();
+  for (const name of ["artifacts", "layers"]) rmSync(path.join(platform.dataDir, name), { recursive: true });
+  const back = await platform.restart();
+  await eventually(async () =>
+    assert.match(
+      (await svc("status")).stdout,
+      /BLOCKED[\s\S]*The layer \w+ is not stored on this platform\. Deploy again: the upload sends every missing layer\./,
+    ),
+  );
+  const again = await svc("deploy");
+  assert.deepEqual([again.code, again.stdout.split(":")[0]], [0, "No changes"], again.stderr);
+  const [endpoint] = await back.endpoints();
+  assert.equal((await back.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
 });

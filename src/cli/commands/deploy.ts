@@ -88,7 +88,9 @@ export const deployCommand = command({
 
     const live = liveIn(record, target);
     let deployment = live;
-    if (!unchanged) {
+    // What keeps an endpoint from running may be gone by now, or be a layer that the platform has lost.
+    const isAgain = plan.missingLayers.length > 0 || live.endpoints.some(({ status }) => status.state === "BLOCKED");
+    if (!unchanged || isAgain) {
       this.interrupt.note = "Nothing was deployed. The next svc deploy goes on with what is uploaded.";
       await uploadLayers(terminal, controlPlane, layers, plan.missingLayers);
       this.interrupt.note = GOES_ON;

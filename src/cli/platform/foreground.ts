@@ -96,7 +96,10 @@ function withFlag(error: unknown): unknown {
 }
 
 function described(error: unknown): Extract<ReadyMessage, { ready: false }>["error"] {
-  if (error instanceof SvcError) return { code: error.code, message: error.message, help: error.help };
+  if (error instanceof SvcError) {
+    const { code, message, help, where } = error;
+    return { code, message, help, where };
+  }
   return {
     code: "PLATFORM_START_FAILED",
     message: "The platform could not start.",

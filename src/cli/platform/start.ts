@@ -49,7 +49,10 @@ export interface StartedPlatform {
 /** What the foreground platform tells the process that started it. */
 export type ReadyMessage =
   | { readonly ready: true; readonly url: string; readonly firstKey?: string; readonly missing?: readonly string[] }
-  | { readonly ready: false; readonly error: { readonly code: ErrorCode; readonly message: string; help?: string } };
+  | {
+      readonly ready: false;
+      readonly error: { readonly code: ErrorCode; readonly message: string; help?: string; where?: string };
+    };
 
 export async function startEmbedded(context: CliContext, options: StartOptions): Promise<StartedPlatform> {
   const port = options.port ?? (await choosePort(context, options));
@@ -71,10 +74,10 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     const message = await readyMessage(child, options.dataDir);
     if (!message.ready) {
       await ended(child);
-      const { code, message: text, help } = message.error;
+      const { code, message: text, help, where } = message.error;
       throw new SvcError(code, text, {
         help,
-        where: code === "PLATFORM_START_FAILED" ? logPath(options.dataDir) : undefined,
+        where: code === "PLATFORM_START_FAILED" ? logPath(options.dataDir) : where,
       });
     }
     if (message.firstKey !== undefined) {

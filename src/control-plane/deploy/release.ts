@@ -1,6 +1,7 @@
 /**
  * Makes a build live: app, environment, build and every endpoint in one transaction. A new build that changes nothing
- * leaves everything as it is and answers with the build that is live; an earlier build is only pointed at again.
+ * leaves everything as it is and answers with the build that is live, and what could not run is tried again; an earlier build is
+ * only pointed at again.
  */
 import { SvcError } from "../../domain/errors.ts";
 import { ARTIFACT_MAX_BYTES, DEPLOY_CHANGES_KEPT_MAX } from "../../domain/limits.ts";
@@ -49,7 +50,16 @@ export async function release(
   });
   for (const id of deleted) await context.jobs.forget(id);
   const { app, environment } = request;
-  return { buildId, app, environment, endpoints: await liveEndpoints(request, environmentId, context), removed };
+  const endpoints = await liveEndpoints(request, environmentId, context);
+  await tryAgain(endpoints, context);
+  return { buildId, app, environment, endpoints, removed };
+}
+
+/** What cannot run: who deploys it again may have corrected what kept it from that. */
+async function tryAgain(endpoints: readonly Endpoint[], { store, workers, clock }: RequestContext): Promise<void> {
+  for (const { id } of endpoints) {
+    if ((await workers.health(id)).state === "BLOCKED") await store.endpoints.update(id, { updatedAt: clock() });
+  }
 }
 
 function changeLine(change: Change): string {
