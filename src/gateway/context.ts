@@ -1,5 +1,6 @@
 /** What the gateway is given, and what its steps and routes share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { KeyChecker, Principal } from "../domain/api-key.ts";
 import {
   FAILED_RETENTION_MS,
@@ -121,6 +122,8 @@ export interface GatewayContext extends GatewayDeps {
   readonly callers: CallerWatch;
   readonly peers: OpenPeerCalls;
   readonly owners: JobOwners;
+  /** Connections by which gateways, and other platforms, pass on what is for this one. */
+  readonly passedOn: WeakSet<Socket>;
   /** The platform shuts down. */
   closing: boolean;
 }

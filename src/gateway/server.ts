@@ -74,6 +74,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     peers: deps.peers ?? new PeerCalls(),
     owners: new JobOwners(deps.ownerKeys ?? [randomBytes(OWNER_KEY_BYTES)]),
     closing: false,
+    passedOn: new WeakSet(),
   };
   const arrival = settings.arrival ?? ARRIVAL_DEFAULT;
   const server = createServer(
@@ -112,7 +113,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
     socket.once("end", () => endUnused(socket));
     socket.once("close", () => connections.delete(socket));
   });
-  const privateCalls = new PrivateCalls((socket) => server.emit("connection", socket));
+  const privateCalls = new PrivateCalls((socket) => {
+    context.passedOn.add(socket);
+    server.emit("connection", socket);
+  });
   let closed: Promise<unknown> | undefined;
   return {
     server,
@@ -161,7 +165,11 @@ function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayCon
     return;
   }
   try {
-    if (context.closing) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+    if (context.closing) {
+      // What another platform passed on was asked of the one that this was just now: the next one answers.
+      if (!context.passedOn.has(req.socket)) throw new SvcError("SHUTTING_DOWN", "The platform is shutting down.");
+      res.shouldKeepAlive = false;
+    }
     if (req.headers.expect?.toLowerCase() === "100-continue") res.writeContinue();
     context.fallback(req, res);
   } catch (error) {

@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
+import { dialPrivately } from "../../src/gateway/private-calls.ts";
 import { RATE_LIMITS_DEFAULT } from "../../src/gateway/rate-limits.ts";
 import { dialOwner, greetOwner } from "../../src/gateway-link/dial.ts";
 import type { OwnerLink } from "../../src/gateway-link/owner-link.ts";
@@ -143,6 +144,29 @@ test("What is on the private socket for calls counts only behind the secret, wit
   const response = await fetch(`${platform.url}/graphql`, { headers: { "x-forwarded-for": "8.8.8.8" } });
   assert.equal(await response.text(), "told");
   assert.deepEqual(seen, [["127.0.0.1", platform.port, "8.8.8.8"]]);
+});
+
+test("What is passed on is answered also while the owner closes: it may be another's by now", async (t) => {
+  const begun = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const { platform, linked } = await started(t, {
+    fallback: (req, res) => {
+      begun.resolve();
+      held.promise.then(() => res.end(`told ${req.url}`));
+    },
+  });
+  const caller = connect(platform.port, "127.0.0.1");
+  const passing = dialPrivately(linked.callsPath, Buffer.from(linked.secret, "base64url"), caller);
+  const answers = text(passing);
+  const ask = (path: string) => passing.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  ask("/first");
+  await begun.promise;
+  const closed = linked.owner.close(60_000);
+  ask("/second");
+  held.resolve();
+  assert.match(await answers, /^HTTP\/1\.1 200 [\s\S]*told \/firstHTTP\/1\.1 200 [\s\S]*told \/second$/);
+  await closed;
+  caller.destroy();
 });
 
 test("A caller that leaves ends its waiting and its request at the owner", async (t) => {
