@@ -22,6 +22,8 @@ export interface ArtifactStore {
    * is gone. Who is told meanwhile that it is there can rely on it.
    */
   deleteUnused(digest: string, before: number): Promise<boolean>;
+  /** Deletes the layer here when its bytes are not what the digest says, as a disk may make them. Resolves whether they were not. */
+  dropDamaged(digest: string): Promise<boolean>;
   /** Deletes what arrived of layers whose upload broke off before `before` and was not continued. */
   deleteUnusedPartials(before: number): Promise<void>;
 }

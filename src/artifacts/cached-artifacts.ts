@@ -30,6 +30,7 @@ export async function openCachedArtifacts(
     // The one here first: who was told of it alone keeps both.
     deleteUnused: async (digest, before) =>
       (await kept.deleteUnused(digest, before)) && bucket.deleteUnused(digest, before),
+    dropDamaged: (digest) => layers.dropDamaged(digest),
     async deleteUnusedPartials(before) {
       await kept.deleteUnusedPartials(before);
       await bucket.deleteUnusedPartials(before);

@@ -2,7 +2,7 @@
  * Layers as files: <dir>/<first two digits>/<digest>. Bytes go to a partial file that is checked, synced and then
  * renamed, so a file under its digest is always whole, also after a crash.
  */
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
@@ -63,8 +63,26 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
       else await rm(aside);
       return !isUsed;
     },
+    async dropDamaged(digest) {
+      const path = pathOf(dir, digest);
+      if (await ifThere(isWhole(path, digest)).then((whole) => whole ?? true)) return false;
+      await rm(path, { force: true });
+      return true;
+    },
     deleteUnusedPartials: (before) => partial.removeUnused(before),
   };
+}
+
+/** A file that cannot be read to its end is not. */
+async function isWhole(path: string, digest: string): Promise<boolean> {
+  const file = await open(path, "r");
+  try {
+    const hash = createHash("sha256");
+    for await (const bytes of file.createReadStream({ highWaterMark: LAYER_READ_BYTES })) hash.update(bytes);
+    return hash.digest("hex") === digest;
+  } catch {
+    return false;
+  }
 }
 
 /** Throws BAD_INPUT. */

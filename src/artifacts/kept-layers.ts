@@ -47,6 +47,13 @@ export class KeptLayers {
     await work;
   }
 
+  /** As of a store. It is fetched anew when it is next asked for. */
+  async dropDamaged(digest: string): Promise<boolean> {
+    const dropped = await this.#options.kept.dropDamaged(digest);
+    if (dropped) this.#sizes.delete(digest);
+    return dropped;
+  }
+
   async #fetch(digest: string): Promise<void> {
     const { kept, fetch } = this.#options;
     await fetch(digest);

@@ -77,6 +77,11 @@ export class S3ArtifactStore implements ArtifactStore {
     return (await this.#bucket.listAll(READY)).map(digestIn).filter(isDigest);
   }
 
+  /** The bucket looks after what it keeps. */
+  async dropDamaged(): Promise<boolean> {
+    return false;
+  }
+
   async deleteUnused(digest: string, before: number): Promise<boolean> {
     requireDigest(digest);
     if (this.#busy.has(digest)) return false;

@@ -6,6 +6,7 @@ import { access, mkdir, mkdtemp, readdir, realpath, rename, rm } from "node:fs/p
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { SvcError } from "../domain/errors.ts";
+import { lackOf } from "../domain/storage.ts";
 import { BOOT_MARK, emptyAfterOtherBoot } from "./other-boot.ts";
 import { unpackBounds, unpackLayer } from "./unpack-layer.ts";
 import { FolderUse } from "./unused-folders.ts";
@@ -73,6 +74,19 @@ export class LayerFolder {
       () => false,
     );
     if (there) return target;
+    try {
+      await this.#unpack(digest, target);
+    } catch (error) {
+      const lack = lackOf(error);
+      const isDropped = async () => this.#artifacts.dropDamaged(digest).catch(() => false);
+      if (lack === "room" || lack === "descriptors" || !(await isDropped())) throw error;
+      // It comes again from where it is whole, or is missing and is sent again by a deploy.
+      await this.#unpack(digest, target);
+    }
+    return target;
+  }
+
+  async #unpack(digest: string, target: string): Promise<void> {
     await mkdir(this.#dir, { recursive: true });
     const temporary = await mkdtemp(path.join(this.#dir, ".unpack-"));
     try {
@@ -83,6 +97,5 @@ export class LayerFolder {
       await rm(temporary, { recursive: true, force: true });
       throw error;
     }
-    return target;
   }
 }

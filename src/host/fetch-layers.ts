@@ -75,6 +75,7 @@ export class FetchedLayers {
         await this.#layers.ensure(digest);
         return kept.open(digest);
       },
+      dropDamaged: (digest) => this.#layers.dropDamaged(digest),
     };
   }
 

@@ -1,7 +1,7 @@
 /** Layers that are kept elsewhere, and the last of them on this machine's disk. */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -33,6 +33,7 @@ async function stores(keptMaxBytes = MAX_BYTES) {
     kept,
     store: await openCachedArtifacts(counted, kept, keptMaxBytes),
     opened: () => opened,
+    keptFile: (digest: string) => join(dir, "kept", digest.slice(0, 2), digest),
     breakOff(how: typeof failing) {
       failing = how;
     },
@@ -69,6 +70,17 @@ test("a layer comes to the disk once, however many ask for it at once, and is re
   assert.ok(bytes.equals(await buffer(await all.store.open(digest))));
   assert.equal(await all.store.size(digest), bytes.length);
   assert.equal(await all.store.has(digest), false);
+});
+
+test("a layer that the disk here has changed comes again", async (t) => {
+  const all = await made(t);
+  const { bytes, digest } = await put(all, 1_000);
+  assert.ok(bytes.equals(await buffer(await all.store.open(digest))));
+  assert.equal(await all.store.dropDamaged(digest), false);
+  truncateSync(all.keptFile(digest), 500);
+  assert.equal(await all.store.dropDamaged(digest), true);
+  assert.ok(bytes.equals(await buffer(await all.store.open(digest))));
+  assert.equal(all.opened(), 2);
 });
 
 test("a range of a layer that is not here passes through", async (t) => {

@@ -185,6 +185,15 @@ export function artifactConformance(name: string, open: () => Promise<ArtifactsU
       await assert.rejects(under.store.open(digest), withCode("LAYER_MISSING"));
     });
 
+    test("a layer that is whole, or not there, is not dropped as damaged", async () => {
+      const bytes = randomBytes(1_000);
+      const digest = digestOf(bytes);
+      assert.equal(await under.store.dropDamaged(digest), false);
+      await under.store.put(digest, inPieces(bytes), MAX_BYTES);
+      assert.equal(await under.store.dropDamaged(digest), false);
+      assert.ok(bytes.equals(await buffer(await under.store.open(digest))));
+    });
+
     test("a layer that was stored or asked for since is not deleted", async () => {
       const bytes = randomBytes(1_000);
       const digest = digestOf(bytes);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { rmSync, writeFileSync } from "node:fs";
+import { globSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
@@ -165,24 +165,37 @@ test("A deploy that changes nothing tries again what could not run: what was cor
   assert.equal((await platform.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
 });
 
-test("A layer that the platform has lost is sent again by a deploy that changes nothing", {
+test("Layers that the platform has lost, or its disk has changed, are sent again by a deploy that changes nothing", {
   skip: embeddedOnly("layers are in the bucket"),
 }, async (t) => {
   const platform = await startPlatform(t);
   const dir = project(t, { "worker.py": source("one") });
   const svc = (...args: string[]) => platform.svc(args, { cwd: dir });
   assert.equal((await svc("deploy")).code, 0);
-  await platform.stop();
-  for (const name of ["artifacts", "layers"]) rmSync(path.join(platform.dataDir, name), { recursive: true });
-  const back = await platform.restart();
-  await eventually(async () =>
-    assert.match(
-      (await svc("status")).stdout,
-      /BLOCKED[\s\S]*The layer \w+ is not stored on this platform\. Deploy again: the upload sends every missing layer\./,
-    ),
-  );
-  const again = await svc("deploy");
-  assert.deepEqual([again.code, again.stdout.split(":")[0]], [0, "No changes"], again.stderr);
-  const [endpoint] = await back.endpoints();
-  assert.equal((await back.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
+  const artifacts = path.join(platform.dataDir, "artifacts");
+  const losses = [
+    () => rmSync(artifacts, { recursive: true }),
+    () => {
+      const files = globSync(path.join(artifacts, "??", "*"));
+      assert.ok(files.length > 0);
+      for (const file of files) truncateSync(file, Math.floor(statSync(file).size / 2));
+    },
+  ];
+  let running: Pick<typeof platform, "stop" | "call" | "endpoints"> = platform;
+  for (const lose of losses) {
+    await running.stop();
+    lose();
+    rmSync(path.join(platform.dataDir, "layers"), { recursive: true });
+    running = await platform.restart();
+    await eventually(async () =>
+      assert.match(
+        (await svc("status")).stdout,
+        /BLOCKED[\s\S]*The layer \w+ is not stored on this platform\. Deploy again: the upload sends every missing layer\./,
+      ),
+    );
+    const again = await svc("deploy");
+    assert.deepEqual([again.code, again.stdout.split(":")[0]], [0, "No changes"], again.stderr);
+    const [endpoint] = await running.endpoints();
+    assert.equal((await running.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
+  }
 });
