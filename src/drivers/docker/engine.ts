@@ -34,7 +34,9 @@ export async function connectEngine(env: Readonly<Record<string, string | undefi
   const { default: Client } = await import("dockerode");
   const engine = new Client();
   try {
-    const info = (await answered(engine.info(), undefined, ENGINE_ANSWER_MAX_MS)) as {
+    // Whether it is there at all is soon told; to tell of itself it waits for what it does with its containers.
+    await answered(engine.ping(), undefined, ENGINE_ANSWER_MAX_MS);
+    const info = (await answered(engine.info())) as {
       Architecture: string;
       SecurityOptions?: string[];
       Runtimes?: Record<string, unknown>;
