@@ -51,7 +51,7 @@ test("A data directory of a newer version is refused in words, and nothing in it
     assert.deepEqual([code, stdout], [1, ""], what);
     assert.match(stderr, /The data directory was used by a newer svc \(99\.1\.0\) and cannot be read by this one \(/);
     assert.match(stderr, /svc platform restore DIR/);
-    assert.doesNotMatch(stderr, /^\s+at |corrupt/m);
+    assert.doesNotMatch(stderr, /^\s+at .*:\d+:\d+|corrupt/m);
     const foreground = await run(["platform", "start", "--foreground"]);
     assert.equal(foreground.code, 1);
     assert.match(foreground.stderr, /newer svc \(99\.1\.0\)/);
