@@ -2,14 +2,14 @@
  * Layers as files: <dir>/<first two digits>/<digest>. Bytes go to a partial file that is checked, synced and then
  * renamed, so a file under its digest is always whole, also after a crash.
  */
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
-import { isDigest, layerMissing, requireDigest } from "./layer-words.ts";
+import { isDigest, layerDigest, layerMissing, requireDigest } from "./layer-words.ts";
 import { PartialLayers } from "./partial-layers.ts";
 
 const INCOMING = "incoming";
@@ -77,9 +77,7 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
 async function isWhole(path: string, digest: string): Promise<boolean> {
   const file = await open(path, "r");
   try {
-    const hash = createHash("sha256");
-    for await (const bytes of file.createReadStream({ highWaterMark: LAYER_READ_BYTES })) hash.update(bytes);
-    return hash.digest("hex") === digest;
+    return (await layerDigest(file.createReadStream({ highWaterMark: LAYER_READ_BYTES }))) === digest;
   } catch {
     return false;
   }

@@ -1,4 +1,5 @@
 /** How layers are named, and what is said of them, wherever they are kept. */
+import { createHash } from "node:crypto";
 import { SvcError } from "../domain/errors.ts";
 
 const DIGEST = /^[0-9a-f]{64}$/;
@@ -11,6 +12,13 @@ export function isDigest(name: string): boolean {
 export function requireDigest(digest: string): void {
   if (isDigest(digest)) return;
   throw new SvcError("BAD_INPUT", "A layer is named by its SHA-256: 64 lower-case hex digits.");
+}
+
+/** What a layer with these bytes is named. */
+export async function layerDigest(bytes: AsyncIterable<string | Buffer>): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of bytes) hash.update(chunk);
+  return hash.digest("hex");
 }
 
 export function layerMissing(digest: string): SvcError {

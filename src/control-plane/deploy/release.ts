@@ -57,9 +57,10 @@ export async function release(
 
 /** What cannot run: who deploys it again may have corrected what kept it from that. */
 async function tryAgain(endpoints: readonly Endpoint[], { store, workers, clock }: RequestContext): Promise<void> {
-  for (const { id } of endpoints) {
+  const one = async ({ id }: Endpoint) => {
     if ((await workers.health(id)).state === "BLOCKED") await store.endpoints.update(id, { updatedAt: clock() });
-  }
+  };
+  await Promise.all(endpoints.map(one));
 }
 
 function changeLine(change: Change): string {

@@ -53,7 +53,7 @@ export class BodyFiles {
       await this.#write(nameOf(reference), bytes);
     } catch (error) {
       this.release(reference);
-      throw isOfSystem(error) ? new NotWritten(error, () => this.#tryToWrite()) : error;
+      throw isOfSystem(error) ? new NotWritten(error, this.#tryToWrite) : error;
     }
   }
 
@@ -104,8 +104,9 @@ export class BodyFiles {
       return bytes !== undefined && (await isWhole(bytes, reference)) ? bytes : undefined;
     } catch (error) {
       if (!isOfSystem(error) || lackOf(error) === "descriptors") throw error;
-      const again = () => this.#tryToWrite();
-      await again().catch(() => Promise.reject(new NotWritten(error, again)));
+      await this.#tryToWrite().catch(() => {
+        throw new NotWritten(error, this.#tryToWrite);
+      });
       return undefined;
     } finally {
       this.release(reference);
@@ -181,11 +182,12 @@ export class BodyFiles {
     }
   }
 
-  async #tryToWrite(): Promise<void> {
+  /** Rejects as long as no file can be written. */
+  readonly #tryToWrite = async (): Promise<void> => {
     const name = nameOf(referenceTo(PROBE));
     await this.#write(name, PROBE);
     await unlink(this.#path(name));
-  }
+  };
 
   async #writeInto(name: string, bytes: Uint8Array): Promise<void> {
     const folder = join(this.#dir, name.slice(0, 2));

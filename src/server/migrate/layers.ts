@@ -1,10 +1,10 @@
 /** Layers on their way between the disk and a bucket. Each is hashed as it arrives; what broke off goes on behind what is there. */
-import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../../artifacts/artifact-store.ts";
 import { copyLayer } from "../../artifacts/cached-artifacts.ts";
+import { layerDigest } from "../../artifacts/layer-words.ts";
 import { SvcError } from "../../domain/errors.ts";
 import type { Bucket } from "../../s3/bucket.ts";
 
@@ -54,9 +54,8 @@ export async function moveLayers({ from, to, needed, placeOf, told, signal }: La
 }
 
 async function hashWhole(from: ArtifactStore, digest: string): Promise<void> {
-  const hash = createHash("sha256");
-  for await (const chunk of await from.open(digest)) hash.update(chunk as Buffer);
-  if (hash.digest("hex") !== digest) throw new SvcError("LAYER_CORRUPT", "It hashes to another digest.");
+  if ((await layerDigest(await from.open(digest))) !== digest)
+    throw new SvcError("LAYER_CORRUPT", "It hashes to another digest.");
 }
 
 /** The platform makes none: what one leads to is not its own. */
