@@ -162,14 +162,14 @@ test("network volumes are volumes that endpoints of no environment share, with t
 
 test("registry credentials are sealed, never shown, and cannot go while something names them", async (t) => {
   const platform = await startPlatform(t);
-  const login = { name: "hub", username: "ada", password: "the-password" };
+  const login = { name: "hub", username: "ada@example", password: "the-password" };
   const made = await rest(platform, "POST", "/v1/containerregistryauth", login);
   assert.deepEqual(Object.keys(made.json).sort(), ["id", "name"]);
   const { id } = made.json;
   assert.deepEqual((await rest(platform, "GET", `/v1/containerregistryauth/${id}`)).json, made.json);
   assert.deepEqual((await rest(platform, "GET", "/v1/containerregistryauth")).json, [made.json]);
   const { sealed } = (await platform.store.registryAuths.find(id))!;
-  assert.ok(!sealed.includes("ada") && !sealed.includes("password"));
+  assert.ok(!sealed.includes("ada@example") && !sealed.includes("the-password"));
 
   const template = (await rest(platform, "POST", "/v1/templates", { ...TEMPLATE, containerRegistryAuthId: id })).json;
   assert.equal(template.containerRegistryAuthId, id);
