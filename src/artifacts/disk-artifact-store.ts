@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
+import { diskRefused } from "../domain/storage.ts";
 import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { ArtifactStore } from "./artifact-store.ts";
@@ -23,8 +24,8 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
   const partial = new PartialLayers(incoming);
 
   return {
-    has: async (digest) => (await use(pathOf(dir, digest))) !== undefined,
-    size: (digest) => use(pathOf(dir, digest)),
+    has: async (digest) => (await ofDisk(use(pathOf(dir, digest)))) !== undefined,
+    size: async (digest) => ofDisk(use(pathOf(dir, digest))),
     async put(digest, bytes, maxBytes, offset = 0) {
       const path = pathOf(dir, digest);
       await partial.receive(digest, offset, bytes, maxBytes, async (whole) => {
@@ -36,7 +37,7 @@ export async function openDiskArtifactStore(dir: string): Promise<ArtifactStore>
     },
     async partialSize(digest) {
       pathOf(dir, digest);
-      return partial.size(digest);
+      return ofDisk(partial.size(digest));
     },
     async open(digest, part) {
       const path = pathOf(dir, digest);
@@ -87,6 +88,12 @@ async function isWhole(path: string, digest: string): Promise<boolean> {
 function pathOf(dir: string, digest: string): string {
   requireDigest(digest);
   return join(dir, digest.slice(0, 2), digest);
+}
+
+function ofDisk<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error) => {
+    throw diskRefused(error);
+  });
 }
 
 /** Its size, and a file time of now; undefined when it is not there. */

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
 import { LAYER_READ_BYTES } from "../domain/limits.ts";
-import { explained, lackOf } from "../domain/storage.ts";
+import { diskRefused, lackOf } from "../domain/storage.ts";
+import { makeDurableFolder } from "../lib/durable-folder.ts";
 import { ifThere } from "../lib/if-there.ts";
 import { layerCorrupt, layerTooLarge, otherUpload, wrongOffset } from "./layer-words.ts";
 
@@ -44,11 +45,15 @@ export class PartialLayers {
     maxBytes: number,
     store: (path: string) => Promise<void>,
   ): Promise<void> {
+    let cut: Error | undefined;
     // They are read later: a connection that breaks before that is told then.
-    bytes.on("error", () => {});
+    bytes.on("error", (error) => {
+      cut = error;
+    });
     if (!this.#take(digest)) throw otherUpload(digest);
     const path = this.#pathOf(digest);
     try {
+      await makeDurableFolder(this.#dir, 0o700);
       await this.#expect(digest, offset);
       const found = await append(path, offset, bytes, maxBytes);
       if (found !== digest) throw layerCorrupt(digest, found);
@@ -56,8 +61,9 @@ export class PartialLayers {
     } catch (error) {
       const isFull = lackOf(error) === "room";
       const isBad = error instanceof SvcError && error.code !== "CONFLICT";
-      if (isFull || isBad) await rm(path, { force: true });
-      throw isFull ? diskFull(error) : explained(error);
+      if (isFull || isBad) await rm(path, { force: true }).catch(() => {}); // What failed is said.
+      if (error === cut) throw error;
+      throw isFull ? diskFull(error) : diskRefused(error);
     } finally {
       this.#busy.delete(digest);
     }

@@ -33,6 +33,8 @@ export interface PutOptions {
 }
 
 const PASSING: ReadonlySet<ErrorCode> = new Set(["PLATFORM_UNREACHABLE", "SLOW_REQUEST", "SHUTTING_DOWN"]);
+/** A disk that has taken a part of the file takes the rest when it is back. */
+const PASSING_LATER: ReadonlySet<ErrorCode> = new Set([...PASSING, "VOLUMES_AWAY"]);
 
 export class VolumeFiles {
   readonly #platform: Platform;
@@ -109,7 +111,8 @@ export class VolumeFiles {
         return;
       } catch (error) {
         signal?.throwIfAborted();
-        const passes = error instanceof SvcError && PASSING.has(error.code) && performance.now() < givesUpAt;
+        const passing = offset === 0 ? PASSING : PASSING_LATER;
+        const passes = error instanceof SvcError && passing.has(error.code) && performance.now() < givesUpAt;
         if (!passes) throw error;
         await delay(CLIENT_RETRY_PAUSE_MAX_MS, undefined, { signal });
       }

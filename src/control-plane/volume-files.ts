@@ -128,8 +128,9 @@ async function storePart(
     return { arrived, complete };
   } catch (error) {
     const brokeOff = request.destroyed && !request.complete;
-    // What broke off is kept for whoever can name it, and goes on.
-    if (!brokeOff || upload === null) await files.abandon(id);
+    const isAway = error instanceof SvcError && error.code === "VOLUMES_AWAY";
+    // What broke off is kept for whoever can name it, and goes on. What cannot be removed now goes when uploads are swept.
+    if (upload === null || !(brokeOff || isAway)) await files.abandon(id).catch(() => {});
     if (brokeOff && !(error instanceof SvcError)) return undefined;
     throw error;
   }

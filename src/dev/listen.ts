@@ -1,6 +1,7 @@
 /** The server's addresses: localhost is both of its addresses, and a port counts as free when it is free on both. */
 import type { RequestListener, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { cannotListen } from "../domain/cannot-listen.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LOCAL_PORTS_TRIED_MAX } from "../domain/limits.ts";
 import { createServer } from "../lib/http.ts";
@@ -42,41 +43,29 @@ async function listenOnAll(
   let port = wanted;
   for (const host of hosts) {
     const server = createServer({ noDelay: true, requestTimeout: 0 }, options);
-    const code = await listenOn(server, host, port);
-    if (code === undefined) {
+    const error = await listenOn(server, host, port);
+    if (error === undefined) {
       servers.push(server);
       port = (server.address() as AddressInfo).port;
       continue;
     }
     // A machine without this one of its addresses (no IPv6) listens on the other.
-    if (servers.length > 0 && code !== "EADDRINUSE") continue;
+    if (servers.length > 0 && error.code !== "EADDRINUSE") continue;
     for (const other of servers) other.close();
-    if (code === "EADDRINUSE") return undefined;
-    throw cannotListen(host, port, code);
+    if (error.code === "EADDRINUSE") return undefined;
+    throw cannotListen(error, host, port, { host: "--host", port: "--port" });
   }
   return servers;
 }
 
-/** The code of the error; undefined when it listens. */
-function listenOn(server: Server, host: string, port: number): Promise<string | undefined> {
+/** Undefined when it listens. */
+function listenOn(server: Server, host: string, port: number): Promise<NodeJS.ErrnoException | undefined> {
   return new Promise((resolve) => {
-    const onError = (error: NodeJS.ErrnoException) => resolve(error.code ?? "ERROR");
-    server.once("error", onError);
+    server.once("error", resolve);
     server.listen(port, host, () => {
-      server.off("error", onError);
+      server.off("error", resolve);
       resolve(undefined);
     });
-  });
-}
-
-function cannotListen(host: string, port: number, code: string): SvcError {
-  if (code === "EACCES") {
-    return new SvcError("CONFIG_INVALID", `Port ${port} may not be used by this user.`, {
-      help: "Take a port above 1023 with --port.",
-    });
-  }
-  return new SvcError("CONFIG_INVALID", `${host} is no address of this machine (${code}).`, {
-    help: "Give --host localhost, or an address of this machine.",
   });
 }
 

@@ -149,6 +149,11 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
     remedy:
       "Make room on the disk of the platform's data directory, or of its database, or see what the system's log says of the disk; it goes on by itself. Then call again.",
   },
+  VOLUMES_AWAY: {
+    cause:
+      "The disk that volumes are kept on does not answer, as one of another machine whose network is cut, or cannot be used. Workers with volumes do not start meanwhile; others go on.",
+    remedy: "Look after that disk; it goes on by itself when it is back. Then try again.",
+  },
   BUCKET_AWAY: {
     cause:
       "The bucket that layers and large bodies are kept in does not answer, or asks for fewer requests. What needs neither goes on.",

@@ -52,6 +52,7 @@ export const ERROR_CATALOGUE = {
   DATABASE_AWAY: { status: 503, title: "The platform's database cannot be reached" },
   DATABASE_REFUSED: { status: 500, title: "The platform's database cannot be used" },
   STORAGE_FULL: { status: 507, title: "The platform cannot store anything now" },
+  VOLUMES_AWAY: { status: 503, title: "The disk of the volumes cannot be used" },
   BUCKET_AWAY: { status: 503, title: "The platform's bucket cannot be reached" },
   BUCKET_REFUSED: { status: 500, title: "The platform's bucket cannot be used" },
 

@@ -98,6 +98,16 @@ export function explained(error: unknown): unknown {
   return lack === undefined ? error : storageFull(lack, error);
 }
 
+/** Of a file or folder that the system refused, or of a connection. */
+export function isOfSystem(error: unknown): boolean {
+  return error instanceof Error && "errno" in error;
+}
+
+/** What a caller hears when a file of the platform's own could not be used, whatever the system said. */
+export function diskRefused(error: unknown): unknown {
+  return isOfSystem(error) ? storageFull(lackOf(error) ?? "disk", error) : explained(error);
+}
+
 /** For a write that is better left out than waited for. */
 export function unlessFull(error: unknown): void {
   if (lackOf(error) === undefined) throw error;

@@ -135,6 +135,14 @@ export function volumeFull(name: string): SvcError {
   });
 }
 
+/** `why`: what its disk said; undefined: nothing. */
+export function volumesAway(folder: string, why?: string): SvcError {
+  const what = why === undefined ? "does not answer" : `cannot be used: ${why}`;
+  return new SvcError("VOLUMES_AWAY", `The disk of the volumes, ${folder}, ${what}.`, {
+    help: "Look after that disk, or after the machine that it is mounted from; it goes on by itself when it is back.",
+  });
+}
+
 /** The volume of each environment where what workers fetch is kept: weights of models, packages. */
 export const CACHE_VOLUME = "svc-cache";
 

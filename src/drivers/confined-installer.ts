@@ -2,7 +2,7 @@
  * The platform's installer reads what an index sends. So it runs confined like a worker (`_runtime/confined_installer.py`): it sees
  * neither the platform's folders nor anybody's home, and what it writes stays in one folder. As root it is a user of its own.
  */
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, readlinkSync, realpathSync } from "node:fs";
 import path from "node:path";
 import { type ProcessOptions, type ProcessResult, runProcess } from "../lib/run-process.ts";
 
@@ -82,9 +82,20 @@ const SAID = "[svc] installer: ";
 function isAround(folder: string, hidden: readonly string[]): boolean {
   const real = realpathSync(folder);
   return hidden.some((one) => {
-    const within = path.relative(real, existsSync(one) ? realpathSync(one) : one);
+    const within = path.relative(real, realOf(one));
     return !within.startsWith("..");
   });
+}
+
+/** Nothing is asked of a folder that is none of links: it may lie on a disk of another machine, which does not answer. */
+function realOf(folder: string): string {
+  try {
+    readlinkSync(folder);
+    return realpathSync(folder);
+  } catch {
+    const above = path.dirname(folder);
+    return path.join(existsSync(above) ? realpathSync(above) : above, path.basename(folder));
+  }
 }
 
 /** A version manager's command looks for the real one below the folder above. */

@@ -11,6 +11,7 @@ import { zygoteKey } from "../domain/placement.ts";
 import type { RegistryLogin } from "../domain/registry.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, StartHead } from "../domain/worker-protocol.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import type { Own } from "../lib/own.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { removeContainer } from "./docker/container-life.ts";
@@ -49,7 +50,7 @@ export interface DockerDriverOptions {
   /** A ticket with which their links may wait there. */
   readonly ahead?: (() => string | undefined) | undefined;
   /** Where volumes are kept. */
-  readonly volumesDir: string;
+  readonly volumesDisk: NetworkFolder;
   /** Makes the platform's HTTP side reachable on this address of this machine; resolves its base URL for containers. */
   readonly serveCalls: (hostAddress: string | undefined) => Promise<string>;
   readonly pythonPath: string;
@@ -100,7 +101,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   constructor(options: DockerDriverOptions) {
     this.#options = options;
     this.#layers = new LayerFolder(path.join(options.dataDir, "layers"), options.artifacts);
-    this.#volumes = new VolumeFolders(options.volumesDir, (folder) => this.#giveToWorkers(folder));
+    this.#volumes = new VolumeFolders(options.volumesDisk, (folder) => this.#giveToWorkers(folder));
     this.#platformId = platformIdOf(options.dataDir);
     const exited = (head: ExitedHead) => this.#exited(head);
     this.#programs = new PullContainers({ ...options, prefix: `svc-${this.#platformId}`, exited, own: this.#own });
@@ -175,7 +176,8 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
   }
 
   async #start(spec: WorkerSpec): Promise<void> {
-    if (spec.image.pulls === "image") return this.#programs.start(spec, this.#engine, this.#labels());
+    const folders = () => this.#volumes.ensureAll(spec.image);
+    if (spec.image.pulls === "image") return this.#programs.start(spec, { ...this.#engine, folders }, this.#labels());
     const prepared = this.#prepared.get(imageKey(spec.image));
     if (prepared === undefined) throw new Error(`image ${imageKey(spec.image)} was not prepared`);
     await this.#options.ledger.withShare(spec, async (share) => {
@@ -234,7 +236,7 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
 
   async #giveToWorkers(folder: string): Promise<void> {
     const { owner } = this.#engine;
-    if (owner !== undefined) await chown(folder, owner, owner);
+    if (owner !== undefined) await this.#options.volumesDisk.run(() => chown(folder, owner, owner));
   }
 
   /** Nothing new begins once the driver closes, and what is under way is known then. */
@@ -285,7 +287,8 @@ export class DockerDriver implements WorkerDriver, PreparedFiles {
     if (there !== undefined) return there;
     const { user, facts, network } = this.#engine;
     const group = this.#newGroup(zygote, share);
-    group.launch({
+    const folders = this.#volumes.ensureAll(image);
+    group.launch(folders, {
       name: `svc-${this.#platformId}-${image.endpointName.replace(/[^\w.-]/g, "-")}`,
       imageId: prepared.facts.id,
       python: prepared.facts.python,

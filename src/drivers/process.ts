@@ -1,5 +1,4 @@
 /** Workers as processes of this machine, forked by the launcher. */
-import { existsSync } from "node:fs";
 import { chmod, mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import path from "node:path";
@@ -10,6 +9,7 @@ import { SvcError } from "../domain/errors.ts";
 import { imageKey, zygoteKey } from "../domain/placement.ts";
 import { cacheEnv, type Volume } from "../domain/volume.ts";
 import type { ExitedHead, HeldAddress, StartHead } from "../domain/worker-protocol.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import { BaseLayers } from "./base-layers.ts";
 import type { CapacityLedger } from "./capacity.ts";
 import { ConfinedInstaller } from "./confined-installer.ts";
@@ -55,7 +55,7 @@ interface ProcessDriverOptions {
   /** Folders of the machine that every worker may use. */
   readonly writable: readonly string[];
   /** Where volumes are kept. */
-  readonly volumesDir: string;
+  readonly volumesDisk: NetworkFolder;
   /** They are at the paths of endpoints already, for every worker here. */
   readonly volumesMounted?: boolean;
   /** The machine is a Pod, whose packages are those of its image. */
@@ -76,12 +76,18 @@ interface Prepared {
   readonly handler: string;
   readonly paths: readonly string[];
   readonly user: WorkerUser | undefined;
-  readonly cache: Cache | undefined;
+  /** Undefined: it has none, or it could not be had yet. */
+  cache: Cache | undefined;
 }
 
 interface Cache {
   readonly folder: string;
   readonly groups: readonly number[];
+}
+
+/** Workers see what their zygote sees, and have what it has in its environment: who has no cache is not a fork of one that has. */
+function withoutCache(zygote: string): string {
+  return `${zygote}:without-cache`;
 }
 
 export class ProcessDriver implements WorkerDriver, PreparedFiles {
@@ -94,16 +100,18 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   readonly #users: WorkerUsers | undefined;
   readonly #volumes: VolumeFolders;
   readonly #prepared = new Map<string, Prepared>();
+  /** Workers whose START waits for the disk of their folders, and whether they were stopped meanwhile. */
+  readonly #pending = new Map<string, boolean>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
     const { dataDir, artifacts, hooks, isolation, workerUids } = options;
     if (process.getuid?.() === 0 && isolation !== "none") {
-      this.#users = new WorkerUsers(this.#tempRoot, options.volumesDir, workerUids);
+      this.#users = new WorkerUsers(this.#tempRoot, options.volumesDisk, workerUids);
     }
     this.#volumes = new VolumeFolders(
-      options.volumesDir,
+      options.volumesDisk,
       async (folder) => void (await this.#users?.shareVolume(folder)),
     );
     this.#layers = new LayerFolder(path.join(dataDir, "layers"), artifacts);
@@ -199,7 +207,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       paths.push(await this.#baseLayers.ensure(image.baseDependencies, interpreter, report));
     }
     const handler = path.join(source, image.handler);
-    const cache = await this.#cacheOf(image);
+    const cache = await this.#cacheOf(image).catch((error) => this.#goesWithout(image, error));
     await mkdir(this.#tempDir(image), { recursive: true, mode: 0o700 });
     const user = await this.#users?.userOf(image.endpointId);
     // The folder above lets no other user of this machine in.
@@ -220,10 +228,9 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const { problem, link } = this.#launcher;
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
-    // Without one, START leaves in this turn.
-    const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
-    const isCacheThere = prepared.cache === undefined || existsSync(prepared.cache.folder);
-    const cache = isCacheThere ? prepared.cache : await this.#cacheOf(image);
+    const hasFolders = image.volumes.length > 0 || image.cache !== undefined;
+    // Without any, START leaves in this turn.
+    const { volumes, cache } = hasFolders ? await this.#foldersOf(spec, prepared) : {};
     const { ledger, socketPath, workersDial, ahead, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
@@ -243,7 +250,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
         volumes: volumes?.mounts,
         groups: [...(volumes?.groups ?? []), ...(cache?.groups ?? [])],
       });
-      link.startWorker(head);
+      link.startWorker(image.cache !== undefined && !cache ? { ...head, zygote: withoutCache(head.zygote) } : head);
     });
   }
 
@@ -254,12 +261,13 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async stop(workerId: string, graceMs: number): Promise<void> {
-    this.#launcher.link.stopWorker(workerId, graceMs);
+    if (this.#pending.has(workerId)) this.#pending.set(workerId, true);
+    else this.#launcher.link.stopWorker(workerId, graceMs);
   }
 
   async list(): Promise<string[] | undefined> {
     const { isKnown, alive } = this.#launcher.link;
-    return isKnown ? [...alive] : undefined;
+    return isKnown ? [...alive, ...this.#pending.keys()] : undefined;
   }
 
   vouched(): Promise<readonly string[]> {
@@ -275,7 +283,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   async retire(endpointId: string, revision: string): Promise<void> {
-    this.#launcher.link.retire(zygoteKey(endpointId, revision));
+    const zygote = zygoteKey(endpointId, revision);
+    for (const one of [zygote, withoutCache(zygote)]) this.#launcher.link.retire(one);
   }
 
   async removeUnused(keep: readonly WorkerImage[], before: number): Promise<void> {
@@ -295,8 +304,22 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     else this.#launcher.letGo();
   }
 
+  /** Throws CONFLICT when the worker is stopped meanwhile. */
+  async #foldersOf({ workerId, image }: WorkerSpec, prepared: Prepared) {
+    this.#pending.set(workerId, false);
+    try {
+      const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
+      const cache = image.cache && (await this.#cacheNow(image, prepared));
+      if (this.#pending.get(workerId) === true)
+        throw new SvcError("CONFLICT", "The worker was stopped before it began.");
+      return { volumes, cache };
+    } finally {
+      this.#pending.delete(workerId);
+    }
+  }
+
   async #mountsOf({ imageName, volumes: wanted }: WorkerImage) {
-    if (this.#options.volumesMounted) return mountedAlready(wanted);
+    if (this.#options.volumesMounted) return this.#mountedAlready(wanted);
     // Its platform may have lost what it had when the endpoint was deployed.
     const names = wanted.map(({ name }) => name).join(",");
     const problem = this.cannotGive({ imageName, networkVolumeId: names })[0];
@@ -311,17 +334,39 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     return { mounts, groups, writable: [] };
   }
 
-  /** A worker can do without: undefined, and told, when there is none to be had. */
-  async #cacheOf({ cache }: WorkerImage): Promise<Cache | undefined> {
-    if (cache === undefined) return undefined;
+  /** Whoever made the place of these workers has put them there. Throws INVALID_SETTING. */
+  async #mountedAlready(volumes: WorkerImage["volumes"]) {
+    for (const { name, paths } of volumes) {
+      const isThere = await Promise.all(paths.map((one) => this.#volumes.isThere(one)));
+      if (isThere.includes(false))
+        throw new SvcError("INVALID_SETTING", `The volume "${name}" is not mounted where its workers run.`);
+    }
+    const writable = volumes.filter(({ readOnly }) => !readOnly).flatMap(({ paths }) => paths);
+    return { mounts: undefined, groups: [], writable };
+  }
+
+  /** It may have been removed, its disk be away, or back. A worker can do without. */
+  async #cacheNow(image: WorkerImage, prepared: Prepared): Promise<Cache | undefined> {
+    const { cache } = prepared;
     try {
-      const folder = await this.#volumes.ensure(cache);
-      return { folder, groups: this.#users === undefined ? [] : [await this.#users.shareVolume(folder)] };
-    } catch (error) {
-      const { app, environment } = cache;
-      this.#options.hooks.told("Workers have no cache that stays.", { app, environment, error });
+      if (cache !== undefined && (await this.#volumes.isThere(cache.folder))) return cache;
+      prepared.cache = await this.#cacheOf(image);
+      return prepared.cache;
+    } catch {
       return undefined;
     }
+  }
+
+  async #cacheOf({ cache }: WorkerImage): Promise<Cache | undefined> {
+    if (cache === undefined) return undefined;
+    const folder = await this.#volumes.ensure(cache);
+    return { folder, groups: this.#users === undefined ? [] : [await this.#users.shareVolume(folder)] };
+  }
+
+  #goesWithout({ cache }: WorkerImage, error: unknown): undefined {
+    const isSaid = error instanceof SvcError && error.code === "VOLUMES_AWAY";
+    const { app, environment } = cache ?? {};
+    if (!isSaid) this.#options.hooks.told("Workers have no cache that stays.", { app, environment, error });
   }
 
   #exited(head: ExitedHead): void {
@@ -337,13 +382,4 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   get #tempRoot(): string {
     return path.join(this.#options.dataDir, "tmp");
   }
-}
-
-/** Whoever made the place of these workers has put them there. Throws INVALID_SETTING. */
-function mountedAlready(volumes: WorkerImage["volumes"]) {
-  const missing = volumes.find(({ paths }) => paths.some((one) => !existsSync(one)));
-  if (missing !== undefined)
-    throw new SvcError("INVALID_SETTING", `The volume "${missing.name}" is not mounted where its workers run.`);
-  const writable = volumes.filter(({ readOnly }) => !readOnly).flatMap(({ paths }) => paths);
-  return { mounts: undefined, groups: [], writable };
 }

@@ -56,7 +56,6 @@ export function limitsOf({ memoryGb, vcpus }: Share): Pick<StartHead, "memoryByt
   return { memoryBytes: Math.floor(memoryGb * GB), vcpus };
 }
 
-/** Workers of one revision of an endpoint are forks of one zygote. */
 /** What a launcher said of a worker's end, with its cause in words. */
 export function workerExit({ worker, code, signal, reason, cause }: ExitedHead): WorkerExit {
   const words = signal !== null ? `killed by ${signal}` : `exited with code ${code}`;

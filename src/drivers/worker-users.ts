@@ -9,6 +9,9 @@ import { chmod, chown, mkdir, readdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { entriesAt } from "../lib/entries-at.ts";
+import { ifThere } from "../lib/if-there.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
+import { oneTime } from "../lib/one-time.ts";
 
 export interface WorkerUser {
   readonly uid: number;
@@ -17,13 +20,15 @@ export interface WorkerUser {
 
 export class WorkerUsers {
   readonly #dir: string;
-  readonly #volumes: string;
+  readonly #volumes: NetworkFolder;
   readonly #first: number;
   readonly #last: number;
-  #taken: Promise<Map<string, number>> | undefined;
+  readonly #taken = new Map<string, number>();
+  readonly #ofEndpoints = oneTime(() => this.#readEndpoints());
+  readonly #ofVolumes = oneTime(() => this.#readVolumes());
 
   /** `dir` has a folder for each endpoint, `volumes` one for each volume, three levels down. */
-  constructor(dir: string, volumes: string, [first, last]: readonly [number, number]) {
+  constructor(dir: string, volumes: NetworkFolder, [first, last]: readonly [number, number]) {
     this.#dir = dir;
     this.#volumes = volumes;
     this.#first = first;
@@ -47,14 +52,15 @@ export class WorkerUsers {
   /** Makes the folder of a volume its group's, whose members write what others of them made. Resolves the group. */
   async shareVolume(folder: string): Promise<number> {
     const gid = await this.#numberOf(folder);
-    await chown(folder, process.getuid!(), gid);
-    await chmod(folder, 0o2770);
+    await this.#volumes.run(() => chown(folder, process.getuid!(), gid));
+    await this.#volumes.run(() => chmod(folder, 0o2770));
     return gid;
   }
 
   async #numberOf(owner: string): Promise<number> {
-    this.#taken ??= this.#look();
-    const taken = await this.#taken;
+    const taken = this.#taken;
+    await this.#ofEndpoints();
+    if (!taken.has(owner)) await this.#ofVolumes();
     const number = taken.get(owner) ?? this.#free(taken);
     taken.set(owner, number);
     return number;
@@ -72,19 +78,22 @@ export class WorkerUsers {
     }
   }
 
-  async #look(): Promise<Map<string, number>> {
-    const taken = new Map<string, number>();
+  async #readEndpoints(): Promise<void> {
     for (const name of await readdir(this.#dir).catch(() => [])) {
-      const { uid } = await stat(path.join(this.#dir, name));
-      if (uid > this.#first && uid < this.#last) taken.set(name, uid);
+      const uid = (await ifThere(stat(path.join(this.#dir, name))))?.uid ?? 0;
+      if (uid > this.#first && uid < this.#last) this.#taken.set(name, uid);
     }
-    const used = new Set(taken.values());
-    for await (const volume of entriesAt(this.#volumes, 3)) {
-      const folder = path.join(this.#volumes, volume);
-      const { gid } = await stat(folder);
-      if (gid > this.#first && gid < this.#last && !used.has(gid)) taken.set(folder, gid);
+  }
+
+  /** Endpoints that have a number go on with it while the volumes' disk is away. */
+  async #readVolumes(): Promise<void> {
+    const used = new Set(this.#taken.values());
+    const disk = this.#volumes;
+    for await (const volume of entriesAt(disk.path, 3, (folder) => disk.list(folder))) {
+      const folder = path.join(disk.path, volume);
+      const gid = (await ifThere(disk.run(() => stat(folder))))?.gid ?? 0;
+      if (gid > this.#first && gid < this.#last && !used.has(gid)) this.#taken.set(folder, gid);
     }
-    return taken;
   }
 
   #free(taken: ReadonlyMap<string, number>): number {

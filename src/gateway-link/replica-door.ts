@@ -6,6 +6,7 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo, Socket } from "node:net";
 import { connect, createServer, type Server, type TLSSocket } from "node:tls";
+import { cannotListen } from "../domain/cannot-listen.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
@@ -65,7 +66,7 @@ export class ReplicaDoor {
     server.on("tlsClientError", (_error, socket) => socket.destroy());
     await new Promise<void>((resolve, reject) => {
       // Later ones are of single connections: those dial again.
-      server.on("error", reject);
+      server.on("error", (error) => reject(cannotListen(error, host, port, "SVC_REPLICA_LISTEN")));
       server.listen({ host, port }, resolve);
     });
     this.#server = server;

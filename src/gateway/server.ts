@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import { cannotListen } from "../domain/cannot-listen.ts";
 import { admitPage } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
@@ -14,7 +15,6 @@ import {
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
-import { portInUse } from "../domain/port-in-use.ts";
 import { type ClientSocket, createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
@@ -208,9 +208,7 @@ function connectionError(code: string | undefined): SvcError {
 
 function listen(server: Server, host: string, port: number, shared: boolean): Promise<{ port: number }> {
   return new Promise((resolve, reject) => {
-    const onError = (error: NodeJS.ErrnoException) => {
-      reject(error.code === "EADDRINUSE" ? portInUse(host, port, error) : error);
-    };
+    const onError = (error: Error) => reject(cannotListen(error, host, port));
     server.once("error", onError);
     server.listen({ port, host, backlog: 4096, reusePort: shared }, () => {
       server.off("error", onError);

@@ -6,7 +6,7 @@
  *
  * Launcher and workers outlive the agent; the next one on the same data directory takes them over.
  */
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { openDiskArtifactStore } from "../artifacts/disk-artifact-store.ts";
@@ -22,9 +22,11 @@ import { FRAME, type HelloHead, PROTOCOL_VERSION } from "../domain/worker-protoc
 import { type CapacityLedger, hardware } from "../drivers/capacity.ts";
 import { POD_SOCKETS } from "../drivers/pod/pod-driver.ts";
 import type { DriverHooks, WorkerExit } from "../drivers/worker-driver.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import { unlessAborted } from "../lib/unless-aborted.ts";
 import type { Config } from "../server/config.ts";
 import { type LocalDriver, makeDriver } from "../server/driver.ts";
+import { openVolumesDisk } from "../server/volumes.ts";
 import { GpuMeter } from "../telemetry/gpu-meter.ts";
 import { MachineMeter } from "../telemetry/machine-use.ts";
 import type { Connection } from "../worker-link/connection.ts";
@@ -36,6 +38,7 @@ import type { HostDirectory } from "./host-directory.ts";
 import { PlatformLink } from "./link.ts";
 import { freeDisk } from "./machine-facts.ts";
 import { PlatformCalls } from "./platform-calls.ts";
+import { checkShared } from "./shared-volumes.ts";
 
 export interface AgentOptions {
   readonly directory: HostDirectory;
@@ -60,6 +63,7 @@ export type AgentEnd = "left" | "handedOver";
 export class Agent {
   readonly #options: AgentOptions;
   readonly #driver: LocalDriver;
+  readonly #volumesDisk: NetworkFolder;
   readonly #link: PlatformLink;
   readonly #calls: PlatformCalls;
   readonly #reception: Reception;
@@ -96,9 +100,9 @@ export class Agent {
     const joined = directory.membership;
     this.#dialled = workersDial(address, joined ?? options.port);
     if (joined?.url === address.url && joined.fingerprint === address.fingerprint) this.#secret = joined.secret;
+    this.#volumesDisk = openVolumesDisk(config.volumesDir, (message) => told({ kind: "warning", message }));
     this.#driver = makeDriver({
-      config,
-      ledger,
+      ...{ config, ledger, volumesDisk: this.#volumesDisk },
       artifacts: layers.store,
       socketPath: socketPath(options),
       workersDial: ({ dial }) => workersDial(address, dial ?? this.#port),
@@ -204,10 +208,10 @@ export class Agent {
   }
 
   async #welcomed(welcome: HostWelcome, port: WorkerPort): Promise<Omit<HostState, "ended">> {
-    const { address, directory, hello, config, told } = this.#options;
+    const { address, directory, hello, told } = this.#options;
     this.#port = port;
     this.#ahead = welcome.ahead;
-    if (hello.sharedVolumes) checkShared(config.volumesDir, welcome.platformId);
+    if (hello.sharedVolumes) await checkShared(this.#volumesDisk, welcome.platformId);
     if (welcome.secret !== undefined) {
       this.#secret = welcome.secret;
       const { hostId, secret } = welcome;
@@ -350,6 +354,11 @@ export class Agent {
     send().catch((error: Error) => this.#options.told({ kind: "warning", message: error.message }));
   }
 
+  /** False: the disk of the volumes keeps the process from ending by itself. */
+  canEnd(): Promise<boolean> {
+    return this.#volumesDisk.settled();
+  }
+
   async #close(): Promise<void> {
     clearInterval(this.#measuring);
     this.#link.close();
@@ -363,20 +372,6 @@ function socketPath({ config, directory }: AgentOptions): string {
   const file = path.join(config.pod.folder, POD_SOCKETS.launcher);
   mkdirSync(path.dirname(file), { recursive: true });
   return file;
-}
-
-/** Throws CONFIG_INVALID when the files there are not those of the platform's volumes. */
-function checkShared(folder: string, platformId: string): void {
-  const file = path.join(folder, ".svc-platform");
-  let found = "";
-  try {
-    found = readFileSync(file, "utf8").trim();
-  } catch {}
-  if (found === platformId) return;
-  throw new SvcError("CONFIG_INVALID", "This folder does not hold the platform's volumes.", {
-    where: file,
-    help: "Mount the folder of the platform's volumes (SVC_VOLUMES_DIR there) and name it by --shared-volumes, or leave the flag out.",
-  });
 }
 
 /** So that it fits into a head. */

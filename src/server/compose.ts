@@ -54,7 +54,7 @@ import { makeShown } from "./shown.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
-import { Volumes } from "./volumes.ts";
+import { openVolumesDisk, Volumes } from "./volumes.ts";
 import { makeWebhooks } from "./webhooks.ts";
 import { WorkerWords } from "./worker-words.ts";
 
@@ -70,9 +70,9 @@ export interface PlatformUrls {
   readonly held: () => readonly HeldAddress[];
 }
 
-const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "SHUTTING_DOWN", "MOVED"]);
+const SAID_ELSEWHERE = new Set<ErrorCode>(["STORAGE_FULL", "DATABASE_AWAY", "VOLUMES_AWAY", "SHUTTING_DOWN", "MOVED"]);
 
-/** What the watch over the disk, or the way to the database, has said once, and what a platform that stops, or has it no more, leaves to others. */
+/** What the watch over a disk, or the way to the database, has said once, and what a platform that stops, or has it no more, leaves to others. */
 function isSaidElsewhere(error: unknown): boolean {
   return error instanceof SvcError && SAID_ELSEWHERE.has(error.code);
 }
@@ -154,16 +154,11 @@ export async function compose(
     told: (line, facts) => log.error(line, facts),
   };
   const loginOf = (endpointId: string) => registryLogin(store, seal, endpointId);
+  const volumesDisk = openVolumesDisk(config.volumesDir, (line) => log.error(line));
   const local = makeDriver({
-    config,
-    socketPath,
+    ...{ config, socketPath, volumesDisk, containerCalls, artifacts, ledger, loginOf, hooks },
     platformUrl: urls.local,
     heldAddresses: urls.held,
-    containerCalls,
-    artifacts,
-    ledger,
-    loginOf,
-    hooks,
   });
   const ticketKeys = derivedKeys(secretKeys, "layer tickets");
   const pods = Pods.open({
@@ -174,7 +169,8 @@ export async function compose(
     onError: failed("looking after Pods"),
   });
   const { driver, fleet, doors, view } = await makeHosts({
-    ...{ pods, config, store, artifacts, ledger, local, hooks, loginOf, ticketKey: ticketKeys[0], clock, log },
+    ...{ pods, config, volumesDisk, store, artifacts, ledger, local, hooks, loginOf, clock, log },
+    ticketKey: ticketKeys[0],
     layerUrl: layerUrls(config, inUse?.bucket),
     link: () => link,
     pool: () => pool,
@@ -237,7 +233,7 @@ export async function compose(
     if (told !== undefined) own("telling who waits", told);
   };
   const volumes = new Volumes({
-    root: config.volumesDir,
+    disk: volumesDisk,
     store,
     make: (volume) => driver.makeVolume(volume),
     clock,
@@ -362,6 +358,7 @@ export async function compose(
       ...(storage.lack === undefined ? [] : [storageNotice(storage.lack)]),
       ...databaseNotices(postgres),
       ...bucketNotices(inUse),
+      ...volumes.notices,
       ...(pods?.notices ?? []),
     ],
     publicUrl: urls.public,
@@ -380,6 +377,7 @@ export async function compose(
     storage,
     own,
     bucket: inUse,
+    volumesDisk,
     state: { ...state, store, lost: lost.promise },
     logs,
     queue,

@@ -11,6 +11,7 @@ import { DockerDriver } from "../drivers/docker.ts";
 import { PodDriver } from "../drivers/pod/pod-driver.ts";
 import { ProcessDriver } from "../drivers/process.ts";
 import type { DriverHooks, LocalDriver, WorkerSpec } from "../drivers/worker-driver.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import type { Config } from "./config.ts";
 import type { ContainerCalls } from "./container-calls.ts";
 
@@ -32,6 +33,7 @@ interface DriverNeeds {
   readonly platformUrl: () => string;
   /** Of the platform on this machine, for its launcher to hold; default: none. */
   readonly heldAddresses?: () => readonly HeldAddress[];
+  readonly volumesDisk: NetworkFolder;
   readonly containerCalls: Pick<ContainerCalls, "serve">;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
@@ -48,7 +50,6 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
       ...common,
       ...config.docker,
       dataDir,
-      volumesDir,
       isolation,
       env: config.installerEnv,
       loginOf,
@@ -61,7 +62,6 @@ export function makeDriver(needs: DriverNeeds): LocalDriver {
   return new ProcessDriver({
     ...common,
     dataDir,
-    volumesDir,
     volumesMounted: config.volumesMounted,
     inPod: config.inPod,
     isolation,

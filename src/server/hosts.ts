@@ -1,9 +1,10 @@
 /** Machines that join: one driver over all of them, who lets them in, and how they are shown. */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
+import { SvcError } from "../domain/errors.ts";
 import { type HostsView, type LiveHost, NO_HOSTS } from "../domain/host.ts";
 import type { LayerTicket } from "../domain/host-protocol.ts";
 import { signLayer } from "../domain/layer-ticket.ts";
@@ -18,6 +19,8 @@ import type { DriverHooks, LocalDriver, WorkerImage } from "../drivers/worker-dr
 import { hostPort } from "../lib/host-port.ts";
 import { libc } from "../lib/libc.ts";
 import type { Log } from "../lib/log.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
+import { oneTime } from "../lib/one-time.ts";
 import type { HostRepository } from "../store/hosts.ts";
 import type { Store } from "../store/store.ts";
 import type { HostDoor } from "../worker-link/host-greeting.ts";
@@ -31,6 +34,7 @@ import type { Sharing } from "./sharing.ts";
 
 interface HostsNeeds {
   readonly config: Config;
+  readonly volumesDisk: NetworkFolder;
   readonly store: Store;
   readonly artifacts: ArtifactStore;
   readonly ledger: CapacityLedger;
@@ -112,13 +116,15 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     if (change.host === undefined) driver.remove(change.id);
     else driver.know(change.host);
   });
+  const platformId = oneTime(() => platformIdIn(needs.volumesDisk));
+  await platformId().catch(unlessAway);
   const { platform, arch } = process;
   needs.pods?.over(driver, async () => shared?.othersWant() ?? []);
   const door: HostDoor = {
     ...(needs.pods && { podOf: (token: string) => needs.pods!.podOf(token) }),
     ...(shared && { several: true }),
     hosts: withAudit(store),
-    platformId: platformId(config.volumesDir),
+    platformId,
     runsOn: { platform, arch, isMusl: (await libc()).startsWith("musl") },
     newId: () => `h-${randomUUID().slice(0, 13)}`,
     clock,
@@ -206,15 +212,19 @@ function otherVersion({ version }: RemoteHost["row"]): string[] {
 }
 
 /** Hosts that mount the same folder find it there. */
-function platformId(volumesDir: string): string {
-  const file = path.join(volumesDir, PLATFORM_FILE);
-  mkdirSync(volumesDir, { recursive: true });
-  try {
-    writeFileSync(file, `${randomUUID()}\n`, { flag: "wx" });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
-  return readFileSync(file, "utf8").trim();
+async function platformIdIn(disk: NetworkFolder): Promise<string> {
+  const file = path.join(disk.path, PLATFORM_FILE);
+  return disk.run(async () => {
+    await mkdir(disk.path, { recursive: true });
+    await writeFile(file, `${randomUUID()}\n`, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+    return (await readFile(file, "utf8")).trim();
+  });
+}
+
+function unlessAway(error: unknown): void {
+  if (!(error instanceof SvcError) || error.code !== "VOLUMES_AWAY") throw error;
 }
 
 /** Who joined is written down with the join. */

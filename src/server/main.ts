@@ -136,6 +136,7 @@ async function start(
     backing,
     telemetry,
     own,
+    volumesDisk,
   } = platform;
   const { store, database, postgres, durability } = state;
   const recordFile = recordOf(config);
@@ -268,6 +269,8 @@ async function start(
       record = undefined;
       await recorded.catch(() => {});
       rmSync(recordFile, { force: true });
+      // The end of a process waits for its threads, and those at a disk that does not answer come back with it.
+      if (!(await volumesDisk.settled())) process.kill(process.pid, "SIGKILL");
     };
     let stopping: Promise<void> | undefined;
     const stop = ({ now }: { now: boolean }) => {

@@ -7,8 +7,8 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { connect, createServer, isIP } from "node:net";
+import { cannotListen, portInUse } from "../domain/cannot-listen.ts";
 import { SvcError } from "../domain/errors.ts";
-import { portInUse } from "../domain/port-in-use.ts";
 import type { HeldAddress } from "../domain/worker-protocol.ts";
 import type { Gateway } from "../gateway/server.ts";
 
@@ -36,7 +36,7 @@ export async function claimPort(host: string, wanted: number): Promise<number> {
   try {
     return await tryPort(host, wanted, false);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw cannotListen(error, host, wanted);
     if (!(await answers(host, wanted)) && (await canShare(host, wanted))) return wanted;
     throw portInUse(host, wanted, error);
   }

@@ -1,6 +1,7 @@
 /** Volumes as the platform has them: reached from outside, measured now and then, and cleared of what broke off. */
-import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_MEASURE_MS } from "../domain/limits.ts";
-import type { Volume } from "../domain/volume.ts";
+import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_MEASURE_MS, VOLUMES_PATIENCE_MS } from "../domain/limits.ts";
+import { type Volume, volumesAway } from "../domain/volume.ts";
+import { NetworkFolder } from "../lib/network-folder.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import type { Store } from "../store/store.ts";
 import { volumeLimits } from "../upkeep/volume-limits.ts";
@@ -8,7 +9,7 @@ import { DiskVolumes } from "../volumes/disk-volumes.ts";
 import { VolumeSizes } from "../volumes/volume-sizes.ts";
 
 interface VolumesNeeds {
-  readonly root: string;
+  readonly disk: NetworkFolder;
   readonly store: Store;
   readonly make: (volume: Volume) => Promise<void>;
   readonly clock: () => number;
@@ -16,7 +17,17 @@ interface VolumesNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
+/** `told` hears when it goes, and when it is back. */
+export function openVolumesDisk(folder: string, told: (line: string) => void): NetworkFolder {
+  return new NetworkFolder(folder, {
+    patienceMs: VOLUMES_PATIENCE_MS,
+    refusal: () => volumesAway(folder),
+    told: (isAway) => told(isAway ? volumesAway(folder).message : "The disk of the volumes answers again."),
+  });
+}
+
 export class Volumes {
+  readonly #disk: NetworkFolder;
   readonly store: DiskVolumes;
   readonly #store: Store;
   readonly #sizes: VolumeSizes;
@@ -24,14 +35,21 @@ export class Volumes {
   readonly #measured: Reconciler;
   #sweepBefore: number;
 
-  constructor({ root, store, make, clock, told, onError }: VolumesNeeds) {
+  constructor({ disk, store, make, clock, told, onError }: VolumesNeeds) {
+    this.#disk = disk;
     this.#store = store;
     this.#clock = clock;
     // What an earlier run of the platform left is of no use any more.
     this.#sweepBefore = clock();
-    this.#sizes = new VolumeSizes(root, told);
-    this.store = new DiskVolumes({ root, sizes: this.#sizes, make });
+    this.#sizes = new VolumeSizes(disk, told);
+    this.store = new DiskVolumes({ disk, sizes: this.#sizes, make });
     this.#measured = new Reconciler("volumes", VOLUMES_MEASURE_MS, () => this.#measure(), onError);
+  }
+
+  get notices(): readonly string[] {
+    return this.#disk.isAway
+      ? [`${volumesAway(this.#disk.path).message} Workers without volumes go on, without their caches.`]
+      : [];
   }
 
   isFull(volume: Volume): boolean {

@@ -1,10 +1,12 @@
 /** The volumes of this machine: `<root>/<app>/<environment>/<name>`. */
 import { randomUUID } from "node:crypto";
-import { lstat, mkdir, open, readdir, rename } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, open, rename } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { type Volume, volumeNameProblem } from "../domain/volume.ts";
+import { type Volume, volumeNameProblem, volumesAway } from "../domain/volume.ts";
 import { entriesAt } from "../lib/entries-at.ts";
+import { ifThere } from "../lib/if-there.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import { DiskVolumeFiles, removeBelow } from "./disk-volume-files.ts";
 import type { VolumeSizes } from "./volume-sizes.ts";
 import type { VolumeFiles, VolumeStore, VolumeUse } from "./volume-store.ts";
@@ -13,7 +15,7 @@ import type { VolumeFiles, VolumeStore, VolumeUse } from "./volume-store.ts";
 const UPLOADS = ".uploads";
 
 interface DiskVolumesOptions {
-  readonly root: string;
+  readonly disk: NetworkFolder;
   readonly sizes: VolumeSizes;
   /** Makes the folder, and it the workers' own. */
   readonly make: (volume: Volume) => Promise<unknown>;
@@ -27,8 +29,8 @@ export class DiskVolumes implements VolumeStore {
   }
 
   async names({ app, environment }: Pick<Volume, "app" | "environment">): Promise<string[]> {
-    const folder = path.join(this.#options.root, app, environment);
-    const found = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    const { disk } = this.#options;
+    const found = await this.#inWords(disk.list(path.join(disk.path, app, environment)));
     const volumes = found.filter((entry) => entry.isDirectory() && volumeNameProblem(entry.name) === undefined);
     return volumes.map(({ name }) => name).sort();
   }
@@ -39,7 +41,8 @@ export class DiskVolumes implements VolumeStore {
 
   async files(volume: Volume): Promise<VolumeFiles> {
     if (!(await this.#isThere(volume))) throw notThere(volume);
-    return new DiskVolumeFiles(volume, this.#folder(volume), this.#uploads(volume), () => this.use(volume));
+    const use = () => this.use(volume);
+    return new DiskVolumeFiles(this.#options.disk, volume, this.#folder(volume), this.#uploads(volume), use);
   }
 
   async create(volume: Volume): Promise<void> {
@@ -51,20 +54,23 @@ export class DiskVolumes implements VolumeStore {
 
   async delete(volume: Volume): Promise<void> {
     if (!(await this.#isThere(volume))) throw notThere(volume);
+    const { disk } = this.#options;
     const uploads = this.#uploads(volume);
-    await mkdir(uploads, { recursive: true, mode: 0o700 });
     const name = randomUUID();
-    await rename(this.#folder(volume), path.join(uploads, name));
-    await removeFrom(uploads, name);
+    await this.#inWords(disk.run(() => mkdir(uploads, { recursive: true, mode: 0o700 })));
+    await this.#inWords(disk.run(() => rename(this.#folder(volume), path.join(uploads, name))));
+    await this.#removeFrom(uploads, name);
   }
 
   /** Removes what broken uploads and removals left, and nothing changed since `before` (milliseconds since the epoch). */
   async sweep(before: number): Promise<void> {
-    for await (const environment of entriesAt(this.#options.root, 2)) {
-      const uploads = path.join(this.#options.root, environment, UPLOADS);
-      for await (const left of entriesAt(uploads, 1)) {
-        const { mtimeMs } = await lstat(path.join(uploads, left)).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
-        if (mtimeMs < before) await removeFrom(uploads, left);
+    const { disk } = this.#options;
+    const list = (folder: string) => disk.list(folder);
+    for await (const environment of entriesAt(disk.path, 2, list)) {
+      const uploads = path.join(disk.path, environment, UPLOADS);
+      for await (const left of entriesAt(uploads, 1, list)) {
+        const facts = await ifThere(disk.run(() => lstat(path.join(uploads, left))));
+        if (facts !== undefined && facts.mtimeMs < before) await this.#removeFrom(uploads, left);
       }
     }
   }
@@ -72,16 +78,29 @@ export class DiskVolumes implements VolumeStore {
   async #isThere(volume: Volume): Promise<boolean> {
     const problem = volumeNameProblem(volume.name);
     if (problem !== undefined) throw new SvcError("INVALID_NAME", problem);
-    const facts = await lstat(this.#folder(volume)).catch(() => undefined);
+    const facts = await this.#inWords(ifThere(this.#options.disk.run(() => lstat(this.#folder(volume)))));
     return facts?.isDirectory() === true;
   }
 
+  async #removeFrom(parent: string, name: string): Promise<void> {
+    const { disk } = this.#options;
+    const close = (folder: FileHandle) => disk.later(() => folder.close());
+    const folder = await this.#inWords(disk.run(() => open(parent), { late: close }));
+    await removeBelow(folder, name).finally(() => close(folder));
+  }
+
+  async #inWords<T>(work: Promise<T>): Promise<T> {
+    return work.catch((error) => {
+      throw error instanceof SvcError ? error : volumesAway(this.#options.disk.path, (error as Error).message);
+    });
+  }
+
   #folder({ app, environment, name }: Volume): string {
-    return path.join(this.#options.root, app, environment, name);
+    return path.join(this.#options.disk.path, app, environment, name);
   }
 
   #uploads({ app, environment }: Volume): string {
-    return path.join(this.#options.root, app, environment, UPLOADS);
+    return path.join(this.#options.disk.path, app, environment, UPLOADS);
   }
 }
 
@@ -89,9 +108,4 @@ function notThere({ app, environment, name }: Volume): SvcError {
   return new SvcError("NOT_FOUND", `${app}/${environment} has no volume "${name}".`, {
     help: `svc volume list shows all; svc volume create ${name} makes it.`,
   });
-}
-
-async function removeFrom(parent: string, name: string): Promise<void> {
-  const folder = await open(parent);
-  await removeBelow(folder, [`./${name}`]).finally(() => folder.close());
 }

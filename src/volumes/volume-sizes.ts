@@ -5,14 +5,16 @@
 import path from "node:path";
 import type { Volume } from "../domain/volume.ts";
 import { entriesAt } from "../lib/entries-at.ts";
+import type { NetworkFolder } from "../lib/network-folder.ts";
 import { runProcess } from "../lib/run-process.ts";
+import { unlessAborted } from "../lib/unless-aborted.ts";
 import type { VolumeUse } from "./volume-store.ts";
 
 /** "app/environment/name" of each volume that has one → bytes. */
 export type VolumeLimits = ReadonlyMap<string, number>;
 
 export class VolumeSizes {
-  readonly #root: string;
+  readonly #disk: NetworkFolder;
   readonly #told: (line: string) => void;
   readonly #sizes = new Map<string, number>();
   readonly #full = new Set<string>();
@@ -20,8 +22,8 @@ export class VolumeSizes {
   #limits: VolumeLimits = new Map();
 
   /** `told` hears once of each volume that is full, and of its end. */
-  constructor(root: string, told: (line: string) => void) {
-    this.#root = root;
+  constructor(disk: NetworkFolder, told: (line: string) => void) {
+    this.#disk = disk;
     this.#told = told;
   }
 
@@ -42,11 +44,14 @@ export class VolumeSizes {
 
   async measure(): Promise<void> {
     const there = new Set<string>();
-    for await (const key of entriesAt(this.#root, 3)) {
+    for await (const key of entriesAt(this.#disk.path, 3, (folder) => this.#disk.list(folder))) {
       if (path.basename(key).startsWith(".")) continue;
       there.add(key);
-      const bytes = await diskUse(path.join(this.#root, key), this.#closing.signal).catch(() => undefined);
-      if (this.#closing.signal.aborted) return;
+      const { signal } = this.#closing;
+      const looked = diskUse(path.join(this.#disk.path, key), signal);
+      // On a disk that does not answer it does not end when it is told to.
+      const bytes = await unlessAborted(looked, signal).catch(() => undefined);
+      if (signal.aborted) return;
       if (bytes !== undefined) this.#note(key, bytes);
     }
     for (const key of this.#sizes.keys()) if (!there.has(key)) this.#forget(key);

@@ -23,8 +23,8 @@ export interface HostDoor {
   readonly podOf?: (token: string) => Promise<JoiningPod | string | undefined>;
   /** Workers dial one of several platforms. */
   readonly several?: true;
-  /** Identifies the folder of the platform's volumes. */
-  readonly platformId: string;
+  /** Identifies the folder of the platform's volumes. Rejects while its disk is away. */
+  readonly platformId: () => Promise<string>;
   /** Machines that builds of this platform run on, as Node names them. */
   readonly runsOn: { readonly platform: string; readonly arch: string; readonly isMusl: boolean };
   readonly newId: () => string;
@@ -118,7 +118,8 @@ export class HostGreeting {
     secret: string | undefined,
     early: readonly Frame[],
   ): Promise<void> {
-    const { hosts, clock, attach, platformId, several, told } = this.#door;
+    const { hosts, clock, attach, several, told } = this.#door;
+    const platformId = hello.sharedVolumes ? await this.#door.platformId().catch(() => "") : "";
     const earlier = this.#links.get(row.id);
     if (earlier?.isOpen && (await answers(earlier))) {
       return refuse(connection, "another agent of this host is connected: one is enough");

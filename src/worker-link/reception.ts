@@ -5,6 +5,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext, TLSSocket } from "node:tls";
+import { cannotListen } from "../domain/cannot-listen.ts";
 import { helloBody, helloHead } from "../domain/frame-heads.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS, LINK_TAKEOVER_MS } from "../domain/limits.ts";
 import { FRAME, type HelloHead, unspoken } from "../domain/worker-protocol.ts";
@@ -54,7 +55,7 @@ export class Reception {
     });
     await new Promise<void>((resolve, reject) => {
       // Later ones are of single connections, as when no file can be opened: those workers dial again.
-      server.on("error", reject);
+      server.on("error", (error) => reject(cannotListen(error, host, port, "SVC_WORKER_LISTEN")));
       server.listen({ host, port }, resolve);
     });
     this.#servers.push(server);

@@ -47,3 +47,21 @@ test("a full disk has its own error, and gets back what the upload took", { skip
   await store.put(digest, Readable.from([bytes]), 100);
   assert.equal(await store.size(digest), bytes.length);
 });
+
+test("a folder that cannot be written is a disk that cannot, whatever the system says; one that was removed is made again", async (t) => {
+  const dir = folder(t);
+  const incoming = join(dir, "incoming");
+  const store = await openDiskArtifactStore(dir);
+  const put = () => store.put(digest, Readable.from([bytes]), 100);
+  rmSync(incoming, { recursive: true });
+  writeFileSync(incoming, "somebody else's");
+  await assert.rejects(put(), { code: "STORAGE_FULL", message: /^The platform's disk cannot be written/ });
+  rmSync(incoming);
+  const broken = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", errno: -104, syscall: "read" });
+  const upload = new Readable({ read: () => {} });
+  const cut = store.put(digest, upload, 100);
+  upload.destroy(broken);
+  await assert.rejects(cut, broken);
+  await put();
+  assert.equal(await store.size(digest), bytes.length);
+});

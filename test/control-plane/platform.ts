@@ -22,6 +22,7 @@ import { SqliteRecords } from "../../src/history/sqlite-records.ts";
 import { SqliteSeries } from "../../src/history/sqlite-series.ts";
 import { SEAL_KEY_BYTES, SealedText } from "../../src/lib/sealed-text.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { createKeyChecker } from "../../src/store/key-check.ts";
 import type { Store } from "../../src/store/store.ts";
 import { EventHub } from "../../src/telemetry/event-hub.ts";
@@ -91,9 +92,10 @@ export async function startPlatform(
   const seal = new SealedText(randomBytes(SEAL_KEY_BYTES));
   let url = "";
   const volumesDir = join(dir, "volumes");
+  const volumesDisk = openVolumesDisk(volumesDir, () => {});
   const volumes = new DiskVolumes({
-    root: volumesDir,
-    sizes: new VolumeSizes(volumesDir, () => {}),
+    disk: volumesDisk,
+    sizes: new VolumeSizes(volumesDisk, () => {}),
     make: ({ app, environment, name }) => mkdir(join(volumesDir, app, environment, name), { recursive: true }),
   });
   const say = (line: string) => void logged.push(line);

@@ -7,6 +7,7 @@ import { CONTAINER_EXTRA_BYTES } from "../../src/domain/limits.ts";
 import { LABEL } from "../../src/drivers/docker/labels.ts";
 import { platformIdOf } from "../../src/drivers/docker/platform-containers.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { DriverPlatform } from "../conformance/driver-platform.ts";
 import { dockerForTests } from "../docker.ts";
 
@@ -19,7 +20,7 @@ async function openPlatform(t: TestContext): Promise<DriverPlatform> {
     (parts) =>
       new DockerDriver({
         ...parts,
-        volumesDir: path.join(parts.dataDir, "volumes"),
+        volumesDisk: openVolumesDisk(path.join(parts.dataDir, "volumes"), () => {}),
         serveCalls: async (host) => `http://${host}:1`,
         pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
         env: process.env,

@@ -84,7 +84,7 @@ for (const held of MAKING) {
         over: () => over++,
       },
     });
-    group.launch({ ...PLAN, python: "python3", user: "0:0", hostUsers: false });
+    group.launch(Promise.resolve(), { ...PLAN, python: "python3", user: "0:0", hostUsers: false });
     const started = group.start({ worker: "w-1" } as StartHead);
     started.catch(nothing);
     await hangs();

@@ -21,6 +21,7 @@ import { isMet } from "../../src/drivers/docker/requirement.ts";
 import { DockerDriver } from "../../src/drivers/docker.ts";
 import type { WorkerImage } from "../../src/drivers/worker-driver.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { DriverPlatform } from "../conformance/driver-platform.ts";
 import { dockerForTests } from "../docker.ts";
 
@@ -37,7 +38,7 @@ async function openPlatform(t: TestContext, cpuImage: string | undefined = docke
     (parts) =>
       new DockerDriver({
         ...parts,
-        volumesDir: path.join(parts.dataDir, "volumes"),
+        volumesDisk: openVolumesDisk(path.join(parts.dataDir, "volumes"), () => {}),
         serveCalls: async (host) => `http://${host}:1`,
         pythonPath: path.join(ROOT, "python/src"),
         env: process.env,

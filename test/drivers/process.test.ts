@@ -2,6 +2,7 @@
 import path from "node:path";
 import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { ProcessDriver } from "../../src/drivers/process.ts";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { driverConformance, PLATFORM_SECRET } from "../conformance/driver.ts";
 
 driverConformance("process", {
@@ -9,7 +10,7 @@ driverConformance("process", {
   make: (parts) =>
     new ProcessDriver({
       ...parts,
-      volumesDir: path.join(parts.dataDir, "volumes"),
+      volumesDisk: openVolumesDisk(path.join(parts.dataDir, "volumes"), () => {}),
       platformUrl: () => "http://127.0.0.1:1",
       pythonPath: path.resolve(import.meta.dirname, "../../python/src"),
       python: undefined,

@@ -74,3 +74,10 @@ test("beside the address where the platform listens the launcher holds that of t
   assert.deepEqual(heldAddresses("10.0.0.1", 1), [["10.0.0.1", 1]]);
   assert.deepEqual(heldAddresses("some.name", 1), []);
 });
+
+test("an address that is not this machine's is a mistake in the configuration, said with the setting", async () => {
+  for (const host of ["203.0.113.9", "nosuch.invalid"]) {
+    const wrong = claimPort(host, 0);
+    await assert.rejects(wrong, { code: "CONFIG_INVALID", message: /is no address of this machine/, help: /SVC_HOST/ });
+  }
+});

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, w
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { DiskVolumes } from "../../src/volumes/disk-volumes.ts";
 import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
 
@@ -18,7 +19,8 @@ test("What a killed platform left of uploads and removals goes, what is under wa
   symlinkSync(kept, path.join(uploads, "removed/deep/link"));
   for (const name of ["upload", "under-way"]) writeFileSync(path.join(uploads, name), "half");
   for (const name of ["upload", "removed"]) utimesSync(path.join(uploads, name), 1, 1);
-  const volumes = new DiskVolumes({ root, sizes: new VolumeSizes(root, () => {}), make: async () => {} });
+  const disk = openVolumesDisk(root, () => {});
+  const volumes = new DiskVolumes({ disk, sizes: new VolumeSizes(disk, () => {}), make: async () => {} });
   await volumes.sweep(1_000_000);
   assert.deepEqual(readdirSync(uploads), ["under-way"]);
   assert.deepEqual(readdirSync(kept), ["file"]);

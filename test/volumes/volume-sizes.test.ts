@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { openVolumesDisk } from "../../src/server/volumes.ts";
 import { VolumeSizes } from "../../src/volumes/volume-sizes.ts";
 
 test("A volume above its limit is full until it is below it again, and each is told once", async (t) => {
@@ -13,7 +14,10 @@ test("A volume above its limit is full until it is below it again, and each is t
   mkdirSync(path.join(folder, "deep"), { recursive: true });
   mkdirSync(path.join(root, "shop/production/.uploads"));
   const told: string[] = [];
-  const sizes = new VolumeSizes(root, (line) => told.push(line));
+  const sizes = new VolumeSizes(
+    openVolumesDisk(root, () => {}),
+    (line) => told.push(line),
+  );
   assert.deepEqual(sizes.use(models), { sizeBytes: undefined, limitBytes: undefined });
 
   writeFileSync(path.join(folder, "deep/weights"), Buffer.alloc(3_000_000, 1));

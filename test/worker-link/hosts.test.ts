@@ -28,7 +28,7 @@ async function openDoor(t: TestContext, now?: () => number, more: Partial<HostDo
       findBySecret: (hash) => rig.store.hosts.findBySecret(hash),
       seen: (...args) => rig.store.hosts.seen(...args),
     },
-    platformId: "this-platform",
+    platformId: async () => "this-platform",
     runsOn: { platform: "linux", arch: "x64", isMusl: false },
     newId: () => `h-${++ids}`,
     clock: Date.now,
@@ -66,7 +66,7 @@ async function openDoor(t: TestContext, now?: () => number, more: Partial<HostDo
 test("A token lets a machine in once and gives it a secret, which lets it in from then on", async (t) => {
   const { newToken, hello, welcomed, refused, seen, store } = await openDoor(t);
   const token = await newToken();
-  const first = await hello(token);
+  const first = await hello(token, { sharedVolumes: true });
   const { hostId, secret, platformId } = await welcomed(first);
   assert.equal(platformId, "this-platform");
   assert.ok(secret?.startsWith("svchs_"));

@@ -73,7 +73,7 @@ describe("the worker link over TLS", { timeout: 6 * EACH_MAX_MS }, () => {
         },
         hosts: {
           hosts: store.hosts,
-          platformId: "p",
+          platformId: async () => "p",
           runsOn: { platform: "linux", arch: "x64", isMusl: false },
           newId: () => "h-1",
           clock: Date.now,
@@ -84,6 +84,9 @@ describe("the worker link over TLS", { timeout: 6 * EACH_MAX_MS }, () => {
     });
     await link.listen(path.join(dir, "p.sock"));
     port = await link.listenTls({ host: "127.0.0.1", port: 0, ...certificate });
+    // Who wants a port that another has hears by which setting it is named.
+    const again = link.listenTls({ host: "127.0.0.1", port, ...certificate });
+    await assert.rejects(again, { code: "PORT_IN_USE", help: /SVC_WORKER_LISTEN/ });
     close = async () => {
       launcher?.close();
       await link.close();
@@ -94,6 +97,7 @@ describe("the worker link over TLS", { timeout: 6 * EACH_MAX_MS }, () => {
     };
   });
   after(() => close());
+
   afterEach(() => {
     for (const socket of dialled) socket.destroy();
     dialled.clear();

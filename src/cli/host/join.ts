@@ -72,6 +72,8 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   if ((await agent.ended) === "handedOver") next.begin();
   if (flags.json) terminal.out(JSON.stringify({ event: "left" }));
   else terminal.out("Left: no worker runs here any more.");
+  // The end of a process waits for its threads, and those at a disk that does not answer come back with it.
+  if (!(await agent.canEnd())) process.kill(process.pid, "SIGKILL");
   // Everything is closed; a handle that a library forgot must not keep the process.
   context.exit(0);
 }

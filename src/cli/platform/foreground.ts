@@ -88,7 +88,7 @@ function tellParent(message: ReadyMessage): void {
 
 /** The platform speaks of its configuration; here there is a flag for it. */
 function withFlag(error: unknown): unknown {
-  if (!(error instanceof SvcError) || error.code !== "PORT_IN_USE") return error;
+  if (!(error instanceof SvcError) || error.code !== "PORT_IN_USE" || !error.help?.includes("SVC_PORT")) return error;
   return new SvcError("PORT_IN_USE", error.message, {
     help: "Stop what listens there, or choose another port: svc platform start --port N (0 takes any free one).",
     cause: error,

@@ -30,6 +30,8 @@ interface Surroundings {
   readonly engine: Engine;
   readonly network: { readonly name: string };
   readonly platformUrl: string;
+  /** Resolves when the folders that the container has are there. */
+  readonly folders: () => Promise<void>;
 }
 
 export class PullContainers {
@@ -56,7 +58,7 @@ export class PullContainers {
   /** Resolves when its program runs. Throws NO_CAPACITY. */
   async start(
     spec: WorkerSpec,
-    { engine, network, platformUrl }: Surroundings,
+    { engine, network, platformUrl, folders }: Surroundings,
     labels: Readonly<Record<string, string>>,
   ): Promise<void> {
     const { ledger, hosts, runtime = "", prefix, hooks } = this.#options;
@@ -85,8 +87,9 @@ export class PullContainers {
           [LABEL.share]: JSON.stringify(share),
         },
       };
-      await this.#open(workerId)
-        .launch(engine, plan)
+      const container = this.#open(workerId);
+      await folders()
+        .then(() => container.launch(engine, plan))
         .catch((error: unknown) => {
           this.#byWorker.delete(workerId);
           throw error;

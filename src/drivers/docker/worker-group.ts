@@ -78,9 +78,9 @@ export class WorkerGroup {
     return this.#link.vouched();
   }
 
-  /** Makes the container; `start` waits for it. */
-  launch(plan: ContainerPlan): void {
-    this.#ready = this.#launch(plan);
+  /** Makes the container, once the folders that it has are there; `start` waits for it. */
+  launch(folders: Promise<void>, plan: ContainerPlan): void {
+    this.#ready = folders.then(() => this.#launch(plan));
     this.#ready.catch((error) => this.#end(error));
   }
 

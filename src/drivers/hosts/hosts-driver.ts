@@ -168,7 +168,8 @@ export class HostsDriver implements LocalDriver {
         await this.#startOn(spec, share);
         return;
       } catch (error) {
-        const isPlace = error instanceof SvcError && ["STARTS_PAUSED", "NO_CAPACITY"].includes(error.code);
+        const isPlace =
+          error instanceof SvcError && ["STARTS_PAUSED", "NO_CAPACITY", "VOLUMES_AWAY"].includes(error.code);
         if (!isPlace) throw error;
         // Another machine may do it meanwhile.
         if (paused === undefined || error.code === "STARTS_PAUSED") paused = error;

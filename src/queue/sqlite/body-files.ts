@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { BODIES_DROPPED_MAX_BYTES, SWEEP_BATCH_FILES } from "../../domain/limits.ts";
-import { lackOf, NotWritten } from "../../domain/storage.ts";
+import { isOfSystem, lackOf, NotWritten } from "../../domain/storage.ts";
 import { makeDurableFolder, syncFolder } from "../../lib/durable-folder.ts";
 import { getOrInsert } from "../../lib/get-or-insert.ts";
 import { ifThere } from "../../lib/if-there.ts";
@@ -258,10 +258,6 @@ async function isWhole(bytes: Uint8Array, reference: string): Promise<boolean> {
   const [name, checksum, byteLength] = reference.split(".");
   if (byteLength === undefined) return (await sha256(bytes)) === name;
   return bytes.byteLength === Number(byteLength) && crc32(bytes).toString(16) === checksum;
-}
-
-function isOfSystem(error: unknown): boolean {
-  return error instanceof Error && "errno" in error;
 }
 
 async function namesIn(folder: string): Promise<string[]> {

@@ -67,10 +67,10 @@ def _add(ruleset: int, path: str, rights: int) -> None:
 
 
 def rules_to_read(hidden: list[str], kept: list[str]) -> list:
-    """Everything may be read but what lies in `hidden`; of that again what is `kept`. A rule covers all below its path, so
+    """Everything may be read but what lies in `hidden`, real paths; of that again what is `kept`. A rule covers all below its path, so
     the folders on the way to something hidden are taken entry by entry."""
     rules: list = [(path, READING) for path in kept]
-    _walk("/", [os.path.realpath(path) for path in hidden], rules)
+    _walk("/", hidden, rules)
     return rules
 
 

@@ -12,6 +12,7 @@ Called as process 1 of new namespaces (namespaces.py), with the right to mount, 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -36,10 +37,20 @@ _NO_HOMES = ("/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/opt", "/var", "/dev
 
 
 def hidden_folders(start: dict) -> list[str]:
-    """Real paths of what is covered, those above others first."""
+    """Real paths of what is covered, those above others first. None of them is looked into: it may lie on a disk of another
+    machine, which does not answer."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     folders = [*_COVERED, *(start.get("hidden") or []), *([] if home in _NO_HOMES else [home])]
-    return sorted({os.path.realpath(folder) for folder in folders} - {"/"}, key=_depth)
+    return sorted({_real(os.path.abspath(folder)) for folder in folders} - {"/"}, key=_depth)
+
+
+def _real(folder: str) -> str:
+    try:
+        os.readlink(folder)
+    except OSError:
+        above, name = os.path.split(folder)
+        return os.path.join(os.path.realpath(above), name)
+    return os.path.realpath(folder)
 
 
 def needed_paths(start: dict) -> list[str]:
@@ -128,8 +139,7 @@ def _cover(hidden: list[str], shown: list) -> list[str]:
     steps += [(_depth(path), 1, path, writable, descriptor) for path, writable, descriptor in shown]
     for _, _, path, writable, descriptor in sorted(steps):
         if descriptor < 0:
-            if os.path.isdir(path):
-                checked(kernel.mount("svc", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=1m"))
+            if _cover_folder(path):
                 covers.append(path)
             continue
         if writable or any(path.startswith(cover + "/") or path == cover for cover in covers):
@@ -140,6 +150,17 @@ def _cover(hidden: list[str], shown: list) -> list[str]:
             _bind(descriptor, path, writable)
         os.close(descriptor)
     return covers
+
+
+def _cover_folder(path: str) -> bool:
+    """False: there is no such folder, or no way to it, for workers neither. Whether it is there, the mount says."""
+    try:
+        checked(kernel.mount("svc", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=1m"))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            return False
+        raise
+    return True
 
 
 def _make_dev(devices: list, shared_bytes: int) -> None:

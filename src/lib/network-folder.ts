@@ -1,0 +1,128 @@
+/**
+ * A folder on a disk that may be another machine's, and may stop answering at any moment. Who asks such a disk waits in the kernel, in
+ * one of the few threads that all files of this process share (libuv has 4), and cannot be called back:
+ *
+ *   run(work) ──▶ in line ──▶ at the disk, in one of THREADS ──▶ answered
+ *                    └────────────┴── not within `patienceMs`: refused; and all others at once, until one at the disk is answered
+ */
+import type { Dirent } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { unlessAborted } from "./unless-aborted.ts";
+
+const THREADS = 2;
+const HOLDS_NOTHING = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
+
+interface NetworkFolderOptions {
+  readonly patienceMs: number;
+  /** What is thrown to whoever is refused. */
+  readonly refusal: () => Error;
+  /** Called when it stops answering, and when it does again. */
+  readonly told?: (isAway: boolean) => void;
+}
+
+interface RunOptions<T> {
+  readonly late?: (value: T) => void;
+  readonly patienceMs?: number;
+}
+
+export class NetworkFolder {
+  readonly path: string;
+  readonly #options: NetworkFolderOptions;
+  readonly #line: (() => Promise<void>)[] = [];
+  #atDisk = 0;
+  #settled: PromiseWithResolvers<void> | undefined;
+  #isAway = false;
+
+  constructor(path: string, options: NetworkFolderOptions) {
+    this.path = path;
+    this.#options = options;
+  }
+
+  /** Somebody waits at the disk who had no answer in time. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /**
+   * Does one thing to the folder, which takes a moment if the disk is well, and less than `patienceMs`. Rejects as `work` does, and
+   * with the refusal. `late` gets what comes when nobody waits for it any more.
+   */
+  run<T>(work: () => Promise<T>, { late, patienceMs = this.#options.patienceMs }: RunOptions<T> = {}): Promise<T> {
+    const { refusal } = this.#options;
+    if (this.#isAway) return Promise.reject(refusal());
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    let isAtDisk = false;
+    let isOver = false;
+    const timer = setTimeout(() => {
+      isOver = true;
+      if (isAtDisk) this.#tell(true);
+      reject(refusal());
+    }, patienceMs);
+    this.#enter(async () => {
+      if (isOver) return;
+      isAtDisk = true;
+      try {
+        const value = await work();
+        if (isOver) late?.(value);
+        else resolve(value);
+      } catch (error) {
+        reject(error);
+      } finally {
+        clearTimeout(timer);
+      }
+    });
+    return promise;
+  }
+
+  /** What is in a folder on that disk; [] when there is none, or it cannot be read. */
+  list(folder: string): Promise<Dirent[]> {
+    return this.run(() => readdir(folder, { withFileTypes: true })).catch((error: NodeJS.ErrnoException) => {
+      if (HOLDS_NOTHING.has(error.code ?? "")) return [];
+      throw error;
+    });
+  }
+
+  /** For what has to be done sometime, as closing what is open. */
+  later(work: () => Promise<unknown>): void {
+    this.#enter(async () => {
+      await work().catch(() => {});
+    });
+  }
+
+  /** Resolves when nobody is at the disk any more; false: somebody still is, after `patienceMs`. */
+  async settled(): Promise<boolean> {
+    if (this.#atDisk === 0) return true;
+    this.#settled ??= Promise.withResolvers();
+    const late = AbortSignal.timeout(this.#options.patienceMs);
+    await unlessAborted(this.#settled.promise, late).catch(() => {});
+    return this.#atDisk === 0;
+  }
+
+  #enter(step: () => Promise<void>): void {
+    this.#line.push(step);
+    this.#goOn();
+  }
+
+  #goOn(): void {
+    while (this.#atDisk < THREADS) {
+      const step = this.#line.shift();
+      if (step === undefined) return;
+      this.#atDisk += 1;
+      const answered = () => this.#answered();
+      step().then(answered, answered);
+    }
+  }
+
+  #answered(): void {
+    this.#atDisk -= 1;
+    this.#tell(false);
+    this.#goOn();
+    if (this.#atDisk === 0) this.#settled?.resolve();
+  }
+
+  #tell(isAway: boolean): void {
+    if (this.#isAway === isAway) return;
+    this.#isAway = isAway;
+    this.#options.told?.(isAway);
+  }
+}

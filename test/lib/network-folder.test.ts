@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { NetworkFolder } from "../../src/lib/network-folder.ts";
+
+/** A disk whose answers come when the test says so, in the order of the questions. */
+function openFolder(patienceMs: number) {
+  const asked: PromiseWithResolvers<string>[] = [];
+  const told: boolean[] = [];
+  const options = { patienceMs, refusal: () => new Error("away"), told: (isAway: boolean) => void told.push(isAway) };
+  const folder = new NetworkFolder("/nowhere", options);
+  const ask = () => {
+    asked.push(Promise.withResolvers());
+    return asked.at(-1)!.promise;
+  };
+  return { folder, asked, told, ask };
+}
+
+test("Two are at the disk at a time, others wait in line in their order, and each gets its own answer", async () => {
+  const { folder, asked, told, ask } = openFolder(60_000);
+  const answers = [folder.run(ask), folder.run(ask), folder.run(ask)];
+  const failed = folder.run(ask);
+  const isRefused = assert.rejects(failed, /no such file/);
+  assert.equal(asked.length, 2);
+  asked[1]!.resolve("second");
+  assert.equal(await answers[1], "second");
+  for (const [index, name] of [
+    [0, "first"],
+    [2, "third"],
+  ] as const) {
+    asked[index]!.resolve(name);
+    assert.equal(await answers[index], name);
+  }
+  asked[3]!.reject(new Error("no such file"));
+  await isRefused;
+  assert.deepEqual(told, []);
+  assert.equal(await folder.settled(), true);
+});
+
+test("A disk that does not answer refuses all, at once from then on; what comes late is given back, and it is well again", async () => {
+  const { folder, asked, told, ask } = openFolder(1);
+  const late: string[] = [];
+  const first = folder.run(ask, { late: (value) => void late.push(value) });
+  const others = [folder.run(ask), folder.run(ask)];
+  for (const one of [first, ...others]) await assert.rejects(one, /away/);
+  assert.deepEqual([folder.isAway, told], [true, [true]]);
+  await assert.rejects(folder.run(ask), /away/);
+  assert.equal(asked.length, 2, "nobody else has gone to the disk");
+  let closed = false;
+  folder.later(async () => {
+    closed = true;
+  });
+  assert.equal(await folder.settled(), false);
+  assert.equal(closed, false);
+  asked[0]!.resolve("a descriptor");
+  asked[1]!.reject(new Error("too late to be heard"));
+  assert.equal(await folder.settled(), true);
+  assert.deepEqual([late, closed, folder.isAway, told], [["a descriptor"], true, false, [true, false]]);
+  const again = folder.run(async () => "well");
+  assert.equal(await again, "well");
+});
+
+test("What is not there, or is no folder, holds nothing; a folder is listed with what its entries are", async (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-network-folder-"));
+  t.after(() => rmSync(dir, { recursive: true }));
+  mkdirSync(path.join(dir, "folder"));
+  writeFileSync(path.join(dir, "file"), "");
+  const folder = new NetworkFolder(dir, { patienceMs: 60_000, refusal: () => new Error("away") });
+  const found = await folder.list(dir);
+  assert.deepEqual(found.map((entry) => [entry.name, entry.isDirectory()]).sort(), [
+    ["file", false],
+    ["folder", true],
+  ]);
+  assert.deepEqual(await folder.list(path.join(dir, "none")), []);
+  assert.deepEqual(await folder.list(path.join(dir, "file")), []);
+});
