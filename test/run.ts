@@ -11,6 +11,7 @@ import { availableParallelism, cpus, tmpdir } from "node:os";
 import path from "node:path";
 import { keepSeconds, longestFirst } from "./harness/order.ts";
 import { ordinaryUser, sharedCompiled, whyNot } from "./harness/ordinary-user.ts";
+import { PortSlices } from "./harness/port-slices.ts";
 import { type FileResult, runFile } from "./harness/run-file.ts";
 import { removeFolder } from "./remove-folder.ts";
 import { SetUp, type With } from "./set-up.ts";
@@ -94,6 +95,7 @@ process.env.NODE_COMPILE_CACHE ??= path.join(root, "node_modules/.cache/tests");
 const folder = mkdtempSync(path.join(tmpdir(), "svc-t-"));
 const setUp = await SetUp.begin(files, runs);
 const left = [...runs];
+const ports = new PortSlices();
 let taken = 0;
 let compiled: string | undefined;
 await workAll();
@@ -170,7 +172,9 @@ async function runNext(run: Run): Promise<void> {
   const missing = parts.find((part) => typeof part === "string");
   const env = Object.assign({}, ...parts.map((part) => (part as { env: object }).env), gateways ? GATEWAYS_ENV : {});
   const result =
-    missing === undefined ? await runOne(file, number, asUser, env) : skippedWhole(file, missing as string);
+    missing === undefined
+      ? await ports.lend((own) => runOne(file, number, asUser, { ...env, ...own }))
+      : skippedWhole(file, missing as string);
   times.push({ file, run: nameOf(run), seconds: result.seconds, cpuSeconds: result.cpuSeconds });
   tell(result, run);
 }
