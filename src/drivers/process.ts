@@ -100,7 +100,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   readonly #users: WorkerUsers | undefined;
   readonly #volumes: VolumeFolders;
   readonly #prepared = new Map<string, Prepared>();
-  /** Workers whose START waits for the disk of their folders, and whether they were stopped meanwhile. */
+  /** Workers whose START waits for the disk of their volumes, and whether they were stopped meanwhile. */
   readonly #pending = new Map<string, boolean>();
   #onExit: (exit: WorkerExit) => void = () => {};
 
@@ -228,9 +228,9 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     const { problem, link } = this.#launcher;
     if (problem !== undefined) throw new SvcError("STARTS_PAUSED", problem);
     const tempDir = path.join(this.#tempDir(image), spec.workerId); // The worker makes it.
-    const hasFolders = image.volumes.length > 0 || image.cache !== undefined;
-    // Without any, START leaves in this turn.
-    const { volumes, cache } = hasFolders ? await this.#foldersOf(spec, prepared) : {};
+    // Without one, START leaves in this turn.
+    const volumes = image.volumes.length > 0 ? await this.#volumesOf(spec) : undefined;
+    const cache = this.#cacheNow(image, prepared);
     const { ledger, socketPath, workersDial, ahead, platformUrl, isolation, hidden, writable } = this.#options;
     await ledger.withShare(spec, (share) => {
       const head = startHead(spec, share, {
@@ -305,14 +305,13 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   }
 
   /** Throws CONFLICT when the worker is stopped meanwhile. */
-  async #foldersOf({ workerId, image }: WorkerSpec, prepared: Prepared) {
+  async #volumesOf({ workerId, image }: WorkerSpec) {
     this.#pending.set(workerId, false);
     try {
-      const volumes = image.volumes.length > 0 ? await this.#mountsOf(image) : undefined;
-      const cache = image.cache && (await this.#cacheNow(image, prepared));
+      const volumes = await this.#mountsOf(image);
       if (this.#pending.get(workerId) === true)
         throw new SvcError("CONFLICT", "The worker was stopped before it began.");
-      return { volumes, cache };
+      return volumes;
     } finally {
       this.#pending.delete(workerId);
     }
@@ -345,16 +344,16 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     return { mounts: undefined, groups: [], writable };
   }
 
-  /** It may have been removed, its disk be away, or back. A worker can do without. */
-  async #cacheNow(image: WorkerImage, prepared: Prepared): Promise<Cache | undefined> {
+  /** A worker can do without while the disk is away. Whether it is still there, or again, is looked up for the next one. */
+  #cacheNow(image: WorkerImage, prepared: Prepared): Cache | undefined {
+    if (image.cache === undefined || this.#options.volumesDisk.isAway) return undefined;
     const { cache } = prepared;
-    try {
-      if (cache !== undefined && (await this.#volumes.isThere(cache.folder))) return cache;
-      prepared.cache = await this.#cacheOf(image);
-      return prepared.cache;
-    } catch {
-      return undefined;
-    }
+    const look = async () => {
+      if (cache === undefined || !(await this.#volumes.isThere(cache.folder)))
+        prepared.cache = await this.#cacheOf(image);
+    };
+    look().catch(() => {}); // It was told when that was prepared, or the disk is away.
+    return cache;
   }
 
   async #cacheOf({ cache }: WorkerImage): Promise<Cache | undefined> {

@@ -6,7 +6,7 @@
  *                    └────────────┴── not within `patienceMs`: refused; and all others at once, until one at the disk is answered
  */
 import type { Dirent } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, statfs } from "node:fs/promises";
 import { unlessAborted } from "./unless-aborted.ts";
 
 const THREADS = 2;
@@ -72,6 +72,12 @@ export class NetworkFolder {
       }
     });
     return promise;
+  }
+
+  /** Asks the disk itself, not what the kernel remembers of it: so `isAway` is known before somebody needs it. */
+  watch(everyMs: number): void {
+    const look = () => this.run(() => statfs(this.path)).catch(() => {}); // It may not be made yet; who needs it is told.
+    setInterval(look, everyMs).unref();
   }
 
   /** What is in a folder on that disk; [] when there is none, or it cannot be read. */

@@ -1,5 +1,5 @@
 /** Volumes as the platform has them: reached from outside, measured now and then, and cleared of what broke off. */
-import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_MEASURE_MS, VOLUMES_PATIENCE_MS } from "../domain/limits.ts";
+import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_LOOK_MS, VOLUMES_MEASURE_MS, VOLUMES_PATIENCE_MS } from "../domain/limits.ts";
 import { type Volume, volumesAway } from "../domain/volume.ts";
 import { NetworkFolder } from "../lib/network-folder.ts";
 import { Reconciler } from "../lib/reconciler.ts";
@@ -17,13 +17,15 @@ interface VolumesNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
-/** `told` hears when it goes, and when it is back. */
+/** It is looked at now and then. `told` hears when it goes, and when it is back. */
 export function openVolumesDisk(folder: string, told: (line: string) => void): NetworkFolder {
-  return new NetworkFolder(folder, {
+  const disk = new NetworkFolder(folder, {
     patienceMs: VOLUMES_PATIENCE_MS,
     refusal: () => volumesAway(folder),
     told: (isAway) => told(isAway ? volumesAway(folder).message : "The disk of the volumes answers again."),
   });
+  disk.watch(VOLUMES_LOOK_MS);
+  return disk;
 }
 
 export class Volumes {

@@ -19,6 +19,10 @@ def plain():
         os.makedirs(home, exist_ok=True)
     return ["code 1", bool(home)]
 
+@Endpoint(name="bare", idle_timeout=1)
+def bare():
+    return "bare"
+
 @Endpoint(name="kept", volume="models", idle_timeout=1)
 def kept(text: str = ""):
     if text:
@@ -62,12 +66,12 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
   const deployed = await svc("deploy");
   assert.equal(deployed.code, 0, deployed.stderr);
   assert.deepEqual(await output("plain"), ["code 1", true]);
+  assert.equal(await output("bare"), "bare");
   assert.equal(await output("kept", { text: "one" }), "one");
-  assert.equal((await put("first, ", 0, false))[0], 200);
   await idle();
 
   hang();
-  assert.deepEqual(await output("plain"), ["code 1", false], "it does without its cache");
+  assert.equal(await output("bare"), "bare", "before anybody knows");
   const waiting = (await call("kept", { text: " two" }, "run")).json;
   await eventually(async () => {
     const { stdout, stderr } = await svc("status");
@@ -77,16 +81,16 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
     );
     assert.match(stdout, /^kept: The disk of the volumes, \S+, does not answer\. Look after that disk/m);
   });
+  assert.deepEqual(await output("plain"), ["code 1", false], "it does without its cache");
   for (const args of [["list"], ["ls", "models"], ["rm", "models", "notes"], ["put", "models", "main.py"]]) {
     const { code, stderr } = await svc("volume", ...args);
     assert.equal(code, 1);
     assert.match(stderr, /The disk of the volumes, \S+, does not answer.*\n.*svc help VOLUMES_AWAY/, args.join(" "));
   }
-  assert.deepEqual((await put("second", 7, true))[0], 503);
   writeFileSync(path.join(dir, "main.py"), SOURCE.replace("code 1", "code 2"));
   const again = await svc("deploy");
   assert.match(again.stderr, /kept: The disk of the volumes, \S+, does not answer/);
-  assert.deepEqual(await output("plain"), ["code 2", false], "a new revision starts");
+  await eventually(async () => assert.deepEqual(await output("plain"), ["code 2", false], "a new revision starts"));
 
   await platform.stop();
   platform = await platform.restart();
@@ -95,8 +99,16 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
 
   answer();
   await eventually(async () => assert.equal((await call("kept", {}, `status/${waiting.id}`)).json.output, "one two"));
-  await eventually(async () => assert.deepEqual(await output("plain"), ["code 2", true], "it has its cache again"));
-  assert.equal((await put("second", 7, true))[0], 200, "what had arrived was kept");
+  await eventually(async () => {
+    await idle();
+    assert.deepEqual(await output("plain"), ["code 2", true], "it has its cache again");
+  });
+
+  assert.equal((await put("first, ", 0, false))[0], 200);
+  hang();
+  assert.equal((await put("second", 7, true))[0], 503);
+  answer();
+  await eventually(async () => assert.equal((await put("second", 7, true))[0], 200, "what had arrived was kept"));
   assert.equal((await svc("volume", "get", "models", "parts", "-")).stdout, "first, second");
   assert.doesNotMatch((await svc("status")).stdout, /does not answer/);
 });
