@@ -85,6 +85,9 @@ interface Cache {
   readonly groups: readonly number[];
 }
 
+/** A worker that starts has the processors for itself until then. */
+const CACHE_LOOK_MS = 500;
+
 /** Workers see what their zygote sees, and have what it has in its environment: who has no cache is not a fork of one that has. */
 function withoutCache(zygote: string): string {
   return `${zygote}:without-cache`;
@@ -352,7 +355,8 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
       if (cache === undefined || !(await this.#volumes.isThere(cache.folder)))
         prepared.cache = await this.#cacheOf(image);
     };
-    look().catch(() => {}); // It was told when that was prepared, or the disk is away.
+    // What fails was told when that was prepared, or the disk is away.
+    setTimeout(() => look().catch(() => {}), CACHE_LOOK_MS).unref();
     return cache;
   }
 
