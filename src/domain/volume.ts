@@ -143,6 +143,11 @@ export function volumesAway(folder: string, why?: string): SvcError {
   });
 }
 
+/** What a caller hears when something with a folder of volumes failed. */
+export function volumesFailed(folder: string, error: unknown): SvcError {
+  return error instanceof SvcError ? error : volumesAway(folder, (error as Error).message);
+}
+
 /** The volume of each environment where what workers fetch is kept: weights of models, packages. */
 export const CACHE_VOLUME = "svc-cache";
 

@@ -2,7 +2,7 @@
 import { mkdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { type MountedVolume, type Volume, volumeNameProblem, volumesAway } from "../domain/volume.ts";
+import { type MountedVolume, type Volume, volumeNameProblem, volumesFailed } from "../domain/volume.ts";
 import { getOrInsert } from "../lib/get-or-insert.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { NetworkFolder } from "../lib/network-folder.ts";
@@ -37,7 +37,7 @@ export class VolumeFolders {
     try {
       return (await ifThere(this.#disk.run(() => stat(folder)))) !== undefined;
     } catch (error) {
-      throw error instanceof SvcError ? error : volumesAway(this.#disk.path, (error as Error).message);
+      throw volumesFailed(this.#disk.path, error);
     }
   }
 

@@ -8,7 +8,6 @@ import { chmodSync, chownSync } from "node:fs";
 import { chmod, chown, mkdir, readdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { entriesAt } from "../lib/entries-at.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { NetworkFolder } from "../lib/network-folder.ts";
 import { oneTime } from "../lib/one-time.ts";
@@ -89,7 +88,7 @@ export class WorkerUsers {
   async #readVolumes(): Promise<void> {
     const used = new Set(this.#taken.values());
     const disk = this.#volumes;
-    for await (const volume of entriesAt(disk.path, 3, (folder) => disk.list(folder))) {
+    for await (const volume of disk.entries(disk.path, 3)) {
       const folder = path.join(disk.path, volume);
       const gid = (await ifThere(disk.run(() => stat(folder))))?.gid ?? 0;
       if (gid > this.#first && gid < this.#last && !used.has(gid)) this.#taken.set(folder, gid);

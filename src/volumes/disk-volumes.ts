@@ -3,8 +3,7 @@ import { randomUUID } from "node:crypto";
 import { type FileHandle, lstat, mkdir, open, rename } from "node:fs/promises";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
-import { type Volume, volumeNameProblem, volumesAway } from "../domain/volume.ts";
-import { entriesAt } from "../lib/entries-at.ts";
+import { type Volume, volumeNameProblem, volumesFailed } from "../domain/volume.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { NetworkFolder } from "../lib/network-folder.ts";
 import { DiskVolumeFiles, removeBelow } from "./disk-volume-files.ts";
@@ -65,10 +64,9 @@ export class DiskVolumes implements VolumeStore {
   /** Removes what broken uploads and removals left, and nothing changed since `before` (milliseconds since the epoch). */
   async sweep(before: number): Promise<void> {
     const { disk } = this.#options;
-    const list = (folder: string) => disk.list(folder);
-    for await (const environment of entriesAt(disk.path, 2, list)) {
+    for await (const environment of disk.entries(disk.path, 2)) {
       const uploads = path.join(disk.path, environment, UPLOADS);
-      for await (const left of entriesAt(uploads, 1, list)) {
+      for await (const left of disk.entries(uploads, 1)) {
         const facts = await ifThere(disk.run(() => lstat(path.join(uploads, left))));
         if (facts !== undefined && facts.mtimeMs < before) await this.#removeFrom(uploads, left);
       }
@@ -89,9 +87,9 @@ export class DiskVolumes implements VolumeStore {
     await removeBelow(folder, name).finally(() => close(folder));
   }
 
-  async #inWords<T>(work: Promise<T>): Promise<T> {
+  #inWords<T>(work: Promise<T>): Promise<T> {
     return work.catch((error) => {
-      throw error instanceof SvcError ? error : volumesAway(this.#options.disk.path, (error as Error).message);
+      throw volumesFailed(this.#options.disk.path, error);
     });
   }
 

@@ -4,7 +4,6 @@
  */
 import path from "node:path";
 import type { Volume } from "../domain/volume.ts";
-import { entriesAt } from "../lib/entries-at.ts";
 import type { NetworkFolder } from "../lib/network-folder.ts";
 import { runProcess } from "../lib/run-process.ts";
 import { unlessAborted } from "../lib/unless-aborted.ts";
@@ -44,7 +43,7 @@ export class VolumeSizes {
 
   async measure(): Promise<void> {
     const there = new Set<string>();
-    for await (const key of entriesAt(this.#disk.path, 3, (folder) => this.#disk.list(folder))) {
+    for await (const key of this.#disk.entries(this.#disk.path, 3)) {
       if (path.basename(key).startsWith(".")) continue;
       there.add(key);
       const { signal } = this.#closing;
