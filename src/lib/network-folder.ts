@@ -8,6 +8,7 @@
 import type { Dirent } from "node:fs";
 import { readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { Standstill } from "./standstill.ts";
 import { unlessAborted } from "./unless-aborted.ts";
 
 const THREADS = 2;
@@ -54,7 +55,12 @@ export class NetworkFolder {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     let isAtDisk = false;
     let isOver = false;
+    const stood = new Standstill(1.5 * patienceMs);
     const timer = setTimeout(() => {
+      if (stood.happened()) {
+        timer.refresh();
+        return;
+      }
       isOver = true;
       if (isAtDisk) this.#tell(true);
       reject(refusal());

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -40,7 +41,7 @@ test("Two are at the disk at a time, others wait in line in their order, and eac
 });
 
 test("A disk that does not answer refuses all, at once from then on; what comes late is given back, and it is well again", async () => {
-  const { folder, asked, told, ask } = openFolder(1);
+  const { folder, asked, told, ask } = openFolder(20);
   const late: string[] = [];
   const first = folder.run(ask, { late: (value) => void late.push(value) });
   const others = [folder.run(ask), folder.run(ask)];
@@ -60,6 +61,17 @@ test("A disk that does not answer refuses all, at once from then on; what comes 
   assert.deepEqual([late, closed, folder.isAway, told], [["a descriptor"], true, false, [true, false]]);
   const again = folder.run(async () => "well");
   assert.equal(await again, "well");
+});
+
+test("A process that stood still itself gives the disk its time once more before it says that there was no answer", async () => {
+  const { folder, told } = openFolder(100);
+  const answer = folder.run(async () => {
+    await stat(tmpdir());
+    return stat(tmpdir());
+  });
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+  assert.ok((await answer).isDirectory());
+  assert.deepEqual(told, []);
 });
 
 test("What is not there, or is no folder, holds nothing; a folder is listed with what its entries are", async (t) => {
