@@ -81,9 +81,13 @@ export function endWhenIdle(
   });
 }
 
-/** The body as a stream of its own: whoever gives it up does not close the connection the answer needs. */
+/**
+ * The body as a stream of its own: whoever gives it up does not close the connection the answer needs. Who reads it is told that it
+ * broke off, also when that was before: nobody may listen yet, and an error that nobody hears ends the process.
+ */
 export function bodyOf(request: IncomingMessage): PassThrough {
   const body = new PassThrough();
+  body.on("error", () => {});
   finished(request, { writable: false }, (error) => {
     if (error) body.destroy(error);
   });
