@@ -131,6 +131,17 @@ class Starting(LauncherTest):
         self.assertEqual((failed["worker"], failed["error_message"]), (worker, "no weights"))
         self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
 
+    def test_a_worker_that_the_machine_gives_no_thread_takes_no_work_and_says_whose_fault_it_is(self):
+        for function, concurrency in (("def run()", 1), ("def run()", 3), ("async def run()", 3)):
+            with self.subTest(function=function, concurrency=concurrency):
+                source = f"import threading\nthreading.stack_size(1 << 45)\n{function}: return 1\n"
+                name = f"threads-{self.counter}"
+                worker = self.start(source, endpoint=name, module=name.replace("-", "_"), concurrency=concurrency)
+                failed = self.platform.link(worker).expect(protocol.BOOT_FAILED).head
+                self.assertEqual((failed["worker"], failed["cause"]), (worker, "machine"))
+                self.assertEqual(failed["error_message"], "the machine cannot start a thread")
+                self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
+
     def test_an_import_that_exits_the_process_fails_the_boot(self):
         worker = self.start("import os\nos._exit(9)\n")
         self.assertIn(

@@ -21,6 +21,7 @@ import {
 import { ownersOf, SHARES, shared } from "./sharing.ts";
 
 const skip = await lacksServers();
+const TRIES = 4;
 const NAMES = Array.from({ length: 6 }, (_, n) => `double-${n}`);
 
 /** Its workers begin, and go no further while `gate` is there; each leaves a file that says so. */
@@ -120,20 +121,29 @@ describe("the next owner of shards, killed while it starts workers for them", { 
     const { replicas, first, dir, gate, paths, shardsOf, idsOf, epochs } = await started(t, "ahead_kept");
     const calls = callers(replicas, paths, [first]);
     await calls.more(40);
-    writeFileSync(gate, "");
-    const before = begun(dir);
-    const second = await replicas.another();
-    const ids = await idsOf();
-    const next = ids.get(second.url)!;
-    const wanted = NAMES.filter((name) => placeShard(shardsOf.get(name)!, [...ids.values()]) === next);
-    const held = await epochs(wanted);
-    await calls.during(eventually(() => assert.equal(begun(dir), before + wanted.length, "workers begin there")));
-    await kill(t, second);
-    rmSync(gate);
-    await calls.during(shared(first.dataDir, [first.url]));
-    await calls.more(40);
-    t.diagnostic(`${wanted.length} endpoints were to go; ${await calls.stop()}`);
-    assert.equal(await epochs(wanted), held, "nobody else had them");
+    const killedBefore = async () => {
+      writeFileSync(gate, "");
+      const before = begun(dir);
+      const second = await replicas.another();
+      const ids = await idsOf();
+      const next = ids.get(second.url)!;
+      const wanted = NAMES.filter((name) => placeShard(shardsOf.get(name)!, [...ids.values()]) === next);
+      const held = await epochs(wanted);
+      if (wanted.length > 0)
+        await calls.during(eventually(() => assert.ok(begun(dir) > before, "workers begin there")));
+      // Who is not ready after SHARD_READY_MAX_MS gets them all the same: so it may be on a machine that is very busy.
+      const isBefore = wanted.length > 0 && (await epochs(wanted)) === held;
+      await kill(t, second);
+      rmSync(gate);
+      await calls.during(shared(first.dataDir, [first.url]));
+      await calls.more(40);
+      t.diagnostic(`${wanted.length} endpoints were to go, ${isBefore ? "and none had gone" : "too late"}`);
+      if (isBefore) assert.equal(await epochs(wanted), held, "nobody else had them");
+      return isBefore;
+    };
+    let tries = 0;
+    while (!(await killedBefore())) assert.ok(++tries < TRIES, "none was killed before it had them");
+    t.diagnostic(await calls.stop());
   });
 
   test("gets none with workers: a platform that leaves gives them to another, and no call fails but by its own connection", async (t) => {

@@ -8,7 +8,12 @@ import threading
 from time import monotonic
 
 from svc import this_worker
-from svc._runtime.limits import KEPT_BUFFER_BYTES, RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
+from svc._runtime.limits import (
+    KEPT_BUFFER_BYTES,
+    RECONNECT_DEFAULT_MS,
+    UPLOAD_WINDOW_BYTES,
+    WORKER_PIDS_MAX,
+)
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import boot_failed, encode
@@ -87,6 +92,7 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
         raise BootFailure(describe(error, endpoint.name)) from None
     finally:
         worker.end_output(0)
+    _start_threads(worker)
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     now = monotonic()
@@ -100,6 +106,17 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
     return worker
+
+
+def _start_threads(worker: Worker) -> None:
+    """One that the machine gives none has not failed for its code, unless that has taken them: the platform may try again."""
+    try:
+        worker.start_threads()
+    except RuntimeError as error:
+        if len(os.listdir("/proc/self/task")) > WORKER_PIDS_MAX // 2:
+            raise BootFailure(describe(error)) from None
+        head = {"error_type": "OSError", "error_message": "the machine cannot start a thread", "error_traceback": ""}
+        raise BootFailure({**head, "cause": "machine"}) from None
 
 
 def _keep_large_buffers() -> None:

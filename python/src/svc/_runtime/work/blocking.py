@@ -42,10 +42,12 @@ class BlockingWorker(Worker):
         self._unpark = threading.Lock()
         self._fatal: BaseException | None = None
 
-    def loop(self) -> None:
-        self.interruption.listen()
+    def start_threads(self) -> None:
         # Not threading.Thread: its start waits for the other side, which a cold start feels.
         _thread.start_new_thread(self._watch, ())
+
+    def loop(self) -> None:
+        self.interruption.listen()
         connection = self.connection
         pending = self.pending
         dispatch = self.dispatch

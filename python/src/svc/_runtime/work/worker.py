@@ -72,6 +72,10 @@ class Worker:
     def prepare(self) -> None:
         """What has to be there before the first work, once the output is captured. Raises BootFailure."""
 
+    def start_threads(self) -> None:
+        """Starts those that the first work needs, before the platform knows of this worker: what it is given would be lost
+        with a worker that cannot. Raises RuntimeError."""
+
     def enter(self, instances: dict[type, object]) -> None:
         """Runs what `enter` marks, before the first work."""
         for cls, instance in instances.items():
