@@ -74,6 +74,8 @@ type Note = (kind: string, number: number, what: string) => void;
 
 async function fuzzPlatform(subject: Subject, seed: number, requests: number, note: Note) {
   const urls = await subject.set(FUZZED);
+  const volume = `mutation { createVolume(app: "campaign", environment: "production", name: "files") { name } }`;
+  assert.equal((await subject.ask("/graphql", { query: volume })).json.errors, undefined);
   const worker = (await subject.ask(`${urls.puller}/runsync`, { input: {} })).json.output as Target["worker"];
   const logged: string[] = [];
   // It names what lies behind an answer of 500.

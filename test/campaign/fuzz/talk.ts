@@ -55,6 +55,14 @@ export const MANNERS: Readonly<Record<string, Manner>> = {
       socket.end(bytes);
     },
   },
+  "reset in the middle of the requests": {
+    leaves: true,
+    async say({ socket, bytes, mutator }) {
+      socket.write(bytes.subarray(0, 1 + mutator.below(bytes.length)));
+      await ticks(mutator.below(TICKS_MAX));
+      socket.resetAndDestroy();
+    },
+  },
   "reset in the middle of the answers": {
     leaves: true,
     async say({ socket, bytes, mutator, read }) {
