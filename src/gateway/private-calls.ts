@@ -7,11 +7,14 @@
  * From then on the connection counts as the caller's own. Over TLS, between platforms that have proved themselves, there is no secret.
  */
 import { timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { LINK_GREETING_MAX_MS } from "../domain/limits.ts";
 import { listenPrivately } from "../lib/listen-privately.ts";
 
 export const PRIVATE_SECRET_BYTES = 32;
+const FULL_QUEUE_PAUSE_MS = 10;
 
 export class PrivateCalls {
   readonly #accept: (socket: Socket) => void;
@@ -66,11 +69,25 @@ export class PrivateCalls {
   }
 }
 
-/** The gateway's end: a connection that counts as the caller's. */
-export function dialPrivately(socketPath: string, secret: Uint8Array, caller: Socket): Socket {
-  const socket = connect(socketPath);
-  socket.write(Buffer.concat([secret, toldOf(caller)]));
-  return socket;
+/**
+ * The gateway's end: a connection that counts as the caller's. Where so many wait to be accepted that the kernel queues no more, as when
+ * the owner stands still or many come at once, it waits for its turn, LINK_GREETING_MAX_MS at most.
+ */
+export async function dialPrivately(socketPath: string, secret: Uint8Array, caller: Socket): Promise<Socket> {
+  for (const began = performance.now(); ; ) {
+    const socket = connect(socketPath);
+    socket.on("error", () => {}); // Of a connection that nobody uses yet.
+    try {
+      await once(socket, "connect");
+      socket.write(Buffer.concat([secret, toldOf(caller)]));
+      return socket;
+    } catch (error) {
+      const isQueueFull = (error as NodeJS.ErrnoException).code === "EAGAIN";
+      const isLate = performance.now() - began > LINK_GREETING_MAX_MS;
+      if (!isQueueFull || isLate || caller.destroyed) throw error;
+    }
+    await delay(FULL_QUEUE_PAUSE_MS);
+  }
 }
 
 /** What is said of a caller before its HTTP. */

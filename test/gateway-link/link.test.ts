@@ -156,7 +156,7 @@ test("What is passed on is answered also while the owner closes: it may be anoth
     },
   });
   const caller = connect(platform.port, "127.0.0.1");
-  const passing = dialPrivately(linked.callsPath, Buffer.from(linked.secret, "base64url"), caller);
+  const passing = await dialPrivately(linked.callsPath, Buffer.from(linked.secret, "base64url"), caller);
   const answers = text(passing);
   const ask = (path: string) => passing.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
   ask("/first");
