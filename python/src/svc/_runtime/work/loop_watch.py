@@ -40,7 +40,8 @@ class LoopWatch:
         _thread.start_new_thread(self._watch, (loop,))
 
     def job_began(self) -> None:
-        self._runs.set()
+        if not self._runs.is_set():
+            self._runs.set()
 
     def forked(self) -> None:
         self.reading = threading.RLock()
