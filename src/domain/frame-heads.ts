@@ -48,7 +48,6 @@ const bootFailure = z.object({
   error_type: z.string(),
   error_message: z.string(),
   error_traceback: z.string(),
-  cause: z.literal("machine").optional(),
 });
 
 const share = z.object({

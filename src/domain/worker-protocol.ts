@@ -98,8 +98,6 @@ export interface BootFailure {
   readonly error_type: string;
   readonly error_message: string;
   readonly error_traceback: string;
-  /** The code has not failed, and may be tried again. */
-  readonly cause?: "machine";
 }
 
 export interface LogHead {

@@ -7,6 +7,7 @@ import type { SecretValues } from "../logs/secret-values.ts";
 import type { createEndpointCache } from "../store/caches.ts";
 import type { Store } from "../store/store.ts";
 import type { LogPart } from "../worker-link/pull/job-lines.ts";
+import { bootError } from "../worker-link/worker-link.ts";
 
 interface WordsNeeds {
   readonly rowOf: Store["workers"]["find"];
@@ -44,12 +45,4 @@ export class WorkerWords {
     }
     return new SvcError(code, masked(message), { help: masked(help) });
   }
-}
-
-function bootError(endpointName: string, failure: BootFailure): SvcError {
-  const { error_type, error_message, error_traceback, cause } = failure;
-  if (cause === "machine") return new SvcError("STARTS_PAUSED", `No worker could be started: ${error_message}.`);
-  return new SvcError("BOOT_FAILED", `Endpoint "${endpointName}" cannot start: ${error_type}: ${error_message}`, {
-    help: error_traceback,
-  });
 }

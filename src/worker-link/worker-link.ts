@@ -6,7 +6,7 @@
  *                                                  meanwhile: upkeep.ts; all of them: sessions.ts
  */
 import type { Socket } from "node:net";
-import type { SvcError } from "../domain/errors.ts";
+import { SvcError } from "../domain/errors.ts";
 import {
   LEASE_RENEW_MS,
   LINK_LAST_WORDS_MAX_MS,
@@ -19,6 +19,7 @@ import {
 import { type IsMine, movedAway } from "../domain/own-endpoints.ts";
 import type { LoadBalancedRequest, LoadBalancedResponse, RequestForwarder } from "../domain/request.ts";
 import type { EndpointSample, WorkerBoot } from "../domain/worker.ts";
+import type { BootFailure } from "../domain/worker-protocol.ts";
 import type { Own } from "../lib/own.ts";
 import { Standstill } from "../lib/standstill.ts";
 import type { JobProgress, JobQueue, JobReader, Queue } from "../queue/queue.ts";
@@ -263,4 +264,12 @@ export class WorkerLink implements RequestForwarder {
 
 function handBack(session: WorkerSession, reason: string): void {
   for (const work of session.works.values()) if (work instanceof JobWork) work.lost(false, reason);
+}
+
+export function bootError(endpointName: string, failure: BootFailure): SvcError {
+  return new SvcError(
+    "BOOT_FAILED",
+    `Endpoint "${endpointName}" cannot start: ${failure.error_type}: ${failure.error_message}`,
+    { help: failure.error_traceback },
+  );
 }

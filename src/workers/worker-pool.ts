@@ -313,10 +313,15 @@ export class WorkerPool implements WorkerView {
   }
 
   async bootFailed(workerId: string, error: SvcError): Promise<void> {
-    const row = await this.#deps.store.workers.find(workerId);
+    const { store, boots, broken, driver } = this.#deps;
+    const row = await store.workers.find(workerId);
     if (row === undefined || row.state === "FAILED") return;
-    await this.#failedAtBoot(row, error);
-    await this.#deps.driver.stop(workerId, 0);
+    const reason = error.help ? `${error.message}\n${error.help}` : error.message;
+    if (this.#isKnown(row)) boots.failed(ofWorker(row), reason);
+    await this.#note(workerId, "FAILED", reason);
+    this.#live.settled(row.endpointId, row.revision);
+    await broken.tell(row, error);
+    await driver.stop(workerId, 0);
     this.#deps.wake(row.endpointId);
   }
 
@@ -371,11 +376,7 @@ export class WorkerPool implements WorkerView {
     this.#starts.delete(workerId);
     const row = await store.workers.find(workerId);
     if (row === undefined) return this.#room.look();
-    if (isInitializing(row.state)) {
-      const byMachine = new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`);
-      const byCode = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
-      await this.#failedAtBoot(row, cause === undefined ? byCode : byMachine);
-    }
+    if (isInitializing(row.state)) await this.#endedAtBoot(row, reason, cause);
     await store.workers.delete(workerId);
     this.#deps.log(`worker ${workerId} ${reason}`);
     this.#deps.workerEnded(row.endpointId);
@@ -387,12 +388,11 @@ export class WorkerPool implements WorkerView {
     return (this.#revisions.get(endpointId) ?? revision) === revision;
   }
 
-  async #failedAtBoot(row: Worker, error: SvcError): Promise<void> {
-    const reason = error.help ? `${error.message}\n${error.help}` : error.message;
-    if (error.code === "STARTS_PAUSED") this.#refused.note(row.endpointId, error);
-    else if (this.#isKnown(row)) this.#deps.boots.failed(ofWorker(row), reason);
-    await this.#note(row.id, "FAILED", reason);
-    if (error.code === "STARTS_PAUSED") return;
+  async #endedAtBoot(row: Worker, reason: string, cause: WorkerExit["cause"]): Promise<void> {
+    const paused = () => new SvcError("STARTS_PAUSED", `No worker could be started: ${reason}.`);
+    if (cause !== undefined) return this.#refused.note(row.endpointId, paused());
+    const error = new SvcError("BOOT_FAILED", `A worker ${reason} while it started.`);
+    if (this.#isKnown(row)) this.#deps.boots.failed(ofWorker(row), error.message);
     this.#live.settled(row.endpointId, row.revision);
     await this.#deps.broken.tell(row, error);
   }

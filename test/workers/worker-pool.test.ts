@@ -216,21 +216,6 @@ test("A worker that ends while it starts counts against the code; one that the m
   assert.deepEqual(seen.failed, [`BOOT_FAILED ${driver.started[1]}`]);
 });
 
-test("A worker that the machine gave no thread is no failure of its code: callers wait, and another is tried after a pause", async (t) => {
-  const { pool: one, endpoint, driver, boots, clock, seen, rows, settled } = await pool(t);
-  await one.recover();
-  await one.apply(endpoint, START);
-  const error = new SvcError("STARTS_PAUSED", "No worker could be started: the machine cannot start a thread.");
-  const [worker] = driver.started;
-  await one.bootFailed(worker!, error);
-  driver.exit({ workerId: worker!, code: 1, signal: null, reason: "exited with code 1" });
-  await settled(async () => (await rows()).length === 0);
-  assert.deepEqual([boots.mayStart(endpoint), one.mayStart(endpoint), seen.failed], [true, false, []]);
-  assert.equal((await one.health(endpoint.id)).reason, error.message);
-  clock.now += START_RETRY_MS;
-  assert.equal(one.mayStart(endpoint), true);
-});
-
 test("A revision that was replaced leaves nothing behind: neither its failures nor its proof", async (t) => {
   const { pool: one, endpoint, driver, boots } = await pool(t);
   await one.recover();

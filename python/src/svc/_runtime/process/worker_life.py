@@ -8,18 +8,16 @@ import threading
 from time import monotonic
 
 from svc import this_worker
-from svc._runtime.limits import (
-    KEPT_BUFFER_BYTES,
-    RECONNECT_DEFAULT_MS,
-    UPLOAD_WINDOW_BYTES,
-    WORKER_PIDS_MAX,
-)
+from svc._runtime.limits import KEPT_BUFFER_BYTES, RECONNECT_DEFAULT_MS, UPLOAD_WINDOW_BYTES
 from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import boot_failed, encode
 from svc._runtime.process import debugger
 from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
+
+NO_THREADS = 71
+"""What such a worker exits with: EX_OSERR of sysexits.h."""
 
 
 def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) -> None:
@@ -47,6 +45,7 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) 
             connection.open(boot_failed(head))
             return
         _keep_large_buffers()
+        _start_threads(worker)
         worker.loop()
         worker.goodbye("drained")
     except WorkerFailed as failure:
@@ -92,7 +91,6 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
         raise BootFailure(describe(error, endpoint.name)) from None
     finally:
         worker.end_output(0)
-    _start_threads(worker)
     signal.signal(signal.SIGTERM, lambda *_: _leave(worker))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     now = monotonic()
@@ -109,14 +107,13 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
 
 
 def _start_threads(worker: Worker) -> None:
-    """One that the machine gives none has not failed for its code, unless that has taken them: the platform may try again."""
+    """Not before the greeting: beside what the launcher does for the worker then, a thread's start takes milliseconds. A worker
+    that the machine gives none says GOODBYE: what it was given goes to others."""
     try:
         worker.start_threads()
-    except RuntimeError as error:
-        if len(os.listdir("/proc/self/task")) > WORKER_PIDS_MAX // 2:
-            raise BootFailure(describe(error)) from None
-        head = {"error_type": "OSError", "error_message": "the machine cannot start a thread", "error_traceback": ""}
-        raise BootFailure({**head, "cause": "machine"}) from None
+    except RuntimeError:
+        os.write(2, b"[svc] worker ends: the machine cannot start a thread\n")
+        raise WorkerFailed("the machine cannot start a thread", NO_THREADS) from None
 
 
 def _keep_large_buffers() -> None:

@@ -73,8 +73,7 @@ class Worker:
         """What has to be there before the first work, once the output is captured. Raises BootFailure."""
 
     def start_threads(self) -> None:
-        """Starts those that the first work needs, before the platform knows of this worker: what it is given would be lost
-        with a worker that cannot. Raises RuntimeError."""
+        """Starts those that work needs, before any begins: what has not begun goes to others. Raises RuntimeError."""
 
     def enter(self, instances: dict[type, object]) -> None:
         """Runs what `enter` marks, before the first work."""
