@@ -131,17 +131,6 @@ class Starting(LauncherTest):
         self.assertEqual((failed["worker"], failed["error_message"]), (worker, "no weights"))
         self.assertEqual(self.launcher.expect(protocol.EXITED, worker=worker).head["code"], 1)
 
-    def test_a_worker_that_the_machine_gives_no_thread_begins_nothing_and_says_goodbye(self):
-        for function, concurrency in (("def run()", 1), ("def run()", 3), ("async def run()", 3)):
-            with self.subTest(function=function, concurrency=concurrency):
-                source = f"import threading\nthreading.stack_size(1 << 45)\n{function}: return 1\n"
-                name = f"threads-{self.counter}"
-                link = self.ready(source, endpoint=name, module=name.replace("-", "_"), concurrency=concurrency)
-                link.job(1)
-                self.assertEqual(link.expect(protocol.GOODBYE).head["reason"], "the machine cannot start a thread")
-                self.assertEqual(link.seen(protocol.RESULT), [])
-                self.assertEqual(self.launcher.expect(protocol.EXITED, worker=link.worker).head["code"], 71)
-
     def test_an_import_that_exits_the_process_fails_the_boot(self):
         worker = self.start("import os\nos._exit(9)\n")
         self.assertIn(

@@ -79,9 +79,11 @@ export async function dialPrivately(socketPath: string, secret: Uint8Array, call
     socket.on("error", () => {}); // Of a connection that nobody uses yet.
     try {
       await once(socket, "connect");
+      if (caller.destroyed) throw new Error("the caller has gone");
       socket.write(Buffer.concat([secret, toldOf(caller)]));
       return socket;
     } catch (error) {
+      socket.destroy();
       const isQueueFull = (error as NodeJS.ErrnoException).code === "EAGAIN";
       const isLate = performance.now() - began > LINK_GREETING_MAX_MS;
       if (!isQueueFull || isLate || caller.destroyed) throw error;

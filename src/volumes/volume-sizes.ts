@@ -44,7 +44,6 @@ export class VolumeSizes {
   async measure(): Promise<void> {
     const there = new Set<string>();
     for await (const key of this.#disk.entries(this.#disk.path, 3)) {
-      if (path.basename(key).startsWith(".")) continue;
       there.add(key);
       const { signal } = this.#closing;
       const looked = diskUse(path.join(this.#disk.path, key), signal);

@@ -16,9 +16,6 @@ from svc._runtime.process import debugger
 from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
 
-NO_THREADS = 71
-"""What such a worker exits with: EX_OSERR of sysexits.h."""
-
 
 def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) -> None:
     """The life of a worker process after fork or spawn. Never returns.
@@ -45,7 +42,6 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) 
             connection.open(boot_failed(head))
             return
         _keep_large_buffers()
-        _start_threads(worker)
         worker.loop()
         worker.goodbye("drained")
     except WorkerFailed as failure:
@@ -104,16 +100,6 @@ def _boot(start: dict, load, import_ms: float, connection: Connection, meanwhile
     }
     connection.open(encode(protocol.CREDIT, 0, head), meanwhile)
     return worker
-
-
-def _start_threads(worker: Worker) -> None:
-    """Not before the greeting: beside what the launcher does for the worker then, a thread's start takes milliseconds. A worker
-    that the machine gives none says GOODBYE: what it was given goes to others."""
-    try:
-        worker.start_threads()
-    except RuntimeError:
-        os.write(2, b"[svc] worker ends: the machine cannot start a thread\n")
-        raise WorkerFailed("the machine cannot start a thread", NO_THREADS) from None
 
 
 def _keep_large_buffers() -> None:

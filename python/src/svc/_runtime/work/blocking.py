@@ -42,12 +42,10 @@ class BlockingWorker(Worker):
         self._unpark = threading.Lock()
         self._fatal: BaseException | None = None
 
-    def start_threads(self) -> None:
-        # Not threading.Thread: its start waits for the other side, which a cold start feels.
-        _thread.start_new_thread(self._watch, ())
-
     def loop(self) -> None:
         self.interruption.listen()
+        # Not threading.Thread: its start waits for the other side, which a cold start feels.
+        _thread.start_new_thread(self._watch, ())
         connection = self.connection
         pending = self.pending
         dispatch = self.dispatch

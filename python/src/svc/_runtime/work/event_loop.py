@@ -53,10 +53,6 @@ class EventLoopWorker(Worker):
         if self._has_application:
             self._loop.run_until_complete(self.requests.start(self))
 
-    def start_threads(self) -> None:
-        if self.requests is None:
-            self._watch.start(self._loop)
-
     def await_end(self, method, value) -> None:
         self._loop.run_until_complete(value)
 
@@ -132,7 +128,7 @@ class EventLoopWorker(Worker):
                 self.begin(work)
                 work.task = self._loop.create_task(self._run(work))
                 if work.type == protocol.JOB:
-                    self._watch.job_began()
+                    self._watch.job_began(self._loop)
 
     def fail(self, failure: WorkerFailed) -> None:
         """Ends the worker once what runs has ended; what has not begun goes to others."""

@@ -35,13 +35,15 @@ class LoopWatch:
         self.deferred: list = []
         """Frames that it read and only the loop may take: before any that it reads itself."""
         self._runs = threading.Event()
+        self._began = False
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        _thread.start_new_thread(self._watch, (loop,))
-
-    def job_began(self) -> None:
-        if not self._runs.is_set():
-            self._runs.set()
+    def job_began(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._runs.is_set():
+            return
+        self._runs.set()
+        if not self._began:
+            self._began = True
+            _thread.start_new_thread(self._watch, (loop,))
 
     def forked(self) -> None:
         self.reading = threading.RLock()

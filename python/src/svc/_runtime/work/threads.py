@@ -24,11 +24,9 @@ class ThreadWorker(Worker):
         """One entry for each work that may wait; a thread that finds none sleeps on."""
         self._state = threading.RLock()
 
-    def start_threads(self) -> None:
+    def loop(self) -> None:
         for number in range(self.concurrency):
             threading.Thread(target=self._serve, name=f"svc-job-{number}", daemon=True).start()
-
-    def loop(self) -> None:
         connection = self.connection
         while True:
             while connection.early_frames:

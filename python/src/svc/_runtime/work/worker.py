@@ -72,9 +72,6 @@ class Worker:
     def prepare(self) -> None:
         """What has to be there before the first work, once the output is captured. Raises BootFailure."""
 
-    def start_threads(self) -> None:
-        """Starts those that work needs, before any begins: what has not begun goes to others. Raises RuntimeError."""
-
     def enter(self, instances: dict[type, object]) -> None:
         """Runs what `enter` marks, before the first work."""
         for cls, instance in instances.items():
