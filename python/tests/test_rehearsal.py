@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -33,7 +33,7 @@ class Rehearsal(unittest.TestCase):
         streams = (id(sys.stdout), id(sys.stderr))
         return (
             sorted(os.listdir("/proc/self/fd")),
-            threading.active_count(),
+            _thread._count(),
             handlers,
             streams,
             foreground.context,

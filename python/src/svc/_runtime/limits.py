@@ -47,6 +47,9 @@ BUSY_POLL_PAUSE_MAX = 63
 # A signal may be missed by a thread on its way into a system call; it is sent again after this time.
 SIGNAL_AGAIN_MS = 50
 
+# Where the machine has no thread left, it is asked again for one that work waits for.
+THREAD_AGAIN_S = 0.2
+
 # Results made in one go wait for each other at most this long.
 COALESCE_S = 0.0005
 

@@ -12,7 +12,6 @@ CANCEL is raised in the function by a signal handler (interruption.py).
 
 from __future__ import annotations
 
-import _thread
 import os
 import select
 import socket
@@ -23,6 +22,7 @@ from svc._runtime.limits import COALESCE_S, SIGNAL_AGAIN_MS, WATCH_PARK_TICKS, W
 from svc._runtime.link.busy_poll import BlockingPoll
 from svc._runtime.work.answers import answer
 from svc._runtime.work.interruption import MainThreadInterruption
+from svc._runtime.work.scarce_threads import start_thread
 from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import foreground
@@ -38,14 +38,15 @@ class BlockingWorker(Worker):
         os.set_blocking(self._wanted_read, False)
         self._sequence = 0
         self._busy = False
+        self._watched = False
         self._parked = False
         self._unpark = threading.Lock()
         self._fatal: BaseException | None = None
 
     def loop(self) -> None:
         self.interruption.listen()
-        # Not threading.Thread: its start waits for the other side, which a cold start feels.
-        _thread.start_new_thread(self._watch, ())
+        self._parked = True
+        self._wake_watch()
         connection = self.connection
         pending = self.pending
         dispatch = self.dispatch
@@ -90,11 +91,7 @@ class BlockingWorker(Worker):
         self._sequence += 1
         self._busy = True
         if self._parked:
-            self._parked = False
-            try:
-                self._unpark.release()
-            except RuntimeError:
-                pass
+            self._wake_watch()
         self._reading.release()
         frame = answer(self, work)
         self._busy = False
@@ -106,6 +103,17 @@ class BlockingWorker(Worker):
         self._out.append(frame)
         del self.running[work.channel]
         foreground.context = None
+
+    def _wake_watch(self) -> None:
+        """Without a thread the function runs all the same: nobody reads meanwhile, and the next one looks for a thread again."""
+        if not self._watched:
+            self._watched = start_thread(self._watch)
+            return
+        self._parked = False
+        try:
+            self._unpark.release()
+        except RuntimeError:
+            pass
 
     def _watch(self) -> None:
         idle_ticks = WATCH_PARK_TICKS

@@ -19,6 +19,7 @@ from svc._runtime.link.busy_poll import LoopPoll
 from svc._runtime.work.answers import answer_async
 from svc._runtime.work.interruption import ThreadInterruption, end_child
 from svc._runtime.work.loop_watch import LoopWatch
+from svc._runtime.work.scarce_threads import run_in
 from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker, WorkerFailed
 from svc.context import Cancelled, current
@@ -97,12 +98,17 @@ class EventLoopWorker(Worker):
             self._loop.create_task(self._recover())
 
     async def _recover(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(1, "svc-link")
         try:
-            await self._loop.run_in_executor(None, self.connection.recover)
+            await run_in(pool, self.connection.recover)
             self._start_reading()
         except BaseException as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
+        finally:
+            pool.shutdown(wait=False)
 
     def take_deferred(self) -> None:
         """What was read for the loop while a function held it up; what it brought may begin."""
@@ -228,9 +234,7 @@ class EventLoopWorker(Worker):
         run = contextvars.copy_context().run
         work.sync = True
         try:
-            value, error = await self._loop.run_in_executor(
-                self._pool(), self.interruption.run, work, run, function, *arguments
-            )
+            value, error = await run_in(self._pool(), self.interruption.run, work, run, function, *arguments)
         finally:
             work.sync = False
         try:

@@ -8,7 +8,6 @@ Only one of the two reads at a time: who holds `reading`.
 
 from __future__ import annotations
 
-import _thread
 import select
 import socket
 import threading
@@ -16,6 +15,7 @@ import threading
 from svc._runtime.limits import LOOP_HELD_UP_S
 from svc._runtime.link import protocol
 from svc._runtime.link.protocol import FrameError, parse_head
+from svc._runtime.work.scarce_threads import start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class LoopWatch:
     def job_began(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._runs.is_set():
             return
-        self._runs.set()
         if not self._began:
-            self._began = True
-            _thread.start_new_thread(self._watch, (loop,))
+            self._began = start_thread(self._watch, loop)
+        if self._began:
+            self._runs.set()
 
     def forked(self) -> None:
         self.reading = threading.RLock()

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from queue import SimpleQueue
 
+from svc._runtime.limits import THREAD_AGAIN_S
 from svc._runtime.work.answers import answer
 from svc._runtime.work.interruption import ThreadInterruption
+from svc._runtime.work.scarce_threads import tell_once
 from svc._runtime.work.work import Work
 from svc._runtime.work.worker import Worker
 from svc.context import current
@@ -23,10 +26,10 @@ class ThreadWorker(Worker):
         self._wake: SimpleQueue[None] = SimpleQueue()
         """One entry for each work that may wait; a thread that finds none sleeps on."""
         self._state = threading.RLock()
+        self._started = 0
 
     def loop(self) -> None:
-        for number in range(self.concurrency):
-            threading.Thread(target=self._serve, name=f"svc-job-{number}", daemon=True).start()
+        self._start_threads()
         connection = self.connection
         while True:
             while connection.early_frames:
@@ -35,6 +38,8 @@ class ThreadWorker(Worker):
                 self._wake.put(None)
             if self.draining and self.finished():
                 return
+            while self._started < self.concurrency and not self._readable_soon():
+                self._start_threads()
             frames = connection.read()
             if frames is None:
                 self.link_broke()
@@ -43,11 +48,25 @@ class ThreadWorker(Worker):
             for frame in frames:
                 self.dispatch(frame)
 
+    def _start_threads(self) -> None:
+        """As many as the machine gives: jobs for which there is none wait here."""
+        try:
+            while self._started < self.concurrency:
+                threading.Thread(target=self._serve, name=f"svc-job-{self._started}", daemon=True).start()
+                self._started += 1
+        except RuntimeError:
+            tell_once()
+
+    def _readable_soon(self) -> bool:
+        poll = select.poll()
+        poll.register(self.connection.fileno(), select.POLLIN)
+        return bool(poll.poll(THREAD_AGAIN_S * 1000))
+
     def _serve(self) -> None:
         while True:
-            self._wake.get()
             while (work := self._next()) is not None:
                 self._run(work)
+            self._wake.get()
 
     def _next(self) -> Work | None:
         with self._state:
