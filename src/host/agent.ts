@@ -188,13 +188,14 @@ export class Agent {
     try {
       await this.#link.dial();
     } catch (error) {
-      const isRefused = error instanceof SvcError && error.code === "FORBIDDEN";
+      const code = error instanceof SvcError ? error.code : undefined;
+      const isRefused = code === "FORBIDDEN";
       const { token } = this.#options;
       if (this.#secret !== undefined && isRefused && token !== undefined) {
         this.#secret = undefined; // It was removed there, and has a token to come back with.
         return this.#join();
       }
-      if (this.#secret === undefined || isRefused) throw error;
+      if (this.#secret === undefined || isRefused || code === "CONFIG_INVALID") throw error;
       this.#options.told({ kind: "away", reason: awayWords(error) });
       this.#link.goOn();
     }
@@ -211,12 +212,12 @@ export class Agent {
     const { address, directory, hello, told } = this.#options;
     this.#port = port;
     this.#ahead = welcome.ahead;
-    if (hello.sharedVolumes) await checkShared(this.#volumesDisk, welcome.platformId);
     if (welcome.secret !== undefined) {
       this.#secret = welcome.secret;
       const { hostId, secret } = welcome;
       await directory.remember({ ...address, name: hello.name, hostId, secret, host: port.host, port: port.port });
     }
+    if (hello.sharedVolumes) await checkShared(this.#volumesDisk, welcome.platformId);
     const state = await this.#state();
     if (welcome.several !== true) await this.#endAstray(state.workers.map(({ worker }) => worker));
     told({ kind: "joined", host: hello.name, platform: address.url, workers: state.workers.length });
@@ -354,15 +355,11 @@ export class Agent {
     send().catch((error: Error) => this.#options.told({ kind: "warning", message: error.message }));
   }
 
-  /** False: the disk of the volumes keeps the process from ending by itself. */
-  canEnd(): Promise<boolean> {
-    return this.#volumesDisk.settled();
-  }
-
   async #close(): Promise<void> {
     clearInterval(this.#measuring);
     this.#link.close();
     await this.#reception.close();
+    await this.#volumesDisk.close();
   }
 }
 

@@ -33,7 +33,10 @@ export interface WorkerPort {
   readonly fingerprint: string | undefined;
 }
 
-/** What answers is another platform than the one whose fingerprint is known, or one of a version that this machine does not understand: trying on is of no use. */
+/**
+ * What answers is another platform than the one whose fingerprint is known or whose volumes this machine has, or one of a version that
+ * this machine does not understand: trying on is of no use.
+ */
 export class WrongPlatform extends SvcError {}
 
 const HOW_TO_GET_IT =

@@ -27,13 +27,19 @@ interface RunOptions<T> {
   readonly patienceMs?: number;
 }
 
+const away = new Set<NetworkFolder>();
+// The end of a process waits for its threads, and those at a disk that does not answer come back with it.
+process.on("exit", () => {
+  if (away.size > 0) process.kill(process.pid, "SIGKILL");
+});
+
 export class NetworkFolder {
   readonly path: string;
   readonly #options: NetworkFolderOptions;
   readonly #line: (() => Promise<void>)[] = [];
   #atDisk = 0;
   #settled: PromiseWithResolvers<void> | undefined;
-  #isAway = false;
+  #watching: NodeJS.Timeout | undefined;
 
   constructor(path: string, options: NetworkFolderOptions) {
     this.path = path;
@@ -42,7 +48,7 @@ export class NetworkFolder {
 
   /** Somebody waits at the disk who had no answer in time. */
   get isAway(): boolean {
-    return this.#isAway;
+    return away.has(this);
   }
 
   /**
@@ -51,7 +57,7 @@ export class NetworkFolder {
    */
   run<T>(work: () => Promise<T>, { late, patienceMs = this.#options.patienceMs }: RunOptions<T> = {}): Promise<T> {
     const { refusal } = this.#options;
-    if (this.#isAway) return Promise.reject(refusal());
+    if (this.isAway) return Promise.reject(refusal());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     let isAtDisk = false;
     let isOver = false;
@@ -84,7 +90,7 @@ export class NetworkFolder {
   /** Asks the disk itself, not what the kernel remembers of it: so `isAway` is known before somebody needs it. */
   watch(everyMs: number): void {
     const look = () => this.run(() => statfs(this.path)).catch(() => {}); // It may not be made yet; who needs it is told.
-    setInterval(look, everyMs).unref();
+    this.#watching = setInterval(look, everyMs).unref();
   }
 
   /** What is in a folder on that disk; [] when there is none, or it cannot be read. */
@@ -116,13 +122,13 @@ export class NetworkFolder {
     });
   }
 
-  /** Resolves when nobody is at the disk any more; false: somebody still is, after `patienceMs`. */
-  async settled(): Promise<boolean> {
-    if (this.#atDisk === 0) return true;
+  /** Resolves when nobody is at the disk any more, or after `patienceMs`: then whatever ends this process does not wait for it. */
+  async close(): Promise<void> {
+    clearInterval(this.#watching);
+    if (this.#atDisk === 0) return;
     this.#settled ??= Promise.withResolvers();
     const late = AbortSignal.timeout(this.#options.patienceMs);
-    await unlessAborted(this.#settled.promise, late).catch(() => {});
-    return this.#atDisk === 0;
+    await unlessAborted(this.#settled.promise, late).catch(() => away.add(this));
   }
 
   #enter(step: () => Promise<void>): void {
@@ -150,8 +156,9 @@ export class NetworkFolder {
   }
 
   #tell(isAway: boolean): void {
-    if (this.#isAway === isAway) return;
-    this.#isAway = isAway;
+    if (this.isAway === isAway) return;
+    if (isAway) away.add(this);
+    else away.delete(this);
     this.#options.told?.(isAway);
   }
 }

@@ -269,8 +269,7 @@ async function start(
       record = undefined;
       await recorded.catch(() => {});
       rmSync(recordFile, { force: true });
-      // The end of a process waits for its threads, and those at a disk that does not answer come back with it.
-      if (!(await volumesDisk.settled())) process.kill(process.pid, "SIGKILL");
+      await volumesDisk.close();
     };
     let stopping: Promise<void> | undefined;
     const stop = ({ now }: { now: boolean }) => {
@@ -303,6 +302,7 @@ async function start(
     await queue.close().catch(() => {});
     await replica?.close().catch(() => {});
     await state.close().catch(() => {});
+    await volumesDisk.close();
     return cannotStart(error, config.dataDir);
   }
 }

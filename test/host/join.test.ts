@@ -18,9 +18,10 @@ import { selfSignedCertificate } from "../../src/lib/self-signed-certificate.ts"
 import { Reception } from "../../src/worker-link/reception.ts";
 import { CTRL_C, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
 import { eventually } from "../eventually.ts";
+import { hangingDisk, lackOfHangingDisk } from "../hanging-disk.ts";
 import { PROGRAM } from "../program.ts";
 import { openPlatformEnd } from "./joined.ts";
-import { TOKEN } from "./platform-end.ts";
+import { PLATFORM_ID, TOKEN } from "./platform-end.ts";
 
 const PIN = "ab".repeat(32);
 
@@ -109,6 +110,14 @@ test("What keeps a machine from joining is one error in words, and leaves nothin
     assert.ok(!agent.stderr.includes(TOKEN) && !agent.stdout.includes(TOKEN), "no token is printed");
     assert.equal(agent.stdout, "");
   }
+  // The last of them was let in, and stood wrongly only then: it comes back without a token.
+  const again = run([address, ...common]);
+  await eventually(() => assert.match(again.stdout, /^Joined /, again.stderr));
+  await again.end();
+  const wrongAgain = run([address, ...common, "--shared-volumes", dir]);
+  assert.equal(await wrongAgain.ended, 1);
+  assert.match(wrongAgain.stderr, /does not hold the platform's volumes/);
+
   end.refusal = "builds are made for linux x64 glibc, and it has another";
   end.tokens.add(TOKEN);
   const refused = join();
@@ -230,6 +239,37 @@ test("A machine that was let in needs no token again; its directory is closed to
   end.cut();
   assert.equal(await again.ended, 1);
   assert.match(again.stderr, /does not let this machine in/);
+});
+
+test("An agent that its platform lets go ends, also while the disk of its volumes does not answer", async (t) => {
+  const lack = await lackOfHangingDisk();
+  if (lack !== undefined) return t.skip(lack);
+  const { end, join } = await openPlatformEnd(t);
+  const { disk, hang, answer } = await hangingDisk(t);
+  writeFileSync(path.join(disk, ".svc-platform"), PLATFORM_ID);
+  const agent = join(["--shared-volumes", disk]);
+  await end.up();
+  hang();
+  await eventually(() => assert.match(agent.stderr, /disk of the volumes, \S+, does not answer/));
+  end.secrets.clear();
+  end.cut();
+  await agent.ended;
+  assert.match(agent.stderr, /does not let this machine in/);
+  answer();
+});
+
+test("An agent whose folder of volumes is another one when it comes back says so, and waits for the right one", async (t) => {
+  const { dir, end, join } = await openPlatformEnd(t);
+  const mark = path.join(dir, ".svc-platform");
+  writeFileSync(mark, PLATFORM_ID);
+  const agent = join(["--shared-volumes", dir]);
+  await end.up();
+  writeFileSync(mark, "another");
+  end.cut();
+  await eventually(() => assert.match(agent.stdout, /does not hold the platform's volumes\. Mount the folder/));
+  assert.ok(agent.isAlive);
+  writeFileSync(mark, PLATFORM_ID);
+  await eventually(() => assert.match(agent.stdout, /Back at the platform/));
 });
 
 test("A platform that goes away is dialled until it is back, wherever it listens then", async (t) => {

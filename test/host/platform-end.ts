@@ -28,7 +28,7 @@ import type { Connection } from "../../src/worker-link/connection.ts";
 import { refuse } from "../../src/worker-link/reception.ts";
 
 export const TOKEN = "svch_let-me-in";
-const PLATFORM_ID = "the-platform";
+export const PLATFORM_ID = "the-platform";
 
 /** What was asked may have been done. */
 export class LinkBroke extends Error {

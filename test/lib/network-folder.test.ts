@@ -37,7 +37,8 @@ test("Two are at the disk at a time, others wait in line in their order, and eac
   asked[3]!.reject(new Error("no such file"));
   await isRefused;
   assert.deepEqual(told, []);
-  assert.equal(await folder.settled(), true);
+  await folder.close();
+  assert.equal(folder.isAway, false);
 });
 
 test("A disk that does not answer refuses all, at once from then on; what comes late is given back, and it is well again", async () => {
@@ -53,11 +54,11 @@ test("A disk that does not answer refuses all, at once from then on; what comes 
   folder.later(async () => {
     closed = true;
   });
-  assert.equal(await folder.settled(), false);
+  await folder.close();
   assert.equal(closed, false);
   asked[0]!.resolve("a descriptor");
   asked[1]!.reject(new Error("too late to be heard"));
-  assert.equal(await folder.settled(), true);
+  await folder.close();
   assert.deepEqual([late, closed, folder.isAway, told], [["a descriptor"], true, false, [true, false]]);
   const again = folder.run(async () => "well");
   assert.equal(await again, "well");
@@ -87,4 +88,14 @@ test("What is not there, or is no folder, holds nothing; a folder is listed with
   ]);
   assert.deepEqual(await folder.list(path.join(dir, "none")), []);
   assert.deepEqual(await folder.list(path.join(dir, "file")), []);
+});
+
+test("Who closes it while somebody is at the disk waits for its answer, for a while: then the end of the process need not", async () => {
+  const { folder, asked, ask } = openFolder(20);
+  folder.later(ask);
+  await folder.close();
+  assert.equal(folder.isAway, true);
+  asked[0]!.resolve("an answer");
+  await folder.close();
+  assert.equal(folder.isAway, false);
 });

@@ -16,6 +16,7 @@ import { type JoinOptions, join } from "../../host/join.ts";
 import { readConfig } from "../../server/config.ts";
 import type { CliContext } from "../context.ts";
 import { clockTime, formatDuration } from "../format.ts";
+import { exitCodeOf, formatError } from "../format-error.ts";
 import { dataDir } from "../paths.ts";
 import type { Progress } from "../terminal.ts";
 import { NextAgent } from "./next-agent.ts";
@@ -42,6 +43,19 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const LABEL = /^[a-zA-Z0-9][\w.=-]{0,62}$/;
 
 export async function joinHost(context: CliContext, flags: JoinFlags, address: string): Promise<void> {
+  let code = 0;
+  try {
+    await joinUntilLeft(context, flags, address);
+  } catch (error) {
+    const { terminal, env } = context;
+    terminal.note(formatError(error, terminal.errColors, env.SVC_DEBUG === "1"));
+    code = exitCodeOf(error);
+  }
+  // Everything is closed; a handle that a library forgot, or a disk that does not answer, must not keep the process.
+  context.exit(code);
+}
+
+async function joinUntilLeft(context: CliContext, flags: JoinFlags, address: string): Promise<void> {
   const { terminal, interrupt } = context;
   const options = joinOptions(context, flags, address);
   const show = flags.json ? jsonLines(context) : lines(context, options);
@@ -72,10 +86,6 @@ export async function joinHost(context: CliContext, flags: JoinFlags, address: s
   if ((await agent.ended) === "handedOver") next.begin();
   if (flags.json) terminal.out(JSON.stringify({ event: "left" }));
   else terminal.out("Left: no worker runs here any more.");
-  // The end of a process waits for its threads, and those at a disk that does not answer come back with it.
-  if (!(await agent.canEnd())) process.kill(process.pid, "SIGKILL");
-  // Everything is closed; a handle that a library forgot must not keep the process.
-  context.exit(0);
 }
 
 /** A platform that does not answer may be about to start, as may what leads to it. */
