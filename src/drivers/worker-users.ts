@@ -11,6 +11,7 @@ import { SvcError } from "../domain/errors.ts";
 import { ifThere } from "../lib/if-there.ts";
 import type { NetworkFolder } from "../lib/network-folder.ts";
 import { oneTime } from "../lib/one-time.ts";
+import { checkUsersAreThere } from "./user-map.ts";
 
 export interface WorkerUser {
   readonly uid: number;
@@ -26,8 +27,9 @@ export class WorkerUsers {
   readonly #ofEndpoints = oneTime(() => this.#readEndpoints());
   readonly #ofVolumes = oneTime(() => this.#readVolumes());
 
-  /** `dir` has a folder for each endpoint, `volumes` one for each volume, three levels down. */
+  /** `dir` has a folder for each endpoint, `volumes` one for each volume, three levels down. Throws CONFIG_INVALID. */
   constructor(dir: string, volumes: NetworkFolder, [first, last]: readonly [number, number]) {
+    checkUsersAreThere([first, last]);
     this.#dir = dir;
     this.#volumes = volumes;
     this.#first = first;
