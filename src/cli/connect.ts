@@ -36,10 +36,9 @@ export async function connect(context: CliContext): Promise<Connection> {
   const { platformConfig } = await import("./platform/configuration.ts");
   platformConfig(context, options);
   await agreeToStart(context);
-  const { startEmbedded } = await import("./platform/start.ts");
-  const { firstKey } = await startEmbedded(context, options);
-  if (firstKey !== undefined)
-    context.terminal.note(`API key ${firstKey} (shown only now; stored for your svc commands)`);
+  const { keyNote, startEmbedded } = await import("./platform/start.ts");
+  const platform = await startEmbedded(context, options);
+  if (platform.firstKey !== undefined) context.terminal.note(`API key ${platform.firstKey} ${keyNote(platform)}`);
   const started = await findPlatform(context);
   if (started === undefined)
     throw new SvcError("PLATFORM_START_FAILED", "The platform started and then stopped.", {

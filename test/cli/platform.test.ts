@@ -73,6 +73,20 @@ describe("svc platform", () => {
     assert.ok(!(await readFile(join(box.dataDir, "platform.log"), "utf8")).includes(first.firstKey!));
   });
 
+  test("a first key that cannot be stored is shown: nobody else has it", async () => {
+    const box = await sandbox();
+    const file = join(box.cwd, "file");
+    await writeFile(file, "");
+    const nowhere = { SVC_CONFIG_DIR: join(file, "folder") };
+    const { code, stdout, stderr } = await box.svc(["platform", "start", "--port", "0"], { env: nowhere });
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /warning: The stored keys cannot be used: .*credentials\.json/);
+    const [, key = ""] =
+      /^Key +(svc_\S+) +\(shown only now; not stored: set PLATFORM_API_KEY to it\)$/m.exec(stdout) ?? [];
+    const status = await box.svc(["status"], { env: { PLATFORM_API_KEY: key } });
+    assert.equal(status.code, 0, status.stderr);
+  });
+
   test("a record left by a killed platform does not count", async () => {
     const box = await sandbox();
     const { pid } = await start(box);

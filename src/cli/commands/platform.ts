@@ -76,17 +76,18 @@ const start = command({
       const { runForeground } = await import("../platform/foreground.ts");
       return runForeground(this, options);
     }
-    const { startEmbedded } = await import("../platform/start.ts");
+    const { keyNote, startEmbedded } = await import("../platform/start.ts");
     const platform = await startEmbedded(this, options);
     if (flags.json) {
-      terminal.json({ ...platform, started: true, dataDir: options.dataDir, log: logPath(options.dataDir) });
+      const { isKeyStored: _, ...facts } = platform;
+      terminal.json({ ...facts, started: true, dataDir: options.dataDir, log: logPath(options.dataDir) });
       return;
     }
     terminal.out(`URL    ${platform.url}`);
     terminal.out(`Data   ${options.dataDir}`);
     terminal.out(`Log    ${logPath(options.dataDir)}`);
     if (platform.firstKey !== undefined) {
-      terminal.out(`Key    ${platform.firstKey}  (shown only now; stored for your svc commands)`);
+      terminal.out(`Key    ${platform.firstKey}  ${keyNote(platform)}`);
     }
     terminal.out();
     if (options.dataDir !== directoryOf(this.env)) {

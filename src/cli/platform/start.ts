@@ -17,7 +17,7 @@ import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/l
 import { explained, lackOf } from "../../domain/storage.ts";
 import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
-import { Credentials } from "../credentials.ts";
+import { Credentials, type Login } from "../credentials.ts";
 import { configDir } from "../paths.ts";
 import { HEAP_FLAGS } from "./heap.ts";
 import { logPath } from "./record.ts";
@@ -44,6 +44,8 @@ export interface StartedPlatform {
   readonly pid: number;
   /** Only at the first start of a data directory. */
   readonly firstKey: string | undefined;
+  /** For the commands of this user. */
+  readonly isKeyStored: boolean;
 }
 
 /** What the foreground platform tells the process that started it. */
@@ -80,21 +82,34 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
         where: code === "PLATFORM_START_FAILED" ? logPath(options.dataDir) : where,
       });
     }
-    if (message.firstKey !== undefined) {
-      const login = { url: message.url, apiKey: message.firstKey };
-      await new Credentials(configDir(context.env)).saveEmbedded(options.dataDir, login);
-    }
+    const { url, firstKey } = message;
+    const unstored = firstKey && (await unstoredFor(context, options.dataDir, { url, apiKey: firstKey }));
     unclaim();
     if (unwanted) end();
-    progress.done(`Platform started at ${message.url}`);
+    progress.done(`Platform started at ${url}`);
+    if (unstored) context.terminal.warn(unstored);
     if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
-    return { url: message.url, pid: child.pid!, firstKey: message.firstKey };
+    return { url, pid: child.pid!, firstKey, isKeyStored: !unstored };
   } catch (error) {
     // The interrupt may have reached it, too: earlier than us, when it had not left our group yet.
     if (unwanted || child.signalCode === "SIGINT") end();
     progress.done();
     throw error;
   }
+}
+
+/** Why the key could not be stored, which nobody else has: it must be shown all the same. */
+async function unstoredFor({ env }: CliContext, dataDir: string, login: Login): Promise<string | undefined> {
+  const saved = new Credentials(configDir(env)).saveEmbedded(dataDir, login);
+  return saved.then(
+    () => undefined,
+    ({ message, where }: SvcError) => `${message} (${where})`,
+  );
+}
+
+/** What is said beside the first key. */
+export function keyNote({ isKeyStored }: StartedPlatform): string {
+  return `(shown only now; ${isKeyStored ? "stored for your svc commands" : "not stored: set PLATFORM_API_KEY to it"})`;
 }
 
 export function missingIsolation(missing: readonly string[]): string {
