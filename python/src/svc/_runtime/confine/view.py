@@ -3,7 +3,7 @@
     /proc                      only their own processes
     /dev                       null, zero, full, random, urandom, tty, terminals of their own, shm; with a GPU its devices
     /home, /root, /run, $HOME  empty but for what they need: code, interpreter, runtime, the platform's socket; read-only
-    hidden folders of START    likewise
+    hidden folders of START    likewise, and those on the way to what they need that other users do not pass
     /tmp, /var/tmp, $HOME      folders of the zygote's own beside the workers' temporary folders; they go with it
     /volumes/<name>, …         the endpoint's volumes, at the paths of its choice (volumes.py)
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 
 from svc._runtime.confine import kernel, volumes
@@ -76,7 +77,8 @@ def build(start: dict, uid: int) -> str:
     needed = [(path, False, _open(path)) for path in needed_paths(start)]
     checked(kernel.change_mount("/", _AT_RECURSIVE, _ATTR_RDONLY, 0))
     checked(kernel.mount("proc", "/proc", "proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC))
-    hidden = hidden_folders(start) + _lend_temporary(temporary, [path for path, _, _ in writable + needed])
+    closed = [] if uid == os.geteuid() else _closed_above(path for path, _, _ in needed)
+    hidden = hidden_folders(start) + closed + _lend_temporary(temporary, [path for path, _, _ in writable + needed])
     covers = _cover(sorted(set(hidden), key=_depth), writable + needed)
     _make_dev(devices, start.get("memoryBytes") or 0)
     for path in (*covers, "/dev"):
@@ -84,6 +86,19 @@ def build(start: dict, uid: int) -> str:
     if lent:
         volumes.attach(lent, needed_paths(start))
     return home
+
+
+def _closed_above(paths) -> list[str]:
+    """Folders on the way to them that only their owner passes, such as one that was made together with the data directory in
+    it. Whoever is another user sees nothing else in them anyway."""
+    closed = set()
+    for path in paths:
+        end = path.find("/", 1)
+        while end > 0 and os.stat(path[:end]).st_mode & stat.S_IXOTH:
+            end = path.find("/", end + 1)
+        if end > 0:
+            closed.add(path[:end])
+    return sorted(closed)
 
 
 def _own_folders(start: dict, uid: int) -> tuple[str, int]:
