@@ -58,7 +58,9 @@ export async function sendLayer(
   const signal = AbortSignal.any([AbortSignal.timeout(LAYER_SEND_MAX_MS), deps.closing]);
   // Once the answer has begun, a failure ends the connection: the host sees that it is not whole, and goes on from there.
   try {
-    await pipeline(await deps.artifacts.open(digest, { start, end }), response, { signal });
+    const bytes = await deps.artifacts.open(digest, { start, end });
+    // pipeline() leaves them open if the host is gone already.
+    await pipeline(bytes, response, { signal }).finally(() => bytes.destroy());
   } catch {
     response.destroy();
   } finally {

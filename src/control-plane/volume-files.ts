@@ -78,6 +78,7 @@ async function listEntries(files: VolumeFiles, path: readonly string[], response
     for await (const entry of entries) yield `${JSON.stringify(entry)}\n`;
   };
   await untilGone(pipeline(Readable.from(lines()), response), response);
+  await entries.return(undefined); // It was not asked for more if the caller was gone already.
 }
 
 async function sendFile(files: VolumeFiles, path: readonly string[], response: ServerResponse): Promise<void> {

@@ -9,6 +9,7 @@ import { test } from "node:test";
 import { signLayer } from "../../src/domain/layer-ticket.ts";
 import { LAYER_SENDS_MAX, LAYER_TICKET_S } from "../../src/domain/limits.ts";
 import { eventually } from "../eventually.ts";
+import { breakOff } from "./break-off.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
 const BYTES = randomBytes(300_000);
@@ -182,6 +183,15 @@ test("a host that is gone leaves no open file", async (t) => {
   await once(answer, "readable");
   answer.on("error", () => {});
   gone.destroy();
+  await eventually(() => assert.equal(openLayers(platform.dir), 0));
+});
+
+test("hosts that are gone before their answer begins leave no open file", async (t) => {
+  const platform = await startPlatform(t);
+  const digest = await platform.upload(BYTES);
+  const ticket = signLayer(platform.ticketKey, digest, "h-1", Date.now());
+  const head = `GET /layers/${digest} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ticket}\r\n\r\n`;
+  await breakOff(platform.url, head, 200);
   await eventually(() => assert.equal(openLayers(platform.dir), 0));
 });
 

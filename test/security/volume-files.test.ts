@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -14,6 +15,7 @@ import {
 import { request as httpRequest } from "node:http";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { breakOff } from "../control-plane/break-off.ts";
 import { deploy, manifest, resource } from "../control-plane/builds.ts";
 import { startPlatform } from "../control-plane/platform.ts";
 import { eventually } from "../eventually.ts";
@@ -180,6 +182,27 @@ test("Links that a worker put into a volume lead nobody out of it, also when the
   assert.deepEqual(readdirSync(path.join(outside, "sub")), ["kept"]);
   assert.equal(readFileSync(path.join(outside, "secret"), "utf8"), "secret");
 });
+
+test("Callers who are gone before their answer begins leave nothing open", async (t) => {
+  const { platform, folder, send } = await start(t);
+  assert.equal((await send("PUT", "/files/a/one", "hello")).status, 200);
+  for (const at of ["entries/a", "files/a/one", "entries/a/one"]) {
+    const head = `GET ${BASE}/${at} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${platform.adminKey}\r\n\r\n`;
+    await breakOff(platform.url, head, 200);
+    await eventually(() => assert.deepEqual(openBelow(folder), [], at));
+  }
+});
+
+function openBelow(folder: string): string[] {
+  const open = readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // Closed meanwhile.
+    }
+  });
+  return open.filter((file) => file === folder || file.startsWith(`${folder}/`));
+}
 
 test("Who may do what with volumes, and one that is used stays", async (t) => {
   const { platform, folder, send } = await start(t);
