@@ -38,6 +38,7 @@ export class PassOn {
   /** Rejects where nothing was answered, and another owner may be asked. */
   readonly pass = (req: IncomingMessage, res: ServerResponse): Promise<void> =>
     new Promise((resolve, reject) => {
+      if (res.destroyed) return resolve();
       res.once("close", resolve);
       this.#pass(req, res, reject);
     });

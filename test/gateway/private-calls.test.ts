@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect, createServer, Socket } from "node:net";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, createServer, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { PassOn } from "../../src/gateway/pass-on.ts";
 import { dialPrivately, PRIVATE_SECRET_BYTES, PrivateCalls } from "../../src/gateway/private-calls.ts";
 
 test("A caller that comes when more connections wait at the owner than are queued there waits for its turn", async (t) => {
@@ -32,4 +34,18 @@ test("A caller that comes when more connections wait at the owner than are queue
   const socket = await dialled;
   t.after(() => socket.destroy());
   assert.equal((await accepted.promise).remoteAddress, "10.1.2.3");
+});
+
+test("Nobody is asked for a caller who left while the owner was looked for", async (t) => {
+  const server = createHttpServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const caller = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  caller.write("GET /graphql HTTP/1.1\r\nHost: x\r\n\r\n");
+  const [req, res] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
+  caller.resetAndDestroy();
+  await once(res, "close");
+  const dial = () => assert.fail("it was dialled for");
+  const log = { error: (what: string) => assert.fail(what) };
+  await new PassOn(dial, log).pass(req, res);
 });
