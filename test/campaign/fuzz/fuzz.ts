@@ -86,7 +86,7 @@ async function fuzzPlatform(subject: Subject, seed: number, requests: number, no
   const target: Target = { key: subject.key, urls, worker };
   const place = { port: Number(new URL(subject.url).port), answerMaxMs: ANSWER_MAX_MS };
   await seesWhatIsLeft(subject, urls, note);
-  const socketsBefore = socketsOf(subject.pid);
+  const before = openIn(subject.pid);
   let rssMb = 0;
   let sent = 0;
   let connection = 0;
@@ -117,7 +117,7 @@ async function fuzzPlatform(subject: Subject, seed: number, requests: number, no
     .catch((error: Error) => ({ status: 0, text: String(error) }));
   if (health.status !== 200)
     note("HTTP", seed, `the platform does not answer afterwards: ${health.status} ${health.text}`);
-  const left = () => whatIsLeft(subject, socketsBefore + SOCKETS_SPARE);
+  const left = () => whatIsLeft(subject, before);
   await eventually(async () => assert.equal(await left(), ""), LEFT_MAX_MS).catch(async () =>
     note("HTTP", seed, `of all that has ended there is still ${await left()}`),
   );
@@ -127,19 +127,19 @@ async function fuzzPlatform(subject: Subject, seed: number, requests: number, no
 /** A check that sees nothing finds nothing: one call that runs and many connections are seen. */
 async function seesWhatIsLeft(subject: Subject, urls: Readonly<Record<string, string>>, note: Note): Promise<void> {
   const port = Number(new URL(subject.url).port);
-  const before = socketsOf(subject.pid);
+  const before = openIn(subject.pid);
   const sockets = Array.from({ length: 2 * SOCKETS_SPARE }, () => connect(port, "127.0.0.1").pause());
   const head = `HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${subject.key}\r\n\r\n`;
   for (const socket of sockets) socket.write(`GET ${urls.edge}/endless ${head}`);
-  await eventually(async () =>
-    assert.match(await whatIsLeft(subject, before + SOCKETS_SPARE), /on workers.*sockets/),
-  ).catch((error) => note("the test itself", 0, `it does not see what is left: ${error}`));
+  await eventually(async () => assert.match(await whatIsLeft(subject, before), /on workers.*sockets/)).catch((error) =>
+    note("the test itself", 0, `it does not see what is left: ${error}`),
+  );
   for (const socket of sockets) socket.destroy();
-  await eventually(async () => assert.equal(await whatIsLeft(subject, before + SOCKETS_SPARE), ""));
+  await eventually(async () => assert.equal(await whatIsLeft(subject, before), ""));
 }
 
-/** "" when nothing runs, nothing waits, and no more sockets are open than that. */
-async function whatIsLeft(subject: Subject, socketsMax: number): Promise<string> {
+/** "" when nothing runs, nothing waits, and no more is open than before, but for some sockets. */
+async function whatIsLeft(subject: Subject, before: Open): Promise<string> {
   const { text } = await subject.ask("/metrics");
   /** Of which endpoints, and how many. */
   const counts = (name: string) =>
@@ -148,17 +148,24 @@ async function whatIsLeft(subject: Subject, socketsMax: number): Promise<string>
       .join();
   const running = counts("svc_running");
   const waiting = counts("svc_waiting");
-  const sockets = socketsOf(subject.pid);
+  const { sockets, files } = openIn(subject.pid);
+  const socketsMax = before.sockets + SOCKETS_SPARE;
   return [
     running !== "" && `on workers ${running}`,
     waiting !== "" && `waiting ${waiting}`,
     sockets > socketsMax && `${sockets} sockets (${socketsMax} are allowed)`,
+    files > before.files && `${files} files (${before.files} are allowed)`,
   ]
     .filter(Boolean)
     .join(", ");
 }
 
-function socketsOf(pid: number): number {
+interface Open {
+  readonly sockets: number;
+  readonly files: number;
+}
+
+function openIn(pid: number): Open {
   const names = readdirSync(`/proc/${pid}/fd`).map((fd) => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${fd}`);
@@ -166,7 +173,8 @@ function socketsOf(pid: number): number {
       return ""; // Closed meanwhile.
     }
   });
-  return names.filter((name) => name.startsWith("socket:")).length;
+  const count = (start: string) => names.filter((name) => name.startsWith(start)).length;
+  return { sockets: count("socket:"), files: count("/") };
 }
 
 function rssOf(pid: number): number {
