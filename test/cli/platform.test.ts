@@ -1,13 +1,18 @@
 /** The embedded platform, for real. The sandbox stops what a test leaves running. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { mountOptions } from "../../src/lib/mount-options.ts";
+import { openSqlite } from "../../src/lib/sqlite.ts";
 import { isRunning } from "../../src/lib/start-time.ts";
+import { eventually } from "../eventually.ts";
+import { smallDisk, whyNoSmallDisk } from "../small-disk.ts";
 import { openPseudoTerminal } from "./pseudo-terminal.ts";
 import { type Sandbox, sandbox } from "./run-svc.ts";
 
@@ -73,6 +78,28 @@ describe("svc platform", () => {
     assert.ok(!(await readFile(join(box.dataDir, "platform.log"), "utf8")).includes(first.firstKey!));
   });
 
+  test("commands that start the platform at the same time have one, all with its key", async () => {
+    const box = await sandbox();
+    const platforms = await Promise.all([start(box), start(box)]);
+    assert.equal(platforms.filter(({ started }) => started).length, 1);
+    assert.equal(platforms.filter(({ firstKey }) => firstKey !== undefined).length, 1);
+    const { pid, url } = platforms[0]!;
+    for (const other of platforms) assert.deepEqual([other.pid, other.url], [pid, url]);
+    assert.equal((await box.svc(["status"])).code, 0);
+  });
+
+  test("start waits for a platform of its data directory that ends", async () => {
+    const box = await sandbox();
+    await start(box);
+    await box.svc(["platform", "stop"]);
+    const ending = openSqlite(join(box.dataDir, "platform.db"), "normal");
+    const starts = start(box);
+    const log = join(box.dataDir, "platform.log");
+    await eventually(async () => assert.match(await readFile(log, "utf8"), /Another platform is running/));
+    ending.close();
+    assert.equal((await starts).started, true);
+  });
+
   test("a first key that cannot be stored is shown: nobody else has it", async () => {
     const box = await sandbox();
     const file = join(box.cwd, "file");
@@ -85,6 +112,20 @@ describe("svc platform", () => {
       /^Key +(svc_\S+) +\(shown only now; not stored: set PLATFORM_API_KEY to it\)$/m.exec(stdout) ?? [];
     const status = await box.svc(["status"], { env: { PLATFORM_API_KEY: key } });
     assert.equal(status.code, 0, status.stderr);
+  });
+
+  test("a data directory that is mounted noexec is told of", { skip: whyNoSmallDisk }, async (t) => {
+    const box = await sandbox();
+    const { disk } = smallDisk(t, 64);
+    const place = join(disk, "a place");
+    const folder = join(place, "data");
+    mkdirSync(place);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "noexec,size=64m,mode=700", "svc-test", place]);
+    const { code, stderr } = await box.svc(["platform", "start", "--data-dir", folder]);
+    await box.svc(["platform", "stop", "--now", "--data-dir", folder]);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /^warning: .*a place\/data lies on a file system that is mounted noexec: packages with/m);
+    assert.deepEqual(mountOptions(disk).includes("noexec"), false);
   });
 
   test("a record left by a killed platform does not count", async () => {

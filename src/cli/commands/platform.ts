@@ -80,7 +80,7 @@ const start = command({
     const platform = await startEmbedded(this, options);
     if (flags.json) {
       const { isKeyStored: _, ...facts } = platform;
-      terminal.json({ ...facts, started: true, dataDir: options.dataDir, log: logPath(options.dataDir) });
+      terminal.json({ ...facts, dataDir: options.dataDir, log: logPath(options.dataDir) });
       return;
     }
     terminal.out(`URL    ${platform.url}`);

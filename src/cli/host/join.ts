@@ -17,6 +17,7 @@ import { readConfig } from "../../server/config.ts";
 import type { CliContext } from "../context.ts";
 import { clockTime, formatDuration } from "../format.ts";
 import { exitCodeOf, formatError } from "../format-error.ts";
+import { warnOfNoexec } from "../noexec.ts";
 import { dataDir } from "../paths.ts";
 import type { Progress } from "../terminal.ts";
 import { NextAgent } from "./next-agent.ts";
@@ -75,6 +76,7 @@ async function joinUntilLeft(context: CliContext, flags: JoinFlags, address: str
     return interrupt.end();
   });
   progress?.done();
+  warnOfNoexec(terminal, options.config.dataDir);
   await terminal.neverWait();
   leave = (again) => agent.leave(again);
   if (stopped.signal.aborted) agent.leave(true);

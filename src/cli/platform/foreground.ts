@@ -7,10 +7,12 @@
  */
 import path from "node:path";
 import { SvcError } from "../../domain/errors.ts";
+import { isLockedError } from "../../lib/sqlite.ts";
 import { writeFileAtomic } from "../../lib/write-file-atomic.ts";
 import { runPlatform } from "../../server/main.ts";
 import type { CliContext } from "../context.ts";
 import { exitCodeOf, formatError } from "../format-error.ts";
+import { warnOfNoexec } from "../noexec.ts";
 import { platformConfig } from "./configuration.ts";
 import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
 
@@ -33,6 +35,7 @@ export async function runForeground(context: CliContext, options: StartOptions):
     const stopped = Promise.race([lost, stopOnSignal(context, platform.stop, options.withParent ?? false)]);
     const { url, firstKey, missing } = platform;
     snapshot = platform.snapshot;
+    warnOfNoexec(context.terminal, options.dataDir);
     snapshot(); // A backup may have begun since the platform told where it is.
     if (process.send === undefined) await announce(context, url, firstKey, missing, options.keyFile);
     else tellParent({ ready: true, url, firstKey, missing });
@@ -98,7 +101,7 @@ function withFlag(error: unknown): unknown {
 function described(error: unknown): Extract<ReadyMessage, { ready: false }>["error"] {
   if (error instanceof SvcError) {
     const { code, message, help, where } = error;
-    return { code, message, help, where };
+    return { code, message, help, where, isTaken: isLockedError(error.cause) };
   }
   return {
     code: "PLATFORM_START_FAILED",

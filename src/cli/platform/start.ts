@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { extname } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/limits.ts";
@@ -18,9 +19,15 @@ import { explained, lackOf } from "../../domain/storage.ts";
 import { makeFolder } from "../../lib/make-folder.ts";
 import type { CliContext } from "../context.ts";
 import { Credentials, type Login } from "../credentials.ts";
+import { warnOfNoexec } from "../noexec.ts";
 import { configDir } from "../paths.ts";
 import { HEAP_FLAGS } from "./heap.ts";
-import { logPath } from "./record.ts";
+import { logPath, type PlatformRecord, runningPlatform } from "./record.ts";
+
+/** Who finds that another command starts the same platform waits for it, looks so often, and tries itself again. */
+const START_TAKEN_MAX_MS = 30_000;
+const START_LOOK_MS = 100;
+const START_AGAIN_MS = 3_000;
 
 export interface StartOptions {
   readonly dataDir: string;
@@ -46,6 +53,8 @@ export interface StartedPlatform {
   readonly firstKey: string | undefined;
   /** For the commands of this user. */
   readonly isKeyStored: boolean;
+  /** False: another command's start was faster, and its platform is this one. */
+  readonly started: boolean;
 }
 
 /** What the foreground platform tells the process that started it. */
@@ -53,18 +62,25 @@ export type ReadyMessage =
   | { readonly ready: true; readonly url: string; readonly firstKey?: string; readonly missing?: readonly string[] }
   | {
       readonly ready: false;
-      readonly error: { readonly code: ErrorCode; readonly message: string; help?: string; where?: string };
+      readonly error: {
+        readonly code: ErrorCode;
+        readonly message: string;
+        readonly help?: string;
+        readonly where?: string;
+        /** Another process has the data directory: it may be starting, or about to end. */
+        readonly isTaken?: boolean;
+      };
     };
 
 export async function startEmbedded(context: CliContext, options: StartOptions): Promise<StartedPlatform> {
   const port = options.port ?? (await choosePort(context, options));
   await makeDataDir(options.dataDir);
   const progress = await context.terminal.progress("Starting the platform on this machine");
-  const child = spawnDetached(context, { ...options, port });
+  let child: ChildProcess | undefined;
   // Its first key is told only to us: it is stored before an interrupt ends the two.
   let unwanted = false;
   const end = () => {
-    child.kill("SIGTERM");
+    child?.kill("SIGTERM");
     context.interrupt.note = "The platform was not started.";
     return context.interrupt.end();
   };
@@ -73,9 +89,25 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     unwanted = true;
   });
   try {
-    const message = await readyMessage(child, options.dataDir);
-    if (!message.ready) {
+    let takenSince: number | undefined;
+    let message: ReadyMessage;
+    for (;;) {
+      child = spawnDetached(context, { ...options, port });
+      message = await readyMessage(child, options.dataDir);
+      if (message.ready) break;
       await ended(child);
+      if (unwanted || !message.error.isTaken) break;
+      takenSince ??= performance.now();
+      if (performance.now() - takenSince > START_TAKEN_MAX_MS) break;
+      const other = await otherPlatform(options.dataDir);
+      if (other === undefined) continue;
+      unclaim();
+      if (unwanted) end();
+      progress.done(`Another command started the platform at ${other.url}`);
+      await firstKeyOf(context, options.dataDir);
+      return { url: other.url, pid: other.pid, firstKey: undefined, isKeyStored: false, started: false };
+    }
+    if (!message.ready) {
       const { code, message: text, help, where } = message.error;
       throw new SvcError(code, text, {
         help,
@@ -88,14 +120,33 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     if (unwanted) end();
     progress.done(`Platform started at ${url}`);
     if (unstored) context.terminal.warn(unstored);
+    warnOfNoexec(context.terminal, options.dataDir);
     if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
-    return { url, pid: child.pid!, firstKey, isKeyStored: !unstored };
+    return { url, pid: child.pid!, firstKey, isKeyStored: !unstored, started: true };
   } catch (error) {
     // The interrupt may have reached it, too: earlier than us, when it had not left our group yet.
-    if (unwanted || child.signalCode === "SIGINT") end();
+    if (unwanted || child?.signalCode === "SIGINT") end();
     progress.done();
     throw error;
   }
+}
+
+/** Undefined when it takes no calls within a moment: it may be one that ends. */
+async function otherPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
+  const until = performance.now() + START_AGAIN_MS;
+  for (;;) {
+    const other = await runningPlatform(dataDir);
+    if (other !== undefined || performance.now() > until) return other;
+    await delay(START_LOOK_MS);
+  }
+}
+
+/** The other command stores it when its platform takes calls already. There is none for whoever may not have it. */
+async function firstKeyOf({ env }: CliContext, dataDir: string): Promise<void> {
+  const credentials = new Credentials(configDir(env));
+  const until = performance.now() + START_AGAIN_MS;
+  while ((await credentials.embeddedKey(dataDir)) === undefined && performance.now() < until)
+    await delay(START_LOOK_MS);
 }
 
 /** Why the key could not be stored, which nobody else has: it must be shown all the same. */
