@@ -2,10 +2,17 @@
  * Keys that the CLI keeps, in one file only its owner can read. A key belongs to one platform and is never sent to
  * another: the login to its URL, an embedded platform's first key to the data directory it was made for.
  */
-import { chmod, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
+import { ifThere } from "../lib/if-there.ts";
 import { makeFolder } from "../lib/make-folder.ts";
+import { writeFileAtomic } from "../lib/write-file-atomic.ts";
+
+/** What is done behind the lock takes a moment: one that stays so long is nobody's. */
+const LOCK_MAX_MS = 2_000;
+const LOCK_LOOK_MS = 20;
 
 export interface Login {
   readonly url: string;
@@ -41,19 +48,17 @@ export class Credentials {
   }
 
   async saveLogin(login: Login): Promise<void> {
-    await this.#write({ ...(await this.#read()), login });
+    await this.#change((stored) => ({ ...stored, login }));
   }
 
   async saveEmbedded(dataDir: string, login: Login): Promise<void> {
-    const stored = await this.#read();
-    await this.#write({ ...stored, embedded: { ...stored.embedded, [dataDir]: login } });
+    await this.#change((stored) => ({ ...stored, embedded: { ...stored.embedded, [dataDir]: login } }));
   }
 
   /** False when nobody was logged in. */
   async removeLogin(): Promise<boolean> {
-    const { login, ...rest } = await this.#read();
-    if (login === undefined) return false;
-    await this.#write(rest);
+    if ((await this.login()) === undefined) return false;
+    await this.#change(({ login: _, ...rest }) => rest);
     return true;
   }
 
@@ -72,16 +77,19 @@ export class Credentials {
     }
   }
 
-  async #write(stored: Stored): Promise<void> {
-    const temporary = `${this.path}.${process.pid}`;
+  async #change(change: (stored: Stored) => Stored): Promise<void> {
+    const lock = `${this.path}.lock`;
     try {
       makeFolder(dirname(this.path), 0o700);
-      await writeFile(temporary, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
-      await chmod(temporary, 0o600);
-      await rename(temporary, this.path);
+      await taken(lock);
+      try {
+        const next = change(await this.#read());
+        await writeFileAtomic(this.path, `${JSON.stringify(next, null, 2)}\n`, 0o600);
+      } finally {
+        await rm(lock, { force: true });
+      }
     } catch (error) {
-      await rm(temporary, { force: true });
-      throw this.#unusable(error);
+      throw error instanceof SvcError ? error : this.#unusable(error);
     }
   }
 
@@ -92,5 +100,22 @@ export class Credentials {
       help: "Repair or remove the file, then run svc login. SVC_CONFIG_DIR chooses another directory.",
       cause,
     });
+  }
+}
+
+/** Resolves when this process has made the file: one command at a time changes what it read. */
+async function taken(lock: string): Promise<void> {
+  let other: { readonly made: number; readonly since: number } | undefined;
+  for (;;) {
+    try {
+      return await writeFile(lock, "", { flag: "wx", mode: 0o600 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    const made = (await ifThere(stat(lock)))?.ctimeMs;
+    if (made !== undefined && made !== other?.made) other = { made, since: performance.now() };
+    // A killed command left it.
+    if (other !== undefined && performance.now() - other.since > LOCK_MAX_MS) await rm(lock, { force: true });
+    await delay(LOCK_LOOK_MS);
   }
 }
