@@ -213,7 +213,7 @@ export class BaseLayers {
         report(`the installer is kept apart less than usual: this machine lacks ${what}`);
       const room = { folder, home, named: [...named, ...alsoNamed], userHome: this.#env.HOME ?? "/", onMissing };
       const run: typeof runProcess = (command, args, options = {}) =>
-        this.#confined?.run(room, interpreter.path, command, args, options) ?? runProcess(command, args, options);
+        this.#confined?.run(room, interpreter.base, command, args, options) ?? runProcess(command, args, options);
       await fill({ packages, home, env, run });
       // It came by the network: after a power cut it is whole, or not there.
       await syncTree(packages, SYNCS_AT_ONCE);
@@ -247,7 +247,7 @@ async function install(
   });
 }
 
-async function compile({ packages, home, env, run }: Workplace, { path: python }: Interpreter, report: Report) {
+async function compile({ packages, home, env, run }: Workplace, { base: python }: Interpreter, report: Report) {
   report("preparing bytecode");
   await run(python, ["-I", "-m", "compileall", "-q", "-j", "0", packages], { cwd: home, env });
 }

@@ -6,13 +6,17 @@ import { askPython } from "../python/version.ts";
 export interface Interpreter {
   /** `sys.executable`: the real binary. */
   readonly path: string;
+  /** What workers run: where `path` is in a virtual environment, the interpreter that this was made with, which outlives it. */
+  readonly base: string;
   /** "3.11" */
   readonly version: string;
 }
 
 async function ask(command: string): Promise<Interpreter | undefined> {
   const answer = await askPython(command).catch(() => undefined);
-  return answer && "version" in answer ? { path: answer.executable, version: answer.version } : undefined;
+  return answer && "version" in answer
+    ? { path: answer.executable, base: answer.base, version: answer.version }
+    : undefined;
 }
 
 /** Interpreters by version, looked up on first use. `preferred` is the configured one. */

@@ -145,7 +145,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
   async open(): Promise<void> {
     await this.#layers.open();
     if (this.#options.workersDial === undefined) this.#users?.lendSocket(this.#options.socketPath);
-    await this.#launcher.start(async () => (await this.#interpreters.default()).path);
+    await this.#launcher.start(async () => (await this.#interpreters.default()).base);
     const { isUp, isolation } = this.#launcher.link;
     if (this.#options.isolation === "strict" && isUp && !isolation.strict) {
       await this.#launcher.shutdown();
@@ -216,7 +216,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
     // The folder above lets no other user of this machine in.
     if (user !== undefined) for (const folder of [source, ...paths]) await chmod(folder, 0o755);
     this.#prepared.set(imageKey(image), {
-      python: interpreter.path,
+      python: interpreter.base,
       handler,
       paths,
       user,

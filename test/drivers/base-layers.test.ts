@@ -388,7 +388,7 @@ describe("numpy on a fresh machine", () => {
   test("without any installer says which to install", async (t) => {
     const layers = new BaseLayers(path.join(folder(t), "base"), { PATH: "/nowhere" });
     await assert.rejects(
-      layers.ensure(["numpy"], { path: "/nowhere/python3", version: "3.11" }, () => {}),
+      layers.ensure(["numpy"], { path: "/nowhere/python3", base: "/nowhere/python3", version: "3.11" }, () => {}),
       { code: "DEPENDENCIES_FAILED", help: /Install uv, or pip/ },
     );
   });

@@ -84,7 +84,7 @@ json.dump({"args": sys.argv[1:], "env": dict(os.environ), "home": os.listdir(os.
     AWS_SECRET_ACCESS_KEY: "secret",
   };
   const layers = new BaseLayers(path.join(dir, "base"), env);
-  const interpreter = { path: "python3", version: "3.11" };
+  const interpreter = { path: "python3", base: "python3", version: "3.11" };
   await layers.ensure(["numpy>=2", "torch"], interpreter, () => {});
   const seen = JSON.parse(readFileSync(record, "utf8"));
   assert.deepEqual(seen.args.slice(-3), ["--", "numpy>=2", "torch"]);
