@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { readdir, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import { openSqlite } from "../../src/lib/sqlite.ts";
+import { eventually } from "../eventually.ts";
 import { CTRL_C, CTRL_D, openPseudoTerminal } from "./pseudo-terminal.ts";
 import { sandbox } from "./run-svc.ts";
 
@@ -57,6 +59,21 @@ test("Ctrl+C while a platform starts leaves none, and the next start knows its k
   assert.match(terminal.text, /The platform was not started\./);
   const { code, stderr } = await box.svc(["deploy"]);
   assert.equal(code, 0, stderr);
+});
+
+test("Ctrl+C while another has the data directory ends the wait for it", async (t) => {
+  const { box, open, terminal: first } = await terminalIn(HELLO, ["platform", "start"]);
+  assert.equal(await first.ended, 0, first.text);
+  await box.svc(["platform", "stop"]);
+  const other = openSqlite(path.join(box.dataDir, "platform.db"), "normal");
+  t.after(() => other.close());
+  const log = path.join(box.dataDir, "platform.log");
+  const terminal = open(["platform", "start"]);
+  t.after(terminal.close);
+  await eventually(async () => assert.match(await readFile(log, "utf8"), /Another platform is running/));
+  terminal.type(CTRL_C);
+  assert.equal(await terminal.ended, INTERRUPTED, terminal.text);
+  assert.match(terminal.text, /The platform was not started\./);
 });
 
 test("Ctrl+C that reaches the new platform before it reaches the command leaves none either", async () => {

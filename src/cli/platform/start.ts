@@ -99,10 +99,10 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
       if (unwanted || !message.error.isTaken) break;
       takenSince ??= performance.now();
       if (performance.now() - takenSince > START_TAKEN_MAX_MS) break;
-      const other = await otherPlatform(options.dataDir);
+      const other = await otherPlatform(options.dataDir, () => unwanted);
+      if (unwanted) break;
       if (other === undefined) continue;
       unclaim();
-      if (unwanted) end();
       progress.done(`Another command started the platform at ${other.url}`);
       await firstKeyOf(context, options.dataDir);
       return { url: other.url, pid: other.pid, firstKey: undefined, isKeyStored: false, started: false };
@@ -132,11 +132,11 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
 }
 
 /** Undefined when it takes no calls within a moment: it may be one that ends. */
-async function otherPlatform(dataDir: string): Promise<PlatformRecord | undefined> {
+async function otherPlatform(dataDir: string, isUnwanted: () => boolean): Promise<PlatformRecord | undefined> {
   const until = performance.now() + START_AGAIN_MS;
   for (;;) {
     const other = await runningPlatform(dataDir);
-    if (other !== undefined || performance.now() > until) return other;
+    if (other !== undefined || isUnwanted() || performance.now() > until) return other;
     await delay(START_LOOK_MS);
   }
 }
