@@ -12,11 +12,13 @@ export interface Interpreter {
   readonly version: string;
 }
 
-async function ask(command: string): Promise<Interpreter | undefined> {
-  const answer = await askPython(command).catch(() => undefined);
-  return answer && "version" in answer
-    ? { path: answer.executable, base: answer.base, version: answer.version }
-    : undefined;
+/** Or why it does not answer. */
+async function ask(command: string): Promise<Interpreter | string> {
+  const answer = await askPython(command).catch(({ code, message }: NodeJS.ErrnoException) => ({
+    problem: code === "ENOENT" ? "there is no such program" : message,
+  }));
+  if ("problem" in answer) return answer.problem;
+  return { path: answer.executable, base: answer.base, version: answer.version };
 }
 
 /** Interpreters by version, looked up on first use. `preferred` is the configured one. */
@@ -32,8 +34,8 @@ export class Interpreters {
   /** The configured interpreter, or the first python3 on the PATH. */
   default(): Promise<Interpreter> {
     this.#default ??= ask(this.#preferred).then((found) => {
-      if (found !== undefined) return found;
-      throw new SvcError("TOOL_MISSING", `No Python interpreter answers to "${this.#preferred}".`, {
+      if (typeof found !== "string") return found;
+      throw new SvcError("TOOL_MISSING", `No Python interpreter answers to "${this.#preferred}": ${found}.`, {
         help: "Install Python 3.10 or newer, or set SVC_PYTHON.",
       });
     });
@@ -50,7 +52,7 @@ export class Interpreters {
     const usual = await this.default();
     if (usual.version === version) return usual;
     const named = await ask(`python${version}`);
-    if (named?.version === version) return named;
+    if (typeof named !== "string" && named.version === version) return named;
     throw new SvcError("NO_CAPACITY", `This machine has no Python ${version} (it has ${usual.version}).`, {
       help: `Install python${version}, or declare python_version="${usual.version}" and deploy again.`,
     });
