@@ -78,10 +78,10 @@ async function fuzzPlatform(subject: Subject, seed: number, requests: number, no
   assert.equal((await subject.ask("/graphql", { query: volume })).json.errors, undefined);
   const worker = (await subject.ask(`${urls.puller}/runsync`, { input: {} })).json.output as Target["worker"];
   const logged: string[] = [];
-  // It names what lies behind an answer of 500.
+  // It names what lies behind an answer of 500, and Node warns of what leaks.
   subject.onLogLine = (line) => {
     if (logged.push(line) > LINES_SHOWN) logged.shift();
-    if (/ error /.test(line)) note("the platform's log", seed, line);
+    if (/ error |\(node:\d+\)/.test(line)) note("the platform's log", seed, line);
   };
   const target: Target = { key: subject.key, urls, worker };
   const place = { port: Number(new URL(subject.url).port), answerMaxMs: ANSWER_MAX_MS };
