@@ -111,7 +111,8 @@ export class Upstream {
 export async function sendBack(answer: IncomingMessage, res: ServerResponse): Promise<void> {
   res.writeHead(answer.statusCode ?? 502, answer.statusMessage, passedHeaders(answer.rawHeaders));
   res.flushHeaders();
-  await pipeline(answer, res);
+  // pipeline() leaves it open if the caller is gone already.
+  await pipeline(answer, res).finally(() => answer.destroy());
 }
 
 /** An ordinary answer in place of an upgrade; the connection ends with it. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, request, type Server } from "node:http";
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
@@ -47,4 +47,28 @@ test("A body arrives as it was sent, whatever the method", async (t) => {
     const [answer] = (await once(call, "response")) as [IncomingMessage];
     assert.deepEqual(JSON.parse(await text(answer)), expected, method);
   }
+});
+
+test("An answer for a caller who is gone before it comes is given up, and its connection with it", async (t) => {
+  const behind = createServer((_, res) => void res.write("a beginning"));
+  const upstream = new Upstream();
+  const to = await listening(behind);
+  const front = createServer();
+  const { port } = await listening(front);
+  t.after(() => {
+    upstream.close();
+    front.close();
+    behind.close().closeAllConnections();
+  });
+  const caller = request({ host: "127.0.0.1", port, agent: false })
+    .on("error", () => {})
+    .end();
+  const [, res] = (await once(front, "request")) as [IncomingMessage, ServerResponse];
+  caller.destroy();
+  await once(res, "close");
+  const [answer] = (await once(upstream.open({ to, method: "GET", path: "/", headers: [] }).end(), "response")) as [
+    IncomingMessage,
+  ];
+  await assert.rejects(sendBack(answer, res));
+  assert.equal(answer.socket.destroyed, true);
 });
