@@ -66,9 +66,10 @@ test("An answer for a caller who is gone before it comes is given up, and its co
   const [, res] = (await once(front, "request")) as [IncomingMessage, ServerResponse];
   caller.destroy();
   await once(res, "close");
-  const [answer] = (await once(upstream.open({ to, method: "GET", path: "/", headers: [] }).end(), "response")) as [
-    IncomingMessage,
-  ];
+  const [answer] = (await once(
+    upstream.open({ to, method: "GET", path: "/", headers: ["Host", "x"] }).end(),
+    "response",
+  )) as [IncomingMessage];
   await assert.rejects(sendBack(answer, res));
   assert.equal(answer.socket.destroyed, true);
 });
