@@ -3,7 +3,9 @@ import { keyError } from "../client/answer-error.ts";
 import { EndpointClient, type JobRecord } from "../client/gateway.ts";
 import type { EndpointRecord } from "../client/records.ts";
 import { type Answer, fetchText } from "../client/request.ts";
+import { patient, type Send } from "../client/send.ts";
 import { SvcError } from "../domain/errors.ts";
+import { CLIENT_PATIENCE_MS } from "../domain/limits.ts";
 import { type Connection, requirePlatform } from "./connect.ts";
 import type { CliContext } from "./context.ts";
 import { detectedApp } from "./project-settings.ts";
@@ -82,16 +84,40 @@ function ambiguous(start: string, found: readonly FoundJob[]): SvcError {
   });
 }
 
+export interface ClientOptions {
+  readonly onAnswer?: (answer: Answer) => void;
+  /** Reads are asked again for a while when the platform is away, and this is called first. */
+  readonly onAway?: () => void;
+}
+
 /** The job routes of an endpoint, for a command: a refused key says how to give another. */
 export function endpointClient(
   url: string,
   apiKey: string | undefined,
-  onAnswer: (answer: Answer) => void = () => {},
+  { onAnswer = () => {}, onAway }: ClientOptions = {},
 ): EndpointClient {
-  return new EndpointClient(url, apiKey, async (platform, address, init) => {
+  const once: Send = async (platform, address, init) => {
     const answer = await fetchText(platform, address, init);
     onAnswer(answer);
+    return answer;
+  };
+  const again = onAway === undefined ? once : patient(tellingOf(once, onAway), CLIENT_PATIENCE_MS, true);
+  return new EndpointClient(url, apiKey, async (platform, address, init) => {
+    const answer = await (init.method === "GET" ? again : once)(platform, address, init);
     if (answer.status === 401) throw keyError(platform);
     return answer;
   });
+}
+
+/** Once, until the platform has answered again. */
+function tellingOf(send: Send, onAway: () => void): Send {
+  let isAway = false;
+  return async (...asked) => {
+    const answer = await send(...asked).catch((error: unknown) => error as SvcError);
+    const wasAway = isAway;
+    isAway = answer instanceof Error || answer.status === 503;
+    if (isAway && !wasAway && !asked[2].signal?.aborted) onAway();
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
 }

@@ -40,9 +40,8 @@ export function sendByFetch(fetchFunction: typeof fetch): Send {
   };
 }
 
-/** For requests that may be repeated. A platform that never answered is not waited for: its address may be wrong. */
-export function patient(send: Send, patienceMs: number): Send {
-  let reached = false;
+/** For requests that may be repeated. A platform that never answered (`reached`) is not waited for: its address may be wrong. */
+export function patient(send: Send, patienceMs: number, reached = false): Send {
   return async (platform, url, init) => {
     let givesUpAt: number | undefined;
     for (let pauseMs = CLIENT_RETRY_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, CLIENT_RETRY_PAUSE_MAX_MS)) {

@@ -1,10 +1,11 @@
 /** `svc call`: what it sends, what it prints, and where. */
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { runProcess } from "../../src/lib/run-process.ts";
-import { CTRL_D, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { CTRL_C, CTRL_D, openPseudoTerminal } from "../cli/pseudo-terminal.ts";
+import { eventually } from "../eventually.ts";
 import { SVC } from "../program.ts";
 import { project, startPlatform } from "./platform.ts";
 
@@ -180,4 +181,41 @@ test("svc call prints what functions, classes and routes give back, and fails as
     assert.equal(refused.code, 2, `${wrong}: ${refused.stderr}`);
   }
   assert.equal((await call(["divid"])).code, 1);
+});
+
+test("svc call waits for its job over a restart of the platform, and Ctrl+C says what becomes of it meanwhile", async (t) => {
+  const platform = await startPlatform(t);
+  const [begun, over] = ["begun", "over"].map((name) => path.join(platform.shared, name)) as [string, string];
+  const source = `
+import os, time
+from svc import Endpoint
+
+@Endpoint(name="held", workers=(0, 1))
+def held():
+    open(${JSON.stringify(begun)}, "w").close()
+    while not os.path.exists(${JSON.stringify(over)}):
+        time.sleep(0.01)
+    return "done"
+`;
+  const cwd = project(t, { "worker.py": source });
+  assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
+  const called = platform.svc(["call", "held"], { cwd });
+  await eventually(() => assert.ok(existsSync(begun)));
+  const { PATH = "", HOME = "" } = process.env;
+  const env = { PATH, HOME, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key };
+  const terminal = openPseudoTerminal([SVC, "call", "held"], { cwd, env });
+  t.after(terminal.close);
+  const { url } = (await platform.endpoints())[0]!;
+  await eventually(async () => assert.equal((await platform.call(`${url}/health`)).json.jobs.inQueue, 1));
+  await platform.kill();
+  await terminal.shows(/The platform does not answer\. It has the job/);
+  terminal.type(CTRL_C);
+  assert.equal(await terminal.ended, 130, terminal.text);
+  assert.match(terminal.text, /The job \S+ was not cancelled: The platform at \S+ cannot be reached/);
+  await platform.restart();
+  writeFileSync(over, "");
+  const { code, stdout, stderr } = await called;
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout, "done\n");
+  assert.match(stderr, /^The platform does not answer\. It has the job \S+, and is asked again\.$/m);
 });

@@ -14,6 +14,8 @@ import { callInput, namedArguments } from "./input.ts";
 import { showLogs } from "./log-lines.ts";
 import { showResult } from "./result.ts";
 
+const AWAY: ReadonlySet<string> = new Set(["PLATFORM_UNREACHABLE", "SHUTTING_DOWN"]);
+
 export interface CallFlags {
   readonly async?: boolean;
   readonly method?: string;
@@ -32,25 +34,36 @@ export async function callJob(
   const { method, parameters } = chosen(endpoint, flags.method);
   const input = namedArguments(await callInput(words, parameters));
   const seen: { timing?: string } = {};
-  const client = endpointClient(endpoint.url, apiKey, ({ headers }) => {
-    seen.timing = headers["server-timing"]?.toString();
-  });
-  const record = await client.run(input, { request: { method } });
+  const record = await endpointClient(endpoint.url, apiKey).run(input, { request: { method } });
+  const later = `svc jobs output ${record.id} prints its output, svc jobs show its state.`;
   if (flags.async) {
     terminal.out(record.id);
-    return terminal.note(`svc jobs output ${record.id} prints its output, svc jobs show its state.`);
+    return terminal.note(later);
   }
+  const client = endpointClient(endpoint.url, apiKey, {
+    onAnswer: ({ headers }) => {
+      seen.timing = headers["server-timing"]?.toString();
+    },
+    onAway: () => terminal.note(`The platform does not answer. It has the job ${record.id}, and is asked again.`),
+  });
   const unclaim = interrupt.claim((again) => {
     if (again) interrupt.end();
-    interrupt.note = `The job ${record.id} is cancelled.`;
+    const end = (note: string) => {
+      interrupt.note = note;
+      interrupt.end();
+    };
+    interrupt.note = `The job ${record.id} may go on.`;
     client.cancel(record.id).then(
-      () => interrupt.end(),
-      () => interrupt.end(),
+      () => end(`The job ${record.id} is cancelled.`),
+      (error: Error) => end(`The job ${record.id} was not cancelled: ${error.message}`),
     );
   });
   const logs = flags.logs ? await showLogs(terminal, controlPlane.platform, endpoint.id, record.id) : undefined;
   try {
     await follow(context, client, record, endpoint.name);
+  } catch (error) {
+    if (error instanceof SvcError && AWAY.has(error.code)) terminal.note(later);
+    throw error;
   } finally {
     await logs?.end();
     unclaim();
