@@ -6,7 +6,8 @@ const ASK =
 
 /**
  * The real interpreter behind a command, and its version ("3.11"). A version manager's shim costs 50 to 100 ms at every
- * start; `sys.executable` does not. `base`: what a virtual environment was made with, which outlives it. `problem` is the last line of what it printed when it does not run.
+ * start; `sys.executable` does not. `base`: what a virtual environment was made with, which outlives it. `problem` is the last
+ * line of what it printed when it does not run.
  */
 export async function askPython(
   command: string,

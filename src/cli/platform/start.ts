@@ -11,7 +11,6 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { extname } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, SvcError } from "../../domain/errors.ts";
 import { PLATFORM_PORT_DEFAULT, PLATFORM_START_TIMEOUT_MS } from "../../domain/limits.ts";
@@ -21,12 +20,12 @@ import type { CliContext } from "../context.ts";
 import { Credentials, type Login } from "../credentials.ts";
 import { warnOfNoexec } from "../noexec.ts";
 import { configDir } from "../paths.ts";
+import { poll } from "../poll.ts";
 import { HEAP_FLAGS } from "./heap.ts";
-import { logPath, type PlatformRecord, runningPlatform } from "./record.ts";
+import { logPath, runningPlatform } from "./record.ts";
 
-/** Who finds that another command starts the same platform waits for it, looks so often, and tries itself again. */
+/** Who finds that another command starts the same platform waits for it so long, and tries itself again so often. */
 const START_TAKEN_MAX_MS = 30_000;
-const START_LOOK_MS = 100;
 const START_AGAIN_MS = 3_000;
 
 export interface StartOptions {
@@ -99,12 +98,14 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
       if (unwanted || !message.error.isTaken) break;
       takenSince ??= performance.now();
       if (performance.now() - takenSince > START_TAKEN_MAX_MS) break;
-      const other = await otherPlatform(options.dataDir, () => unwanted);
+      // One that takes no calls within a moment may be one that ends.
+      const other = await poll(START_AGAIN_MS, async () => (unwanted ? null : runningPlatform(options.dataDir)));
       if (unwanted) break;
-      if (other === undefined) continue;
+      if (!other) continue;
       unclaim();
       progress.done(`Another command started the platform at ${other.url}`);
-      await firstKeyOf(context, options.dataDir);
+      // The other command stores it when its platform takes calls already. There is none for whoever may not have it.
+      await poll(START_AGAIN_MS, () => new Credentials(configDir(context.env)).embeddedKey(options.dataDir));
       return { url: other.url, pid: other.pid, firstKey: undefined, isKeyStored: false, started: false };
     }
     if (!message.ready) {
@@ -129,24 +130,6 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     progress.done();
     throw error;
   }
-}
-
-/** Undefined when it takes no calls within a moment: it may be one that ends. */
-async function otherPlatform(dataDir: string, isUnwanted: () => boolean): Promise<PlatformRecord | undefined> {
-  const until = performance.now() + START_AGAIN_MS;
-  for (;;) {
-    const other = await runningPlatform(dataDir);
-    if (other !== undefined || isUnwanted() || performance.now() > until) return other;
-    await delay(START_LOOK_MS);
-  }
-}
-
-/** The other command stores it when its platform takes calls already. There is none for whoever may not have it. */
-async function firstKeyOf({ env }: CliContext, dataDir: string): Promise<void> {
-  const credentials = new Credentials(configDir(env));
-  const until = performance.now() + START_AGAIN_MS;
-  while ((await credentials.embeddedKey(dataDir)) === undefined && performance.now() < until)
-    await delay(START_LOOK_MS);
 }
 
 /** Why the key could not be stored, which nobody else has: it must be shown all the same. */
