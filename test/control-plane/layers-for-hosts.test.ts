@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { readdirSync, readlinkSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { json } from "node:stream/consumers";
@@ -9,6 +8,7 @@ import { test } from "node:test";
 import { signLayer } from "../../src/domain/layer-ticket.ts";
 import { LAYER_SENDS_MAX, LAYER_TICKET_S } from "../../src/domain/limits.ts";
 import { eventually } from "../eventually.ts";
+import { openFiles } from "../open-files.ts";
 import { breakOff } from "./break-off.ts";
 import { startPlatform, type TestPlatform } from "./platform.ts";
 
@@ -125,14 +125,7 @@ test("a ticket is refused when it is forged, expired, for another layer, or for 
 
 /** Descriptors of this process on files of the layers. */
 function openLayers(dir: string): number {
-  const files = readdirSync("/proc/self/fd").map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      return "";
-    }
-  });
-  return files.filter((file) => file.startsWith(`${dir}/layers/`)).length;
+  return openFiles(process.pid).filter((file) => file.startsWith(`${dir}/layers/`)).length;
 }
 
 test("a host that stops to read is cut off", async (t) => {

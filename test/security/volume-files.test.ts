@@ -6,7 +6,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -19,6 +18,7 @@ import { breakOff } from "../control-plane/break-off.ts";
 import { deploy, manifest, resource } from "../control-plane/builds.ts";
 import { startPlatform } from "../control-plane/platform.ts";
 import { eventually } from "../eventually.ts";
+import { openFiles } from "../open-files.ts";
 
 const PLACE = 'app: "shop", environment: "production"';
 const BASE = "/volumes/shop/production/models";
@@ -194,14 +194,7 @@ test("Callers who are gone before their answer begins leave nothing open", async
 });
 
 function openBelow(folder: string): string[] {
-  const open = readdirSync("/proc/self/fd").map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      return ""; // Closed meanwhile.
-    }
-  });
-  return open.filter((file) => file === folder || file.startsWith(`${folder}/`));
+  return openFiles(process.pid).filter((file) => file === folder || file.startsWith(`${folder}/`));
 }
 
 test("Who may do what with volumes, and one that is used stays", async (t) => {

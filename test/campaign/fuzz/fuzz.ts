@@ -1,9 +1,10 @@
 /** Makes and reads inputs of every kind, from a seed, and says what broke. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { eventually } from "../../eventually.ts";
+import { openFiles } from "../../open-files.ts";
 import { seededRandom } from "../seeded-random.ts";
 import { Subject } from "../subject.ts";
 import { Mutator } from "./mutate.ts";
@@ -166,13 +167,7 @@ interface Open {
 }
 
 function openIn(pid: number): Open {
-  const names = readdirSync(`/proc/${pid}/fd`).map((fd) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${fd}`);
-    } catch {
-      return ""; // Closed meanwhile.
-    }
-  });
+  const names = openFiles(pid);
   const count = (start: string) => names.filter((name) => name.startsWith(start)).length;
   return { sockets: count("socket:"), files: count("/") };
 }
