@@ -12,3 +12,8 @@ const [first = FIRST_PORT, end = PORTS_END] = process.env.SVC_TEST_PORTS?.split(
 export function freePort(host = "127.0.0.1"): Promise<number> {
   return getPort({ host, port: Array.from({ length: TRIES }, () => randomInt(first, end)) });
 }
+
+/** Whether no other file that runs meanwhile looks for a free port there. */
+export function isOwnPort(port: number): boolean {
+  return first <= port && port < end;
+}

@@ -7,7 +7,9 @@ import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { stripVTControlCharacters } from "node:util";
+import { wantedPorts } from "../../src/cli/preview/fronts.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
+import { isOwnPort } from "../free-port.ts";
 import { COMPILED, PROGRAM } from "../program.ts";
 import { project, tempDir } from "./platform.ts";
 
@@ -57,9 +59,20 @@ export interface Place {
   readonly cache: string;
 }
 
+/** Of one project. */
+const PREVIEWS_AT_ONCE = 2;
+
 export function place(t: TestContext, files: Record<string, string> = SHOP): Place {
-  // A name of its own, so that tests which run at the same time want other ports.
-  return { cwd: project(t, files, `shop-${randomBytes(4).toString("hex")}`), cache: tempDir(t) };
+  return { cwd: project(t, files, nameWithOwnPorts()), cache: tempDir(t) };
+}
+
+/** A name whose ports, and the next ones, nothing that runs at the same time takes. */
+function nameWithOwnPorts(): string {
+  for (;;) {
+    const name = `shop-${randomBytes(4).toString("hex")}`;
+    const ports = [...wantedPorts(name, ["api", "double"]).values()];
+    if (ports.every((port) => isOwnPort(port) && isOwnPort(port + PREVIEWS_AT_ONCE * ports.length))) return name;
+  }
 }
 
 /** What previews keep in the cache folder. */
