@@ -13,9 +13,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     return 0;
   }
   // Node would open its debugger to every program of this machine, workers among them.
-  process.on("SIGUSR1", () => {});
-  // A file that may not grow (ulimit -f) is an error of that write; it would end the process.
-  process.on("SIGXFSZ", () => {});
+  if (!process.execArgv.includes("--disable-sigusr1")) process.on("SIGUSR1", () => {});
   const { cacheDir } = await import("./paths.ts");
   enableCompileCache(join(cacheDir(process.env), "compiled"));
   const { runCli } = await import("./app.ts");

@@ -38,6 +38,8 @@ export class Terminal {
   #printNote = (line: string): void => void this.#streams.stderr.write(line);
   /** Of the step that is shown. */
   #endProgress = () => {};
+  /** Of what is waited for. */
+  #endWaiting = () => {};
 
   /** `exit`: nobody reads stdout any more, the reader's choice (`svc status | head`) and no failure; or nothing can be written there. */
   constructor(streams: Streams, env: Environment, exit: (code: number) => void) {
@@ -87,11 +89,13 @@ export class Terminal {
 
   /** A line of the result. */
   out(line = ""): void {
+    this.#endWaiting();
     this.#print(`${terminalText(line)}\n`);
   }
 
   /** Text of the result, with no line end of its own. */
   write(text: string): void {
+    this.#endWaiting();
     this.#streams.stdout.write(terminalText(text));
   }
 
@@ -109,6 +113,7 @@ export class Terminal {
   /** Bytes of the result as they are; false where a terminal would show them. */
   bytes(chunk: Uint8Array): boolean {
     if (this.#streams.stdout.isTTY) return false;
+    this.#endWaiting();
     this.#streams.stdout.write(chunk);
     return true;
   }
@@ -119,6 +124,7 @@ export class Terminal {
 
   /** A line about the work: not part of the result. */
   note(line = ""): void {
+    this.#endWaiting();
     this.#printNote(`${terminalText(line)}\n`);
   }
 
@@ -158,11 +164,10 @@ export class Terminal {
     return rows.map((row) => row.map(cut));
   }
 
-  async progress(text: string): Promise<Progress> {
+  async progress(text: string, started = performance.now()): Promise<Progress> {
     if (!this.live) return this.#plainProgress(text);
     const { default: yoctoSpinner } = await import("yocto-spinner");
     const { stderr: stream } = this.#streams;
-    const started = performance.now();
     let shown = text;
     const line = () => {
       const seconds = Math.floor((performance.now() - started) / 1000);
@@ -190,6 +195,29 @@ export class Terminal {
         else spinner.success(terminalText(last));
       },
     };
+  }
+
+  /**
+   * What a result is waited for: a step that is shown on a terminal alone and once it takes long, until anything is printed
+   * or the returned function is called.
+   */
+  waiting(text: string): () => void {
+    if (!this.live) return () => {};
+    const started = performance.now();
+    let shown: Progress | undefined;
+    let isOver = false;
+    const timer = setTimeout(async () => {
+      const progress = await this.progress(text, started);
+      if (isOver) progress.done();
+      else shown = progress;
+    }, WAITING_FROM_MS);
+    this.#endWaiting = () => {
+      this.#endWaiting = () => {};
+      isOver = true;
+      clearTimeout(timer);
+      shown?.done();
+    };
+    return () => this.#endWaiting();
   }
 
   /** Takes the step that is shown from the screen, as done() does; for who is about to end the process. */
@@ -248,6 +276,8 @@ function wantsColor(stream: NodeJS.WriteStream, env: Environment): boolean {
 const COLUMNS_MAX = 100;
 /** A step that takes so long says how long it takes. */
 const ELAPSED_FROM_S = 3;
+/** What is answered sooner needs no word. */
+const WAITING_FROM_MS = 1_000;
 /** A column of a table is not cut below this. */
 const CELL_MIN = 6;
 const NO_BORDERS = Object.fromEntries(

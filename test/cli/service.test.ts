@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, statSyn
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
+import { NODE_FLAGS } from "../../src/cli/platform/node-flags.ts";
 import { SETTINGS_FILE, serviceUnit, UNIT_FILE, USER_FILE } from "../../src/cli/platform/service-unit.ts";
 import { onPath } from "../../src/lib/on-path.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
@@ -88,7 +88,7 @@ test("What it starts is a platform in the foreground with the heap of one in the
   assert.equal(record.pid, service.pid, "systemd watches the platform itself");
   if (existsSync("/proc/self/cmdline")) {
     const line = readFileSync(`/proc/${service.pid}/cmdline`, "utf8").split("\0");
-    for (const flag of HEAP_FLAGS) assert.ok(line.includes(flag), line.join(" "));
+    for (const flag of NODE_FLAGS) assert.ok(line.includes(flag), line.join(" "));
   }
   service.kill("SIGTERM");
   assert.deepEqual(await ended, [0, null]);

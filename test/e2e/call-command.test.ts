@@ -108,7 +108,7 @@ test("svc call prints what functions, classes and routes give back, and fails as
   assert.match(typed.text, /"quotient": 7/);
   const embedded = onTerminal("model", "--method", "embed", "@text.json");
   assert.equal(await embedded.ended, 0, embedded.text);
-  assert.match(embedded.text, /^\[\s*5\s*\]\n$/m);
+  assert.match(embedded.text, /\[\s*5\s*\]\n$/);
 
   const failed = await call(["divide", "a=1", "b=0"]);
   assert.equal(failed.code, 1);
@@ -183,6 +183,53 @@ test("svc call prints what functions, classes and routes give back, and fails as
   assert.equal((await call(["divid"])).code, 1);
 });
 
+test("svc call says on a terminal what it waits for, and nothing of that stays when the answer comes", async (t) => {
+  const platform = await startPlatform(t);
+  const over = path.join(platform.shared, "over");
+  const source = `
+import os, time
+from svc import Endpoint
+
+def held():
+    while not os.path.exists(${JSON.stringify(over)}):
+        time.sleep(0.01)
+
+@Endpoint(name="job", workers=(0, 1))
+def job():
+    held()
+    return "done"
+
+api = Endpoint(name="api", workers=(0, 1))
+
+@api.get("/held")
+def route():
+    held()
+    return "done"
+`;
+  const cwd = project(t, { "worker.py": source });
+  assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
+  const { PATH = "", HOME = "" } = process.env;
+  const env = { PATH, HOME, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key };
+  const waits = [
+    ["job", /Waiting for the job \S+/],
+    ["api", /Waiting for api to answer GET \/held/],
+  ] as const;
+  const calls = waits.map(([name, text]) => {
+    const terminal = openPseudoTerminal([SVC, "call", name], { cwd, env });
+    t.after(terminal.close);
+    return { terminal, text };
+  });
+  const piped = platform.svc(["call", "job"], { cwd });
+  for (const { terminal, text } of calls) await terminal.shows(text);
+  writeFileSync(over, "");
+  for (const { terminal } of calls) {
+    assert.equal(await terminal.ended, 0, terminal.text);
+    // The line is cleared, the cursor is back, and the answer stands there.
+    assert.match(terminal.raw, /\x1b\[2K[^\n]*\x1b\[\?25h[^\n]*done\r\n$/);
+  }
+  assert.deepEqual({ ...(await piped), stdout: "" }, { code: 0, stdout: "", stderr: "" });
+});
+
 test("svc call waits for its job over a restart of the platform, and Ctrl+C says what becomes of it meanwhile", async (t) => {
   const platform = await startPlatform(t);
   const [begun, over] = ["begun", "over"].map((name) => path.join(platform.shared, name)) as [string, string];
@@ -206,7 +253,8 @@ def held():
   const terminal = openPseudoTerminal([SVC, "call", "held"], { cwd, env });
   t.after(terminal.close);
   const { url } = (await platform.endpoints())[0]!;
-  await eventually(async () => assert.equal((await platform.call(`${url}/health`)).json.jobs.inQueue, 1));
+  await terminal.shows(/Waiting for the job \S+/);
+  assert.equal((await platform.call(`${url}/health`)).json.jobs.inQueue, 1);
   await platform.kill();
   await terminal.shows(/The platform does not answer\. It has the job/);
   terminal.type(CTRL_C);

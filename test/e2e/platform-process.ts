@@ -4,7 +4,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { HEAP_FLAGS } from "../../src/cli/platform/heap.ts";
+import { NODE_FLAGS } from "../../src/cli/platform/node-flags.ts";
 import { LauncherProcess } from "../../src/drivers/launcher-process.ts";
 import { testLog } from "../harness/test-logs.ts";
 import { programFor } from "../program.ts";
@@ -43,7 +43,7 @@ export async function startPlatformProcess(options: PlatformOptions): Promise<Pl
   const { dataDir, port = "0", onLogLine = () => {}, ownGroup = false } = options;
   const env = { ...gatewaysEnv(), ...options.env, ...(await serversEnv(dataDir, options.env)) };
   // As `svc platform start` starts it in the background.
-  const start = [...HEAP_FLAGS, programFor(env), "platform", "start", "--foreground"];
+  const start = [...NODE_FLAGS, programFor(env), "platform", "start", "--foreground"];
   const child = spawn(process.execPath, [...start, "--port", port, "--data-dir", dataDir], {
     env,
     detached: ownGroup,

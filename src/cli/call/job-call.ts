@@ -59,12 +59,14 @@ export async function callJob(
     );
   });
   const logs = flags.logs ? await showLogs(terminal, controlPlane.platform, endpoint.id, record.id) : undefined;
+  const endWaiting = terminal.waiting(`Waiting for the job ${record.id}`);
   try {
     await follow(context, client, record, endpoint.name);
   } catch (error) {
     if (error instanceof SvcError && AWAY.has(error.code)) terminal.note(later);
     throw error;
   } finally {
+    endWaiting();
     await logs?.end();
     unclaim();
   }

@@ -27,6 +27,7 @@ export async function callRoute(
   const route = chosen(endpoint, flags.route);
   const request = requestOf(route, await callInput(words, parametersOf(endpoint, route)));
   const logs = flags.logs ? await showLogs(terminal, controlPlane.platform, endpoint.id) : undefined;
+  const endWaiting = terminal.waiting(`Waiting for ${endpoint.name} to answer ${route.method} ${request.path}`);
   let worker: string | undefined;
   try {
     const client = new Endpoint({ url: endpoint.url, apiKey });
@@ -36,6 +37,7 @@ export async function callRoute(
     const timing = response.headers.get("server-timing");
     if (flags.timing && timing !== null) terminal.note(`${timingText(timing)} (ms)`);
   } finally {
+    endWaiting();
     await logs?.end(worker);
   }
 }

@@ -6,7 +6,7 @@ import { GATEWAYS_MAX } from "../../domain/limits.ts";
 import { command, group, jsonFlag, switchFlag, valueFlag, wholeNumber } from "../command.ts";
 import { clockTime, dateTime, formatAge } from "../format.ts";
 import { dataDir as directoryOf } from "../paths.ts";
-import { countOutsideHeap, takeHeap } from "../platform/heap.ts";
+import { countOutsideHeap, takeNodeFlags } from "../platform/node-flags.ts";
 import { livingPlatform, logPath, type PlatformRecord, runningPlatform } from "../platform/record.ts";
 import { askReplicas, replicaLines } from "../platform/replicas.ts";
 import { stopPlatform } from "../platform/stop.ts";
@@ -71,7 +71,7 @@ const start = command({
       return;
     }
     if (flags.foreground) {
-      takeHeap(this.env);
+      takeNodeFlags(this.env);
       countOutsideHeap();
       const { runForeground } = await import("../platform/foreground.ts");
       return runForeground(this, options);

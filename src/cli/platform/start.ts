@@ -21,7 +21,7 @@ import { Credentials, type Login } from "../credentials.ts";
 import { warnOfNoexec } from "../noexec.ts";
 import { configDir } from "../paths.ts";
 import { poll } from "../poll.ts";
-import { HEAP_FLAGS } from "./heap.ts";
+import { NODE_FLAGS } from "./node-flags.ts";
 import { logPath, runningPlatform } from "./record.ts";
 
 /** Who finds that another command starts the same platform waits for it so long, and tries itself again so often. */
@@ -174,7 +174,7 @@ async function makeDataDir(dataDir: string): Promise<void> {
 
 function spawnDetached(context: CliContext, options: StartOptions): ChildProcess {
   const command = ["platform", "start", "--foreground", "--data-dir", options.dataDir];
-  const args = [...process.execArgv, ...HEAP_FLAGS, mainFile(), ...command];
+  const args = [...process.execArgv, ...NODE_FLAGS, mainFile(), ...command];
   if (options.port !== undefined) args.push("--port", String(options.port));
   if (options.host !== undefined) args.push("--host", options.host);
   if (options.gateways !== undefined) args.push("--gateways", String(options.gateways));
