@@ -23,7 +23,7 @@ const LOOK_EVERY_MS = 1_000;
 const LANES_MORE = 2;
 /** And for each processor so many besides, while processors wait. */
 const OTHERS_MAX = 4;
-/** Of a failure, in the list of them at the end: it may be all that is kept of a run. */
+/** Of a failure, in the list of them at the end. */
 const CAUSE_LINES = 12;
 /** A file with a platform and a browser takes as much. */
 const SPARE_BYTES = 1_500_000_000;
@@ -112,6 +112,8 @@ console.log(
 if (setUp.told.length > 0) console.log(`Made beside the first files: ${setUp.told.join(", ")}`);
 if (!stop.signal.aborted) keepSeconds(Object.fromEntries(times.map(({ run, seconds }) => [run, seconds])));
 if (process.env.SVC_TEST_TIMES) writeFileSync(process.env.SVC_TEST_TIMES, `${JSON.stringify(times)}\n`);
+// Once more, each in a line: the end of a run may be all that is kept of it.
+if (failed.length > 1) console.log(failed.map((text) => text.split("\n", 1)[0]).join("\n"));
 const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
 console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
