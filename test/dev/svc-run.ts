@@ -9,6 +9,7 @@ import { COMPILED, PROGRAM } from "../program.ts";
 
 export interface RunningServer {
   readonly url: string;
+  readonly pid: number;
   /** What the terminal has shown so far. */
   output(): string;
   /** Ctrl+C; the exit code. */
@@ -56,5 +57,5 @@ export async function startSvcRun(
   });
   const url = await Promise.race([listening, exited.then(() => undefined)]);
   assert.ok(url, `svc run ended:\n${output}`);
-  return { url, output: () => output, stop };
+  return { url, pid: child.pid!, output: () => output, stop };
 }
