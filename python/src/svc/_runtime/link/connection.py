@@ -119,6 +119,8 @@ class Connection:
         self._ahead = ahead
         self.pulls = False
         """The worker's jobs come over HTTP: none is expected here."""
+        self.descriptor_closed = lambda: None
+        """Called where user code has closed the socket: a reader that waits for it is not woken by that."""
         self.on_welcome = None
         """Called with the head of each WELCOME."""
         self.unacknowledged: dict[int, Unacknowledged] = {}
@@ -189,7 +191,7 @@ class Connection:
             try:
                 self._sock.shutdown(socket.SHUT_RDWR)  # wakes the reader
             except OSError:
-                pass
+                self.descriptor_closed()
             return False
 
     def recover(self, keep_trying=lambda: True) -> bool:
@@ -256,7 +258,9 @@ class Connection:
         with self._lock:
             # Whoever watches the socket meanwhile finds one that is open.
             before, self._sock = self._sock, sock
-            if before is not None:
+            if before is not None and before.fileno() == sock.fileno():
+                before.detach()  # User code had closed it, and the new one has its number.
+            elif before is not None:
                 before.close()
             self._reader = reader
             self.early_frames.extend(frames[1:])

@@ -181,3 +181,6 @@ class SecureSocket:
 
     def close(self) -> None:
         self._sock.close()
+
+    def detach(self) -> None:
+        self._sock.detach()

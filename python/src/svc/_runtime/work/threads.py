@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import select
+import signal
 import threading
 from queue import SimpleQueue
 
@@ -29,8 +30,11 @@ class ThreadWorker(Worker):
         self._started = 0
 
     def loop(self) -> None:
-        self._start_threads()
         connection = self.connection
+        # A read that a signal breaks off is begun again.
+        signal.signal(signal.SIGURG, lambda *_: None)
+        connection.descriptor_closed = lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
+        self._start_threads()
         while True:
             while connection.early_frames:
                 self.dispatch(connection.early_frames.pop(0))
