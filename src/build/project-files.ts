@@ -44,8 +44,9 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
   const walk = (folder: string, inherited: readonly RuleFile[]) => {
     const entries = readdirSync(path.join(root, folder), { withFileTypes: true });
     const names = new Set(entries.map((entry) => entry.name));
-    if (folder !== "" && names.has("pyvenv.cfg")) {
-      dropped.push({ path: folder, rule: "a virtual environment (built in)" });
+    const other = folder === "" ? undefined : otherThanProject(names);
+    if (other !== undefined) {
+      dropped.push({ path: folder, rule: `${other} (built in)` });
       return;
     }
     folders.push(folder);
@@ -101,6 +102,16 @@ function realFolder(projectDir: string): string {
   throw new SvcError("NO_ENDPOINTS", `The project folder ${projectDir} does not exist.`, {
     help: "Run the command in the project's folder.",
   });
+}
+
+/** What a folder is, going by what stands in it, when it is none of the project's. */
+function otherThanProject(names: ReadonlySet<string>): string | undefined {
+  if (names.has("pyvenv.cfg")) return "a virtual environment";
+  // Keys of the platform, and what it writes meanwhile: `--data-dir data` in the project's folder.
+  const isOfPlatform = ["platform.db", "platform.json", "launcher.json", "secret.key"].some((name) => names.has(name));
+  if (names.has("version") && isOfPlatform) return "a platform's data directory";
+  if (names.has("agent.lock")) return "a machine's data directory";
+  return names.has("credentials.json") && names.has("cache.key") ? "svc's own keys" : undefined;
 }
 
 /** Files that this process writes to: `svc run > out.log` must not take its own words for new code. */

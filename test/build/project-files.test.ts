@@ -55,6 +55,34 @@ test("environment files, version control, caches and virtual environments never 
   assert.deepEqual(shipped(dir), ["env/real.py"]);
 });
 
+test("what svc itself keeps in a folder of the project does not ship, its keys among it", (t) => {
+  const dir = temporaryFolder(t);
+  writeFiles(dir, {
+    "data/platform.db": "",
+    "data/version": "",
+    "data/secret.key": "",
+    "data/layers/a/src/worker.py": "",
+    "shared/launcher.json": "",
+    "shared/version": "",
+    "agent/agent.lock": "",
+    "config/credentials.json": "",
+    "config/cache.key": "",
+    "model/version": "",
+    "db/platform.db": "",
+    "worker.py": "",
+  });
+  assert.deepEqual(shipped(dir), ["db/platform.db", "model/version", "worker.py"]);
+  assert.deepEqual(
+    listProjectFiles(dir).dropped.map(({ path, rule }) => `${path}: ${rule}`),
+    [
+      "agent/: a machine's data directory (built in)",
+      "config/: svc's own keys (built in)",
+      "data/: a platform's data directory (built in)",
+      "shared/: a platform's data directory (built in)",
+    ],
+  );
+});
+
 test("rules of the repository above the project count, unless they drop the whole project", (t) => {
   const dir = temporaryFolder(t);
   writeFiles(dir, {
