@@ -88,6 +88,8 @@ class Starting(LauncherTest):
                 "LANG",
                 "TZ",
                 "TMPDIR",
+                "USER",
+                "LOGNAME",
                 "LC_ALL",
                 "LC_CTYPE",
                 "LD_LIBRARY_PATH",
@@ -95,6 +97,10 @@ class Starting(LauncherTest):
                 "SSL_CERT_DIR",
             },
         )
+
+    def test_the_user_has_a_name_though_the_machine_knows_none(self):
+        link = self.ready("import getpass\ndef run():\n    return getpass.getuser()\n")
+        self.assertEqual(link.run(1).json, "svc")
 
     def test_variables_of_many_bytes_come_beside_the_head_of_a_start(self):
         env = {"A": "\x01" * 60_000, "B": "ü" * 30_000}

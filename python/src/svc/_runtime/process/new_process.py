@@ -15,6 +15,7 @@ _ROOT = os.path.abspath(__file__).rpartition("/svc/")[0]
 
 # Nothing else of the platform's environment reaches a worker: it may hold secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+USER = "svc"
 _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_")
 
 
@@ -22,6 +23,8 @@ def clean_environment() -> None:
     for name in list(os.environ):
         if name not in _INHERITED and not name.startswith(_INHERITED_PREFIXES):
             del os.environ[name]
+    # The users that workers run as have no name: getpass.getuser(), as in the caches of torch.compile, fails without these.
+    os.environ["USER"] = os.environ["LOGNAME"] = USER
 
 
 def execute(python: str, module: str, channel: socket.socket, stdout: int, stderr: int, way: str = "") -> int:
