@@ -13,7 +13,7 @@ export const CLIENT_POLL_MS = 30_000;
 export const CLIENT_ANSWER_MAX_MS = 30_000;
 /** svc/client: a request's body is given a millisecond more for so many of its characters. */
 export const CLIENT_SLOWEST_CHARS_PER_MS = 16;
-/** svc/client, and svc call for its job: a platform that answered before and is away is looked for so long, with pauses that double. */
+/** svc/client, svc call for its job, and who follows logs: a platform that answered before and is away is looked for so long, with pauses that double. */
 export const CLIENT_PATIENCE_MS = 60_000;
 export const CLIENT_RETRY_PAUSE_MS = 100;
 export const CLIENT_RETRY_PAUSE_MAX_MS = 2_000;

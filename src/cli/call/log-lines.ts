@@ -1,6 +1,7 @@
 /** What a function prints while it is called, on stderr as it comes. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Platform } from "../../client/answer-error.ts";
+import { followLogs } from "../../client/follow-logs.ts";
 import { endpointLogs, type LogRequest, withoutTracebacks } from "../../client/logs.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { CALL_LOGS_MAX_MS, CALL_LOGS_QUIET_MS } from "../../domain/limits.ts";
@@ -34,7 +35,8 @@ export async function showLogs(
   };
   const reading = (async () => {
     const isPrinted = withoutTracebacks();
-    for await (const line of endpointLogs(platform, endpointId, wanted)) {
+    const read = (asked: LogRequest) => endpointLogs(platform, endpointId, asked);
+    for await (const line of followLogs(read, wanted, () => {})) {
       latest = performance.now();
       if (!isPrinted(line)) continue; // the answer has it
       const { worker, text } = line;

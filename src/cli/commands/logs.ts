@@ -1,4 +1,5 @@
-import { allLogs, endpointLogs, type LogLine } from "../../client/logs.ts";
+import { followLogs } from "../../client/follow-logs.ts";
+import { allLogs, endpointLogs, type LogLine, type LogRequest } from "../../client/logs.ts";
 import type { EndpointRecord } from "../../client/records.ts";
 import { SvcError } from "../../domain/errors.ts";
 import { LOG_TAIL_DEFAULT_LINES, LOG_TAIL_MAX_LINES } from "../../domain/limits.ts";
@@ -57,7 +58,10 @@ export const logsCommand = command({
     const isNarrowed = flags.app !== undefined || flags.env !== undefined;
     const ids = isNarrowed ? scope.map(({ id }) => id) : undefined;
     let lines = 0;
-    const source = endpoint ? endpointLogs(platform, endpoint.id, flags) : allLogs(platform, ids, flags);
+    const read = (wanted: LogRequest) =>
+      endpoint ? endpointLogs(platform, endpoint.id, wanted) : allLogs(platform, ids, wanted);
+    const onAway = () => terminal.note("The platform does not answer any more, and is asked again.");
+    const source = flags.follow ? followLogs(read, flags, onAway) : read(flags);
     if (endpoint !== undefined || ids?.length !== 0) {
       const names = namesOf(scope);
       for await (const line of source) {
