@@ -35,6 +35,11 @@ export function unreachable(url: string, cause: unknown): SvcError {
   });
 }
 
+/** Whether the platform may be back in a moment, as when it is started again. */
+export function isAway(error: unknown): error is SvcError {
+  return error instanceof SvcError && (error.code === "PLATFORM_UNREACHABLE" || error.code === "SHUTTING_DOWN");
+}
+
 function connectionReason(error: unknown): string {
   let root = error;
   while (root instanceof Error && root.cause instanceof Error) root = root.cause;

@@ -1,15 +1,13 @@
 /** Log lines as they come, also over a restart of the platform: what it printed meanwhile comes then, each line once. */
 import { setTimeout as delay } from "node:timers/promises";
-import { SvcError } from "../domain/errors.ts";
 import {
   CLIENT_PATIENCE_MS,
   CLIENT_RETRY_PAUSE_MAX_MS,
   CLIENT_RETRY_PAUSE_MS,
   LOG_TAIL_MAX_LINES,
 } from "../domain/limits.ts";
+import { isAway } from "./answer-error.ts";
 import type { LogLine, LogRequest } from "./logs.ts";
-
-const AWAY: ReadonlySet<string> = new Set(["PLATFORM_UNREACHABLE", "SHUTTING_DOWN"]);
 
 /**
  * `read` asks once, as endpointLogs does. `onAway` is called when the platform has ended the answer, before it is asked again. Rejects
@@ -35,7 +33,7 @@ export async function* followLogs(
     try {
       for await (const line of read({ ...wanted, onOpen, ...shown.since() })) if (shown.isNew(line)) yield line;
     } catch (error) {
-      if (!wasOpen || !(error instanceof SvcError) || !AWAY.has(error.code)) throw error;
+      if (!wasOpen || !isAway(error)) throw error;
       problem = error;
     }
     if (wanted.signal?.aborted) return;

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
-import { globSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, globSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
+import { endOf } from "../process-end.ts";
+import { COMPILED, PROGRAM } from "../program.ts";
 import { embeddedOnly } from "../servers.ts";
 import { project, startPlatform } from "./platform.ts";
 
@@ -198,4 +201,34 @@ test("Layers that the platform has lost, or its disk has changed, are sent again
     const [endpoint] = await running.endpoints();
     assert.equal((await running.call(`${endpoint!.url}/runsync`, { body: { input: {} } })).json.output, "one");
   }
+});
+
+test("A deploy that waits for its endpoints goes on over a restart of the platform", async (t) => {
+  const platform = await startPlatform(t);
+  const [begun, over] = ["begun", "over"].map((name) => path.join(platform.shared, name)) as [string, string];
+  const held = `
+import os, time
+open(${JSON.stringify(begun)}, "w").close()
+while not os.path.exists(${JSON.stringify(over)}):
+    time.sleep(0.01)
+${source("held")}`;
+  const cwd = project(t, { "worker.py": held });
+  const child = spawn(process.execPath, [PROGRAM, "deploy"], {
+    cwd,
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { PATH: process.env.PATH, CI: "1", ...COMPILED, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key },
+  });
+  t.after(() => child.kill("SIGKILL"));
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said += text;
+  });
+  const ended = endOf(child);
+  await eventually(() => assert.ok(existsSync(begun)));
+  await eventually(() => assert.match(said, /Waiting until the endpoints are ready/));
+  await platform.kill();
+  await eventually(() => assert.match(said, /The platform does not answer, and is asked again/));
+  await platform.restart();
+  writeFileSync(over, "");
+  assert.equal(await ended, 0, said);
 });

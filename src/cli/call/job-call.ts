@@ -1,4 +1,5 @@
 /** A call of a queue-based endpoint: /run, then its chunks as they come, then its result. */
+import { isAway } from "../../client/answer-error.ts";
 import type { EndpointClient, JobRecord } from "../../client/gateway.ts";
 import { Job } from "../../client/job.ts";
 import { JobError, JobFailedError } from "../../client/job-error.ts";
@@ -13,8 +14,6 @@ import { endpointClient } from "../find-job.ts";
 import { callInput, namedArguments } from "./input.ts";
 import { showLogs } from "./log-lines.ts";
 import { showResult } from "./result.ts";
-
-const AWAY: ReadonlySet<string> = new Set(["PLATFORM_UNREACHABLE", "SHUTTING_DOWN"]);
 
 export interface CallFlags {
   readonly async?: boolean;
@@ -63,7 +62,7 @@ export async function callJob(
   try {
     await follow(context, client, record, endpoint.name);
   } catch (error) {
-    if (error instanceof SvcError && AWAY.has(error.code)) terminal.note(later);
+    if (isAway(error)) terminal.note(later);
     throw error;
   } finally {
     endWaiting();

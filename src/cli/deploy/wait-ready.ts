@@ -1,8 +1,9 @@
 /** After a deploy: waits until every endpoint takes calls with the new code, and says what it is waiting for. */
+import { isAway } from "../../client/answer-error.ts";
 import type { ControlPlane } from "../../client/control-plane.ts";
 import type { Deployment, EndpointRecord } from "../../client/records.ts";
 import { SvcError } from "../../domain/errors.ts";
-import { DEPLOY_READY_MAX_MS } from "../../domain/limits.ts";
+import { CLIENT_PATIENCE_MS, DEPLOY_READY_MAX_MS } from "../../domain/limits.ts";
 import { reasonText } from "../endpoints-view.ts";
 import { poll } from "../poll.ts";
 import type { Terminal } from "../terminal.ts";
@@ -14,7 +15,10 @@ export interface FailureWords {
   readonly help: string;
 }
 
-/** Resolves with the endpoints as they are then. Throws BOOT_FAILED with the reasons when one is blocked. */
+/**
+ * Resolves with the endpoints as they are then. Throws BOOT_FAILED with the reasons when one is blocked. A platform that is started
+ * again meanwhile is waited for.
+ */
 export async function waitReady(
   terminal: Terminal,
   controlPlane: ControlPlane,
@@ -24,9 +28,19 @@ export async function waitReady(
   const ids = new Set(deployment.endpoints.map((endpoint) => endpoint.id));
   if (deployment.endpoints.every(isSettled)) return deployment.endpoints;
   const progress = await terminal.progress("Waiting until the endpoints are ready");
+  let answeredAt = performance.now();
   try {
     const ready = await poll(DEPLOY_READY_MAX_MS, async () => {
-      const app = await controlPlane.app(deployment.app);
+      const app = await controlPlane.app(deployment.app).catch((error: unknown) => {
+        if (!isAway(error)) throw error;
+        if (performance.now() - answeredAt < CLIENT_PATIENCE_MS) return undefined;
+        throw new SvcError(error.code, error.message, {
+          help: "What was deployed stays. When the platform is back, svc status says what each endpoint waits for.",
+          cause: error,
+        });
+      });
+      if (app === undefined) return void progress.update("The platform does not answer, and is asked again");
+      answeredAt = performance.now();
       const environment = app?.environments.find((candidate) => candidate.name === deployment.environment);
       const endpoints = environment?.endpoints.filter((endpoint) => ids.has(endpoint.id)) ?? [];
       refuseBlocked(endpoints, words);
