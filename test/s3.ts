@@ -1,43 +1,25 @@
 /** S3 servers of tests: Versity's S3 gateway over a folder of its own, built once from its Go module and kept in a cache folder. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { CACHE } from "../bench/processes.ts";
-import { onPath } from "../src/lib/on-path.ts";
-import { runProcess } from "../src/lib/run-process.ts";
 import type { BucketSettings } from "../src/s3/bucket-settings.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
+import { type Found, goBuild } from "./go-build.ts";
 
 const VERSION = "1.8.0";
-const BUILD_MAX_MS = 1_800_000;
 const KEYS = { id: "tester", secret: "the tester's secret" };
 
 /** The server's program, or why there is none. */
-export async function findS3(): Promise<{ readonly program: string } | { readonly missing: string }> {
-  const folder = path.join(CACHE, `versitygw-${VERSION}`);
-  const program = path.join(folder, "versitygw");
+export async function findS3(): Promise<Found> {
+  const program = path.join(CACHE, `versitygw-${VERSION}`, "versitygw");
   if (existsSync(program)) return { program };
-  const go = onPath("go", process.env.PATH ?? "");
-  if (go === undefined) return { missing: "the S3 server of the tests is built with Go, which is not installed" };
-  mkdirSync(CACHE, { recursive: true });
-  const coming = mkdtempSync(path.join(CACHE, "versitygw-"));
-  try {
-    const modules = { GOMODCACHE: path.join(coming, "modules"), GOCACHE: path.join(coming, "compiled") };
-    const env = { ...process.env, ...modules, GOBIN: coming, CGO_ENABLED: "0", GOFLAGS: "-modcacherw -trimpath" };
-    const what = `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`;
-    // Both cores are busy for minutes: what else runs there comes first.
-    const args = ["-n", "19", go, "install", "-p", "2", "-ldflags", "-s -w", what];
-    const result = await runProcess("nice", args, { env, signal: AbortSignal.timeout(BUILD_MAX_MS) });
-    if (result.code !== 0) return { missing: `"go install" of it failed: ${result.stderr.trim().split("\n").at(-1)}` };
-    mkdirSync(folder, { recursive: true });
-    renameSync(path.join(coming, "versitygw"), program);
-    return { program };
-  } finally {
-    rmSync(coming, { recursive: true, force: true });
-  }
+  const what = `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`;
+  const args = () => ["install", "-p", "2", "-ldflags", "-s -w", what];
+  return goBuild({ name: "the S3 server of the tests", program, args });
 }
 
 export interface S3Server {

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { CACHE } from "../../bench/processes.ts";
-import { type Found, goBuild } from "./go-build.ts";
+import { type Found, goBuild } from "../go-build.ts";
 
 const SOURCES = path.join(import.meta.dirname, "program");
 const HELM_VERSION = "v3.20.2";
