@@ -1,5 +1,6 @@
 /** The kernel of a real notebook. */
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import type { TestContext } from "node:test";
 import { pythonEnvironment } from "../../../bench/processes.ts";
@@ -24,10 +25,11 @@ export async function environment(t: TestContext): Promise<string | undefined> {
   }
 }
 
-/** The environment of a kernel whose platform is `platform`. */
+/** The environment of a kernel whose platform is `platform`, and which finds no svc: this machine may have one. */
 export function kernelOf(platform: TestPlatform, bin: string): Record<string, string> {
+  const folders = (process.env.PATH ?? "").split(":").filter((folder) => !existsSync(path.join(folder, "svc")));
   return {
-    PATH: `${bin}:${process.env.PATH}`,
+    PATH: [bin, ...folders].join(":"),
     HOME: platform.dir,
     PYTHONPATH: path.join(ROOT, "python/src"),
     PLATFORM_URL: platform.url,
