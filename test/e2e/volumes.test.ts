@@ -264,10 +264,11 @@ test("A volume on a full disk fails the job that writes to it, and nothing else"
 }, async (t) => {
   const volumes = mkdtempSync(path.join(tmpdir(), "svc-volumes-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "svc-test", volumes]);
-  t.after(() => {
+  const unmount = () => {
     execFileSync("umount", ["-l", volumes]);
     rmdirSync(volumes);
-  });
+  };
+  t.after(() => t.after(unmount)); // after the platform, which else makes its folders on the disk below
   const platform = await startPlatform(t, { SVC_VOLUMES_DIR: volumes });
   const cwd = project(t, { "main.py": FILES });
   if (await namespacesMissing(t, platform, cwd)) return;
